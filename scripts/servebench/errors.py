@@ -1,0 +1,63 @@
+"""Every error that servebench raises on purpose.
+
+    ServebenchError                  exit code 1
+    ├── UsageError                   exit code 2: the command line asks for what does not exist
+    ├── DeclarationError             exit code 2: an experiment.toml or pyproject.toml is wrong
+    ├── SetupError                   exit code 1: a tool, interpreter or stack cannot be made
+    ├── RecordError                  exit code 1: a run file cannot be read or written
+    ├── NothingMeasuredError         exit code 3: no launch gave a figure
+    └── LaunchError                  one launch failed; carries the validity flag, others go on
+
+A message says what was expected, what was found, and what to do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from servebench.flags import FlagName
+
+
+class ServebenchError(Exception):
+    """Base of all errors whose message is meant for the person at the keyboard."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class UsageError(ServebenchError):
+    """The command line names something that does not exist or cannot be combined."""
+
+    exit_code = 2
+
+
+class DeclarationError(ServebenchError):
+    """A declaration is wrong: which file, which key, what was found, what is allowed."""
+
+    exit_code = 2
+
+    def __init__(self, file: str, key: str, found: object, allowed: str) -> None:
+        self.file, self.key, self.found, self.allowed = file, key, found, allowed
+        super().__init__(f"{file}: {key}: found {found!r}; allowed: {allowed}")
+
+
+class SetupError(ServebenchError):
+    """Something that measuring needs is missing and could not be made."""
+
+
+class RecordError(ServebenchError):
+    """A run file cannot be read, written or understood."""
+
+
+class NothingMeasuredError(ServebenchError):
+    """No launch of the plan gave a usable figure."""
+
+    exit_code = 3
+
+
+class LaunchError(ServebenchError):
+    """One launch failed. It gets a status, a flag and a reason, and never a figure."""
+
+    def __init__(self, flag: FlagName, detail: str) -> None:
+        self.flag, self.detail = flag, detail
+        super().__init__(f"{flag}: {detail}")

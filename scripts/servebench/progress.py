@@ -1,0 +1,149 @@
+"""What a person sees while a run goes on: a live bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.text import Text
+
+from servebench import metrics
+from servebench.model import Case, Launch, Status
+
+
+class Reporter(Protocol):
+    """Seam between the runner and whoever watches it."""
+
+    def begin(self, launches: int, seconds: float) -> None:
+        """The run starts: so many launches, expected to take so many seconds."""
+
+    def launching(self, case: Case, order: int, remaining: float) -> None:
+        """A launch starts; the whole rest is expected to take `remaining` s."""
+
+    def launched(self, case: Case, launch: Launch) -> None:
+        """A launch ended."""
+
+    def note(self, sentence: str) -> None:
+        """Something that a reader of the run should know."""
+
+    def end(self) -> None:
+        """The run is over, in whatever way."""
+
+
+def duration(seconds: float) -> str:
+    """Format a waiting time: `48 s`, `12 min 05 s`."""
+    whole = round(seconds)
+    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60:02d} s"
+
+
+def _outcome(launch: Launch) -> str:
+    if launch.status is Status.FAILED:
+        return "failed: " + "; ".join(
+            f"{flag.name}: {flag.detail}" for flag in launch.flags if flag.severity == "fail"
+        )
+    shown = [
+        f"{metrics.METRICS[name].format(launch.metrics[name])} {label}"
+        for name, label in (
+            ("throughput", ""),
+            ("response_p50", "p50"),
+            ("server_cpu_per_request", "CPU/request"),
+        )
+        if name in launch.metrics
+    ]
+    warnings = ", ".join(sorted({flag.name for flag in launch.flags}))
+    return ", ".join(text.strip() for text in shown) + (f"  [{warnings}]" if warnings else "")
+
+
+class PlainReporter:
+    """One line per launch, for logs and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._launches = 0
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def begin(self, launches: int, seconds: float) -> None:
+        """Say how much there is to do."""
+        self._launches = launches
+        self._print(f"{launches} launches, about {duration(seconds)}")
+
+    def launching(self, case: Case, order: int, remaining: float) -> None:
+        """Nothing: a log wants one line per launch."""
+
+    def launched(self, case: Case, launch: Launch) -> None:
+        """Print the launch's line."""
+        self._print(f"[{launch.order + 1}/{self._launches}] {case.id}  {_outcome(launch)}")
+
+    def note(self, sentence: str) -> None:
+        """Print the sentence."""
+        self._print(f"note: {sentence}")
+
+    def end(self) -> None:
+        """Nothing to close."""
+
+
+class _Remaining(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        remaining = task.fields.get("remaining")
+        return Text(
+            "" if remaining is None else f"{duration(remaining)} left", style="progress.remaining"
+        )
+
+
+class LiveReporter:
+    """A progress bar with the running case; finished launches scroll by above it."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            _Remaining(),
+            console=console,
+            transient=True,
+        )
+        self._task = self._progress.add_task("starting", total=None, remaining=None)
+
+    def begin(self, launches: int, seconds: float) -> None:
+        """Show the bar."""
+        self._progress.update(self._task, total=launches, remaining=seconds)
+        self._progress.start()
+
+    def launching(self, case: Case, order: int, remaining: float) -> None:
+        """Show which case runs."""
+        self._progress.update(
+            self._task, description=case.id, completed=order, remaining=remaining
+        )
+
+    def launched(self, case: Case, launch: Launch) -> None:
+        """Print what the launch gave."""
+        style = "red" if launch.status is Status.FAILED else None
+        self._progress.console.print(
+            Text(case.id, style="bold"), Text(_outcome(launch), style=style or "")
+        )
+
+    def note(self, sentence: str) -> None:
+        """Print the sentence."""
+        self._progress.console.print(Text(f"note: {sentence}", style="yellow"))
+
+    def end(self) -> None:
+        """Remove the bar."""
+        self._progress.stop()
+
+
+def reporter(console: Console) -> Reporter:
+    """The live reporter on a terminal, the plain one elsewhere."""
+    return LiveReporter(console) if console.is_terminal else PlainReporter(console)

@@ -1,0 +1,108 @@
+"""The server registry: to add a server, add one entry to `SERVERS`.
+
+An entry says how the server is started for a case, which log lines prove that its workers serve,
+and how its workers exist (as processes or threads), so that nothing else needs to know its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from servebench.model import Case, Interface
+
+GRANIAN_BACKLOG: Final = 1024
+"""Granian's default; its backpressure per worker is backlog // workers unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """How one server is driven.
+
+    Attributes:
+        name: As declarations spell it; also the module that `python -m` runs and the distribution
+            whose version is checked against the lock.
+        interfaces: Application interfaces that it serves.
+        loops: Event loops that it can be pinned to (WSGI servers take `none`).
+        arguments: Arguments after `python -m name` for a case, a port and, where the server has
+            a metrics exporter and one is wanted, a port for it.
+        ready: Regular expression of the log line that each worker prints when it serves.
+        ready_lines: How many such lines a case must print.
+        backpressure: Connections that it accepts at once with so many workers, or None.
+        grace: Seconds that a clean stop may take after the last answer.
+        exit_codes: Exit codes of a clean stop by SIGTERM (negative: ended by that signal).
+        counter: Name of the exporter's counter of handled requests, where it has one.
+    """
+
+    name: str
+    interfaces: frozenset[Interface]
+    loops: frozenset[str]
+    arguments: Callable[[Case, int, int | None], list[str]]
+    ready: re.Pattern[str]
+    ready_lines: Callable[[Case], int]
+    backpressure: Callable[[int], int | None]
+    worker_kind: Callable[[Case], Literal["process", "thread"]]
+    grace: float
+    exit_codes: frozenset[int]
+    counter: str | None = None
+
+
+def _granian(case: Case, port: int, metrics_port: int | None) -> list[str]:
+    arguments = [
+        "--interface", case.endpoint.interface, "--host", "127.0.0.1", "--port", str(port),
+        "--http", "1", "--no-ws", "--workers", str(case.workers),
+        "--backlog", str(GRANIAN_BACKLOG), "--loop", case.loop,
+    ]  # fmt: skip
+    if case.threads is not None:
+        arguments += ["--blocking-threads", str(case.threads)]
+    if metrics_port is not None:
+        arguments += [
+            "--metrics", "--metrics-port", str(metrics_port), "--metrics-scrape-interval", "1",
+        ]  # fmt: skip
+    return [*arguments, case.endpoint.app]
+
+
+def _uvicorn(case: Case, port: int, _metrics_port: int | None) -> list[str]:
+    return [
+        "--host", "127.0.0.1", "--port", str(port), "--workers", str(case.workers),
+        "--loop", case.loop, "--http", "httptools", "--ws", "none", "--no-access-log",
+        # A supervisor that kills a busy worker would measure the supervisor (default: 5 s).
+        *(["--timeout-worker-healthcheck", "60"] if case.workers > 1 else []),
+        case.endpoint.app,
+    ]  # fmt: skip
+
+
+SERVERS: Final[dict[str, Server]] = {
+    server.name: server
+    for server in (
+        Server(
+            name="granian",
+            interfaces=frozenset({"asgi", "wsgi"}),
+            loops=frozenset({"asyncio", "uvloop", "rloop"}),
+            arguments=_granian,
+            # "Listening at" comes before any worker serves.
+            ready=re.compile(r"Started worker-\d+"),
+            ready_lines=lambda case: case.workers,
+            backpressure=lambda workers: GRANIAN_BACKLOG // workers * workers,
+            worker_kind=lambda case: "thread" if case.free_threaded else "process",
+            grace=10.0,
+            exit_codes=frozenset({0}),
+            counter="granian_requests_handled",
+        ),
+        Server(
+            name="uvicorn",
+            interfaces=frozenset({"asgi"}),
+            loops=frozenset({"asyncio", "uvloop"}),
+            arguments=_uvicorn,
+            # With several workers "Uvicorn running" comes from the supervisor, before them.
+            ready=re.compile(r"Application startup complete\."),
+            ready_lines=lambda case: case.workers,
+            backpressure=lambda _workers: None,
+            worker_kind=lambda _case: "process",
+            grace=10.0,
+            exit_codes=frozenset({0, -15, 143}),
+        ),
+    )
+}

@@ -1,0 +1,42 @@
+"""SIGINT and SIGTERM as an exception that unwinds through every `finally`."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class InterruptedRun(BaseException):  # noqa: N818 - like KeyboardInterrupt, it is no error
+    """The run was asked to stop: by whom, and the exit code that says so."""
+
+    def __init__(self, signum: int) -> None:
+        self.signal = signal.Signals(signum)
+        super().__init__(self.signal.name)
+
+    @property
+    def exit_code(self) -> int:
+        """128 + signal, as shells report it."""
+        return 128 + self.signal
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Raise `InterruptedRun` at the first SIGINT or SIGTERM; ignore further ones.
+
+    The clean-up that the first one starts stops servers and generators in bounded time; a second
+    Ctrl-C in its middle would leave them behind.
+    """
+
+    def on_signal(signum: int, _frame: FrameType | None) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        raise InterruptedRun(signum)
+
+    before = {n: signal.signal(n, on_signal) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
