@@ -15,7 +15,7 @@ class Estimate:
 
     The declared expectation knows durations, waits and drains; what it cannot know is how quick
     this machine starts interpreters. That difference is an overhead per launch, so the correction
-    is additive: the mean of (observed − expected), shrunk towards zero while launches are few.
+    is additive: the mean of (observed - expected), shrunk towards zero while launches are few.
     """
 
     expected: Sequence[float]

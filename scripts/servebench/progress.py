@@ -124,9 +124,7 @@ class LiveReporter:
 
     def launching(self, case: Case, order: int, remaining: float) -> None:
         """Show which case runs."""
-        self._progress.update(
-            self._task, description=case.id, completed=order, remaining=remaining
-        )
+        self._progress.update(self._task, description=case.id, completed=order, remaining=remaining)
 
     def launched(self, case: Case, launch: Launch) -> None:
         """Print what the launch gave."""

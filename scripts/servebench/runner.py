@@ -108,7 +108,6 @@ def execute(
     perform: Callable[[Case], Outcome],
     commands: Callable[[Case], Commands],
     expected: Callable[[Case], float],
-    after: Callable[[], Sequence[str]],
     results: Path,
     reporter: Reporter,
 ) -> tuple[Run, Path]:
@@ -120,7 +119,6 @@ def execute(
         perform: Does one launch; may raise `InterruptedRun` and nothing else.
         commands: The command lines of a case, for the record.
         expected: Seconds that one launch of a case is expected to take.
-        after: Called at the end; sentences about what changed on the machine meanwhile.
         results: The results folder.
         reporter: Told of everything.
 
@@ -156,7 +154,6 @@ def execute(
         raise
     finally:
         reporter.end()
-    growing.notes.extend(after())
     run = growing.snapshot(RunStatus.COMPLETE)
     path = store.finalise(results, run)
     if not any(launch.status is Status.OK for r in run.results for launch in r.launches):

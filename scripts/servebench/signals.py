@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 
-class InterruptedRun(BaseException):  # noqa: N818 - like KeyboardInterrupt, it is no error
+class InterruptedRun(BaseException):
     """The run was asked to stop: by whom, and the exit code that says so."""
 
     def __init__(self, signum: int) -> None:

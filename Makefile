@@ -1,0 +1,25 @@
+# setup  everything that measuring needs (cached; a second run only checks)
+# bench  quick profile of every experiment, then its tables
+# test   the test suite; TESTS= selects, JOBS= runs that many at once
+# check  lint, format, types
+PYTHON ?= python3
+JOBS ?= 1
+TESTS ?= tests
+BIN := .venv/bin
+
+.PHONY: setup bench test check
+
+setup:
+	@$(PYTHON) scripts/bootstrap.py
+	@$(BIN)/servebench setup
+
+bench: setup
+	@$(BIN)/servebench run --profile quick; code=$$?; $(BIN)/servebench show latest; exit $$code
+
+test: setup
+	@$(BIN)/pytest $(if $(filter-out 1,$(JOBS)),-n $(JOBS)) $(TESTS)
+
+check: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy

@@ -1,0 +1,25 @@
+"""FastAPI: a JSON greeting, and a 10 ms wait. The twin of wsgi_app."""
+
+import asyncio
+
+from fastapi import FastAPI
+from fastapi.responses import PlainTextResponse
+from identity import identity
+
+app = FastAPI()
+
+
+@app.get("/json")
+async def greet() -> dict[str, str]:
+    return {"message": "Hello, world!"}
+
+
+@app.get("/io", response_class=PlainTextResponse)
+async def wait() -> str:
+    await asyncio.sleep(0.010)
+    return "Hello, waiter!"
+
+
+@app.get("/_identity", include_in_schema=False)
+async def identify() -> dict[str, object]:
+    return identity()

@@ -1,0 +1,24 @@
+"""Flask: a JSON greeting, and a 10 ms wait. The twin of asgi_app."""
+
+import time
+
+from flask import Flask, Response
+from identity import identity
+
+app = Flask(__name__)
+
+
+@app.get("/json")
+def greet() -> dict[str, str]:
+    return {"message": "Hello, world!"}
+
+
+@app.get("/io")
+def wait() -> Response:
+    time.sleep(0.010)
+    return Response("Hello, waiter!", content_type="text/plain; charset=utf-8")
+
+
+@app.get("/_identity")
+def identify() -> dict[str, object]:
+    return identity()

@@ -1,0 +1,50 @@
+"""Three waits per request: blocking, awaited one after another, or awaited together."""
+
+import asyncio
+import os
+import time
+
+from fastapi import FastAPI
+from identity import identity
+
+WAIT_S = float(os.environ.get("SERVEBENCH_WAIT_S", "5"))
+
+app = FastAPI()
+
+
+def blocking_task(text: str) -> str:
+    time.sleep(WAIT_S)
+    return f"{text}."
+
+
+async def task(text: str) -> str:
+    await asyncio.sleep(WAIT_S)
+    return f"{text}."
+
+
+@app.get("/sync_baseline")
+def sync_baseline() -> list[str]:
+    return [blocking_task("one"), blocking_task("two"), blocking_task("three")]
+
+
+@app.get("/async_independent")
+async def async_independent() -> list[str]:
+    return [await task("one"), await task("two"), await task("three")]
+
+
+@app.get("/async_dependent")
+async def async_dependent() -> list[str]:
+    first = await task("one")
+    second = await task(first)
+    third = await task(second)
+    return [first, second, third]
+
+
+@app.get("/async_concurrent")
+async def async_concurrent() -> list[str]:
+    return await asyncio.gather(task("one"), task("two"), task("three"))
+
+
+@app.get("/_identity", include_in_schema=False)
+async def identify() -> dict[str, object]:
+    return identity()

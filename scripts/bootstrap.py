@@ -1,0 +1,217 @@
+"""Make the harness's own environment, `.venv`, with nothing but Python's standard library.
+
+Run by `make setup`. Gets the pinned uv, then lets it install `requirements.txt` and the project.
+A second run checks in a fraction of a second, without network. Every sentence that ends this
+script says what to do.
+"""
+
+import sys
+
+NEEDED = (3, 11)
+if sys.version_info < NEEDED:  # before any import that an older Python does not have
+    sys.exit(
+        "servebench needs Python {}.{} or newer, and this is {}.{} ({}): name a newer one, for "
+        "example `make setup PYTHON=python3.13`".format(
+            *NEEDED, *sys.version_info[:2], sys.executable
+        )
+    )
+
+import contextlib  # noqa: E402
+import fcntl  # noqa: E402
+import hashlib  # noqa: E402
+import json  # noqa: E402
+import os  # noqa: E402
+import re  # noqa: E402
+import shutil  # noqa: E402
+import subprocess  # noqa: E402
+import tempfile  # noqa: E402
+from collections.abc import Iterator, Sequence  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+STAMP = VENV / "servebench-made.json"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "servebench"
+
+
+def main() -> None:
+    """Make or check the environment; another bootstrap of this checkout is waited for."""
+    with exclusive(CACHE / "locks" / f"venv-{digest(str(VENV))}.lock"):
+        wanted = {
+            "python": sys.executable,
+            "requirements": digest((ROOT / "requirements.txt").read_text()),
+            "project": digest((ROOT / "pyproject.toml").read_text()),
+        }
+        found = stamp()
+        uv = ensure_uv()
+        if found == wanted and whole(uv):
+            return
+        make(uv, wanted, found)
+
+
+def make(uv: Path, wanted: dict[str, str], found: dict[str, str]) -> None:
+    """Install what is locked, then the project itself; stamp last."""
+    STAMP.unlink(missing_ok=True)
+    python = str(VENV / "bin" / "python")
+    if found.get("python") != wanted["python"]:
+        # Never made whole by this script, or by another Python: an installation that was cut off
+        # can look complete to uv, so begin again.
+        say("making .venv, the harness's own environment")
+        run([uv, "venv", "--quiet", "--clear", "--no-project", "--python", sys.executable, VENV])
+    say("installing the harness's locked packages into .venv")
+    run([uv, "pip", "sync", "--quiet", "--require-hashes", "--python", python, "requirements.txt"])
+    # Its build backend is among the locked packages, so this reaches for no network.
+    editable = ["pip", "install", "--quiet", "--offline", "--no-deps", "--no-build-isolation"]
+    run([uv, *editable, "--python", python, "--editable", "."])
+    partial = STAMP.with_suffix(".part")
+    partial.write_text(json.dumps(wanted))
+    partial.replace(STAMP)
+
+
+def stamp() -> dict[str, str]:
+    """What the environment was made from; empty if it was never finished."""
+    try:
+        found = json.loads(STAMP.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def whole(uv: Path) -> bool:
+    """Whether the stamped environment still has every locked package and its command."""
+    checked: list[str | Path] = [
+        uv,
+        "pip",
+        "install",
+        "--offline",
+        "--dry-run",
+        "--no-deps",
+        "--require-hashes",
+    ]
+    done = subprocess.run(
+        [*checked, "--python", VENV / "bin" / "python", "-r", ROOT / "requirements.txt"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    nothing_to_do = "Would make no changes" in done.stderr
+    return done.returncode == 0 and nothing_to_do and (VENV / "bin" / "servebench").exists()
+
+
+def ensure_uv() -> Path:
+    """Find the locked uv on PATH or in the cache, or install it there from its locked hashes."""
+    lines = re.search(
+        r"^uv==(\S+)(?: \\\n\s+--hash=\S+)+", (ROOT / "requirements.txt").read_text(), re.MULTILINE
+    )
+    if lines is None:
+        sys.exit("requirements.txt has no hashed line for uv: restore it from git")
+    version = lines[1]
+    on_path = shutil.which("uv")
+    if on_path and answers(Path(on_path), version):
+        return Path(on_path)
+    home = CACHE / f"uv-{version}"
+    if answers(home / "bin" / "uv", version):
+        return home / "bin" / "uv"
+    with exclusive(CACHE / "locks" / f"uv-{version}.lock"):
+        if not answers(home / "bin" / "uv", version):
+            install_uv(home, lines[0])
+    return home / "bin" / "uv"
+
+
+def install_uv(home: Path, locked: str) -> None:
+    """Install uv with pip into an environment of its own, and put it in its place when whole."""
+    say("fetching uv, which installs everything else")
+    for left in home.parent.glob(f".making-{home.name}-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f".making-{home.name}-", dir=home.parent) as folder:
+        made = Path(folder) / "venv"
+        try:
+            subprocess.run(
+                [sys.executable, "-m", "venv", made], check=True, capture_output=True, text=True
+            )
+        except subprocess.CalledProcessError as error:
+            sys.exit(
+                f"{sys.executable} cannot make environments ({last(error.stdout + error.stderr)}): "
+                "install its venv module (Debian: apt-get install python3-venv)"
+            )
+        requirements = Path(folder) / "uv.txt"
+        requirements.write_text(locked + "\n")
+        pip: list[str | Path] = [
+            made / "bin" / "python",
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--require-hashes",
+        ]
+        run([*pip, "--only-binary", ":all:", "--no-deps", "-r", requirements])
+        # The program stands alone: its environment was only the way to it.
+        placed = Path(folder) / "uv"
+        (placed / "bin").mkdir(parents=True)
+        (made / "bin" / "uv").rename(placed / "bin" / "uv")
+        shutil.rmtree(home, ignore_errors=True)
+        placed.rename(home)
+
+
+def answers(uv: Path, version: str) -> bool:
+    """Whether this uv runs and is of the locked version."""
+    try:
+        done = subprocess.run([uv, "--version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return done.stdout.split()[1:2] == [version]
+
+
+def run(argv: Sequence[str | Path]) -> None:
+    """Run a step; if it fails, end with one sentence."""
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        network = re.search(
+            r"dns|resolve|connect|network|offline|timed out|no matching", done.stderr, re.IGNORECASE
+        )
+        remedy = (
+            "check the network and the proxy settings, then run `make setup` again"
+            if network
+            else "mend that, then run `make setup` again"
+        )
+        sys.exit(f"`{Path(argv[0]).name}` failed: {last(done.stdout + done.stderr)}: {remedy}")
+
+
+@contextlib.contextmanager
+def exclusive(lock: Path) -> Iterator[None]:
+    """Hold a lock file; say so if somebody else does. The kernel frees it when its holder dies."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another set-up is at work on the same: waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def digest(text: str) -> str:
+    """Sixteen hex digits that change when the text does."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def last(output: str) -> str:
+    """The last line that says something, shortened."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    telling = [line for line in lines if line.lower().startswith(("error", "cause"))]
+    return (telling or lines or ["no output"])[-1][:300]
+
+
+def say(sentence: str) -> None:
+    """Print at once, also into a pipe."""
+    sys.stdout.write(sentence + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except OSError as problem:
+        sys.exit(f"{problem.strerror or problem}: {problem.filename or ''}: mend that and repeat")

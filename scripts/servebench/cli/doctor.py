@@ -1,0 +1,95 @@
+"""`servebench doctor`: what this machine has, and what that does to figures."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from servebench import doctor, units
+from servebench.doctor import Diagnosis, Finding
+
+_STYLES = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold red"}
+
+
+def doctor_command(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show interpreters, tools, stacks, cores, and the warnings this machine will raise."""
+    diagnosis = doctor.diagnose()
+    console = Console()
+    if as_json:
+        console.print_json(diagnosis.model_dump_json())
+    else:
+        for table in tables(diagnosis):
+            console.print(table)
+        console.print(
+            f"Cache: {diagnosis.cache} ({diagnosis.cache_free_gb:g} GB free)",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if not diagnosis.healthy:
+        raise typer.Exit(1)
+
+
+def tables(diagnosis: Diagnosis) -> tuple[Table, ...]:
+    """The diagnosis as tables for people."""
+    return (
+        _machine(diagnosis),
+        _findings("Interpreters", diagnosis.interpreters),
+        _findings("Tools", diagnosis.tools),
+        _findings("Stacks", diagnosis.stacks),
+        _flags(diagnosis),
+    )
+
+
+def _machine(diagnosis: Diagnosis) -> Table:
+    machine = diagnosis.machine
+    table = Table(title=f"Machine {machine.id}", title_justify="left", show_header=False)
+    quota = diagnosis.cores_quota
+    limit = diagnosis.memory_limit
+    shared = list(diagnosis.hyper_threads_shared)
+    rows = {
+        "CPU": machine.cpu,
+        "cores": f"{machine.cores}: server {_list(machine.server_cores)}, "
+        f"generator {_list(machine.client_cores)}"
+        + (f"; hyper-threads of one core: {shared}" if shared else ""),
+        "pinning": "each on its own cores" if machine.pinned else "impossible: one core for both",
+        "memory": units.size(machine.memory),
+        "system": f"{machine.os}, kernel {machine.kernel}",
+        "hypervisor": machine.virtual or "none seen",
+        "frequency governor": machine.governor or "none shown",
+        "steal": f"{units.share(diagnosis.steal_now)} now, "
+        f"{units.share(diagnosis.steal_since_boot)} since boot",
+        "control groups": "no limits"
+        if quota is None and limit is None
+        else f"cores {'unlimited' if quota is None else units.cores(quota)}, "
+        f"memory {'unlimited' if limit is None else units.size(limit)}",
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table
+
+
+def _list(cores: tuple[int, ...]) -> str:
+    return ", ".join(map(str, cores))
+
+
+def _findings(title: str, findings: tuple[Finding, ...]) -> Table:
+    table = Table("what", "state", "detail", title=title, title_justify="left")
+    for finding in findings:
+        remedy = f"\nremedy: {finding.remedy}" if finding.remedy else ""
+        style = _STYLES[finding.state]
+        table.add_row(finding.what, f"[{style}]{finding.state}[/]", finding.detail + remedy)
+    return table
+
+
+def _flags(diagnosis: Diagnosis) -> Table:
+    table = Table(
+        "flag", "because", title="Warnings that launches here will get", title_justify="left"
+    )
+    for flag in diagnosis.flags:
+        table.add_row(flag.name, flag.detail)
+    return table

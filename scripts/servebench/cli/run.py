@@ -1,0 +1,144 @@
+"""`servebench run`: measure."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from servebench import header, launch, orphans, paths, runner, store
+from servebench import plan as planning
+from servebench.errors import UsageError
+from servebench.model import Case, Plan, Profile, Run, Status
+from servebench.progress import reporter
+from servebench.rig import Rig, assemble
+from servebench.signals import interruptible
+
+DEFAULT_SEED = 1
+
+_WINDOWS: dict[Profile, float] = {"quick": 0.4, "nightly": 1.0, "published": 1.0}
+"""Seconds of a warm-up window: five of them are the least."""
+
+
+def run_command(
+    profile: Annotated[
+        Profile, typer.Option("--profile", help="quick, nightly or published.")
+    ] = "quick",
+    select: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--select", help="Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'."
+        ),
+    ] = None,
+    launches: Annotated[
+        int | None, typer.Option("--launches", min=1, help="Launches per case.")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option("--seed", help="Of the order in which launches are interleaved.")
+    ] = DEFAULT_SEED,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            "--resume", help="Go on with an interrupted run: its id, or 'latest'.", metavar="RUN"
+        ),
+    ] = None,
+    count_requests: Annotated[
+        bool,
+        typer.Option(
+            "--count-requests",
+            help="Verification: compare the server's own count with ours, where it has one.",
+        ),
+    ] = False,
+    results: Annotated[
+        Path | None, typer.Option("--results", help="Folder for the run file.")
+    ] = None,
+) -> None:
+    """Measure: launch each case's server, load it, record what it did.
+
+    The run file is saved after every launch. Ctrl-C keeps what was measured; `--resume latest`
+    goes on. Exit code 0: every launch was valid. 1: some failed, the others are recorded.
+    3: none was usable.
+    """
+    console = Console(highlight=False)
+    results = results or paths.results_dir()
+    for sentence in orphans.reap():
+        console.print(f"note: {sentence}", markup=False, soft_wrap=True)
+    earlier = _earlier(resume, results)
+    if earlier is None:
+        plan = planning.make_plan(profile, list(select or ()), launches, seed)
+    elif select or launches:
+        raise UsageError("--resume goes on with the run's own plan: leave --select, --launches out")
+    else:
+        plan = planning.of_run(earlier)
+    logs = paths.state_dir() / "logs"
+    rig = assemble(plan.cases, logs)
+    root = paths.project_root()
+    if earlier is not None:
+        header.require_resumable(earlier, rig, root)
+    start = earlier or header.write(plan, rig, root)
+    if count_requests:
+        note = "the servers' metrics exporters ran beside them: a verification, no reference"
+        start = start.model_copy(update={"notes": (*start.notes, note)})
+    finished, path = _measure(plan, start, rig, results, console, count_requests=count_requests)
+    failed = [
+        launch
+        for result in finished.results
+        for launch in result.launches
+        if launch.status is Status.FAILED
+    ]
+    total = sum(len(result.launches) for result in finished.results)
+    loaded = sum(launch.load_seconds for r in finished.results for launch in r.launches)
+    console.print(
+        f"{total - len(failed)} of {total} launches valid; load was measured in "
+        f"{loaded / finished.wall_seconds:.0%} of {finished.wall_seconds:.0f} s",
+        markup=False,
+    )
+    console.print(f"Saved {_shown(path)}; read it: servebench show {finished.id}", soft_wrap=True)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _earlier(resume: str | None, results: Path) -> Run | None:
+    if resume is None:
+        return None
+    if resume == "latest":
+        unfinished = store.partials(results)
+        if not unfinished:
+            raise UsageError(f"{results} holds no interrupted run to resume; start a new one")
+        return store.load(unfinished[-1])
+    path = store.find(results, resume)
+    if path not in store.partials(results):
+        raise UsageError(f"{path.name} is a finished run: it is never added to; start a new one")
+    return store.load(path)
+
+
+def _measure(
+    plan: Plan, start: Run, rig: Rig, results: Path, console: Console, *, count_requests: bool
+) -> tuple[Run, Path]:
+    folder = rig.logs / start.id
+    folder.mkdir(parents=True, exist_ok=True)
+    numbers = count(sum(1 for _ in folder.iterdir()))
+    options = launch.Options(window=_WINDOWS[plan.profile], count=count_requests)
+
+    def perform(case: Case) -> runner.Outcome:
+        log = folder / f"{next(numbers):04d}-{case.id.replace('/', '_')}.log"
+        return launch.perform(case, rig, options, log)
+
+    with interruptible():
+        return runner.execute(
+            plan,
+            start,
+            perform=perform,
+            commands=rig.commands,
+            expected=lambda case: planning.expected_seconds(case, plan.profile),
+            results=results,
+            reporter=reporter(console),
+        )
+
+
+def _shown(path: Path) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

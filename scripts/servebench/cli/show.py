@@ -1,0 +1,135 @@
+"""`servebench show`, `findings` and `schema`: read run files, write pages. Starts no server."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from servebench import codec, paths, store
+from servebench.declarations import FILE, read_toml
+from servebench.errors import RecordError, UsageError
+from servebench.model import Profile
+from servebench.published import load_published
+from servebench.report import markdown
+from servebench.report.findings import Source, write_findings
+from servebench.report.page import About, as_json, make_page, narrowed
+from servebench.report.terminal import print_page
+from servebench.summary import summarise
+
+_PLAIN_WIDTH = 120  # columns where there is no terminal to ask
+
+
+def show_command(
+    run: Annotated[
+        str, typer.Argument(help="A run's id (or enough of it), a run file, or 'latest'.")
+    ] = "latest",
+    select: Annotated[
+        list[str] | None,
+        typer.Option("--select", help="Only cases whose id matches this glob; repeatable."),
+    ] = None,
+    as_json_: Annotated[bool, typer.Option("--json", help="The summary as JSON.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="The page as Markdown.")] = False,
+) -> None:
+    """Show a run as the articles did: ours beside the published figures and the ceiling."""
+    if as_json_ and as_markdown:
+        raise UsageError("--json and --markdown were both given; choose one")
+    summary = narrowed(summarise(store.load(store.find(paths.results_dir(), run))), select or [])
+    if not summary.cases:
+        raise UsageError(
+            f"no case of run {summary.run.id} matches {' or '.join(select or ['*'])}; "
+            "its cases: " + ", ".join(result.case.id for result in summary.run.results[:5]) + ", …"
+        )
+    root = paths.project_root()
+    published = load_published(root)
+    page = make_page(summary, published, _about(root))
+    if as_json_:
+        described = as_json(summary, published, page)
+        typer.echo(json.dumps(described, indent=2, ensure_ascii=False, allow_nan=False))
+    elif as_markdown:
+        typer.echo(markdown.page(page), nl=False)
+    else:
+        console = Console(soft_wrap=False, highlight=False)
+        if not console.is_terminal:
+            console.width = _PLAIN_WIDTH
+        print_page(console, page)
+
+
+def findings_command(
+    published: Annotated[
+        str | None, typer.Option("--published", help="A published-profile run; default: latest.")
+    ] = None,
+    nightly: Annotated[
+        str | None, typer.Option("--nightly", help="A nightly-profile run; default: latest.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file; default: standard output.")
+    ] = None,
+) -> None:
+    """Answer each experiment's question from the reference runs, as Markdown."""
+    root, results = paths.project_root(), paths.results_dir()
+    folder = (output.parent if output else results).resolve()
+    sources = [
+        _source(path, f"{profile} profile", folder)
+        for profile, path in (
+            ("published", _chosen(results, "published", published)),
+            ("nightly", _chosen(results, "nightly", nightly)),
+        )
+        if path is not None
+    ]
+    if not sources:
+        raise RecordError(
+            f"{results}: neither a published nor a nightly run has been recorded; make one: "
+            "servebench run --profile nightly"
+        )
+    text = write_findings(sources, load_published(root), _about(root))
+    _write(text, output)
+
+
+def schema_command(
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file; default: standard output.")
+    ] = None,
+) -> None:
+    """Write the JSON Schema of run files (kept as results/schema.json)."""
+    _write(codec.schema(), output)
+
+
+def _about(root: Path) -> dict[str, About]:
+    """What the declarations say in words; the rest of them is not needed for showing."""
+    written = {
+        path.parent.name: read_toml(path, path.relative_to(root).as_posix())
+        for path in sorted((root / "apps").glob(f"*/{FILE}"))
+    }
+    return {
+        name: About(str(table.get("question", "")), tuple(table.get("deviations", ())))
+        for name, table in written.items()
+    }
+
+
+def _chosen(results: Path, profile: Profile, name: str | None) -> Path | None:
+    """The run that was named, else the newest of the profile, if there is one."""
+    if name is not None:
+        return store.find(results, name)
+    found = store.runs(results, profile=profile)
+    return found[-1] if found else None
+
+
+def _source(path: Path, label: str, folder: Path) -> Source:
+    link = path.resolve()
+    shown = link.relative_to(folder) if link.is_relative_to(folder) else Path(link.name)
+    return Source(label=label, link=shown.as_posix(), summary=summarise(store.load(path)))
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        output.write_text(text, "utf-8")
+    except OSError as problem:
+        raise RecordError(f"{output}: cannot be written: {problem.strerror}") from problem

@@ -1,0 +1,151 @@
+"""The diagnosis: what this machine has, what is missing, and what that does to figures."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from typing import Final, Literal
+
+from servebench import cgroup, interpreters, machine, paths, settings, stacks, tools
+from servebench.errors import ServebenchError
+from servebench.flags import Flag
+from servebench.model import Frozen, Machine
+from servebench.toolchain import artefact, oha, space
+
+_STEAL_WINDOW_S: Final = 0.5
+
+State = Literal["ok", "missing", "wrong", "absent"]
+"""`missing` and `wrong` need a remedy; `absent` is not there and not needed now."""
+
+
+class Finding(Frozen):
+    """One thing that measuring needs."""
+
+    what: str
+    state: State
+    detail: str
+    remedy: str | None = None
+
+
+class Diagnosis(Frozen):
+    """Everything that `servebench doctor` shows."""
+
+    machine: Machine
+    cores_quota: float | None
+    memory_limit: int | None
+    steal_now: float
+    steal_since_boot: float
+    hyper_threads_shared: tuple[int, ...]
+    interpreters: tuple[Finding, ...]
+    tools: tuple[Finding, ...]
+    stacks: tuple[Finding, ...]
+    flags: tuple[Flag, ...]
+    cache: str
+    cache_free_gb: float
+
+    @property
+    def healthy(self) -> bool:
+        """Whether everything that measuring needs is there and right."""
+        findings = (*self.interpreters, *self.tools, *self.stacks)
+        return all(finding.state in {"ok", "absent"} for finding in findings)
+
+
+def diagnose() -> Diagnosis:
+    """Look at everything; what is missing becomes a finding, never an error."""
+    first = machine.core_times()
+    started = time.monotonic()
+    configured = settings.load()
+    pythons = tuple(
+        _finding(f"CPython {name}", lambda n=name: _interpreter(n))  # type: ignore[misc]
+        for name in configured.interpreters
+    )
+    brought = _tools(configured)
+    environments = tuple(
+        _finding(f"{name} for {python}", lambda n=name, p=python: _environment(n, p))  # type: ignore[misc]
+        for name in stacks.names()
+        for python in stacks.pythons(name)
+    )
+    # A reading of steal needs some time between its ends; the looking above may have been it.
+    time.sleep(max(0.0, _STEAL_WINDOW_S - (time.monotonic() - started)))
+    last = machine.core_times()
+    cores, limits, here = machine.allocate(), cgroup.limits(), machine.fingerprint()
+    steal = last.steal_share(first)
+    return Diagnosis(
+        machine=here,
+        cores_quota=limits.cores,
+        memory_limit=limits.memory,
+        steal_now=steal,
+        steal_since_boot=last.steal / last.total if last.total else 0.0,
+        hyper_threads_shared=machine.siblings_split(cores),
+        interpreters=pythons,
+        tools=brought,
+        stacks=environments,
+        flags=machine.expected_flags(here, limits, steal),
+        cache=str(paths.cache_dir()),
+        cache_free_gb=round(space.free_gb(paths.cache_dir()), 1),
+    )
+
+
+def _finding(what: str, look: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what=what, state="ok", detail=look())
+    except ServebenchError as error:
+        return Finding(what=what, state="missing", detail=str(error), remedy="make setup")
+
+
+def _interpreter(name: str) -> str:
+    found = interpreters.locate(name)
+    proof = interpreters.prove(found.executable)
+    different = interpreters.mismatch(interpreters.declared()[name], proof)
+    if different:
+        raise ServebenchError(different)
+    gil = "on" if proof["gil"] else "off"
+    return f"{proof['version']}, GIL {gil}, {found.origin}, {found.build}; {found.executable}"
+
+
+def _environment(stack_name: str, python_name: str) -> str:
+    stack, python = stacks.read(stack_name), interpreters.locate(python_name)
+    stacks.environment(stack_name, python_name)
+    fault = stacks.environment_fault(stack, stacks.place(stack, python))
+    if fault:
+        raise ServebenchError(fault)
+    return f"{len(stack.packages)} packages, lock {stack.digest[:12]}"
+
+
+def _tools(configured: settings.Settings) -> tuple[Finding, ...]:
+    findings = [_finding("oha", lambda: _oha(configured)), _finding("uv", _uv)]
+    made = all(finding.state == "ok" for finding in findings)
+    for name, why in (
+        ("cargo", "builds oha"),
+        ("cc", "builds oha and CPython"),
+        ("make", "builds CPython"),
+    ):
+        found = shutil.which(name)
+        if found:
+            detail = f"{tools.version(found) or 'version unknown'}; {found}"
+            findings.append(Finding(what=name, state="ok", detail=detail))
+        else:
+            # What it would build is there: nothing is wrong.
+            findings.append(
+                Finding(
+                    what=name,
+                    state="absent" if made else "missing",
+                    detail=f"not on PATH; {why}",
+                    remedy=None if made else f"install {name}",
+                )
+            )
+    return tuple(findings)
+
+
+def _oha(configured: settings.Settings) -> str:
+    program = tools.oha()
+    fault = oha.fault(configured.oha, tools.oha_place(configured.oha))
+    if fault:
+        raise ServebenchError(fault)
+    return f"{configured.oha.version}, SHA-256 {artefact.sha256(program)}; {program}"
+
+
+def _uv() -> str:
+    program = tools.uv()
+    return f"{tools.version(program)}, SHA-256 {artefact.sha256(program)}; {program}"

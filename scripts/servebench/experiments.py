@@ -1,0 +1,75 @@
+"""The experiments: each `apps/*/experiment.toml`, with its cases in every profile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from servebench import interpreters, paths, stacks
+from servebench.declarations import FILE, PROFILES, Declaration, check_form, read_toml
+from servebench.expansion import Expansion, Known
+from servebench.model import Case, Profile
+from servebench.servers import SERVERS
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One question with one moving axis.
+
+    Attributes:
+        name: Its folder.
+        folder: Where its applications are.
+        declared: Its `experiment.toml`.
+        cases: Per profile, the cases in the order of their declaration.
+    """
+
+    name: str
+    folder: Path
+    declared: Declaration
+    cases: Mapping[Profile, tuple[Case, ...]]
+
+
+def load_experiments(
+    root: Path | None = None, known: Known | None = None
+) -> tuple[Experiment, ...]:
+    """Read all experiments of a checkout, by name.
+
+    Args:
+        root: The checkout; by default the one around us.
+        known: What declarations may refer to; by default the registries.
+
+    Raises:
+        DeclarationError: One of them is wrong; says where, what was found and what is allowed.
+    """
+    root = root or paths.project_root()
+    known = known or registered()
+    return tuple(
+        _load(path, path.relative_to(root).as_posix(), known)
+        for path in sorted((root / "apps").glob(f"*/{FILE}"))
+    )
+
+
+def expand(experiment: Experiment, profile: Profile) -> tuple[Case, ...]:
+    """The cases of an experiment in a profile; none if it has none there."""
+    return experiment.cases.get(profile, ())
+
+
+def registered() -> Known:
+    """The registries of interpreters, stacks and servers."""
+    return Known(
+        stacks={name: stacks.pythons(name) for name in stacks.names()},
+        interpreters=tuple(interpreters.declared()),
+        servers=SERVERS,
+    )
+
+
+def _load(path: Path, shown: str, known: Known) -> Experiment:
+    written = read_toml(path, shown)
+    declared = check_form(written, shown)
+    name = path.parent.name
+    expansion = Expansion(name, shown, declared, written, known)
+    expansion.check_references()
+    cases = {profile: expansion.cases(profile) for profile in PROFILES}
+    expansion.check_one_meaning(cases)
+    return Experiment(name, path.parent, declared, cases)

@@ -1,0 +1,85 @@
+"""What a run says of itself before its first launch: commit, machine, tools, stacks."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from servebench import __version__, interpreters, store, tools
+from servebench.errors import UsageError
+from servebench.model import Plan, Run, RunStatus
+from servebench.rig import Rig
+from servebench.runner import utc_now
+
+
+def write(plan: Plan, rig: Rig, root: Path) -> Run:
+    """The run of a plan on this machine, without results."""
+    started = utc_now()
+    commit, dirty = revision(root)
+    return Run(
+        id=store.run_id(started, plan.profile, commit),
+        status=RunStatus.PARTIAL,
+        started=started,
+        servebench=__version__,
+        commit=commit,
+        dirty=dirty,
+        profile=plan.profile,
+        launches=plan.launches,
+        seed=plan.seed,
+        machine=rig.machine,
+        oha=tools.oha_version(),
+        interpreters=tuple(interpreters.locate(name).record() for name in rig.versions),
+        stacks=tuple(stack.record() for stack in rig.stacks.values()),
+        results=(),
+    )
+
+
+def revision(root: Path) -> tuple[str | None, bool]:
+    """Commit of the checkout, and whether tracked files differ from it.
+
+    Results that earlier runs have written do not count: they are not what is measured.
+    """
+
+    def git(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(root), *arguments],
+                capture_output=True, text=True, check=True, timeout=30,
+            )  # fmt: skip
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return done.stdout.strip()
+
+    commit = git("rev-parse", "HEAD")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")
+    return commit, bool(changed)
+
+
+def require_resumable(run: Run, rig: Rig, root: Path) -> None:
+    """Refuse to go on with a run whose conditions are no longer there.
+
+    Raises:
+        UsageError: The commit, machine, interpreters, stacks or oha differ: what is measured now
+            would not belong to the same run.
+    """
+    commit, _ = revision(root)
+    now = {
+        "commit": commit,
+        "machine": rig.machine.id,
+        "oha": tools.oha_version(),
+        "stacks": {stack.name: stack.digest for stack in rig.stacks.values()},
+        "interpreters": {name: interpreters.locate(name).record() for name in rig.versions},
+    }
+    then = {
+        "commit": run.commit,
+        "machine": run.machine.id,
+        "oha": run.oha,
+        "stacks": {stack.name: stack.digest for stack in run.stacks},
+        "interpreters": {record.name: record for record in run.interpreters},
+    }
+    moved = [what for what, value in now.items() if value != then[what]]
+    if moved:
+        raise UsageError(
+            f"run {run.id} cannot be resumed: its {' and '.join(moved)} differ from what is here "
+            "now. Go back to them, or start a new run"
+        )

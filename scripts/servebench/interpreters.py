@@ -1,0 +1,170 @@
+"""The interpreters to measure with: declared in `pyproject.toml`, made by set-up, found here.
+
+All of them have the same origin, prebuilt or built from source: a comparison of two builds made in
+different ways would compare the compilers.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from servebench import paths, settings
+from servebench.errors import SetupError, UsageError
+from servebench.model import InterpreterRecord
+from servebench.settings import InterpreterSpec, Settings
+from servebench.toolchain import artefact
+
+Origin = Literal["prebuilt", "source"]
+ORIGINS: Final[tuple[Origin, ...]] = ("prebuilt", "source")
+
+_PROOF: Final = """
+import json, platform, sys, sysconfig
+get = sysconfig.get_config_var
+print(json.dumps({
+    "version": platform.python_version(),
+    "free_threaded": bool(get("Py_GIL_DISABLED")),
+    "gil": sys._is_gil_enabled(),
+    "compiler": platform.python_compiler(),
+    "configure": get("CONFIG_ARGS") or "",
+    "cflags": get("PY_CFLAGS") or "",
+}))
+"""
+_PROOF_TIMEOUT_S: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """An interpreter that is there.
+
+    Attributes:
+        name: Its name in `pyproject.toml`: 3.14 or 3.14t.
+        version: Its full version.
+        free_threaded: Whether it was built without the GIL.
+        executable: Absolute path. In a free-threaded prefix `bin/python3.14` runs without the GIL
+            too, so this path, never a name on PATH, is what is started.
+        origin: Prebuilt, or built from source by set-up.
+        build: Compiler and build flags that matter.
+    """
+
+    name: str
+    version: str
+    free_threaded: bool
+    executable: Path
+    origin: Origin
+    build: str
+
+    @property
+    def identity(self) -> str:
+        """What an environment made with this interpreter depends on."""
+        return artefact.digest(
+            self.version, str(self.free_threaded), self.origin, self.build, str(self.executable)
+        )
+
+    def record(self) -> InterpreterRecord:
+        """Describe it for a run file."""
+        return InterpreterRecord(
+            name=self.name,
+            version=self.version,
+            build=self.build,
+            origin=self.origin,
+            free_threaded=self.free_threaded,
+        )
+
+
+def declared(root: Path | None = None) -> dict[str, InterpreterSpec]:
+    """Return the interpreters of `[tool.servebench.interpreters]`, by name."""
+    return settings.load(root).interpreters
+
+
+def locate(name: str) -> Interpreter:
+    """Find an interpreter that set-up made. Starts no process.
+
+    Raises:
+        UsageError: No interpreter of this name is declared.
+        SetupError: It is declared and was not made yet.
+    """
+    configured = settings.load()
+    if name not in configured.interpreters:
+        raise UsageError(
+            f"no interpreter {name!r}; pyproject.toml declares {sorted(configured.interpreters)}"
+        )
+    for origin in ORIGINS:
+        found = {n: read(n, place(n, origin, configured)) for n in configured.interpreters}
+        # One origin for all: an incomplete set of the better origin does not count.
+        if all(found.values()) and (interpreter := found[name]) is not None:
+            return interpreter
+    raise SetupError(
+        f"interpreter {name} ({configured.interpreters[name].version}) has not been made: "
+        "run `make setup`"
+    )
+
+
+def place(name: str, origin: Origin, configured: Settings) -> Path:
+    """Where set-up puts an interpreter: another place for every way of building it."""
+    spec = configured.interpreters[name]
+    kind = f"prebuilt-{spec.version}"
+    if origin == "source":
+        build = configured.source_build[spec.version]
+        kind = f"source-{spec.version}-{artefact.digest(build.model_dump_json())}"
+    return paths.cache_dir() / "interpreters" / kind / name
+
+
+def read(name: str, target: Path) -> Interpreter | None:
+    """Read what set-up remembered of an interpreter; None when it is not there."""
+    made = artefact.facts(target)
+    if made is None or not Path(made["executable"]).is_file():
+        return None
+    return Interpreter(
+        name=name,
+        version=made["version"],
+        free_threaded=made["free_threaded"],
+        executable=Path(made["executable"]),
+        origin=made["origin"],
+        build=made["build"],
+    )
+
+
+def prove(executable: Path) -> dict[str, Any]:
+    """Start an interpreter and let it say what it is.
+
+    Returns:
+        version, free_threaded (how it was built), gil (whether the GIL is on now), compiler,
+        configure, cflags.
+
+    Raises:
+        SetupError: It cannot be started or says something else.
+    """
+    try:
+        done = subprocess.run(
+            [executable, "-I", "-S", "-c", _PROOF],
+            capture_output=True,
+            check=True,
+            timeout=_PROOF_TIMEOUT_S,
+            env={},  # PYTHON_GIL=1 and its like are no property of the build
+        )
+        proof = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise SetupError(f"{executable} does not run: {error}; run `make setup`") from error
+    if not isinstance(proof, dict):
+        raise SetupError(f"{executable} does not describe itself; run `make setup`")
+    return proof
+
+
+def mismatch(spec: InterpreterSpec, proof: dict[str, Any]) -> str | None:
+    """Say in what an interpreter differs from its declaration; None if in nothing."""
+    expected = {
+        "version": spec.version,
+        "free_threaded": spec.free_threaded,
+        "gil": not spec.free_threaded,
+    }
+    wrong: Iterable[str] = (
+        f"{key} is {proof.get(key)!r} instead of {value!r}"
+        for key, value in expected.items()
+        if proof.get(key) != value
+    )
+    return "; ".join(wrong) or None

@@ -1,0 +1,340 @@
+"""Offering load with oha, and never taking a figure from a generator that failed.
+
+oha writes its summary when the load is over and its rows after that (measured: 3 to 4 µs a row,
+nothing while it sends), so a launch can go on with the server between the two: see `Generation`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from servebench.errors import LaunchError
+from servebench.flags import FlagName
+from servebench.model import Load
+from servebench.process import Session
+from servebench.rows import Rows, Summary, read_rows, read_summary
+
+START_SECONDS: Final = 10.0  # for oha to begin: 5 ms measured, more on a busy machine
+STORE_SECONDS: Final = 120.0  # for oha to store its rows: 4 s per million measured
+_POLL_SECONDS: Final = 0.05  # reading one clock and one file size: 0.1 % of a core
+_LOG_TAIL: Final = 300  # characters of oha's own words in an error
+_SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder with a secret name is made in it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadResult:
+    """A load that was offered in full.
+
+    Attributes:
+        rows: One entry per answered request.
+        summary: What the rows do not hold: kinds of failures.
+        seconds: From the start of the load until its last request had ended.
+        client_cores: Cores that the generator used while it sent; None if the load was too short
+            to tell (0.2 s).
+    """
+
+    rows: Rows
+    summary: Summary
+    seconds: float
+    client_cores: float | None
+
+
+def command(
+    oha: Path,
+    load: Load,
+    url: str,
+    database: Path,
+    *,
+    output: Path | None = None,
+    threads: int = 1,
+    duration: float | None = None,
+) -> list[str]:
+    """Write oha's command line for a load.
+
+    Args:
+        oha: The program.
+        load: What to offer.
+        url: Whole address of the endpoint.
+        database: SQLite file for the rows; must not exist.
+        output: File for the summary instead of stdout.
+        threads: Threads that send: as many as there are client cores. oha would take one per
+            core of the machine, whatever it is pinned to.
+        duration: Seconds to send for, instead of the load's own.
+    """
+    paced = [] if load.rate is None else ["-q", f"{load.rate:.15g}", "--latency-correction"]
+    return [
+        *_common(oha, timeout=load.timeout, threads=threads, output=output),
+        "-c", str(load.connections),
+        "-z", _milliseconds(load.duration if duration is None else duration),
+        "-w",  # requests in flight at the deadline are waited for, not counted as errors
+        *paced,
+        "--db-url", str(database),
+        url,
+    ]  # fmt: skip
+
+
+def _common(oha: Path, *, timeout: float, threads: int, output: Path | None) -> list[str]:
+    return [
+        str(oha), "--no-tui", "--output-format", "json",
+        *([] if output is None else ["-o", str(output)]),
+        "--worker-threads", str(threads), "-t", _milliseconds(timeout),
+        # Answers count as they come.
+        "--redirect", "0", "--disable-compression",
+    ]  # fmt: skip
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{max(1, round(seconds * 1000))}ms"
+
+
+@dataclass
+class Generation:
+    """A generator at work: `start`, `wait_load`, `collect`; use it as a context manager.
+
+    Two of them may work side by side (duets).
+    """
+
+    load: Load
+    folder: Path
+    session: Session
+    _began: float | None = None
+    _clock: list[tuple[float, float]] = field(default_factory=list)
+
+    @classmethod
+    def start(
+        cls,
+        oha: Path,
+        load: Load,
+        url: str,
+        *,
+        cores: Sequence[int] | None,
+        folder: Path | None = None,
+    ) -> Generation:
+        """Start oha on the client cores.
+
+        Args:
+            oha: The program.
+            load: What to offer.
+            url: Whole address of the endpoint.
+            cores: Client cores; None does not pin.
+            folder: Where a folder for summary, rows and log is made; by default in memory, where
+                writing them disturbs no disk.
+
+        Raises:
+            LaunchError: client_failed if it cannot be started.
+        """
+        place = _scratch(folder)
+        try:
+            argv = command(
+                oha, load, url, place / "rows.sqlite",
+                output=place / "summary.json", threads=_threads(cores),
+            )  # fmt: skip
+            return cls(load, place, _session(argv, cores, place))
+        except BaseException:
+            shutil.rmtree(place, ignore_errors=True)
+            raise
+
+    def wait_load(self) -> None:
+        """Wait until the last request has ended. The rows are not stored yet.
+
+        Raises:
+            LaunchError: client_failed if the generator ends badly or does not end in time.
+        """
+        limit = START_SECONDS + self.load.duration + self.load.timeout + START_SECONDS
+        deadline = time.monotonic() + limit
+        summary = self.folder / "summary.json"
+        while not (summary.exists() and summary.stat().st_size):
+            code = self.session.wait(_POLL_SECONDS)
+            if code is not None:
+                if code:
+                    raise _failure(self.session, "exit code 0", f"{code}")
+                return
+            self._sample(summary)
+            if time.monotonic() > deadline:
+                raise _failure(
+                    self.session, f"the load to be over after {limit:.0f} s", "it still runs"
+                )
+
+    def collect(self) -> LoadResult:
+        """Wait for the end and read everything; the folder is removed.
+
+        Raises:
+            LaunchError: client_failed if the generator fails in any way: there is no partial
+                result.
+        """
+        self.wait_load()
+        code = self.session.wait(STORE_SECONDS)
+        if code is None and self.session.poll() is None:
+            raise _failure(
+                self.session, f"its rows to be stored in {STORE_SECONDS:.0f} s", "it still runs"
+            )
+        if code != 0:
+            raise _failure(self.session, "exit code 0", f"{code}")
+        summary = read_summary(_read(self.folder / "summary.json"))
+        # Interrupted, oha stores what it has and reports success.
+        if summary.seconds < 0.99 * self.load.duration:
+            raise _failure(
+                self.session, f"{self.load.duration:g} s of load", f"{summary.seconds:g} s"
+            )
+        rows = read_rows(self.folder / "rows.sqlite")
+        if len(rows) != summary.answered:
+            raise _failure(self.session, f"{summary.answered} rows", f"{len(rows)}")
+        if not len(rows) and not summary.failures:
+            raise _failure(self.session, "requests", "none was sent")
+        result = LoadResult(rows, summary, summary.seconds, self._cores())
+        self.stop()
+        return result
+
+    def stop(self) -> None:
+        """End the generator, whatever it does, and remove its files."""
+        try:
+            self.session.stop(0)
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop it, whatever happened."""
+        self.stop()
+
+    def _sample(self, summary: Path) -> None:
+        """Read the generator's CPU clock, but only while it sends.
+
+        oha makes the summary's file right before it starts, and computes and stores afterwards.
+        """
+        now = time.monotonic()
+        if self._began is None:
+            if not summary.exists():
+                return
+            self._began = now
+        if now <= self._began - _POLL_SECONDS + self.load.duration:
+            with suppress(OSError):
+                self._clock.append((now, _cpu_seconds(self.session.pid)))
+
+    def _cores(self) -> float | None:
+        if len(self._clock) < 4:  # with less the poll itself matters
+            return None
+        (begin, before), (finish, after) = self._clock[0], self._clock[-1]
+        return (after - before) / (finish - begin)
+
+
+def generate(
+    oha: Path,
+    load: Load,
+    url: str,
+    *,
+    cores: Sequence[int] | None,
+    folder: Path | None = None,
+    on_load_end: Callable[[], None] | None = None,
+) -> LoadResult:
+    """Offer a load and read what came of it.
+
+    Args:
+        oha: The program.
+        load: What to offer.
+        url: Whole address of the endpoint.
+        cores: Client cores; None does not pin.
+        folder: Where files are made; by default in memory.
+        on_load_end: Called when the last request has ended, before the rows are stored: the
+            moment to read the server's clocks.
+
+    Raises:
+        LaunchError: client_failed.
+    """
+    with Generation.start(oha, load, url, cores=cores, folder=folder) as generation:
+        generation.wait_load()
+        if on_load_end is not None:
+            on_load_end()
+        return generation.collect()
+
+
+def run_briefly(
+    oha: Path,
+    arguments: Sequence[str],
+    *,
+    timeout: float,
+    limit: float,
+    cores: Sequence[int] | None,
+    folder: Path | None = None,
+) -> Summary:
+    """Run oha without rows, for loads that are not measured.
+
+    Args:
+        oha: The program.
+        arguments: What to offer, and the address.
+        timeout: Of a request, s.
+        limit: Longest time that this can take if all is well, s.
+        cores: Client cores; None does not pin.
+        folder: Where files are made; by default in memory.
+
+    Raises:
+        LaunchError: client_failed.
+    """
+    place = _scratch(folder)
+    try:
+        output = place / "summary.json"
+        argv = [*_common(oha, timeout=timeout, threads=_threads(cores), output=output), *arguments]
+        with _session(argv, cores, place) as session:
+            code = session.wait(limit + 2 * START_SECONDS)
+            if code is None or code:
+                found = f"it still runs after {limit:.0f} s" if code is None else f"{code}"
+                raise _failure(session, "exit code 0", found)
+            return read_summary(_read(output))
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _session(argv: list[str], cores: Sequence[int] | None, place: Path) -> Session:
+    # Nothing of the caller's environment may change what oha does (TOKIO_WORKER_THREADS, …).
+    env = {"PATH": os.environ.get("PATH", os.defpath)}
+    return Session.start(
+        argv, role="client", cores=cores, env=env, cwd=place, log=place / "oha.log"
+    )
+
+
+def _failure(session: Session, expected: str, found: str) -> LaunchError:
+    words = " ".join(_read(session.log).split())[-_LOG_TAIL:] or "nothing"
+    return LaunchError(
+        FlagName.CLIENT_FAILED, f"oha: expected {expected}, found {found}; it said: {words}"
+    )
+
+
+def _scratch(folder: Path | None) -> Path:
+    if folder is None and os.access(_SHARED_MEMORY, os.W_OK | os.X_OK):
+        folder = _SHARED_MEMORY
+    return Path(tempfile.mkdtemp(prefix="servebench-load-", dir=folder))
+
+
+def _threads(cores: Sequence[int] | None) -> int:
+    return 1 if cores is None else len(cores)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Read the CPU clock of a whole process, in ns resolution.
+
+    The number of that clock is what clock_getcpuclockid(3) computes on Linux.
+    """
+    return time.clock_gettime((~pid << 3) | 2)

@@ -1,0 +1,178 @@
+"""`apps/<experiment>/published.toml`: what the source published, and how to show ours beside it.
+
+Four things are declared there, none of them is code: the published figures (SI units, by case),
+the tables of the article, the statements about its shape as ratios that can be checked, and the
+sentences that answer its question. An experiment without the file gets a table of everything.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Container
+from pathlib import Path
+from typing import Final, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from servebench.errors import DeclarationError
+from servebench.metrics import METRICS
+from servebench.model import Frozen
+from servebench.report.keys import KEYS
+
+FILE: Final = "published.toml"
+
+
+class TableLayout(Frozen):
+    """A table of an experiment: which cases, told apart by what, with which figures."""
+
+    title: str
+    select: tuple[str, ...] = Field(min_length=1, description="Globs over case ids.")
+    keys: tuple[str, ...] = Field(min_length=1, description="Properties of a case: report/keys.py.")
+    columns: tuple[str, ...] = Field(min_length=1, description="Metrics: metrics.py.")
+    headings: dict[str, str] = Field(
+        default_factory=dict, description="Column headings instead of the metrics' titles."
+    )
+    across: str | None = Field(
+        default=None,
+        description="A property whose values become the columns; a line is then one metric.",
+    )
+    note: str | None = None
+
+    @model_validator(mode="after")
+    def _known_names(self) -> Self:
+        named = {*self.keys, *([self.across] if self.across else [])}
+        if unknown := sorted(named - set(KEYS)):
+            raise ValueError(f"unknown properties {unknown}; known: {', '.join(KEYS)}")
+        _known_metrics({*self.columns, *self.headings})
+        return self
+
+
+class Shape(Frozen):
+    """A statement about the shape of the result, as a ratio of two cases or one figure.
+
+    `numerator` and `denominator` are names from `cases`, or case ids. The statement holds when the
+    ratio (without a denominator: the numerator's own figure) lies between `least` and `most`.
+    """
+
+    statement: str
+    metric: str | None = None
+    numerator: str | None = None
+    denominator: str | None = None
+    least: float | None = None
+    most: float | None = None
+    published: float | None = Field(
+        default=None, description="Where it does not follow from the published figures."
+    )
+    if_not: str | None = Field(default=None, description="Why our shape may differ.")
+    pending: str | None = Field(default=None, description="Why no run can tell (instead of all).")
+
+    @model_validator(mode="after")
+    def _checkable(self) -> Self:
+        if self.pending is not None:
+            if self.metric or self.numerator or self.denominator:
+                raise ValueError("a pending shape has no metric and no cases")
+            return self
+        if self.metric is None or self.numerator is None:
+            raise ValueError("a shape needs metric and numerator (or says why it is pending)")
+        if self.least is None and self.most is None:
+            raise ValueError("a shape needs least or most, or both")
+        _known_metrics({self.metric})
+        return self
+
+
+class Published(Frozen):
+    """Everything declared about an experiment's source."""
+
+    source: str = Field(description="Title, author or site, date.")
+    setting: str | None = Field(default=None, description="Machine and versions of the source.")
+    cases: dict[str, str | tuple[str, ...]] = Field(
+        default_factory=dict,
+        description="Short names for case ids, used below. Of several, the first that a run has "
+        "is meant; published figures belong to the first of all.",
+    )
+    figures: dict[str, dict[str, float]] = Field(
+        default_factory=dict, description="By case name or id: metric → figure in SI units."
+    )
+    notes: tuple[str, ...] = Field(default=(), description="How figures were carried over.")
+    tables: tuple[TableLayout, ...] = ()
+    shapes: tuple[Shape, ...] = ()
+    answers: tuple[str, ...] = Field(
+        default=(), description="Sentences with figures: templates, see report/sentences.py."
+    )
+
+    @model_validator(mode="after")
+    def _known_names(self) -> Self:
+        if wrong := [name for name in self.cases if "/" in name]:
+            raise ValueError(f"short names without '/' expected, found {wrong}")
+        named = {*self.figures}
+        named.update(
+            name for shape in self.shapes for name in (shape.numerator, shape.denominator) if name
+        )
+        if unknown := sorted(name for name in named if "/" not in name and name not in self.cases):
+            raise ValueError(f"names {unknown} are not in [cases]: {', '.join(self.cases)}")
+        _known_metrics({metric for row in self.figures.values() for metric in row})
+        return self
+
+    def ids(self, name: str) -> tuple[str, ...]:
+        """The case ids behind a short name; an id stands for itself."""
+        named = self.cases.get(name, name)
+        return (named,) if isinstance(named, str) else named
+
+    def case_id(self, name: str, present: Container[str]) -> str:
+        """The case meant by a name: the first of its ids that is present, else its first."""
+        ids = self.ids(name)
+        return next((case_id for case_id in ids if case_id in present), ids[0])
+
+    def figure(self, case_id: str, metric: str) -> float | None:
+        """The published figure of a case, in SI units."""
+        return self.figures_of(case_id).get(metric)
+
+    def figures_of(self, case_id: str) -> dict[str, float]:
+        """All published figures of a case, in SI units."""
+        return next((row for name, row in self.figures.items() if self.ids(name)[0] == case_id), {})
+
+    def published_ids(self) -> list[str]:
+        """Ids of the cases with published figures, in their order."""
+        return [self.ids(name)[0] for name in self.figures]
+
+
+def read_published(path: Path) -> Published:
+    """Read one `published.toml`.
+
+    Raises:
+        DeclarationError: It is not TOML, or declares what is not allowed.
+    """
+    try:
+        return Published.model_validate(tomllib.loads(path.read_text("utf-8")))
+    except tomllib.TOMLDecodeError as problem:
+        raise DeclarationError(str(path), "file", str(problem), "valid TOML") from problem
+    except ValidationError as problem:
+        raise _declaration_error(path, problem) from problem
+
+
+def load_published(root: Path) -> dict[str, Published]:
+    """All that is declared under `apps/`, by experiment.
+
+    Raises:
+        DeclarationError: One of the files is wrong.
+    """
+    return {
+        path.parent.name: read_published(path) for path in sorted((root / "apps").glob(f"*/{FILE}"))
+    }
+
+
+def _declaration_error(path: Path, problem: ValidationError) -> DeclarationError:
+    first = problem.errors(include_url=False)[0]
+    key = ".".join(map(str, first["loc"])) or "file"
+    message = first["msg"].removeprefix("Value error, ")
+    found: object = first["input"] if isinstance(first["input"], str | int | float) else "a table"
+    if first["type"] == "missing":
+        found, message = "nothing", "a value: this key is required"
+    elif first["type"] == "extra_forbidden":
+        message = "only the documented keys: results/README.md"
+    return DeclarationError(str(path), key, found, message)
+
+
+def _known_metrics(names: set[str]) -> None:
+    if unknown := sorted(names - set(METRICS)):
+        raise ValueError(f"unknown metrics {unknown}; known: {', '.join(METRICS)}")

@@ -1,0 +1,1 @@
+"""From run files to pages for people: tables, Markdown, the findings. Pure: values to text."""

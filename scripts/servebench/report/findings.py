@@ -1,0 +1,190 @@
+"""`FINDINGS.md`: every experiment's question, answered from one or two reference runs. Pure.
+
+Of a published-profile and a nightly run the first that measured something speaks: the former has
+the articles' durations, the latter the larger number of launches and further variants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from servebench.published import FILE, Published
+from servebench.report import formats, markdown, sentences, shapes
+from servebench.report.page import About, facts, notes_of
+from servebench.report.shapes import ShapeResult
+from servebench.report.tables import experiment_tables
+from servebench.summary import CaseSummary, RunSummary
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A run that findings are drawn from."""
+
+    label: str
+    link: str
+    summary: RunSummary
+
+    @property
+    def facts(self) -> str:
+        """The run's facts as Markdown."""
+        return markdown.facts(facts(self.summary))
+
+    def cases(self, experiment: str) -> list[CaseSummary]:
+        """The run's cases of an experiment."""
+        return [
+            case for case in self.summary.cases.values() if case.case.experiment == experiment
+        ]  # fmt: skip
+
+    def measured(self, experiment: str) -> bool:
+        """Whether the run has any figure of an experiment."""
+        return any(case.status == "measured" for case in self.cases(experiment))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A filled sentence, and the run that it speaks of."""
+
+    text: str
+    label: str
+    flags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableText:
+    """A table as Markdown under its title."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """All that the page says about one experiment."""
+
+    experiment: str
+    question: str | None
+    source: str | None
+    answers: tuple[Answer, ...]
+    shapes: str
+    differences: tuple[str, ...]
+    coverage: str
+    tables: tuple[TableText, ...]
+    notes: tuple[str, ...]
+
+
+def write_findings(
+    sources: Sequence[Source],
+    published: Mapping[str, Published],
+    about: Mapping[str, About],
+) -> str:
+    """Write the page.
+
+    Args:
+        sources: Runs in the order in which they speak.
+        published: What is declared about each experiment's source.
+        about: Each experiment's question and deviations.
+    """
+    ran = {case.case.experiment for source in sources for case in source.summary.cases.values()}
+    experiments = [*published, *sorted(ran - set(published))]
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
+        autoescape=False,  # noqa: S701 - Markdown: escaped by the filter `md`
+        keep_trailing_newline=True,
+    )
+    environment.filters["md"] = markdown.escape
+    text = environment.get_template("findings.md.j2").render(
+        sources=sources,
+        findings=[
+            _finding(name, sources, published.get(name), about.get(name))
+            for name in experiments
+        ],
+    )  # fmt: skip
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+def _finding(
+    experiment: str, sources: Sequence[Source], published: Published | None, about: About | None
+) -> Finding:
+    having = [source for source in sources if source.measured(experiment)]
+    checked = [
+        (source, shapes.check_all(source.summary, published)) for source in having
+    ] if published else []  # fmt: skip
+    primary = having[0] if having else None
+    return Finding(
+        experiment=experiment,
+        question=about.question if about else None,
+        source=published.source if published else None,
+        answers=_answers(experiment, having, published),
+        shapes=_shape_table(checked),
+        differences=_differences(checked),
+        coverage=_coverage(primary, experiment) if primary else "",
+        tables=tuple(
+            TableText(table.title, markdown.table(table))
+            for table in experiment_tables(primary.cases(experiment), published)
+        )
+        if primary
+        else (),
+        notes=notes_of(published, about),
+    )
+
+
+def _answers(
+    experiment: str, having: Sequence[Source], published: Published | None
+) -> tuple[Answer, ...]:
+    """Each declared sentence, from the first run that has all of its figures."""
+    if published is None or not having:
+        return ()
+    answers = []
+    for template in published.answers:
+        tried = [
+            (source, sentences.fill(template, source.summary, published, f"{experiment}/{FILE}"))
+            for source in having
+        ]
+        source, sentence = next(((s, f) for s, f in tried if f.measured), tried[0])
+        label = f"{source.label}" if sentence.measured else ""
+        answers.append(Answer(sentence.text, label, sentence.flags))
+    return tuple(answers)
+
+
+def _shape_table(checked: Sequence[tuple[Source, Sequence[ShapeResult]]]) -> str:
+    """One row per statement; the figure and verdict of every run that measured the experiment."""
+    if not checked or not checked[0][1]:
+        return ""
+    head = ["statement", "expected", "published"]
+    for source, _ in checked:
+        head += [f"{source.label}: ratio", "verdict"]
+    rows = []
+    for place, first in enumerate(checked[0][1]):
+        published = formats.MISSING if first.published is None else formats.ratio(first.published)
+        row = [first.statement, first.expected, published]
+        for _, results in checked:
+            found = results[place]
+            reason = found.reason if found.verdict == "not measured" else ""
+            row += markdown.shape_cells(found.model_copy(update={"reason": reason}))
+        rows.append(row)
+    align = ["---", "---:", "---:", *["---:", "---"] * len(checked)]
+    return markdown.grid(head, align, rows)
+
+
+def _differences(checked: Sequence[tuple[Source, Sequence[ShapeResult]]]) -> tuple[str, ...]:
+    """Statements that do not hold, or cannot be decided, with the declared reason."""
+    told: dict[str, None] = {}
+    for source, results in checked:
+        for result in results:
+            if result.verdict in {"does not hold", "not decided"}:
+                reason = result.reason or "No reason is known."
+                told[f"{result.statement} — {result.verdict} ({source.label}). {reason}"] = None
+    return tuple(told)
+
+
+def _coverage(source: Source, experiment: str) -> str:
+    cases = source.cases(experiment)
+    measured, expected = sum(c.measured for c in cases), sum(c.expected for c in cases)
+    failed = [case.id for case in cases if case.status != "measured"]
+    text = f"From the {source.label}: {measured} of {expected} launches measured."
+    return text + (f" Without figures: {', '.join(failed)}." if failed else "")

@@ -1,0 +1,228 @@
+"""A run as a page for people: facts, then per experiment its answer, tables and shapes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from servebench.model import Machine, Run, RunStatus, StackRecord
+from servebench.published import FILE, Published
+from servebench.report import formats, sentences, shapes
+from servebench.report.sentences import Sentence
+from servebench.report.shapes import ShapeResult
+from servebench.report.tables import Table, experiment_tables
+from servebench.summary import CaseSummary, RunSummary
+
+MAIN_PACKAGES: Final = (
+    "fastapi", "starlette", "flask", "pydantic", "pydantic-core", "granian", "uvicorn",
+    "httptools", "uvloop",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a page says of an experiment besides figures: its declared question and deviations."""
+
+    question: str
+    deviations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One experiment of a run."""
+
+    experiment: str
+    question: str | None
+    source: str | None
+    answers: tuple[Sentence, ...]
+    tables: tuple[Table, ...]
+    shapes: tuple[ShapeResult, ...]
+    missing: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A run, ready to be written in any format."""
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    sections: tuple[Section, ...]
+
+
+def narrowed(summary: RunSummary, globs: Sequence[str]) -> RunSummary:
+    """The cases whose id matches one of the globs; all of them without globs."""
+    if not globs:
+        return summary
+    chosen = {
+        name: case
+        for name, case in summary.cases.items()
+        if any(fnmatchcase(name, glob) for glob in globs)
+    }
+    return RunSummary(run=summary.run, cases=chosen)
+
+
+def make_page(
+    summary: RunSummary,
+    published: Mapping[str, Published],
+    about: Mapping[str, About],
+) -> Page:
+    """Make the page of a run.
+
+    Args:
+        summary: The run's cases, all of them or narrowed.
+        published: What is declared about each experiment's source.
+        about: Each experiment's question and deviations.
+    """
+    by_experiment: dict[str, list[CaseSummary]] = {}
+    for case in summary.cases.values():
+        by_experiment.setdefault(case.case.experiment, []).append(case)
+    sections = tuple(
+        make_section(
+            summary, name, by_experiment[name], published.get(name), about.get(name)
+        )
+        for name in sorted(by_experiment, key=lambda name: (name not in published, name))
+    )  # fmt: skip
+    run = summary.run
+    title = f"Run {run.id}" + (" (partial)" if run.status is RunStatus.PARTIAL else "")
+    return Page(title=title, facts=facts(summary), sections=sections)
+
+
+def make_section(
+    summary: RunSummary,
+    experiment: str,
+    cases: Sequence[CaseSummary],
+    published: Published | None,
+    about: About | None,
+) -> Section:
+    """Make the section of one experiment."""
+    file = f"apps/{experiment}/{FILE}"
+    shown = {case.id for case in cases}
+    missing = [
+        case_id
+        for case_id in (published.published_ids() if published else ())
+        if case_id not in summary.cases
+        and not any(case_id == result.case.id for result in summary.run.results)
+    ]
+    return Section(
+        experiment=experiment,
+        question=about.question if about else None,
+        source=published.source if published else None,
+        answers=tuple(
+            sentences.fill(template, summary, published, file) for template in published.answers
+        )
+        if published
+        else (),
+        tables=experiment_tables(cases, published),
+        shapes=shapes.check_all(summary, published) if published else (),
+        missing=tuple(case_id for case_id in missing if case_id not in shown),
+        notes=notes_of(published, about),
+    )
+
+
+def notes_of(published: Published | None, about: About | None) -> tuple[str, ...]:
+    """How the figures were carried over, and in what the experiment deviates from its source."""
+    deviations = about.deviations if about else ()
+    return (*(published.notes if published else ()), *(f"Deviation: {text}" for text in deviations))
+
+
+def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
+    """What, where, when and how completely: the head of every page."""
+    run = summary.run
+    measured, expected = summary.coverage
+    whole = sum(case.status == "measured" for case in summary.cases.values())
+    stacks = {case.case.stack for case in summary.cases.values()}
+    return (
+        ("profile", f"{run.profile}, {run.launches} launch{'es' * (run.launches > 1)} per case"),
+        ("measured", _when(run)),
+        ("coverage", f"{measured} of {expected} launches, {whole} of {len(summary.cases)} cases"),
+        ("machine", describe_machine(run.machine)),
+        ("commit", _commit(run)),
+        ("interpreters", ", ".join(
+            f"{item.name} = {item.version} ({item.origin}, "
+            f"{'free-threaded' if item.free_threaded else 'GIL'})"
+            for item in run.interpreters
+        )),
+        *(
+            (f"stack {stack.name}", describe_stack(stack))
+            for stack in run.stacks
+            if stack.name in stacks
+        ),
+        ("tools", f"servebench {run.servebench}, oha {run.oha}"),
+        *(("note", note) for note in run.notes),
+    )  # fmt: skip
+
+
+def describe_machine(machine: Machine) -> str:
+    """A machine in one line."""
+    virtual = f", {machine.virtual}" if machine.virtual else ""
+    pinned = (
+        f"server on {_cores(machine.server_cores)}, generator on {_cores(machine.client_cores)} "
+        "where split"
+        if machine.pinned
+        else "not pinned"
+    )
+    return (
+        f"{machine.id}: {machine.cpu}, {machine.cores} cores ({pinned}), "
+        f"{machine.memory / 2**30:.1f} GiB, {machine.os}, Linux {machine.kernel}{virtual}, "
+        f"governor {machine.governor or 'unknown'}"
+    )
+
+
+def describe_stack(stack: StackRecord) -> str:
+    """A stack in one line: its digest's head and the versions that matter."""
+    versions = ", ".join(
+        f"{name} {stack.packages[name]}" for name in MAIN_PACKAGES if name in stack.packages
+    )
+    return f"{stack.digest[:12]}: {versions}"
+
+
+def as_json(summary: RunSummary, published: Mapping[str, Published], page: Page) -> dict[str, Any]:
+    """The summary for programs: SI units, intervals, flags, published figures."""
+    run = summary.run
+    measured, expected = summary.coverage
+    return {
+        "run": run.model_dump(mode="json", exclude={"results"}),
+        "coverage": {"measured": measured, "expected": expected},
+        "cases": [
+            {
+                **case.model_dump(mode="json", exclude={"case"}),
+                "id": case.id,
+                "experiment": case.case.experiment,
+                "published": _published_figures(case, published),
+            }
+            for case in summary.cases.values()
+        ],
+        "shapes": {
+            section.experiment: [shape.model_dump(mode="json") for shape in section.shapes]
+            for section in page.sections
+        },
+        "answers": {
+            section.experiment: [answer.text for answer in section.answers]
+            for section in page.sections
+        },
+    }  # fmt: skip
+
+
+def _published_figures(case: CaseSummary, published: Mapping[str, Published]) -> dict[str, float]:
+    source = published.get(case.case.experiment)
+    if source is None:
+        return {}
+    return source.figures_of(case.id)
+
+
+def _cores(cores: tuple[int, ...]) -> str:
+    return f"core{'s' * (len(cores) > 1)} {','.join(map(str, cores))}"
+
+
+def _when(run: Run) -> str:
+    started = run.started[:16].replace("T", " ")
+    return f"{started} UTC, in {formats.duration(run.wall_seconds)}"
+
+
+def _commit(run: Run) -> str:
+    if run.commit is None:
+        return "none: not measured in a git repository"
+    return run.commit[:12] + (" with uncommitted changes" if run.dirty else "")

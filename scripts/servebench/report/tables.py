@@ -1,0 +1,249 @@
+"""Tables as values: which rows, which figures, ours beside the published ones. No output here.
+
+The layout comes from `published.toml`. Cases that no declared table selects get a table of their
+own, so that nothing measured is ever left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+from servebench.metrics import METRICS
+from servebench.published import Published, TableLayout
+from servebench.report import formats
+from servebench.report.keys import KEYS
+from servebench.summary import CaseSummary, meaning
+
+DEFAULT_KEYS: Final = (
+    "endpoint", "python", "stack", "server", "loop", "workers", "threads", "load", "connections",
+    "rate", "cores",
+)  # fmt: skip
+DEFAULT_COLUMNS: Final = (
+    "throughput", "response_mean", "response_p50", "response_p99", "response_max", "server_cores",
+    "server_cpu_per_request", "pss_steady", "ceiling", "efficiency",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Our figure, its interval, and the published figure; each may be empty."""
+
+    ours: str
+    interval: str = ""
+    published: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row: what tells it apart, its cells, and letters of the notes that concern it."""
+
+    keys: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    marks: str = ""
+
+    @property
+    def has_published(self) -> bool:
+        """Whether the source has a figure for this row."""
+        return any(cell.published for cell in self.cells)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table with its notes, ready to be written in any format."""
+
+    title: str
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+
+def experiment_tables(
+    cases: Sequence[CaseSummary], published: Published | None
+) -> tuple[Table, ...]:
+    """All tables of one experiment: the declared ones, then whatever they do not select."""
+    layouts = published.tables if published else ()
+    tables = []
+    shown: set[str] = set()
+    for layout in layouts:
+        chosen = select(cases, layout.select)
+        shown.update(case.id for case in chosen)
+        if chosen:
+            tables.append(build(layout, chosen, published))
+    rest = [case for case in cases if case.id not in shown]
+    if rest:
+        title = "Further cases" if tables else "All cases"
+        tables.append(build(default_layout(rest, title), rest, published))
+    return tuple(tables)
+
+
+def select(cases: Iterable[CaseSummary], globs: Iterable[str]) -> list[CaseSummary]:
+    """The cases whose id matches one of the globs, in their order."""
+    patterns = tuple(globs)
+    return [case for case in cases if any(fnmatchcase(case.id, glob) for glob in patterns)]
+
+
+def default_layout(cases: Sequence[CaseSummary], title: str) -> TableLayout:
+    """A table for cases that nobody declared one for: the properties and figures they have."""
+    varying = [
+        key
+        for key in DEFAULT_KEYS
+        if len({KEYS[key].text(case.case) for case in cases}) > 1
+    ]  # fmt: skip
+    columns = [
+        metric for metric in DEFAULT_COLUMNS if any(metric in case.metrics for case in cases)
+    ]
+    return TableLayout(
+        title=title,
+        select=("*",),
+        keys=tuple(varying) or ("endpoint",),
+        columns=tuple(columns) or ("throughput",),
+    )
+
+
+def build(layout: TableLayout, cases: Sequence[CaseSummary], published: Published | None) -> Table:
+    """Build one table from the cases that it selects."""
+    keys = _telling_apart(layout, cases)
+    ordered = _ordered(cases, keys)
+    marks, notes = _notes(ordered, keys)
+    if layout.across is None:
+        rows, columns = _plain(layout, ordered, keys, marks, published)
+        titles = tuple(KEYS[key].title for key in keys)
+    else:
+        rows, columns = _pivot(layout, ordered, keys, marks, published)
+        titles = (
+            *(KEYS[key].title for key in keys if key != layout.across),
+            f"{KEYS[layout.across].title}:",
+        )
+    if layout.note:
+        notes = (layout.note, *notes)
+    return Table(title=layout.title, keys=titles, columns=columns, rows=rows, notes=notes)
+
+
+def heading(layout: TableLayout, metric: str) -> str:
+    """A metric's column heading."""
+    return layout.headings.get(metric, METRICS[metric].title)
+
+
+def _plain(
+    layout: TableLayout,
+    cases: Sequence[CaseSummary],
+    keys: tuple[str, ...],
+    marks: Mapping[str, str],
+    published: Published | None,
+) -> tuple[tuple[Row, ...], tuple[str, ...]]:
+    rows = tuple(
+        Row(
+            keys=tuple(KEYS[key].text(case.case) for key in keys),
+            cells=tuple(
+                _cell(case, metric, published, first=place == 0)
+                for place, metric in enumerate(layout.columns)
+            ),
+            marks=marks.get(case.id, ""),
+        )
+        for case in cases
+    )
+    return rows, tuple(heading(layout, metric) for metric in layout.columns)
+
+
+def _pivot(
+    layout: TableLayout,
+    cases: Sequence[CaseSummary],
+    keys: tuple[str, ...],
+    marks: Mapping[str, str],
+    published: Published | None,
+) -> tuple[tuple[Row, ...], tuple[str, ...]]:
+    across = KEYS[layout.across or "id"]
+    columns = list(dict.fromkeys(across.text(case.case) for case in sorted(
+        cases, key=lambda case: across.order(case.case)
+    )))  # fmt: skip
+    lines: dict[tuple[str, ...], dict[str, CaseSummary]] = {}
+    for case in cases:
+        line = tuple(KEYS[key].text(case.case) for key in keys if key != layout.across)
+        lines.setdefault(line, {})[across.text(case.case)] = case
+    rows = []
+    for metric in layout.columns:
+        for line, by_column in lines.items():
+            cells = []
+            for column in columns:
+                case_here = by_column.get(column)
+                cell = Cell(formats.MISSING)
+                if case_here is not None:
+                    cell = _cell(case_here, metric, published, first=True)
+                    if letters := marks.get(case_here.id):
+                        cell = Cell(f"{cell.ours} {letters}", cell.interval, cell.published)
+                cells.append(cell)
+            rows.append(Row(keys=(*line, heading(layout, metric)), cells=tuple(cells)))
+    return tuple(rows), tuple(columns)
+
+
+def _cell(case: CaseSummary, metric: str, published: Published | None, *, first: bool) -> Cell:
+    """One figure; a case without figures says so once, in its first cell."""
+    estimate = case.metrics.get(metric)
+    ours = formats.figure(metric, estimate.mean if estimate else None)
+    if case.status != "measured" and first:
+        ours = case.status
+    theirs = published.figure(case.id, metric) if published else None
+    return Cell(
+        ours=ours,
+        interval=formats.interval(metric, estimate),
+        published="" if theirs is None else formats.figure(metric, theirs),
+    )
+
+
+def _telling_apart(layout: TableLayout, cases: Sequence[CaseSummary]) -> tuple[str, ...]:
+    """The layout's keys; with the case's id when they do not tell all rows apart."""
+    keys = layout.keys
+    told = [*keys, *([layout.across] if layout.across else [])]
+    distinct = {tuple(KEYS[key].text(case.case) for key in told) for case in cases}
+    return keys if len(distinct) == len(cases) else (*keys, "id")
+
+
+def _ordered(cases: Sequence[CaseSummary], keys: tuple[str, ...]) -> list[CaseSummary]:
+    """Sorted by the keys: numbers by size, names in the order in which they first come."""
+    places: dict[tuple[str, str], int] = {}
+    for case in cases:
+        for key in keys:
+            places.setdefault((key, KEYS[key].text(case.case)), len(places))
+    return sorted(
+        cases,
+        key=lambda case: tuple(
+            (*KEYS[key].order(case.case), places[key, KEYS[key].text(case.case)]) for key in keys
+        ),
+    )
+
+
+def _notes(
+    cases: Sequence[CaseSummary], keys: tuple[str, ...]
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Letters per case, and the notes that they point to: flags first, then failures."""
+    marks: dict[str, str] = {}
+    notes: list[str] = []
+    everywhere: list[str] = []
+    measured = [case for case in cases if case.status == "measured"]
+    names = dict.fromkeys(flag.name for case in cases for flag in case.warnings)
+    letters = iter("abcdefghijklmnopqrstuvwxyz")
+    for name in names:
+        raised = [
+            (case, flag) for case in cases for flag in case.warnings if flag.name == name
+        ]  # fmt: skip
+        example = raised[0][1].detail
+        if len(raised) == len(measured) and len(measured) > 1:
+            everywhere.append(f"all rows: {name} — {meaning(name)} ({example})")
+            continue
+        letter = next(letters)
+        for case, _ in raised:
+            marks[case.id] = marks.get(case.id, "") + letter
+        notes.append(f"{letter}  {name} — {meaning(name)} (for example: {example})")
+    for case in cases:
+        label = " ".join(KEYS[key].text(case.case) for key in keys)
+        if case.failures:
+            reasons = dict.fromkeys(failure.reason for failure in case.failures)
+            notes.append(
+                f"{label}: {len(case.failures)} of {case.expected} launches failed: "
+                + " | ".join(reasons)
+            )
+    return marks, (*notes, *everywhere)

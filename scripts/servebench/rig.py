@@ -1,0 +1,127 @@
+"""What launches need from the machine and the checkout, resolved once per run."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from servebench import interpreters, load, machine, paths, stacks, tools
+from servebench.model import Case, Commands, Machine
+from servebench.servers import SERVERS, Server
+
+_INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
+"""What a server gets of our environment. Anything else (PYTHON_GIL, UVICORN_WORKERS, a proxy)
+could change what is measured without anybody seeing it in the record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rig:
+    """Tools, interpreters, stacks and cores for all launches of a run.
+
+    Attributes:
+        apps: Folder of the applications.
+        oha: The load generator.
+        machine: Fingerprint, with the split of cores.
+        pythons: Executable of each (stack, interpreter) environment.
+        versions: Full version of each interpreter.
+        stacks: Locked packages of each stack.
+        logs: Folder for server logs.
+        inherited: Environment that servers inherit.
+    """
+
+    apps: Path
+    oha: Path
+    machine: Machine
+    pythons: Mapping[tuple[str, str], Path]
+    versions: Mapping[str, str]
+    stacks: Mapping[str, stacks.Stack]
+    logs: Path
+    inherited: Mapping[str, str]
+
+    def server_cores(self, case: Case) -> tuple[int, ...]:
+        """Cores that the case's server may use."""
+        cores = self.machine.server_cores
+        if case.cores == "shared":
+            cores = tuple(sorted({*cores, *self.machine.client_cores}))
+        return cores
+
+    def client_cores(self, case: Case) -> tuple[int, ...]:
+        """Cores that the case's load generator may use."""
+        return self.machine.client_cores if case.cores == "split" else self.server_cores(case)
+
+    def environment(self, case: Case) -> dict[str, str]:
+        """The whole environment of the case's server."""
+        search = os.pathsep.join((str(self.folder(case)), str(self.apps)))
+        return {**self.inherited, "PYTHONPATH": search, "PYTHONUNBUFFERED": "1", **case.env}
+
+    def folder(self, case: Case) -> Path:
+        """The application's folder, where its server is started."""
+        return self.apps / case.experiment
+
+    def server_argv(self, case: Case, port: int, metrics_port: int | None = None) -> list[str]:
+        """The command line that starts the case's server."""
+        server = SERVERS[case.server]
+        python = self.pythons[case.stack, case.python]
+        return [str(python), "-m", server.name, *server.arguments(case, port, metrics_port)]
+
+    def commands(self, case: Case) -> Commands:
+        """The case's command lines for people, with names in place of this machine's paths."""
+        variables = {"PYTHONPATH": f"apps/{case.experiment}:apps", **case.env}
+        server = SERVERS[case.server]
+        arguments = _placeholder(server, case)
+        generator = load.command(
+            Path("oha"), case.load, f"http://127.0.0.1:$PORT{case.endpoint.path}",
+            Path("$ROWS"), threads=len(self.client_cores(case)),
+        )  # fmt: skip
+        database = generator.index("$ROWS")
+        generator[database] = "rows.sqlite"
+        return Commands(
+            server=_shell(
+                [
+                    "env", *(f"{name}={value}" for name, value in variables.items()),
+                    "taskset", "-c", _list(self.server_cores(case)),
+                    "$PYTHON", "-m", server.name, *arguments,
+                ]
+            ),
+            load=_shell(["taskset", "-c", _list(self.client_cores(case)), *generator]),
+        )  # fmt: skip
+
+
+def _placeholder(server: Server, case: Case) -> list[str]:
+    marker = 65_000
+    return ["$PORT" if a == str(marker) else a for a in server.arguments(case, marker, None)]
+
+
+def _shell(argv: Iterable[str]) -> str:
+    # Quoting would stop the shell from filling in the placeholders.
+    return " ".join(a if "$P" in a else shlex.quote(a) for a in argv)
+
+
+def _list(cores: Iterable[int]) -> str:
+    return ",".join(map(str, cores))
+
+
+def assemble(cases: Iterable[Case], logs: Path) -> Rig:
+    """Resolve everything that the cases need.
+
+    Raises:
+        SetupError: Something is missing; says what and the remedy.
+    """
+    cases = tuple(cases)
+    pairs = sorted({(case.stack, case.python) for case in cases})
+    found = {name: interpreters.locate(name) for name in sorted({case.python for case in cases})}
+    logs.mkdir(parents=True, exist_ok=True)
+    return Rig(
+        apps=paths.apps_dir(),
+        oha=tools.oha(),
+        machine=machine.fingerprint(),
+        pythons={pair: stacks.environment(*pair) for pair in pairs},
+        versions={name: interpreter.version for name, interpreter in found.items()},
+        stacks={name: stacks.read(name) for name in sorted({case.stack for case in cases})},
+        logs=logs,
+        inherited={name: os.environ[name] for name in _INHERITED if name in os.environ},
+    )

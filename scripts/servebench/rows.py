@@ -1,0 +1,274 @@
+"""What the load generator recorded, request by request, and the figures that follow from it.
+
+oha's own summary counts errors and aborted requests as throughput, takes wrong answers into its
+percentiles and cannot tell queueing from service. Every figure here is computed from its rows.
+
+The clock of all rows starts when oha starts its load: it sends nothing after `Load.duration` on
+that clock, and ticks of a rate are due at i / rate.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from servebench import latency
+from servebench.errors import LaunchError
+from servebench.flags import FlagName
+from servebench.model import Load, LoadModel
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+LAST_WAVE: Final = 1.5
+"""The window may end with the last answer if that was at most so many floors before the deadline.
+
+One floor is what an unfinished wave explains; the half more is for the spread within a wave.
+"""
+
+_COLUMNS: Final = "start, start_latency_correction, end, status, len_bytes"
+_RECORD: Final = np.dtype(
+    [("start", "f8"), ("scheduled", "f8"), ("end", "f8"), ("status", "i8"), ("size", "i8")]
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """One entry per answered request, in columns of equal length.
+
+    Attributes:
+        start: When the request was sent (the first one of a connection: when it was opened), s.
+        scheduled: When it should have been sent: its tick; for a closed loop its start, s.
+        end: When the whole answer had arrived, s.
+        status: HTTP status.
+        size: Bytes of the body.
+    """
+
+    start: Floats
+    scheduled: Floats
+    end: Floats
+    status: Integers
+    size: Integers
+
+    def __len__(self) -> int:
+        """Count the answered requests."""
+        return len(self.start)
+
+
+class _Totals(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    total: float = Field(gt=0, allow_inf_nan=False)
+
+
+class Summary(BaseModel):
+    """The part of oha's JSON that the rows do not hold."""
+
+    model_config = ConfigDict(frozen=True)
+
+    totals: _Totals = Field(alias="summary")
+    statuses: dict[int, int] = Field(alias="statusCodeDistribution")
+    failures: dict[str, int] = Field(alias="errorDistribution")
+
+    @property
+    def seconds(self) -> float:
+        """Seconds from the start of the load until its last request had ended."""
+        return self.totals.total
+
+    @property
+    def answered(self) -> int:
+        """Count the requests with an answer, whatever its status."""
+        return sum(self.statuses.values())
+
+    @property
+    def timeouts(self) -> int:
+        """Count the requests without an answer in time."""
+        return sum(number for text, number in self.failures.items() if text == "timeout")
+
+    @property
+    def errors(self) -> int:
+        """Count the requests that failed otherwise: refused, reset, cut off."""
+        return sum(self.failures.values()) - self.timeouts
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The time that throughput refers to, on the clock of the rows, in s."""
+
+    begin: float
+    finish: float
+
+    @property
+    def seconds(self) -> float:
+        """Its length in s."""
+        return self.finish - self.begin
+
+
+def read_summary(text: str) -> Summary:
+    """Read oha's JSON.
+
+    Raises:
+        LaunchError: client_failed if it is anything else.
+    """
+    try:
+        return Summary.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the whole"
+        raise LaunchError(
+            FlagName.CLIENT_FAILED,
+            f"expected oha's JSON summary, found {text[:80]!r} ({where}: {first['msg']}); "
+            "run `make setup` to get the pinned oha",
+        ) from error
+
+
+def read_rows(database: Path) -> Rows:
+    """Read oha's SQLite database (1 s per million rows).
+
+    Raises:
+        LaunchError: client_failed if it is missing, not oha's, or holds impossible times.
+    """
+    try:
+        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as file:
+            count = file.execute("SELECT count(*) FROM oha").fetchone()[0]
+            cursor = file.execute(f"SELECT {_COLUMNS} FROM oha")  # noqa: S608 - a constant
+            table = np.fromiter(cursor, dtype=_RECORD, count=count)
+    except (sqlite3.Error, ValueError, TypeError) as error:
+        raise LaunchError(
+            FlagName.CLIENT_FAILED,
+            f"expected oha's rows in {database.name}, found {error}; is the disk full?",
+        ) from error
+    start = table["start"].copy()
+    rows = Rows(
+        start=start,
+        # NULL, read as NaN, without a rate.
+        scheduled=np.where(np.isnan(table["scheduled"]), start, table["scheduled"]),
+        end=table["end"].copy(),
+        status=table["status"].copy(),
+        size=table["size"].copy(),
+    )
+    ordered = (rows.scheduled <= rows.start) & (rows.start <= rows.end) & np.isfinite(rows.end)
+    if not ordered.all():
+        raise LaunchError(
+            FlagName.CLIENT_FAILED,
+            f"expected scheduled <= start <= end in all rows of oha, found "
+            f"{int((~ordered).sum())} of {len(rows)} otherwise",
+        )
+    return rows
+
+
+def window(rows: Rows, load: Load, *, status: int, floor: float) -> Window:
+    """Choose the time that throughput refers to.
+
+    It ends at the deadline, with one exception. Where a floor makes the answers come in waves, the
+    deadline cuts the last wave, and N/t would fall short of what the server does by up to a floor
+    over the duration. There it ends with the last good answer before the deadline. That can never
+    flatter: a slot gives at most t/floor answers in any time t, so N(t)/t <= slots/floor for every
+    t. And a server that stalls cannot hide in it: with more than `LAST_WAVE` floors of silence
+    before the deadline, the deadline counts.
+
+    It begins with the first request; for an open load one floor later, since none of its answers
+    can come before (a closed loop's slots are busy from the start: its ceiling covers that time).
+
+    Args:
+        rows: The answered requests; at least one.
+        load: What was asked of the generator.
+        status: The declared status.
+        floor: Service floor in s.
+    """
+    begin, deadline = float(rows.start.min()), load.duration
+    if load.model is LoadModel.OPEN:
+        return Window(begin + floor, deadline)
+    good = rows.end[(rows.status == status) & (rows.end <= deadline)]
+    if floor > 0 and len(good) and deadline - good.max() <= LAST_WAVE * floor:
+        return Window(begin, float(good.max()))
+    return Window(begin, deadline)
+
+
+def figures(
+    rows: Rows, summary: Summary, load: Load, *, status: int = 200, floor: float = 0.0
+) -> dict[str, float]:
+    """Compute the metrics of one load, by the names of `metrics.py`.
+
+    Requests that end after the deadline count for latencies, not for throughput. Only good answers
+    enter latencies. Without any good answer before the deadline there are counts only.
+
+    Args:
+        rows: The answered requests.
+        summary: The generator's summary of the same load.
+        load: What was asked of the generator.
+        status: The declared status.
+        floor: Service floor of the endpoint in s.
+    """
+    good = rows.status == status
+    found: dict[str, float] = {
+        "requests": len(rows),
+        "good": int(good.sum()),
+        "timeouts": summary.timeouts,
+        "errors": summary.errors,
+    }
+    if load.rate is not None:
+        found["offered"] = load.rate
+        sent = len(rows) + summary.timeouts + summary.errors
+        found["unsent"] = max(0, ticks(load) - sent)
+    if not good.any():
+        return found
+    return (
+        found
+        | _throughput(rows, good, window(rows, load, status=status, floor=floor))
+        | _latencies(rows, good, load)
+    )
+
+
+def ticks(load: Load) -> int:
+    """Count the requests that a rate asks for: ticks i / rate before the deadline, from i = 0."""
+    if load.rate is None:
+        raise ValueError("a closed loop has no schedule")
+    # 10/s for 0.7 s are 7 ticks, although 10 * 0.7 is a little more than 7 in binary.
+    return math.ceil(round(load.rate * load.duration, 9))
+
+
+def in_flight_mean(rows: Rows, span: Window) -> float:
+    """Average the number of requests in flight over the window.
+
+    This is the operational form of Little's law (Little, 1961; Denning and Buzen, 1978): the area
+    under the number in flight is the sum of the requests' times in the window. Unlike X * R it
+    holds exactly over a finite window, with waves and ramps; in a closed loop it must be c.
+    """
+    inside = np.minimum(rows.end, span.finish) - np.maximum(rows.start, span.begin)
+    return float(np.maximum(inside, 0).sum()) / span.seconds
+
+
+def _throughput(rows: Rows, good: NDArray[np.bool_], span: Window) -> dict[str, float]:
+    in_time = rows.end <= span.finish
+    if span.seconds <= 0 or not (good & in_time).any():
+        return {}
+    busy = Window(float(rows.start.min()), span.finish)
+    return {
+        "window": span.seconds,
+        "achieved": int(in_time.sum()) / span.seconds,
+        "throughput": int((good & in_time).sum()) / span.seconds,
+        "in_flight_mean": in_flight_mean(rows, busy),
+    }
+
+
+def _latencies(rows: Rows, good: NDArray[np.bool_], load: Load) -> dict[str, float]:
+    response = latency.summarise("response", (rows.end - rows.scheduled)[good])
+    if load.rate is None:
+        return response  # a closed loop schedules nothing: service would be the same figures
+    # The queue is first in, first out, and only its end is dropped: the i-th tick is the i-th row.
+    lag = np.sort(rows.scheduled) - np.arange(len(rows)) / load.rate
+    return {
+        **response,
+        **latency.summarise("service", (rows.end - rows.start)[good]),
+        "queueing_mean": float((rows.start - rows.scheduled)[good].mean()),
+        "sched_lag_max": max(0.0, float(lag.max())),
+    }

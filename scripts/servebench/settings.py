@@ -1,0 +1,143 @@
+"""The `[tool.servebench]` tables of the two `pyproject.toml` files, validated."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import BaseModel, Field, StringConstraints, ValidationError, model_validator
+
+from servebench import paths
+from servebench.errors import DeclarationError
+from servebench.model import Frozen
+
+_Model = TypeVar("_Model", bound=BaseModel)
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+PatchVersion = Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+([abrc]+\d+)?$")]
+
+
+class InterpreterSpec(Frozen):
+    """One interpreter to measure with."""
+
+    version: PatchVersion
+    free_threaded: bool
+
+
+class SourceBuild(Frozen):
+    """How an interpreter is built where no prebuilt one can be reached."""
+
+    archive: str = Field(description="Path of the source archive below a Debian mirror's base.")
+    sha256: Digest
+    cflags: str
+    configure: tuple[str, ...] = Field(description="Options of configure, the same for all builds.")
+
+
+class OhaSpec(Frozen):
+    """The load generator."""
+
+    version: PatchVersion
+    sha256: Digest = Field(description="SHA-256 of the crate.")
+
+
+class SetupSpec(Frozen):
+    """What set-up asks of the machine."""
+
+    disk_gb: float = Field(default=3.0, gt=0, description="Free space (10⁹ bytes) to build in.")
+
+
+class Settings(Frozen):
+    """The harness's own `[tool.servebench]`."""
+
+    interpreters: dict[str, InterpreterSpec] = Field(min_length=1)
+    source_build: dict[str, SourceBuild] = Field(alias="source-build")
+    oha: OhaSpec
+    setup: SetupSpec = SetupSpec()
+
+    @model_validator(mode="after")
+    def _names_tell_the_build(self) -> Self:
+        for name, spec in self.interpreters.items():
+            if name.endswith("t") != spec.free_threaded:
+                raise ValueError(
+                    f"interpreter {name}: a name ends in t if free_threaded, only then"
+                )
+            if not spec.version.startswith(name.removesuffix("t")):
+                raise ValueError(f"interpreter {name}: version {spec.version} is another one")
+            if spec.version not in self.source_build:
+                raise ValueError(f"source-build has no table for version {spec.version}")
+        return self
+
+
+class StackSpec(Frozen):
+    """What a stack needs beyond its dependency group."""
+
+    interpreters: tuple[str, ...] | None = Field(default=None, description="None: all declared.")
+
+
+class AppsSettings(Frozen):
+    """The `[tool.servebench]` of `apps/pyproject.toml`."""
+
+    stacks: dict[str, StackSpec] = Field(default_factory=dict)
+
+
+def load(root: Path | None = None) -> Settings:
+    """Read and validate the harness's settings.
+
+    Raises:
+        DeclarationError: The table is wrong; says which key, what was found, what is allowed.
+    """
+    return _load(root or paths.project_root())
+
+
+@functools.cache
+def _load(root: Path) -> Settings:
+    file = root / "pyproject.toml"
+    return _validated(Settings, file, read_toml(file).get("tool", {}).get("servebench", {}))
+
+
+def stack_specs(root: Path | None = None) -> dict[str, StackSpec]:
+    """Read the stacks: one per dependency group of `apps/pyproject.toml`.
+
+    Raises:
+        DeclarationError: A table for a group or interpreter that does not exist, or a wrong key.
+    """
+    root = root or paths.project_root()
+    file = root / "apps" / "pyproject.toml"
+    document = read_toml(file)
+    groups = document.get("dependency-groups", {})
+    table = document.get("tool", {}).get("servebench", {})
+    declared = _validated(AppsSettings, file, table).stacks
+    known = load(root).interpreters
+    for name, spec in declared.items():
+        key = f"tool.servebench.stacks.{name}"
+        if name not in groups:
+            raise DeclarationError(str(file), key, name, f"a dependency group: {sorted(groups)}")
+        for python in spec.interpreters or ():
+            if python not in known:
+                raise DeclarationError(
+                    str(file), f"{key}.interpreters", python, f"one of {sorted(known)}"
+                )
+    return {name: declared.get(name, StackSpec()) for name in groups}
+
+
+def read_toml(file: Path) -> dict[str, Any]:
+    """Read a TOML file; a missing or broken one is a `DeclarationError`."""
+    try:
+        with file.open("rb") as stream:
+            return tomllib.load(stream)
+    except OSError as error:
+        raise DeclarationError(str(file), "file", error.strerror, "a readable file") from error
+    except tomllib.TOMLDecodeError as error:
+        raise DeclarationError(str(file), "file", str(error), "valid TOML") from error
+
+
+def _validated(kind: type[_Model], file: Path, table: dict[str, Any]) -> _Model:
+    try:
+        return kind.model_validate(table)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(("tool.servebench", *(str(part) for part in first["loc"])))
+        # A rule over the whole table has found nothing in particular: do not echo the table.
+        found = first["input"] if first["loc"] else "this table"
+        raise DeclarationError(str(file), key, found, first["msg"]) from error

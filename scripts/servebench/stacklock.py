@@ -1,0 +1,110 @@
+"""Renewing the stacks' locks: resolved by uv, one line per package, and what moved."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import rich.console
+
+from servebench import interpreters, paths, stacks, tools
+from servebench.toolchain import command
+from servebench.toolchain.narrator import Narrator, Tick
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A package that is locked to another version than before; None: absent."""
+
+    stack: str
+    package: str
+    before: str | None
+    after: str | None
+
+
+def lock(
+    names: Sequence[str] | None = None,
+    as_of: date | None = None,
+    narrator: Narrator | None = None,
+) -> tuple[Move, ...]:
+    """Resolve stacks anew and write their locks; all or none.
+
+    Args:
+        names: Which; all declared ones if None or empty.
+        as_of: Resolve as of the end of this date (UTC); None: now.
+        narrator: Told what is being done.
+
+    Returns:
+        What moved, in the order of the stacks and packages.
+
+    Raises:
+        UsageError: No such stack.
+        SetupError: uv cannot resolve it, or reach its index; no lock was changed.
+    """
+    narrator = narrator or Narrator(rich.console.Console(quiet=True))
+    chosen = tuple(names or stacks.names())
+    for name in chosen:
+        stacks.pythons(name)  # refuses unknown names before anything is resolved
+    moves: list[Move] = []
+    resolved: dict[Path, str] = {}
+    for name in chosen:
+        file = stacks.lock_file(name)
+        before = stacks.read(name).packages if file.exists() else {}
+        with narrator.step(f"stack {name}", f"resolving it as of {as_of or 'now'}") as tick:
+            resolved[file] = resolve(name, as_of, tick)
+        after = stacks.parse(resolved[file], str(file))
+        moves += _moves(name, before, after)
+    for file, text in resolved.items():
+        _write(file, text)
+    return tuple(moves)
+
+
+def resolve(name: str, as_of: date | None, tick: Tick = lambda _: None) -> str:
+    """Resolve one stack; the lock's text. Errors as in `lock`."""
+    version = next(iter(interpreters.declared().values())).version
+    log = paths.cache_dir() / "logs" / f"lock-{name}.log"
+    log.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "lock.txt"
+        argv: list[str | Path] = [tools.uv(), "pip", "compile", "--no-config", "--universal"]
+        argv += ["--generate-hashes", "--no-header", "--no-annotate", "--quiet"]
+        argv += ["--python-version", ".".join(version.split(".")[:2])]
+        argv += ["--group", f"{paths.apps_dir() / 'pyproject.toml'}:{name}"]
+        argv += ["--output-file", output]
+        if as_of is not None:
+            argv += ["--exclude-newer", as_of.isoformat()]
+        command.run(argv, what=f"resolving stack {name}", log=log, tick=tick, cwd=paths.apps_dir())
+        return one_line_per_package(output.read_text())
+
+
+def one_line_per_package(text: str) -> str:
+    """Join uv's continuation lines, so that a bump is one line of a diff."""
+    joined = text.replace("\\\n", " ")
+    lines = (" ".join(line.split()) for line in joined.splitlines())
+    return "".join(f"{line}\n" for line in lines if line and not line.startswith("#"))
+
+
+def _moves(stack: str, before: dict[str, str], after: dict[str, str]) -> list[Move]:
+    return [
+        Move(stack, package, before.get(package), after.get(package))
+        for package in sorted(before.keys() | after.keys())
+        if before.get(package) != after.get(package)
+    ]
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.parent)
+    try:
+        with os.fdopen(handle, "w") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(name).chmod(0o644)
+        Path(name).replace(file)
+    finally:
+        Path(name).unlink(missing_ok=True)

@@ -1,0 +1,216 @@
+"""Stacks: locked sets of packages, and the environments made from them.
+
+A stack is a dependency group of `apps/pyproject.toml` with its lock `apps/stacks/<stack>.txt`: one
+line per package with its hashes. `[tool.servebench.stacks.<stack>]` beside the group may narrow the
+interpreters that it is made for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from servebench import interpreters, paths, settings, tools
+from servebench.errors import DeclarationError, SetupError, UsageError
+from servebench.interpreters import Interpreter
+from servebench.model import StackRecord
+from servebench.toolchain import artefact, command
+from servebench.toolchain.narrator import Narrator
+
+_PINNED: Final = "name==version, one per line, with hashes; renew it with `servebench stack lock`"
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A locked set of packages.
+
+    Attributes:
+        name: The dependency group.
+        lock: The lock file.
+        digest: SHA-256 of the lock file, 64 hex digits.
+        packages: Normalised name → version, of the packages that this platform gets.
+    """
+
+    name: str
+    lock: Path
+    digest: str
+    packages: dict[str, str]
+
+    def record(self) -> StackRecord:
+        """Describe it for a run file."""
+        return StackRecord(name=self.name, digest=self.digest, packages=self.packages)
+
+
+def names() -> tuple[str, ...]:
+    """All declared stacks."""
+    return tuple(settings.stack_specs())
+
+
+def pythons(name: str) -> tuple[str, ...]:
+    """The interpreters that a stack is made for.
+
+    Raises:
+        UsageError: No such stack.
+    """
+    _require(name)
+    narrowed = settings.stack_specs()[name].interpreters
+    return narrowed if narrowed is not None else tuple(interpreters.declared())
+
+
+def lock_file(name: str) -> Path:
+    """Where a stack's lock is."""
+    return paths.apps_dir() / "stacks" / f"{name}.txt"
+
+
+def read(name: str) -> Stack:
+    """Read a declared stack's lock.
+
+    Raises:
+        UsageError: No such stack.
+        SetupError: It was never locked.
+        DeclarationError: The lock has lines that are not pinned packages.
+    """
+    _require(name)
+    return read_lock(name, lock_file(name))
+
+
+def read_lock(name: str, lock: Path) -> Stack:
+    """Read a lock, wherever it is; errors as in `read`."""
+    try:
+        content = lock.read_bytes()
+    except FileNotFoundError as error:
+        raise SetupError(
+            f"stack {name} has no lock {lock}: run `servebench stack lock {name}`"
+        ) from error
+    return Stack(
+        name, lock, hashlib.sha256(content).hexdigest(), parse(content.decode(), str(lock))
+    )
+
+
+def parse(text: str, file: str) -> dict[str, str]:
+    """Read name → version from a lock's text, without the packages of other platforms.
+
+    Raises:
+        DeclarationError: A line is no pinned package.
+    """
+    platform = _platform()
+    packages = {}
+    for line in text.replace("\\\n", " ").splitlines():
+        pinned = line.split(" --hash")[0].strip()
+        if not pinned or pinned.startswith("#"):
+            continue
+        try:
+            requirement = Requirement(pinned)
+        except InvalidRequirement as error:
+            raise DeclarationError(file, "line", pinned, _PINNED) from error
+        pins = list(requirement.specifier)
+        if [pin.operator for pin in pins] != ["=="] or "--hash" not in line:
+            raise DeclarationError(file, "line", pinned, _PINNED)
+        if requirement.marker is None or requirement.marker.evaluate(platform):
+            packages[canonicalize_name(requirement.name)] = pins[0].version
+    return dict(sorted(packages.items()))
+
+
+def _platform() -> dict[str, str]:
+    version = next(iter(interpreters.declared().values())).version
+    # The rest (system, machine) is that of the harness's own interpreter.
+    return {
+        "python_full_version": version,
+        "python_version": ".".join(version.split(".")[:2]),
+        "implementation_version": version,
+    }
+
+
+def environment(stack_name: str, python_name: str) -> Path:
+    """Find the Python executable of the environment that set-up made. Starts no process.
+
+    Raises:
+        UsageError: No such stack or interpreter.
+        SetupError: Interpreter or environment were not made yet, for this lock.
+    """
+    stack, python = read(stack_name), interpreters.locate(python_name)
+    target = place(stack, python)
+    if artefact.facts(target) is None:
+        raise SetupError(
+            f"stack {stack_name} has no environment for {python_name} and its present lock: "
+            "run `make setup`"
+        )
+    return _executable(target)
+
+
+def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> bool:
+    """Make sure that a stack's environment for an interpreter is there and complete.
+
+    Returns:
+        Whether it was made now; `environment` has its place.
+
+    Raises:
+        SetupError: A package cannot be had, or comes in another version.
+    """
+
+    def build(staging: Path) -> artefact.Facts:
+        log = paths.cache_dir() / "logs" / f"stack-{stack.name}-{python.name}.log"
+        log.unlink(missing_ok=True)
+        what = f"installing stack {stack.name} for {python.name}"
+        venv: list[str | Path] = [tools.uv(), "venv", "--relocatable", "--no-project"]
+        venv += ["--no-config", "--allow-existing", "--python", python.executable, staging]
+        sync: list[str | Path] = [tools.uv(), "pip", "sync", "--no-config", "--require-hashes"]
+        # Compiled now, the first start of a server is no slower than the others.
+        sync += ["--compile-bytecode", "--python", _executable(staging), stack.lock]
+        with narrator.step(
+            f"stack {stack.name} for {python.name}", f"installing {len(stack.packages)} packages"
+        ) as tick:
+            for argv in (venv, sync):
+                command.run(argv, what=what, log=log, tick=tick)
+        return {"stack": stack.name, "digest": stack.digest, "python": str(python.executable)}
+
+    return artefact.make(
+        place(stack, python),
+        fault=lambda target: environment_fault(stack, target),
+        build=build,
+        narrator=narrator,
+    )
+
+
+def place(stack: Stack, python: Interpreter) -> Path:
+    """Where an environment is: another place for every lock and build of the interpreter."""
+    key = artefact.digest(stack.digest, python.identity)
+    return paths.cache_dir() / "environments" / f"{stack.name}-py{python.name}-{key}"
+
+
+def environment_fault(stack: Stack, target: Path) -> str | None:
+    """Say in what an environment differs from its lock; None if in nothing. Reads names only."""
+    if artefact.facts(target) is None or not _executable(target).exists():
+        return "it is not there"
+    found = {}
+    for folder in target.glob("lib/python*/site-packages/*.dist-info"):
+        name, _, version = folder.name.removesuffix(".dist-info").rpartition("-")
+        found[canonicalize_name(name)] = version
+    wrong = sorted(
+        package
+        for package in stack.packages.keys() | found.keys()
+        if stack.packages.get(canonicalize_name(package)) != found.get(canonicalize_name(package))
+    )
+    if not wrong:
+        return None
+    return "; ".join(
+        f"{package} is {found.get(canonicalize_name(package), 'absent')} instead of "
+        f"{stack.packages.get(package, 'absent')}"
+        for package in wrong
+    )
+
+
+def _executable(target: Path) -> Path:
+    return target / "bin" / "python"
+
+
+def _require(name: str) -> None:
+    if name not in names():
+        raise UsageError(
+            f"no stack {name!r}: the dependency groups of apps/pyproject.toml are {list(names())}"
+        )

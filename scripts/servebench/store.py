@@ -1,0 +1,217 @@
+"""Where run files live: `results/runs/<machine>/<year>/<run>.json`.
+
+A run in progress is `<run>.partial.json`, replaced as a whole after every launch. A finished one is
+`<run>.json`, written once and never again. Both are written beside their place, flushed to the
+disk, and then moved: whatever happens, the file that was there before is still whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import errno
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from servebench.codec import decode, encode
+from servebench.errors import RecordError, UsageError
+from servebench.model import Profile, Run
+
+PARTIAL: Final = ".partial.json"
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_REMEDIES: Final = {
+    errno.ENOSPC: "the disk is full: free some space",
+    errno.EDQUOT: "your disk quota is used up: free some space",
+    errno.EFBIG: "the file size limit is too low: raise it (ulimit -f)",
+    errno.EACCES: "no permission: make the folder writable for you",
+    errno.EPERM: "no permission: make the folder writable for you",
+    errno.EROFS: "the file system is read-only: remount it, or use another checkout",
+}
+
+
+def run_id(started: str, profile: Profile, commit: str | None) -> str:
+    """A run's name: when, what and of which commit. Names sort by time.
+
+    Args:
+        started: ISO 8601 with an offset.
+        profile: The plan's profile.
+        commit: 40 hex digits; None outside a repository.
+
+    Example: `20261120T094012Z-nightly-3f2a9c17`.
+    """
+    moment = datetime.fromisoformat(started)
+    if moment.tzinfo is None:
+        raise RecordError(f"a run's start must name its offset from UTC, found {started!r}")
+    return f"{moment.astimezone(UTC):%Y%m%dT%H%M%SZ}-{profile}-{(commit or 'nocommit')[:8]}"
+
+
+def path_for(results: Path, run: Run) -> Path:
+    """Where the finished run belongs."""
+    for what, name in (("run", run.id), ("machine", run.machine.id)):
+        if not _NAME.fullmatch(name):
+            raise RecordError(
+                f"the {what} id {name!r} cannot name a file: letters, digits, '.', '_' and '-' only"
+            )
+    year = datetime.fromisoformat(run.started).astimezone(UTC).year
+    return results / "runs" / run.machine.id / str(year) / f"{run.id}.json"
+
+
+def partial_path_for(results: Path, run: Run) -> Path:
+    """Where the run is kept while it is measured."""
+    final = path_for(results, run)
+    return final.with_name(final.stem + PARTIAL)
+
+
+def save_partial(results: Path, run: Run) -> Path:
+    """Save a run that is still being measured, replacing what was saved of it before.
+
+    Raises:
+        RecordError: It cannot be written; what was saved before is unharmed.
+    """
+    path = partial_path_for(results, run)
+    with _written_beside(path, encode(run)) as temporary:
+        temporary.replace(path)
+    return path
+
+
+def finalise(results: Path, run: Run) -> Path:
+    """Write the immutable file of a run and remove its partial one.
+
+    A file that is there with the same bytes is success.
+
+    Raises:
+        RecordError: It cannot be written, or another file of this name exists.
+    """
+    path, data = path_for(results, run), encode(run)
+    with _written_beside(path, data) as temporary:
+        try:
+            # A link, unlike a rename, never replaces what is there, even in a race.
+            os.link(temporary, path)
+        except FileExistsError:
+            if path.read_bytes() != data:
+                raise RecordError(
+                    f"{path} exists with other contents, and a run file is never rewritten; "
+                    "if that file is wrong, remove it by hand"
+                ) from None
+    _sync_folder(path.parent)
+    partial_path_for(results, run).unlink(missing_ok=True)
+    return path
+
+
+def load(path: Path) -> Run:
+    """Read a run file.
+
+    Raises:
+        RecordError: It cannot be read or is not what this version reads.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as problem:
+        raise RecordError(f"{path}: cannot be read: {problem.strerror}") from problem
+    return decode(data, str(path))
+
+
+def runs(results: Path, *, profile: Profile | None = None, partial: bool = False) -> list[Path]:
+    """Run files, oldest first; partial ones too when asked."""
+    found = [
+        path
+        for path in (results / "runs").glob("*/*/*.json")
+        if partial or not path.name.endswith(PARTIAL)
+    ]
+    if profile is not None:
+        found = [path for path in found if f"-{profile}-" in path.name]
+    return sorted(found, key=lambda path: path.name)
+
+
+def partials(results: Path) -> list[Path]:
+    """Files of runs that were not finished, oldest first."""
+    return [path for path in runs(results, partial=True) if path.name.endswith(PARTIAL)]
+
+
+def latest(results: Path, *, profile: Profile | None = None, partial: bool = False) -> Path:
+    """The run file that was started last.
+
+    Raises:
+        RecordError: There is none.
+    """
+    found = runs(results, profile=profile, partial=partial)
+    if not found:
+        kind = f"{profile} run" if profile else "run"
+        unfinished = "" if partial else _unfinished(results)
+        raise RecordError(
+            f"{results / 'runs'}: no {kind} has been recorded{unfinished}; "
+            f"make one: servebench run --profile {profile or 'quick'}"
+        )
+    return found[-1]
+
+
+def find(results: Path, name: str) -> Path:
+    """The run file that a person means: a path, `latest`, a run's id, or enough of it.
+
+    Raises:
+        UsageError: Nothing, or more than one run, goes by that name.
+        RecordError: `latest`, and there is none.
+    """
+    if name == "latest":
+        return latest(results)
+    if (path := Path(name)).is_file():
+        return path
+    known = {path.name.removesuffix(".json"): path for path in runs(results, partial=True)}
+    for candidate in (name, f"{name}.partial"):
+        if candidate in known:
+            return known[candidate]
+    matching = [run for run in known if name in run]
+    if len(matching) == 1:
+        return known[matching[0]]
+    if matching:
+        raise UsageError(f"{name!r} could be any of {', '.join(matching[-5:])}; say more of it")
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.3) or list(known)[-3:]
+    raise UsageError(
+        f"no run goes by {name!r} (expected 'latest', a run's id, or a file); "
+        + (f"there are, for example: {', '.join(near)}" if near else f"{results} has no runs yet")
+    )
+
+
+def _unfinished(results: Path) -> str:
+    count = len(partials(results))
+    return f" ({count} unfinished: servebench run --resume)" if count else ""
+
+
+@contextlib.contextmanager
+def _written_beside(path: Path, data: bytes) -> Iterator[Path]:
+    """Write the bytes to a file beside `path`, safely on the disk; remove it afterwards."""
+    temporary: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+        temporary = Path(name)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)  # mkstemp makes it private; results are for everybody
+        yield temporary
+        _sync_folder(path.parent)
+    except OSError as problem:
+        remedy = _REMEDIES.get(problem.errno or 0, "see whether the folder can be written")
+        raise RecordError(
+            f"{path}: the run could not be saved ({problem.strerror}); {remedy}. "
+            "What was saved before is unharmed"
+        ) from problem
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Flush a folder's entries, so that a new name survives a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,222 @@
+"""From launches to figures: means and intervals over the launches of a case.
+
+The launch is the sample. Figures of time and rate scatter by a factor rather than by a sum, so
+means and intervals are taken of the logarithms and turned back: the geometric mean and Student's
+t interval. Where a metric was zero in some launch (errors, steal), plain values are used instead.
+A failed launch has no figures and enters nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import numpy as np
+from scipy import stats
+
+from servebench.flags import FLAGS, FlagName
+from servebench.metrics import METRICS
+from servebench.model import Case, CaseResult, Commands, Frozen, Launch, Run, Status
+
+CONFIDENCE: Final = 0.95
+ENOUGH_LAUNCHES: Final = 3
+
+
+class Estimate(Frozen):
+    """A figure over `n` launches, in SI units; `low` and `high` are its 95 % interval if n ≥ 2."""
+
+    n: int
+    mean: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def spread(self) -> float | None:
+        """The larger half of the interval, relative to the mean."""
+        if self.low is None or self.high is None or self.mean == 0:
+            return None
+        return max(self.high - self.mean, self.mean - self.low) / abs(self.mean)
+
+
+class Raised(Frozen):
+    """A warn flag of a case: in how many of its launches, with one of the details."""
+
+    name: FlagName
+    launches: int
+    detail: str
+
+
+class Failure(Frozen):
+    """A launch without figures, and why."""
+
+    round: int
+    reason: str
+
+
+class CaseSummary(Frozen):
+    """One case over its launches."""
+
+    case: Case
+    status: Literal["measured", "failed", "not measured"]
+    expected: int
+    measured: int
+    metrics: dict[str, Estimate]
+    warnings: tuple[Raised, ...]
+    failures: tuple[Failure, ...]
+    commands: Commands | None
+
+    @property
+    def id(self) -> str:
+        """The case's id."""
+        return self.case.id
+
+
+class RunSummary(Frozen):
+    """A run, case by case; everything else of it as recorded."""
+
+    run: Run
+    cases: dict[str, CaseSummary]
+
+    @property
+    def coverage(self) -> tuple[int, int]:
+        """Launches measured and launches expected."""
+        return (
+            sum(case.measured for case in self.cases.values()),
+            sum(case.expected for case in self.cases.values()),
+        )
+
+
+def summarise(run: Run) -> RunSummary:
+    """Summarise all cases of a run."""
+    cases = {result.case.id: summarise_case(result, run.launches) for result in run.results}
+    return RunSummary(run=run, cases=cases)
+
+
+def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
+    """Summarise one case of which `expected` launches were planned."""
+    good = [launch for launch in result.launches if launch.status is Status.OK]
+    failures = tuple(
+        Failure(round=launch.round, reason=_reasons(launch))
+        for launch in result.launches
+        if launch.status is Status.FAILED
+    )
+    metrics = {
+        name: estimate(values)
+        for name in METRICS
+        if (values := [launch.metrics[name] for launch in good if name in launch.metrics])
+    }
+    if good:
+        status: Literal["measured", "failed", "not measured"] = "measured"
+    else:
+        status = "failed" if failures else "not measured"
+    return CaseSummary(
+        case=result.case,
+        status=status,
+        expected=max(expected, len(result.launches)),
+        measured=len(good),
+        metrics=metrics,
+        warnings=_warnings(result, len(good)),
+        failures=failures,
+        commands=result.commands,
+    )
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Mean and 95 % t interval of one figure per launch.
+
+    Raises:
+        ValueError: No values.
+    """
+    if not values:
+        raise ValueError("no launch, no figure")
+    sample = np.asarray(values, dtype=float)
+    logarithmic = bool((sample > 0).all())
+    scale = np.log(sample) if logarithmic else sample
+    mean = float(scale.mean())
+    if len(sample) < 2:
+        return Estimate(n=1, mean=float(sample[0]))
+    half = _t(len(sample) - 1) * float(scale.std(ddof=1)) / math.sqrt(len(sample))
+    low, high = mean - half, mean + half
+    if logarithmic:
+        mean, low, high = math.exp(mean), math.exp(low), math.exp(high)
+    return Estimate(n=len(sample), mean=mean, low=low, high=high)
+
+
+def ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Estimate | None:
+    """How many times the denominator the numerator is, over launches of two cases.
+
+    The ratio of geometric means, with Welch's t interval of the difference of the logarithms
+    (unequal variances, unequal numbers). No interval when either side has one launch only.
+
+    Returns:
+        None when a side has no launch, or a figure that is not positive.
+    """
+    if not numerator or not denominator or min(*numerator, *denominator) <= 0:
+        return None
+    above, below = np.log(np.asarray(numerator)), np.log(np.asarray(denominator))
+    count = min(len(above), len(below))
+    difference = float(above.mean() - below.mean())
+    if count < 2:
+        return Estimate(n=count, mean=math.exp(difference))
+    parts = [float(side.var(ddof=1)) / len(side) for side in (above, below)]
+    variance = sum(parts)
+    half = 0.0
+    if variance > 0:
+        freedom = variance**2 / sum(
+            part**2 / (len(side) - 1) for part, side in zip(parts, (above, below), strict=True)
+        )
+        half = _t(freedom) * math.sqrt(variance)
+    return Estimate(
+        n=count,
+        mean=math.exp(difference),
+        low=math.exp(difference - half),
+        high=math.exp(difference + half),
+    )
+
+
+def values(run: Run, case: str, metric: str) -> list[float]:
+    """The figures of one metric, one per good launch of a case; empty when there is none."""
+    return [
+        launch.metrics[metric]
+        for result in run.results
+        if result.case.id == case
+        for launch in result.launches
+        if launch.status is Status.OK and metric in launch.metrics
+    ]
+
+
+def _t(freedom: float) -> float:
+    return float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom))
+
+
+def _reasons(launch: Launch) -> str:
+    """Why a launch failed, in words."""
+    failing = (flag for flag in launch.flags if flag.severity == "fail")
+    return "; ".join(f"{flag.name}: {flag.detail}" for flag in failing)
+
+
+def _warnings(result: CaseResult, good: int) -> tuple[Raised, ...]:
+    """Warn flags of the good launches, most frequent first, and `few_launches`."""
+    raised = [
+        flag
+        for launch in result.launches
+        if launch.status is Status.OK
+        for flag in launch.flags
+        if flag.name is not FlagName.FEW_LAUNCHES
+    ]
+    details = {flag.name: flag.detail for flag in reversed(raised)}
+    found = [
+        Raised(name=name, launches=count, detail=details[name])
+        for name, count in Counter(flag.name for flag in raised).most_common()
+    ]
+    if 0 < good < ENOUGH_LAUNCHES:
+        detail = f"{good} of at least {ENOUGH_LAUNCHES} launches"
+        found.append(Raised(name=FlagName.FEW_LAUNCHES, launches=good, detail=detail))
+    return tuple(found)
+
+
+def meaning(name: FlagName) -> str:
+    """What a flag says, in a sentence."""
+    return FLAGS[name].meaning

@@ -1,0 +1,1 @@
+"""Making what measuring needs: interpreters, the load generator, environments."""

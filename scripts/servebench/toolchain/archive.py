@@ -1,0 +1,118 @@
+"""CPython's source archive: given by hand, or from the machine's own distribution mirror."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from servebench.errors import SetupError
+from servebench.settings import SourceBuild
+from servebench.toolchain import artefact
+from servebench.toolchain.narrator import Narrator, Tick
+
+VARIABLE: Final = "SERVEBENCH_CPYTHON_ARCHIVE"
+"""Path or address of an archive that is used instead of the mirror's; same checksum."""
+
+_TIMEOUT_S: Final = 30.0
+_CHUNK: Final = 1 << 18
+
+
+def fetch(build: SourceBuild, folder: Path, narrator: Narrator) -> Path:
+    """Return the archive, downloading it when `folder` does not have it yet.
+
+    Raises:
+        SetupError: It cannot be had, or nowhere with the pinned checksum.
+    """
+    kept = folder / Path(build.archive).name
+    with artefact.exclusive(kept, narrator):
+        if kept.is_file() and artefact.sha256(kept) == build.sha256:
+            return kept
+        troubles = []
+        for source in sources(build):
+            try:
+                _take(source, kept, build.sha256, narrator)
+            except (OSError, SetupError) as error:
+                troubles.append(f"{source}: {error}")
+            else:
+                return kept
+    tried = "; ".join(troubles) or "this machine's apt names no mirror"
+    raise SetupError(
+        f"CPython's source archive {kept.name} cannot be had ({tried}): connect to the network, or "
+        f"set {VARIABLE} to a copy of it (path or address; SHA-256 {build.sha256})"
+    )
+
+
+def sources(build: SourceBuild) -> tuple[str, ...]:
+    """Paths and addresses to try, in this order."""
+    given = os.environ.get(VARIABLE)
+    if given:
+        return (given,)
+    return tuple(f"{base.rstrip('/')}/{build.archive}" for base in mirrors())
+
+
+def mirrors() -> tuple[str, ...]:
+    """Base addresses of the mirrors that this machine's apt is configured with; maybe none."""
+    apt = shutil.which("apt-get")
+    if apt is None:
+        return ()
+    done = subprocess.run(
+        [apt, "indextargets", "--format", "$(REPO_URI)"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    bases = dict.fromkeys(line.strip() for line in done.stdout.splitlines())
+    usable = [base for base in bases if urlsplit(base).scheme in {"http", "https", "file"}]
+    # Security archives hold few packages; asking them last saves a refusal.
+    return tuple(sorted(usable, key=lambda base: "security" in base))
+
+
+def _take(source: str, kept: Path, sha256: str, narrator: Narrator) -> None:
+    with _temporary(kept) as partial:
+        with narrator.step(f"CPython source {kept.name}", f"fetching it from {source}") as tick:
+            if urlsplit(source).scheme in {"http", "https"}:
+                _download(source, partial, tick)
+            else:
+                shutil.copyfile(Path(source.removeprefix("file://")).expanduser(), partial)
+        found = artefact.sha256(partial)
+        if found != sha256:
+            raise SetupError(f"expected SHA-256 {sha256}, found {found}")
+        partial.replace(kept)
+
+
+def _download(address: str, partial: Path, tick: Tick) -> None:
+    import httpx  # noqa: PLC0415 - slow to import, and nearly always not needed
+
+    received = 0
+    try:
+        with (
+            httpx.stream("GET", address, timeout=_TIMEOUT_S, follow_redirects=True) as response,
+            partial.open("wb") as file,
+        ):
+            response.raise_for_status()
+            for chunk in response.iter_bytes(_CHUNK):
+                received += file.write(chunk)
+                tick(f"{received / 1e6:.0f} MB")
+    except httpx.HTTPStatusError as error:
+        raise SetupError(f"the server answered {error.response.status_code}") from error
+    except httpx.HTTPError as error:
+        raise SetupError(f"no connection ({error})") from error
+
+
+@contextlib.contextmanager
+def _temporary(kept: Path) -> Iterator[Path]:
+    for left in kept.parent.glob(f"{kept.name}.part-*"):
+        left.unlink(missing_ok=True)  # the lock is ours, so its downloader is dead
+    handle, name = tempfile.mkstemp(prefix=f"{kept.name}.part-", dir=kept.parent)
+    os.close(handle)
+    try:
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)

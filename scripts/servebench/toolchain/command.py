@@ -1,0 +1,136 @@
+"""Running other people's tools: argument lists, a log, and a sentence when they fail."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from servebench.errors import SetupError
+from servebench.toolchain.narrator import Tick
+
+_POLL_S: Final = 0.25
+_TAIL_BYTES: Final = 8192
+
+_CAUSES: Final = (
+    (
+        re.compile(r"no space left|disk quota exceeded", re.IGNORECASE),
+        "the disk is full: make room",
+    ),
+    (
+        re.compile(
+            r"dns error|resolve host|name or service not known|connection (refused|reset|timed)"
+            r"|network (is )?unreachable|failed to (fetch|download|connect|lookup)"
+            r"|failed to get .* as a dependency|offline|timed out|tunnel|spurious network"
+            r"|newconnectionerror|no matching distribution",
+            re.IGNORECASE,
+        ),
+        "the network or the index cannot be reached: check the connection and the proxy settings",
+    ),
+)
+
+
+class CommandError(SetupError):
+    """A tool failed; the message names the cause, its last words and the log."""
+
+
+def need(tool: str, why: str, remedy: str) -> str:
+    """Return the path of a tool.
+
+    Raises:
+        SetupError: It is not on PATH.
+    """
+    found = shutil.which(tool)
+    if found is None:
+        raise SetupError(f"{tool} is needed {why}, and is not on PATH: {remedy}")
+    return found
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    what: str,
+    log: Path,
+    tick: Tick,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> None:
+    """Run a tool to its end; its output goes to `log` (appended).
+
+    The tool gets a process group of its own, which is killed whatever ends the wait, so that an
+    interrupted set-up leaves no compiler running.
+
+    Args:
+        argv: Absolute program and its arguments.
+        what: What is being done, for the message.
+        log: File for the output.
+        tick: Told the last line of output from time to time.
+        cwd: Working directory.
+        env: Added to the environment.
+
+    Raises:
+        CommandError: It could not be started or returned another code than 0.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        try:
+            process = subprocess.Popen(
+                [*_dies_with_us(), *map(str, argv)],
+                cwd=cwd,
+                env={**os.environ, **(env or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise CommandError(f"{what}: {argv[0]} cannot be started: {error.strerror}") from error
+        try:
+            while True:
+                try:
+                    code = process.wait(timeout=_POLL_S)
+                    break
+                except subprocess.TimeoutExpired:
+                    tick(_last_line(log))
+        finally:
+            if process.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    if code != 0:
+        raise CommandError(f"{what} failed (exit code {code}): {_explained(log)}. Log: {log}")
+
+
+def _dies_with_us() -> list[str]:
+    """Prefix that makes the kernel end the tool when we are killed without a chance to clean up."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "KILL"] if setpriv else []
+
+
+def _tail(log: Path) -> str:
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+        return file.read().decode(errors="replace")
+
+
+def _last_line(log: Path) -> str:
+    lines = [line.strip() for line in _tail(log).splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def _explained(log: Path) -> str:
+    tail = _tail(log)
+    words = next(
+        (line.strip() for line in tail.splitlines() if re.match(r"\s*(error|fatal)", line, re.I)),
+        _last_line(log),
+    )
+    for pattern, cause in _CAUSES:
+        if pattern.search(tail):
+            return f"{cause}, then repeat; what is done is kept. It said: {words}"
+    return f"it said: {words}"

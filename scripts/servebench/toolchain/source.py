@@ -1,0 +1,117 @@
+"""Building one CPython from its source archive."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Final
+
+from servebench import paths
+from servebench.errors import SetupError
+from servebench.settings import InterpreterSpec, SourceBuild
+from servebench.toolchain import command
+from servebench.toolchain.narrator import Tick
+
+_HEADERS: Final = {
+    "openssl/ssl.h": ("ssl", "libssl-dev"),
+    "zlib.h": ("zlib", "zlib1g-dev"),
+    "ffi.h": ("ctypes", "libffi-dev"),
+}
+"""Header → the module that needs it, and the package it comes in. The servers need these
+modules; others (sqlite3, bz2, lzma) may be missing."""
+
+
+def binary(spec: InterpreterSpec) -> Path:
+    """The interpreter's program, relative to its prefix; its own name, never an alias."""
+    minor = ".".join(spec.version.split(".")[:2])
+    return Path("bin") / f"python{minor}{'t' if spec.free_threaded else ''}"
+
+
+def require_compiler() -> None:
+    """Refuse to begin a build that would fail a minute later.
+
+    Raises:
+        SetupError: No compiler, no make, or a header that a needed module wants.
+    """
+    remedy = "install it (on Debian and its relatives: apt-get install build-essential)"
+    compiler = command.need("cc", "to build CPython", remedy)
+    command.need("make", "to build CPython", remedy)
+    missing = {
+        package: module
+        for header, (module, package) in _HEADERS.items()
+        if not _compiles(compiler, header)
+    }
+    if missing:
+        raise SetupError(
+            f"the C headers for Python's {', '.join(missing.values())} are missing: install "
+            f"{' '.join(missing)} (Debian's names) and run `make setup` again"
+        )
+
+
+def _compiles(compiler: str, header: str) -> bool:
+    done = subprocess.run(
+        [compiler, "-fsyntax-only", "-x", "c", "-"],
+        input=f"#include <{header}>\n".encode(),
+        capture_output=True,
+        check=False,
+    )
+    return done.returncode == 0
+
+
+def build(
+    spec: InterpreterSpec,
+    recipe: SourceBuild,
+    archive: Path,
+    *,
+    staging: Path,
+    home: Path,
+    tick: Tick,
+) -> None:
+    """Build an interpreter into `staging`, made for being renamed to `home`.
+
+    Raises:
+        CommandError: A step failed; names the log.
+        SetupError: A module that the servers need was not built.
+    """
+    log = paths.cache_dir() / "logs" / f"source-{home.name}.log"
+    log.unlink(missing_ok=True)
+    tree, built, root = staging / "source", staging / "build", staging / "root"
+    tick("unpacking")
+    with tarfile.open(archive) as packed:
+        packed.extractall(tree, filter="data")
+    (configure,) = tree.glob("*/configure")
+    built.mkdir()
+    options = [*recipe.configure, *(["--disable-gil"] if spec.free_threaded else [])]
+    steps: list[list[str | Path]] = [
+        [configure, "-q", f"--prefix={home}", *options],
+        ["make", f"-j{len(os.sched_getaffinity(0))}"],
+        ["make", "install", f"DESTDIR={root}"],
+    ]
+    # An outer make's job server is not for us.
+    env = {"CFLAGS": recipe.cflags, "MAKEFLAGS": "", "MFLAGS": ""}
+    for argv in steps:
+        command.run(
+            argv, what=f"building CPython {home.name}", log=log, tick=tick, cwd=built, env=env
+        )
+    for folder in (tree, built):
+        shutil.rmtree(folder)
+    # Configured for its home and installed below a root: renamed there, every path in it is true.
+    for entry in (root / home.relative_to("/")).iterdir():
+        entry.rename(staging / entry.name)
+    shutil.rmtree(root)
+    _require_modules(staging / binary(spec))
+
+
+def _require_modules(executable: Path) -> None:
+    for module, package in _HEADERS.values():
+        done = subprocess.run(
+            [executable, "-I", "-c", f"import {module}"], capture_output=True, check=False
+        )
+        if done.returncode != 0:
+            raise SetupError(
+                f"the built interpreter has no module {module}: install {package} (Debian's name) "
+                "and run `make setup` again"
+            )

@@ -1,0 +1,68 @@
+"""The tools that set-up made or brought: the load generator and uv."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import uv as uv_package
+
+from servebench import paths, settings
+from servebench.errors import SetupError
+from servebench.settings import OhaSpec
+from servebench.toolchain import artefact
+
+_TIMEOUT_S: Final = 30
+
+
+def oha() -> Path:
+    """Find the load generator that set-up made. Starts no process.
+
+    Raises:
+        SetupError: It was not made yet.
+    """
+    spec = settings.load().oha
+    program = oha_place(spec) / "bin" / "oha"
+    if artefact.facts(oha_place(spec)) is None or not program.is_file():
+        raise SetupError(f"oha {spec.version} has not been made: run `make setup`")
+    return program
+
+
+def oha_version() -> str:
+    """Version of the load generator, as proven when it was made."""
+    oha()
+    return settings.load().oha.version
+
+
+def oha_place(spec: OhaSpec) -> Path:
+    """Where set-up puts the load generator: another place for every way of building it."""
+    return (
+        paths.cache_dir()
+        / "tools"
+        / f"oha-{spec.version}-{artefact.digest(spec.model_dump_json())}"
+    )
+
+
+def uv() -> Path:
+    """The locked uv of the harness's own environment.
+
+    Raises:
+        SetupError: The package is there and its program is not.
+    """
+    try:
+        return Path(uv_package.find_uv_bin())
+    except FileNotFoundError as error:
+        raise SetupError("the uv of .venv is gone: run `make setup`") from error
+
+
+def version(program: Path | str) -> str | None:
+    """What a program answers to `--version`, without its name; None if it does not answer."""
+    try:
+        done = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, check=True, timeout=_TIMEOUT_S
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    first = (done.stdout or done.stderr).strip().splitlines()
+    return first[0].removeprefix(Path(program).name).strip() if first else None

@@ -1,0 +1,342 @@
+"""What was wrong with a launch: every flag that follows from what one launch saw.
+
+Flags that end a launch at once (a wrong body, a server that died) are raised where they are seen;
+these are judged afterwards, all of them, so that the reader gets the whole list.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from servebench import latency, units
+from servebench.flags import Flag, FlagName
+from servebench.model import Case, LoadModel
+
+LITTLES_LAW: Final = 0.05
+"""The connections of a closed loop may be idle, between two requests, so much of the time."""
+
+TURNAROUND: Final = 50e-6
+"""Time in s that the generator may take between an answer and the next request, beside that.
+
+With one connection and answers in 0.1 ms that pause alone would look like a violation.
+"""
+
+CEILING: Final = 1.01
+"""Above its ceiling by so much a throughput is impossible: clocks and timers are that good."""
+
+CEILING_MEASURED: Final = 1.05
+"""The same where the ceiling rests on a measured unit, which has a spread of its own."""
+
+FLOOR_SLACK: Final = 0.001
+"""How much faster than its floor an answer may seem, s: timers of a millisecond exist."""
+
+ROUNDING: Final = 1e-6
+"""Relative; what may lie between figures that are ordered by definition."""
+
+CORES: Final = 1.05
+"""More core time than the pinned cores have means a wrong clock, or unpinned processes."""
+
+SATURATED: Final = 0.95
+"""Share of its cores from which on the generator, not the server, may be what was measured.
+
+The rest is what the kernel's own work and our readings take.
+"""
+
+KEPT_UP: Final = 0.95
+"""A server that answers less of what is offered was overloaded; the rest is what is in flight."""
+
+SCHEDULE_LAG: Final = (0.010, 0.10)
+"""s, and share of the median response: a later tick hides waiting from the response times.
+
+Timers of the generator have a resolution of 1 ms, and a virtual machine pauses for some more.
+"""
+
+IMBALANCE: Final = 1.25
+"""Times the fair share of the connections that the busiest worker may hold.
+
+Two workers at 160 and 40 connections are measured as little more than one; 53 to 47 is chance.
+"""
+
+STEAL: Final = 0.01
+"""Share of the machine's core time that a hypervisor may take: the smallest change reported."""
+
+OTHER_CORES: Final = 0.1
+"""Cores that processes other than server and generator may use."""
+
+FEW: Final = 10
+"""Good answers without which not even a p90 exists; see `latency.PERCENTILES` for the others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a launch saw. None means: not looked at here, so nothing is judged from it.
+
+    Attributes:
+        case: What was asked for.
+        figures: Metrics by the names of `metrics.py`, as far as they exist.
+        ceiling: Requests per second that arithmetic allows.
+        ceiling_measured: Whether the ceiling rests on a measured unit.
+        server_cores: Number of cores that the server had.
+        client_cores: Number of cores that the generator had.
+        pinned: Whether both were pinned.
+        pids_before: Serving processes before the load.
+        pids_after: The same after it.
+        connections: Connections that each worker process held under load.
+        steady: Whether the warm-up ended steady.
+        backpressure: Connections that the server accepts at once.
+        server_handled: Requests that the server counted.
+        client_total: Requests that were sent to it, over the same time.
+    """
+
+    case: Case
+    figures: Mapping[str, float]
+    ceiling: float | None = None
+    ceiling_measured: bool = False
+    server_cores: int
+    client_cores: int
+    pinned: bool = True
+    pids_before: frozenset[int] | None = None
+    pids_after: frozenset[int] | None = None
+    connections: tuple[int, ...] | None = None
+    steady: bool | None = None
+    backpressure: int | None = None
+    server_handled: int | None = None
+    client_total: int | None = None
+
+
+Check = Callable[[Facts], Iterator[Flag]]
+
+
+def judge(facts: Facts) -> tuple[Flag, ...]:
+    """Give all flags that the facts call for, fails first, one per reason."""
+    found = [flag for check in CHECKS for flag in check(facts)]
+    return tuple(sorted(found, key=lambda flag: flag.severity != "fail"))
+
+
+def _flag(name: FlagName, detail: str) -> Flag:
+    return Flag(name=name, detail=detail)
+
+
+def _answers(facts: Facts) -> Iterator[Flag]:
+    figures = facts.figures
+    timeouts, errors = figures.get("timeouts", 0), figures.get("errors", 0)
+    if timeouts or errors:
+        yield _flag(
+            FlagName.TRANSPORT_ERRORS,
+            f"expected none, found {timeouts:.0f} timeouts and {errors:.0f} other errors beside "
+            f"{figures.get('requests', 0):.0f} answers; see the server's log",
+        )
+    wrong = figures.get("requests", 0) - figures.get("good", 0)
+    if wrong > 0:
+        yield _flag(
+            FlagName.WRONG_STATUS,
+            f"expected status {facts.case.endpoint.expect.status} always, found another in "
+            f"{wrong:.0f} of {figures['requests']:.0f} answers; see the server's log",
+        )
+
+
+def _counts(facts: Facts) -> Iterator[Flag]:
+    handled, sent = facts.server_handled, facts.client_total
+    if handled is not None and sent is not None and handled != sent:
+        yield _flag(
+            FlagName.COUNT_MISMATCH,
+            f"expected the server to count the {sent} requests sent, found {handled}; "
+            "does something else serve on, or send to, its port?",
+        )
+
+
+def _processes(facts: Facts) -> Iterator[Flag]:
+    before, after = facts.pids_before, facts.pids_after
+    if before is not None and after is not None and before != after:
+        yield _flag(
+            FlagName.WORKER_RESTARTED,
+            f"expected the processes {sorted(before)} to the end, found {sorted(after)}; "
+            "see the server's log",
+        )
+    limit, asked = facts.backpressure, facts.case.load.connections
+    if limit is not None and asked > limit:
+        yield _flag(
+            FlagName.CONNECTIONS_OVER_BACKPRESSURE,
+            f"expected at most {limit} connections, found {asked} in the load; "
+            "raise the server's backpressure or lower the connections",
+        )
+
+
+def _littles_law(facts: Facts) -> Iterator[Flag]:
+    load, found = facts.case.load, facts.figures.get("in_flight_mean")
+    if load.model is not LoadModel.CLOSED or found is None:
+        return
+    mean = facts.figures.get("response_mean", 0.0)
+    pause = TURNAROUND / mean if mean > 0 else 0.0
+    if not 1 - max(LITTLES_LAW, pause) <= found / load.connections <= 1 + LITTLES_LAW:
+        yield _flag(
+            FlagName.LITTLES_LAW,
+            f"expected {load.connections} requests in flight on average (within "
+            f"{LITTLES_LAW:.0%}), found {found:.2f}; the generator left connections idle",
+        )
+
+
+def _impossible(facts: Facts) -> Iterator[Flag]:
+    for problem in _contradictions(facts):
+        yield _flag(
+            FlagName.IMPOSSIBLE, f"{problem}; the measurement is wrong, not the server good"
+        )
+
+
+def _contradictions(facts: Facts) -> Iterator[str]:
+    figures, case = facts.figures, facts.case
+    for name, value in figures.items():
+        if not math.isfinite(value) or value < 0:
+            yield f"expected {name} to be a number from 0, found {value}"
+    if facts.ceiling is not None and "throughput" in figures:
+        limit = facts.ceiling * (CEILING_MEASURED if facts.ceiling_measured else CEILING)
+        if case.load.model is not LoadModel.CLOSED:
+            limit += 1 / figures["window"]  # ticks: n of them span n - 1 intervals
+        if figures["throughput"] > limit:
+            yield (
+                f"expected at most {units.rate(facts.ceiling)}, the ceiling, "
+                f"found {units.rate(figures['throughput'])}"
+            )
+    floor = case.endpoint.floor
+    for kind in ("response", "service"):
+        fastest = figures.get(f"{kind}_min")
+        if fastest is not None and fastest < floor - FLOOR_SLACK:
+            yield f"expected {units.seconds(floor)}, the floor, or more, found {kind}_min {fastest}"
+        yield from _disorder(kind, figures)
+    for name, limit, words in (
+        ("good", figures.get("requests", math.inf), "requests"),
+        ("in_flight_mean", case.load.connections * (1 + LITTLES_LAW), "connections"),
+        ("server_cores", facts.server_cores * CORES, "the server's cores"),
+    ):
+        if figures.get(name, 0.0) > limit:
+            yield f"expected {name} not above {words} ({limit:g}), found {figures[name]:g}"
+
+
+def _disorder(kind: str, figures: Mapping[str, float]) -> Iterator[str]:
+    """Find figures out of order: min <= percentiles <= max, and the mean between the ends."""
+    percentiles = [name for name, _, _ in latency.PERCENTILES]
+    for order in (["min", *percentiles, "max"], ["min", "mean", "max"]):
+        present = [f"{kind}_{point}" for point in order if f"{kind}_{point}" in figures]
+        for low, high in pairwise(present):
+            if figures[low] > figures[high] * (1 + ROUNDING):
+                yield f"expected {low} <= {high}, found {figures[low]:g} > {figures[high]:g}"
+
+
+def _client(facts: Facts) -> Iterator[Flag]:
+    used = facts.figures.get("client_cores")
+    split = facts.case.cores == "split"
+    if split and used is not None and used >= SATURATED * facts.client_cores:
+        yield _flag(
+            FlagName.CLIENT_SATURATED,
+            f"expected the generator to use less than {SATURATED:.0%} of its "
+            f"{facts.client_cores} cores, found {units.cores(used)}; give it more cores",
+        )
+
+
+def _overload(facts: Facts) -> Iterator[Flag]:
+    figures, load = facts.figures, facts.case.load
+    if load.rate is None:
+        return
+    asked = load.rate * load.duration
+    unsent = figures.get("unsent", 0)
+    reasons = []
+    if unsent > (1 - KEPT_UP) * asked:
+        reasons.append(f"{unsent:.0f} of {asked:.0f} requests were never sent")
+    if "achieved" in figures:
+        # Even an idle server answers nothing in the first moments; open windows leave the floor
+        # out already.
+        idle = figures.get("service_min", 0.0)
+        if load.model is LoadModel.OPEN:
+            idle -= facts.case.endpoint.floor
+        due = load.rate * max(0.0, 1 - max(0.0, idle) / figures["window"])
+        if figures["achieved"] < KEPT_UP * due:
+            reasons.append(
+                f"{units.rate(load.rate)} were offered, {units.rate(figures['achieved'])} answered"
+            )
+    if reasons:
+        limit = f" with at most {load.connections} in flight"
+        yield _flag(
+            FlagName.OVERLOADED,
+            "; ".join(reasons) + (limit if load.model is LoadModel.PACED else ""),
+        )
+
+
+def _schedule(facts: Facts) -> Iterator[Flag]:
+    lag = facts.figures.get("sched_lag_max")
+    fixed, share = SCHEDULE_LAG
+    if lag is not None and lag > max(fixed, share * facts.figures.get("response_p50", 0.0)):
+        yield _flag(
+            FlagName.SCHED_LAG,
+            f"a request was scheduled {units.seconds(lag)} late: response times lack that wait",
+        )
+
+
+def _warm_up(facts: Facts) -> Iterator[Flag]:
+    if facts.steady is False:
+        length = units.seconds(facts.figures.get("warm_up", 0.0))
+        yield _flag(FlagName.NOT_STEADY, f"the throughput still moved after {length} of warm-up")
+
+
+def _spread(facts: Facts) -> Iterator[Flag]:
+    held = facts.connections
+    if held and len(held) > 1 and sum(held):
+        share = max(held) / sum(held)
+        if share * len(held) > IMBALANCE:
+            yield _flag(
+                FlagName.WORKER_IMBALANCE,
+                f"the busiest of {len(held)} workers held {units.share(share)} of the "
+                f"connections ({', '.join(map(str, held))})",
+            )
+
+
+def _cores(facts: Facts) -> Iterator[Flag]:
+    case = facts.case
+    if case.workers > facts.server_cores:
+        yield _flag(
+            FlagName.CORES_INSUFFICIENT,
+            f"{case.workers} workers on {facts.server_cores} server core(s)",
+        )
+    if case.cores == "shared":
+        yield _flag(
+            FlagName.CORES_SHARED, "server and generator run on the same cores, as declared"
+        )
+    if not facts.pinned:
+        yield _flag(FlagName.UNPINNED, "the scheduler moved server and generator as it liked")
+
+
+def _host(facts: Facts) -> Iterator[Flag]:
+    steal, other = (facts.figures.get(name, 0.0) for name in ("host_steal", "host_other"))
+    if steal > STEAL:
+        yield _flag(
+            FlagName.HOST_NOISE, f"the hypervisor took {units.share(steal)} of the core time"
+        )
+    if other > OTHER_CORES:
+        yield _flag(FlagName.HOST_NOISE, f"other processes used {units.cores(other)} cores")
+
+
+def _samples(facts: Facts) -> Iterator[Flag]:
+    good = facts.figures.get("good", 0)
+    if good < FEW:
+        yield _flag(FlagName.FEW_SAMPLES, f"{good:.0f} good answers; {FEW} are the least")
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    _answers,
+    _counts,
+    _processes,
+    _littles_law,
+    _impossible,
+    _client,
+    _overload,
+    _schedule,
+    _warm_up,
+    _spread,
+    _cores,
+    _host,
+    _samples,
+)
+"""One per thing that can be wrong. To add a flag of a single launch, add a check."""

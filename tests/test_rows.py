@@ -1,0 +1,228 @@
+"""Figures from the generator's rows, against figures worked out by hand and real recordings."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hdrh.histogram import HdrHistogram
+
+from servebench import latency, rows
+from servebench.errors import LaunchError
+from servebench.flags import FlagName
+from servebench.metrics import METRICS
+from servebench.model import Load, LoadModel
+from servebench.rows import Rows, Summary, Window
+
+RECORDED = Path(__file__).parent / "data" / "oha"
+
+
+def made(*requests: tuple[float, float], status: int = 200) -> Rows:
+    """Rows from (start, end) pairs, scheduled when they started."""
+    start, end = (np.array(column, dtype=float) for column in zip(*requests, strict=True))
+    count = len(start)
+    return Rows(start, start, end, np.full(count, status), np.zeros(count, dtype=int))
+
+
+def told(statuses: dict[int, int], failures: dict[str, int] | None = None) -> Summary:
+    return Summary.model_validate(
+        {
+            "summary": {"total": 1.0},
+            "statusCodeDistribution": statuses,
+            "errorDistribution": failures or {},
+        }
+    )
+
+
+def closed(connections: int, duration: float) -> Load:
+    return Load(model=LoadModel.CLOSED, connections=connections, duration=duration, timeout=60)
+
+
+def test_a_cut_wave_does_not_lower_the_throughput_of_a_waiting_service() -> None:
+    """Four connections, 1 s each, 3.5 s: 12 answers in 3 s are 4/s, not 12 in 3.5 s."""
+    waves = made(*[(t, t + 1) for t in (0.0, 1.0, 2.0, 3.0) for _ in range(4)])
+    found = rows.figures(waves, told({200: 16}), closed(4, 3.5), floor=1.0)
+    assert found["window"] == 3.0
+    assert found["throughput"] == found["achieved"] == 4.0
+    assert found["in_flight_mean"] == pytest.approx(4.0)
+    assert found["requests"] == found["good"] == 16  # what ends after the deadline still counts
+    without_floor = rows.figures(waves, told({200: 16}), closed(4, 3.5))
+    assert without_floor["throughput"] == pytest.approx(12 / 3.5)
+
+
+def test_a_stalled_server_cannot_hide_behind_the_last_wave() -> None:
+    """One wave after 1 s and silence until 9 s: the window is the whole 9 s."""
+    stalled = made((0, 1), (0, 1), (1, 9.5), (1, 9.5))
+    found = rows.figures(stalled, told({200: 4}), closed(2, 9.0), floor=1.0)
+    assert found["window"] == 9.0
+    assert found["throughput"] == pytest.approx(2 / 9)
+
+
+@pytest.mark.parametrize("duration", [1.0, 2.3, 7.7, 12.4, 30.0])
+def test_throughput_never_exceeds_slots_over_floor(duration: float) -> None:
+    """Whatever the stagger and the deadline, N(t)/t stays below the ceiling."""
+    random = np.random.default_rng(1)
+    starts = random.uniform(0, 0.7, 5)
+    requests = [
+        (s + k, s + k + 1.0) for s in starts for k in range(40) if k == 0 or s + k < duration
+    ]
+    load = closed(5, duration)
+    found = rows.figures(made(*requests), told({200: len(requests)}), load, floor=1.0)
+    assert found.get("throughput", 0.0) <= 5.0
+
+
+def test_requests_in_flight_are_the_area_under_their_times() -> None:
+    """1 s of one request and 1.5 s of the other, over 2 s: 1.25 in flight."""
+    assert rows.in_flight_mean(made((0, 1), (0.5, 2.5)), Window(0.0, 2.0)) == pytest.approx(1.25)
+
+
+def test_an_open_load_is_not_blamed_for_its_first_answers_on_the_way() -> None:
+    """Rate 2, floor 1 s, 4 s: six answers between 1 s and 4 s are 2/s."""
+    ticks = np.arange(8) / 2
+    load = Load(model=LoadModel.OPEN, connections=50, rate=2, duration=4, timeout=5)
+    answered = made(*[(t, t + 1.1) for t in ticks])
+    found = rows.figures(answered, told({200: 8}), load, floor=1.0)
+    assert found["window"] == 3.0
+    assert found["achieved"] == found["offered"] == 2.0
+    assert found["unsent"] == 0
+    assert found["queueing_mean"] == found["sched_lag_max"] == 0.0
+
+
+def test_only_good_answers_have_latencies() -> None:
+    """A quick 500 lowers no percentile, and counts as answered, not as good."""
+    mixed = made((0, 0.5), (0, 0.001), (0.1, 0.8))
+    mixed.status[1] = 500
+    found = rows.figures(mixed, told({200: 2, 500: 1}), closed(3, 1.0))
+    assert (found["requests"], found["good"]) == (3, 2)
+    assert found["response_min"] == 0.5
+    assert found["throughput"] == 2.0
+    assert found["achieved"] == 3.0
+
+
+def test_without_a_good_answer_there_are_counts_only() -> None:
+    """No throughput of zero, no latency of nothing."""
+    found = rows.figures(made((0, 0.1), status=500), told({500: 1}, {"timeout": 2}), closed(3, 1))
+    assert found == {"requests": 1, "good": 0, "timeouts": 2, "errors": 0}
+    late = rows.figures(made((0, 1.5)), told({200: 1}), closed(1, 1.0))
+    assert "throughput" not in late
+    assert late["response_max"] == 1.5
+
+
+@pytest.mark.parametrize(
+    ("rate", "duration", "ticks"), [(10, 5, 50), (10, 0.7, 7), (3, 1, 3), (0.5, 3, 2), (7.5, 1, 8)]
+)
+def test_a_rate_asks_for_the_ticks_before_the_deadline(
+    rate: float, duration: float, ticks: int
+) -> None:
+    """The first tick is due at 0; the one at the deadline itself is not sent."""
+    load = Load(model=LoadModel.PACED, connections=1, rate=rate, duration=duration, timeout=1)
+    assert rows.ticks(load) == ticks
+
+
+def test_a_paced_recording_of_oha_gives_its_figures() -> None:
+    """10/s for 5 s, at most five in flight, 1 s each: 25 of 50 requests are sent."""
+    load = Load(model=LoadModel.PACED, connections=5, rate=10, duration=5, timeout=30)
+    recorded = rows.read_rows(RECORDED / "paced.sqlite")
+    summary = rows.read_summary((RECORDED / "paced.json").read_text())
+    found = rows.figures(recorded, summary, load, floor=1.0)
+    assert len(recorded) == summary.answered == 25
+    assert (found["offered"], found["requests"], found["unsent"]) == (10, 25, 25)
+    # The last answer before 5 s came at 4.414431165 s, the twentieth; the first start 1.279722 ms.
+    assert found["window"] == pytest.approx(4.414431165 - 0.001279722)
+    assert found["throughput"] == pytest.approx(20 / 4.413151443)
+    # Ticks wait for a free connection: the k-th wave of five for half a second times k.
+    assert found["queueing_mean"] == pytest.approx(1.0, abs=0.02)
+    assert found["response_mean"] == pytest.approx(found["service_mean"] + found["queueing_mean"])
+    assert found["service_min"] == pytest.approx(5.209925864 - 4.209404886)
+    assert found["sched_lag_max"] == pytest.approx(1.702046467 - 1.7)
+    assert set(found) <= set(METRICS)
+
+
+def test_a_closed_recording_of_oha_keeps_littles_law() -> None:
+    """Four connections at 0.1 s each for 1 s: four in flight, no schedule, no queue."""
+    recorded = rows.read_rows(RECORDED / "closed.sqlite")
+    summary = rows.read_summary((RECORDED / "closed.json").read_text())
+    found = rows.figures(recorded, summary, closed(4, 1), floor=0.1)
+    assert found["in_flight_mean"] == pytest.approx(4, rel=0.01)
+    assert 36 <= found["throughput"] <= 40
+    assert not {"offered", "unsent", "queueing_mean", "service_mean"} & set(found)
+    assert set(found) <= set(METRICS)
+
+
+def test_failures_are_counted_by_kind() -> None:
+    """What oha calls a success rate of 1.0 is read as what it was."""
+    refused = rows.read_summary((RECORDED / "refused.json").read_text())
+    assert (refused.answered, refused.timeouts, refused.errors) == (0, 0, 289)
+    late = rows.read_summary((RECORDED / "timeouts.json").read_text())
+    assert (late.answered, late.timeouts, late.errors) == (0, 4, 0)
+    wrong = rows.read_summary((RECORDED / "all-500.json").read_text())
+    assert wrong.statuses == {500: wrong.answered}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "rubbish", "{}", '{"summary": {"total": null}}', "[1]", '{"summary": 3}']
+)
+def test_a_summary_that_is_none_is_refused(text: str) -> None:
+    """The error names the generator and quotes what it printed."""
+    with pytest.raises(LaunchError, match="expected oha's JSON summary") as caught:
+        rows.read_summary(text)
+    assert caught.value.flag is FlagName.CLIENT_FAILED
+
+
+def test_a_database_that_is_none_is_refused(tmp_path: Path) -> None:
+    """Missing, not SQLite, without the table, without a column, with an end before its start."""
+    for name, content in (("missing", None), ("text", b"rubbish" * 200), ("empty", b"")):
+        if content is not None:
+            (tmp_path / name).write_bytes(content)
+        with pytest.raises(LaunchError) as caught:
+            rows.read_rows(tmp_path / name)
+        assert caught.value.flag is FlagName.CLIENT_FAILED
+    backwards = tmp_path / "backwards.sqlite"
+    with sqlite3.connect(backwards) as file:
+        file.execute("CREATE TABLE oha (start, start_latency_correction, end, status, len_bytes)")
+        file.execute("INSERT INTO oha VALUES (2.0, NULL, 1.0, 200, 5)")
+    with pytest.raises(LaunchError, match="1 of 1 otherwise"):
+        rows.read_rows(backwards)
+
+
+def test_the_quick_histogram_counts_as_the_slow_one() -> None:
+    """Cutting values to the histogram's own bits changes no percentile."""
+    seconds = np.random.default_rng(2).lognormal(-5, 1.5, 5000)
+    quick = latency.histogram(seconds)
+    slow = HdrHistogram(1, int(seconds.max() * 1e9) + 1, latency.DIGITS)
+    for value in np.rint(seconds * 1e9).astype(int).tolist():
+        slow.record_value(value)
+    for percentile in (0.1, 10, 50, 90, 99, 99.9, 100):
+        assert quick.get_value_at_percentile(percentile) == slow.get_value_at_percentile(percentile)
+
+
+def test_percentiles_lie_within_a_thousandth_of_the_exact_ones() -> None:
+    """Ten thousand latencies 0.1 ms apart: the exact percentiles are known."""
+    found = latency.summarise("response", np.arange(1, 10_001) / 1e4)
+    assert found["response_min"] == 1e-4
+    assert found["response_mean"] == pytest.approx(0.50005)
+    assert found["response_p50"] == pytest.approx(0.5, rel=1e-3)
+    assert found["response_p90"] == pytest.approx(0.9, rel=1e-3)
+    assert found["response_p99"] == pytest.approx(0.99, rel=1e-3)
+    assert found["response_p999"] == pytest.approx(0.999, rel=1e-3)
+    assert found["response_max"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("answers", "points"),
+    [
+        (1, {"p50", "p90"}),
+        (99, {"p50", "p90"}),
+        (100, {"p50", "p90", "p95"}),
+        (999, {"p50", "p90", "p95"}),
+        (1000, {"p50", "p90", "p95", "p99"}),
+        (10_000, {"p50", "p90", "p95", "p99", "p999"}),
+    ],
+)
+def test_a_percentile_without_support_is_left_out(answers: int, points: set[str]) -> None:
+    """A p99 of twenty requests would be their maximum under another name."""
+    found = latency.summarise("response", np.full(answers, 0.01))
+    assert set(found) == {f"response_{p}" for p in points | {"min", "mean", "max"}}
+    assert list(found.values()) == pytest.approx([0.01] * len(found))

@@ -1,0 +1,199 @@
+"""Artefacts are whole or absent, whoever is killed, and however many make them."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from rich.console import Console
+
+from servebench.errors import SetupError
+from servebench.toolchain import artefact
+from servebench.toolchain.narrator import Narrator
+
+# A maker in a process of its own: it counts its builds, starts a tool that would run for a minute
+# unless a file says otherwise, and writes what it hears to stdout.
+MAKER = """
+import sys
+from pathlib import Path
+from rich.console import Console
+from servebench.signals import interruptible
+from servebench.toolchain import artefact, command
+from servebench.toolchain.narrator import Narrator
+
+folder = Path(sys.argv[1])
+target = folder / "thing"
+
+def build(staging):
+    with (folder / "builds").open("a") as file:
+        file.write("x")
+    (staging / "half").write_text("done")
+    tool = [sys.executable, "-c", "import time, sys; time.sleep(float(sys.argv[1]))", sys.argv[2]]
+    command.run(tool, what="waiting", log=folder / "log", tick=lambda line: None)
+    return {"answer": 42}
+
+def fault(place):
+    return None if artefact.facts(place) else "absent"
+
+with interruptible():
+    artefact.make(target, fault=fault, build=build, narrator=Narrator(Console()))
+"""
+
+
+def start_maker(folder: Path, seconds: float) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", MAKER, str(folder), str(seconds)], stdout=subprocess.PIPE, text=True
+    )
+
+
+def until(condition: object, what: str) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, f"never saw: {what}"
+        time.sleep(0.01)
+
+
+def tool_of(maker: subprocess.Popen[str]) -> psutil.Process:
+    children: list[psutil.Process] = []
+
+    def seen() -> bool:
+        children[:] = [
+            child
+            for child in psutil.Process(maker.pid).children()
+            if "time.sleep" in " ".join(child.cmdline())
+        ]
+        return bool(children)
+
+    until(seen, "the maker's tool")
+    return children[0]
+
+
+def gone(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE or not process.is_running()
+    except psutil.NoSuchProcess:
+        return True
+
+
+def quiet() -> Narrator:
+    return Narrator(Console(quiet=True))
+
+
+def absent(place: Path) -> str | None:
+    return None if artefact.facts(place) else "absent"
+
+
+def test_kill_in_the_middle_leaves_nothing_visible_and_can_be_repeated(tmp_path: Path) -> None:
+    """After kill -9 the artefact is absent, the tool ends, and the next maker makes it whole."""
+    first = start_maker(tmp_path, 60)
+    tool = tool_of(first)
+    first.kill()
+    first.wait()
+    assert not (tmp_path / "thing").exists()
+    until(lambda: gone(tool), "the end of the killed maker's tool")
+    assert list(tmp_path.glob(".making-thing-*"))
+
+    second = start_maker(tmp_path, 0)
+    assert second.wait(30) == 0
+    assert artefact.facts(tmp_path / "thing") == {"answer": 42, "seconds": pytest.approx(0, abs=9)}
+    assert (tmp_path / "thing" / "half").read_text() == "done"
+    assert not list(tmp_path.glob(".making-thing-*"))
+
+
+def test_an_interrupt_ends_the_tool_and_removes_the_half(tmp_path: Path) -> None:
+    """SIGTERM to the maker leaves neither a running tool nor a staging folder."""
+    maker = start_maker(tmp_path, 60)
+    tool = tool_of(maker)
+    maker.send_signal(signal.SIGTERM)
+    assert maker.wait(30) != 0
+    until(lambda: gone(tool), "the end of the tool")
+    assert not list(tmp_path.glob(".making-thing-*"))
+    assert not (tmp_path / "thing").exists()
+
+
+def test_two_at_once_build_once_and_the_second_says_it_waits(tmp_path: Path) -> None:
+    """The second maker waits for the first, says so, and finds the work done."""
+    makers = [start_maker(tmp_path, 1), start_maker(tmp_path, 1)]
+    heard = "".join(maker.communicate(timeout=60)[0] for maker in makers)
+    assert [maker.returncode for maker in makers] == [0, 0]
+    assert (tmp_path / "builds").read_text() == "x"
+    assert heard.count("another set-up is making thing: waiting for it") == 1
+
+
+def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
+    """An error in the middle of a build removes its staging folder and goes on up."""
+
+    def build(staging: Path) -> artefact.Facts:
+        (staging / "half").write_text("")
+        raise SetupError("no")
+
+    with pytest.raises(SetupError, match="no"):
+        artefact.make(tmp_path / "thing", fault=absent, build=build, narrator=quiet())
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".thing.lock"]
+
+
+def test_a_faulty_artefact_is_made_again_and_the_reason_told(tmp_path: Path) -> None:
+    """What is there and wrong is replaced, with a sentence why; what is right is left alone."""
+    heard = io.StringIO()
+    versions = iter(["old", "new"])
+
+    def fault(place: Path) -> str | None:
+        version = (artefact.facts(place) or {}).get("version")
+        return None if version == wanted else f"version is {version}"
+
+    for wanted in ("old", "new", "new"):
+        artefact.make(
+            tmp_path / "thing",
+            fault=fault,
+            build=lambda _staging: {"version": next(versions)},
+            narrator=Narrator(Console(file=heard)),
+        )
+    assert "thing is made again: version is old" in heard.getvalue()
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".thing.lock", "thing"]
+
+
+def test_a_build_that_gives_the_wrong_thing_is_refused(tmp_path: Path) -> None:
+    """An artefact that is still faulty after its build is removed and reported."""
+    with pytest.raises(SetupError, match="thing was made and is not right: never right"):
+        artefact.make(
+            tmp_path / "thing",
+            fault=lambda _place: "never right",
+            build=lambda _staging: {},
+            narrator=quiet(),
+        )
+    assert not (tmp_path / "thing").exists()
+
+
+def test_a_damaged_stamp_counts_as_absent(tmp_path: Path) -> None:
+    """Half a stamp, or one that is no object, is no artefact."""
+    for text in ('{"answer": ', "[]", ""):
+        (tmp_path / artefact.STAMP).write_text(text)
+        assert artefact.facts(tmp_path) is None
+
+
+def test_digests_keep_their_parts_apart() -> None:
+    """Moving a letter from one part to the next gives another digest."""
+    assert artefact.digest("ab", "c") != artefact.digest("a", "bc")
+    assert len(artefact.digest("a")) == 12
+
+
+def test_a_lock_is_not_inherited_by_tools(tmp_path: Path) -> None:
+    """A tool that outlives its maker does not keep the artefact locked."""
+    with artefact.exclusive(tmp_path / "thing", quiet()):
+        orphan = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        with artefact.exclusive(tmp_path / "thing", quiet()):
+            assert orphan.poll() is None
+    finally:
+        os.kill(orphan.pid, signal.SIGKILL)
+        orphan.wait()
+        assert orphan.stdin is not None
+        orphan.stdin.close()
