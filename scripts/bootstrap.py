@@ -31,6 +31,8 @@ from pathlib import Path  # noqa: E402
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 STAMP = VENV / "servebench-made.json"
+# Not that of an active environment, which may be the very one to be made.
+PYTHON: str = getattr(sys, "_base_executable", sys.executable)
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "servebench"
 
 
@@ -38,7 +40,7 @@ def main() -> None:
     """Make or check the environment; another bootstrap of this checkout is waited for."""
     with exclusive(CACHE / "locks" / f"venv-{digest(str(VENV))}.lock"):
         wanted = {
-            "python": sys.executable,
+            "python": PYTHON,
             "requirements": digest((ROOT / "requirements.txt").read_text()),
             "project": digest((ROOT / "pyproject.toml").read_text()),
         }
@@ -57,7 +59,7 @@ def make(uv: Path, wanted: dict[str, str], found: dict[str, str]) -> None:
         # Never made whole by this script, or by another Python: an installation that was cut off
         # can look complete to uv, so begin again.
         say("making .venv, the harness's own environment")
-        run([uv, "venv", "--quiet", "--clear", "--no-project", "--python", sys.executable, VENV])
+        run([uv, "venv", "--quiet", "--clear", "--no-project", "--python", PYTHON, VENV])
     say("installing the harness's locked packages into .venv")
     run([uv, "pip", "sync", "--quiet", "--require-hashes", "--python", python, "requirements.txt"])
     # Its build backend is among the locked packages, so this reaches for no network.
@@ -126,12 +128,10 @@ def install_uv(home: Path, locked: str) -> None:
     with tempfile.TemporaryDirectory(prefix=f".making-{home.name}-", dir=home.parent) as folder:
         made = Path(folder) / "venv"
         try:
-            subprocess.run(
-                [sys.executable, "-m", "venv", made], check=True, capture_output=True, text=True
-            )
+            subprocess.run([PYTHON, "-m", "venv", made], check=True, capture_output=True, text=True)
         except subprocess.CalledProcessError as error:
             sys.exit(
-                f"{sys.executable} cannot make environments ({last(error.stdout + error.stderr)}): "
+                f"{PYTHON} cannot make environments ({last(error.stdout + error.stderr)}): "
                 "install its venv module (Debian: apt-get install python3-venv)"
             )
         requirements = Path(folder) / "uv.txt"

@@ -9,15 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_http import Answer, TinyServer, real_oha, serving
 
 from servebench import load, warmup
 from servebench.errors import LaunchError
 from servebench.flags import FlagName
 from servebench.model import Load, LoadModel
 from servebench.rows import figures
+from tiny_http import Answer, TinyServer, real_oha, serving
 
 pytestmark = pytest.mark.real
+
+LYING = '{"summary":{"total":9},"statusCodeDistribution":{"200":5},"errorDistribution":{}}'
 
 
 @pytest.fixture(autouse=True)
@@ -121,7 +123,7 @@ def test_an_open_load_sends_whatever_the_server_does(oha: Path, tmp_path: Path) 
 
 
 def test_answers_of_another_status_are_not_good(oha: Path, tmp_path: Path) -> None:
-    """oha calls a server that answers only 500 a success; the figures do not."""
+    """A server that answers only 500 is a success to oha; the figures say otherwise."""
     with serving(Answer(status=500)) as server:
         result = load.generate(oha, closed(), server.url, cores=None, folder=tmp_path)
     found = figures(result.rows, result.summary, closed())
@@ -139,13 +141,13 @@ def test_a_redirect_is_counted_not_followed(oha: Path, tmp_path: Path) -> None:
 
 def test_a_server_that_dies_in_the_middle_leaves_errors(oha: Path, tmp_path: Path) -> None:
     """The requests that it did answer do not hide those that it did not."""
-    with serving(Answer(delay=0.01)) as server:
-        with load.Generation.start(
-            oha, closed(), server.url, cores=None, folder=tmp_path
-        ) as generation:
-            busy(server)
-            server.die()
-            result = generation.collect()
+    with (
+        serving(Answer(delay=0.01)) as server,
+        load.Generation.start(oha, closed(), server.url, cores=None, folder=tmp_path) as generation,
+    ):
+        busy(server)
+        server.die()
+        result = generation.collect()
     assert result.summary.errors > 0
 
 
@@ -185,8 +187,7 @@ def test_a_missing_generator_is_one_sentence(tmp_path: Path) -> None:
         ("echo '<html>' >summary.json", "found '<html>"),
         ("kill -KILL $$", "found -9"),
         (
-            'printf \'{"summary":{"total":9},"statusCodeDistribution":{"200":5},'
-            '"errorDistribution":{}}\' >summary.json',
+            f"echo '{LYING}' >summary.json",
             "rows.sqlite, found unable to open",
         ),
     ],
@@ -218,14 +219,16 @@ def test_a_generator_that_is_ended_early_gives_no_figure(
     oha: Path, tmp_path: Path, name: str, words: str
 ) -> None:
     """On SIGINT oha stores what it has and exits with 0: its time betrays it."""
-    with serving(Answer(delay=0.01)) as server:
-        with load.Generation.start(
+    with (
+        serving(Answer(delay=0.01)) as server,
+        load.Generation.start(
             oha, closed(duration=20), server.url, cores=None, folder=tmp_path
-        ) as generation:
-            busy(server)
-            os.kill(generation.session.pid, signal.Signals[name])
-            with pytest.raises(LaunchError, match=words) as caught:
-                generation.collect()
+        ) as generation,
+    ):
+        busy(server)
+        os.kill(generation.session.pid, signal.Signals[name])
+        with pytest.raises(LaunchError, match=words) as caught:
+            generation.collect()
     assert caught.value.flag is FlagName.CLIENT_FAILED
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -145,14 +146,14 @@ def test_a_faulty_artefact_is_made_again_and_the_reason_told(tmp_path: Path) -> 
     heard = io.StringIO()
     versions = iter(["old", "new"])
 
-    def fault(place: Path) -> str | None:
+    def fault(wanted: str, place: Path) -> str | None:
         version = (artefact.facts(place) or {}).get("version")
         return None if version == wanted else f"version is {version}"
 
     for wanted in ("old", "new", "new"):
         artefact.make(
             tmp_path / "thing",
-            fault=fault,
+            fault=partial(fault, wanted),
             build=lambda _staging: {"version": next(versions)},
             narrator=Narrator(Console(file=heard)),
         )

@@ -86,7 +86,8 @@ def recipe(content: bytes, path: str = "pool/python.tar") -> settings.SourceBuil
     )
 
 
-def test_no_compiler(tools_only: Path) -> None:
+@pytest.mark.usefixtures("tools_only")
+def test_no_compiler() -> None:
     """Without cc the sentence names it, says why it is needed, and how to get it."""
     with pytest.raises(SetupError, match=r"cc is needed to build CPython.*build-essential"):
         source.require_compiler()
@@ -107,17 +108,19 @@ def test_missing_headers_are_named_with_their_packages(tools_only: Path) -> None
         source.require_compiler()
 
 
-def test_no_cargo(empty_cache: Path, tools_only: Path, narrator: Narrator) -> None:
+@pytest.mark.usefixtures("empty_cache", "tools_only")
+def test_no_cargo(narrator: Narrator) -> None:
     """Without cargo the load generator cannot be built, and the sentence says so."""
     with pytest.raises(SetupError, match=r"cargo is needed to build the load generator oha.*Rust"):
         oha.ensure(settings.load(), narrator)
 
 
+@pytest.mark.usefixtures("offline")
 def test_cargo_without_network(
     empty_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrator: Narrator
 ) -> None:
-    """The real cargo, told to stay offline, ends in a sentence about the network."""
-    monkeypatch.setenv("CARGO_NET_OFFLINE", "true")
+    """The real cargo, cut off, ends in a sentence about the network."""
+    monkeypatch.setenv("CARGO_NET_RETRY", "0")
     home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
     monkeypatch.setenv("RUSTUP_HOME", os.environ.get("RUSTUP_HOME", str(home.parent / ".rustup")))
     monkeypatch.setenv("CARGO_HOME", str(tmp_path / "cargo"))  # without what was fetched before
@@ -126,9 +129,7 @@ def test_cargo_without_network(
     assert not list((empty_cache / "tools").glob("oha-*"))
 
 
-def test_another_crate_is_refused(
-    empty_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_crate_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crate in cargo's cache that has not the pinned checksum stops the build."""
     spec = settings.load().oha
     crate = tmp_path / "registry" / "cache" / "index" / f"oha-{spec.version}.crate"
@@ -158,10 +159,9 @@ def test_no_space(tmp_path: Path) -> None:
 
 
 def test_no_network_for_a_stack(
-    empty_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrator: Narrator
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrator: Narrator
 ) -> None:
     """The real uv, offline and with an empty cache, ends in a sentence about the network."""
-    monkeypatch.undo()  # the real cache has the interpreter
     interpreter = interpreters.locate("3.14")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("UV_OFFLINE", "1")
@@ -240,8 +240,9 @@ def test_archive_that_no_mirror_has(
     assert f"set {archive.VARIABLE} to a copy" in sentence
 
 
+@pytest.mark.usefixtures("tools_only")
 def test_archive_without_apt(
-    tmp_path: Path, tools_only: Path, monkeypatch: pytest.MonkeyPatch, narrator: Narrator
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrator: Narrator
 ) -> None:
     """A machine without apt gets the same remedy."""
     monkeypatch.delenv(archive.VARIABLE, raising=False)
@@ -256,14 +257,15 @@ def test_a_bare_machine_without_network(
     """The whole set-up, offline and with nothing made: prebuilt fails fast, then the archive."""
     monkeypatch.delenv(archive.VARIABLE, raising=False)
     monkeypatch.setenv("UV_OFFLINE", "1")
-    with pytest.raises(SetupError, match="source archive .* cannot be had"):
+    with pytest.raises(SetupError, match=r"source archive .* cannot be had"):
         setup.set_up(narrator)
     assert paths.cache_dir() == empty_cache
     assert not list(empty_cache.glob("interpreters/*/3.14*"))
 
 
+@pytest.mark.usefixtures("empty_cache")
 def test_interpreters_are_all_of_one_origin(
-    empty_cache: Path, narrator: Narrator, monkeypatch: pytest.MonkeyPatch
+    narrator: Narrator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When the second prebuilt one cannot be had, all are built from source, the first too."""
     configured = settings.load()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Literal
 
 from servebench import cgroup, interpreters, machine, paths, settings, stacks, tools
-from servebench.errors import ServebenchError
+from servebench.errors import ServebenchError, SetupError
 from servebench.flags import Flag
 from servebench.model import Frozen, Machine
 from servebench.toolchain import artefact, oha, space
@@ -57,12 +58,11 @@ def diagnose() -> Diagnosis:
     started = time.monotonic()
     configured = settings.load()
     pythons = tuple(
-        _finding(f"CPython {name}", lambda n=name: _interpreter(n))  # type: ignore[misc]
-        for name in configured.interpreters
+        _finding(f"CPython {name}", partial(_interpreter, name)) for name in configured.interpreters
     )
     brought = _tools(configured)
     environments = tuple(
-        _finding(f"{name} for {python}", lambda n=name, p=python: _environment(n, p))  # type: ignore[misc]
+        _finding(f"{name} for {python}", partial(_environment, name, python))
         for name in stacks.names()
         for python in stacks.pythons(name)
     )
@@ -91,7 +91,8 @@ def _finding(what: str, look: Callable[[], str]) -> Finding:
     try:
         return Finding(what=what, state="ok", detail=look())
     except ServebenchError as error:
-        return Finding(what=what, state="missing", detail=str(error), remedy="make setup")
+        state: State = "missing" if isinstance(error, SetupError) else "wrong"
+        return Finding(what=what, state=state, detail=str(error), remedy="make setup")
 
 
 def _interpreter(name: str) -> str:
@@ -114,7 +115,7 @@ def _environment(stack_name: str, python_name: str) -> str:
 
 
 def _tools(configured: settings.Settings) -> tuple[Finding, ...]:
-    findings = [_finding("oha", lambda: _oha(configured)), _finding("uv", _uv)]
+    findings = [_finding("oha", partial(_oha, configured)), _finding("uv", _uv)]
     made = all(finding.state == "ok" for finding in findings)
     for name, why in (
         ("cargo", "builds oha"),

@@ -27,6 +27,9 @@ class TableLayout(Frozen):
 
     title: str
     select: tuple[str, ...] = Field(min_length=1, description="Globs over case ids.")
+    but_not: tuple[str, ...] = Field(
+        default=(), alias="except", description="Globs over case ids that are left out."
+    )
     keys: tuple[str, ...] = Field(min_length=1, description="Properties of a case: report/keys.py.")
     columns: tuple[str, ...] = Field(min_length=1, description="Metrics: metrics.py.")
     headings: dict[str, str] = Field(

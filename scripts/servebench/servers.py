@@ -68,6 +68,8 @@ def _uvicorn(case: Case, port: int, _metrics_port: int | None) -> list[str]:
     return [
         "--host", "127.0.0.1", "--port", str(port), "--workers", str(case.workers),
         "--loop", case.loop, "--http", "httptools", "--ws", "none", "--no-access-log",
+        # Connections that idle for 5 s, the default, would be closed under the generator's hands.
+        "--timeout-keep-alive", "60",
         # A supervisor that kills a busy worker would measure the supervisor (default: 5 s).
         *(["--timeout-worker-healthcheck", "60"] if case.workers > 1 else []),
         case.endpoint.app,

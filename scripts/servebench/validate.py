@@ -207,9 +207,11 @@ def _contradictions(facts: Facts) -> Iterator[str]:
         if fastest is not None and fastest < floor - FLOOR_SLACK:
             yield f"expected {units.seconds(floor)}, the floor, or more, found {kind}_min {fastest}"
         yield from _disorder(kind, figures)
+    closed = case.load.model is LoadModel.CLOSED  # judged by Little's law
+    places = math.inf if closed else case.load.connections * (1 + LITTLES_LAW)
     for name, limit, words in (
         ("good", figures.get("requests", math.inf), "requests"),
-        ("in_flight_mean", case.load.connections * (1 + LITTLES_LAW), "connections"),
+        ("in_flight_mean", places, "connections"),
         ("server_cores", facts.server_cores * CORES, "the server's cores"),
     ):
         if figures.get(name, 0.0) > limit:

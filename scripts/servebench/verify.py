@@ -15,6 +15,7 @@ import jsonschema
 from servebench.errors import LaunchError
 from servebench.flags import FlagName
 from servebench.model import Endpoint, Expectation
+from servebench.probe import NO_TLS
 
 FLOOR_SLACK: Final = 0.001
 """How much faster than its floor an answer may seem, s: timers of a millisecond exist."""
@@ -121,9 +122,9 @@ def _excerpt(body: bytes) -> str:
 
 async def _verify(endpoint: Endpoint, base_url: str, repeats: int, timeout: float) -> Verified:
     limits = httpx.Limits(max_connections=None)
-    # No proxy or certificate of the environment: the server is on this machine.
+    # No proxy of the environment: the server is on this machine.
     async with httpx.AsyncClient(
-        base_url=base_url, timeout=timeout, limits=limits, trust_env=False
+        base_url=base_url, timeout=timeout, limits=limits, trust_env=False, verify=NO_TLS
     ) as client:
         overlaps = endpoint.overlap > 1
         alone = 0 if overlaps and endpoint.floor >= SLOW_FLOOR else max(1, repeats)

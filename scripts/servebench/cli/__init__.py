@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from servebench import __version__
+from servebench.cli.dev import dev_app
 from servebench.cli.doctor import doctor_command
+from servebench.cli.plan import plan_command
+from servebench.cli.run import run_command
 from servebench.cli.setup import setup_command
+from servebench.cli.show import findings_command, schema_command, show_command
 from servebench.cli.stack import stack_app
 from servebench.errors import ServebenchError
 from servebench.signals import InterruptedRun
@@ -16,7 +22,32 @@ from servebench.signals import InterruptedRun
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 app.command("setup")(setup_command)
 app.command("doctor")(doctor_command)
+app.command("plan")(plan_command)
+app.command("run")(run_command)
+app.command("show")(show_command)
+app.command("findings")(findings_command)
+app.command("schema")(schema_command)
 app.add_typer(stack_app, name="stack")
+app.add_typer(dev_app, name="dev")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version_: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Benchmark the Python web stack: what did a change do to it, and how sure is that?
+
+    Start with `servebench doctor` (is everything there?) and `servebench plan` (what would run?),
+    then `servebench run` and `servebench show latest`.
+    """
 
 
 def main() -> None:
@@ -27,4 +58,5 @@ def main() -> None:
         Console(stderr=True).print(f"servebench: {error}", markup=False, soft_wrap=True)
         sys.exit(error.exit_code)
     except InterruptedRun as interruption:
+        Console(stderr=True).print(f"servebench: interrupted by {interruption}", markup=False)
         sys.exit(interruption.exit_code)

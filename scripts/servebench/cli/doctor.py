@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from servebench import doctor, units
 from servebench.doctor import Diagnosis, Finding
@@ -69,7 +70,7 @@ def _machine(diagnosis: Diagnosis) -> Table:
         f"memory {'unlimited' if limit is None else units.size(limit)}",
     }
     for name, value in rows.items():
-        table.add_row(name, value)
+        table.add_row(name, Text(value))
     return table
 
 
@@ -78,11 +79,12 @@ def _list(cores: tuple[int, ...]) -> str:
 
 
 def _findings(title: str, findings: tuple[Finding, ...]) -> Table:
-    table = Table("what", "state", "detail", title=title, title_justify="left")
+    table = Table("what", "state", title=title, title_justify="left")
+    table.add_column("detail", overflow="fold")  # checksums and paths are shown whole
     for finding in findings:
         remedy = f"\nremedy: {finding.remedy}" if finding.remedy else ""
-        style = _STYLES[finding.state]
-        table.add_row(finding.what, f"[{style}]{finding.state}[/]", finding.detail + remedy)
+        state = Text(finding.state, style=_STYLES[finding.state])
+        table.add_row(finding.what, state, Text(finding.detail + remedy))  # no mark-up in it
     return table
 
 

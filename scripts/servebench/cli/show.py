@@ -38,17 +38,18 @@ def show_command(
     """Show a run as the articles did: ours beside the published figures and the ceiling."""
     if as_json_ and as_markdown:
         raise UsageError("--json and --markdown were both given; choose one")
-    summary = narrowed(summarise(store.load(store.find(paths.results_dir(), run))), select or [])
-    if not summary.cases:
+    summary = summarise(store.load(store.find(paths.results_dir(), run)))
+    chosen = narrowed(summary, select or ())
+    if not chosen.cases:
         raise UsageError(
             f"no case of run {summary.run.id} matches {' or '.join(select or ['*'])}; "
             "its cases: " + ", ".join(result.case.id for result in summary.run.results[:5]) + ", …"
         )
     root = paths.project_root()
     published = load_published(root)
-    page = make_page(summary, published, _about(root))
+    page = make_page(summary, published, _about(root), select or ())
     if as_json_:
-        described = as_json(summary, published, page)
+        described = as_json(chosen, published, page)
         typer.echo(json.dumps(described, indent=2, ensure_ascii=False, allow_nan=False))
     elif as_markdown:
         typer.echo(markdown.page(page), nl=False)

@@ -64,7 +64,7 @@ def list_command(as_json: Json = False) -> None:
             str(row["name"]),
             ", ".join(stacks.pythons(str(row["name"]))),
             str(len(packages)) if isinstance(packages, dict) else "—",
-            str(row["digest"] or row["missing"])[:60],
+            f"SHA-256 {str(row['digest'])[:12]}" if row["digest"] else str(row["missing"]),
         )
     console.print(table)
 

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from servebench.published import FILE, Published
 from servebench.report import formats, markdown, sentences, shapes
-from servebench.report.page import About, facts, notes_of
+from servebench.report.page import About, facts
 from servebench.report.shapes import ShapeResult
 from servebench.report.tables import experiment_tables
 from servebench.summary import CaseSummary, RunSummary
@@ -129,7 +129,10 @@ def _finding(
         )
         if primary
         else (),
-        notes=notes_of(published, about),
+        notes=(
+            *(published.notes if published else ()),
+            *(f"Deviation from the source: {text}" for text in (about.deviations if about else ())),
+        ),
     )
 
 

@@ -21,6 +21,8 @@ def interval(metric: str, estimate: Estimate | None) -> str:
     """The 95 % interval: `±1.2 %`, or `lo…hi` where it is wide; empty when there is none."""
     if estimate is None or estimate.low is None or estimate.high is None:
         return ""
+    if estimate.low == estimate.high:
+        return ""  # the same in every launch: a declared value, or a count of zero
     spread = estimate.spread
     if spread is not None and spread <= _SYMMETRIC:
         return f"±{units.significant(100 * spread, 2)} %"
@@ -42,8 +44,8 @@ def ratio_interval(estimate: Estimate) -> str:
 def limits(least: float | None, most: float | None) -> str:
     """The range that a statement expects."""
     if least is not None and most is not None:
-        return f"{ratio(least)} to {ratio(most)}"
-    return f"≥ {ratio(least)}" if least is not None else f"≤ {ratio(most or 0.0)}"
+        return f"{least:g} to {most:g}"
+    return f"≥ {least:g}" if least is not None else f"≤ {most:g}"
 
 
 def duration(seconds: float) -> str:

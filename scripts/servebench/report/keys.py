@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from servebench import units
 from servebench.model import Case
 
 KeyValue = str | float | None
@@ -35,6 +36,10 @@ class Key:
         return (not number, float(value) if isinstance(value, int | float) else 0.0)
 
 
+def _floor(case: Case) -> str | None:
+    return units.seconds(case.endpoint.floor) if case.endpoint.floor else None
+
+
 KEYS: Final[dict[str, Key]] = {
     "id": Key("case", lambda case: case.id.partition("/")[2]),
     "endpoint": Key("endpoint", lambda case: case.endpoint.name),
@@ -50,5 +55,6 @@ KEYS: Final[dict[str, Key]] = {
     "connections": Key("connections", lambda case: case.load.connections),
     "users": Key("users", lambda case: case.load.connections),
     "rate": Key("offered/s", lambda case: case.load.rate),
+    "floor": Key("floor", _floor),
     "cores": Key("cores", lambda case: case.cores),
 }

@@ -91,6 +91,9 @@ def _section(section: Section) -> Iterator[str]:
         yield table(content)
     if section.notes:
         yield "\n".join(f"- {escape(note)}" for note in section.notes)
+    if section.deviations:
+        yield "Deviations from the source:"
+        yield "\n".join(f"- {escape(text)}" for text in section.deviations)
     if section.missing:
         yield f"Published, not in this run: {escape(', '.join(section.missing))}"
     if section.shapes:

@@ -41,6 +41,7 @@ class Section:
     shapes: tuple[ShapeResult, ...]
     missing: tuple[str, ...]
     notes: tuple[str, ...]
+    deviations: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +69,19 @@ def make_page(
     summary: RunSummary,
     published: Mapping[str, Published],
     about: Mapping[str, About],
+    select: Sequence[str] = (),
 ) -> Page:
     """Make the page of a run.
 
     Args:
-        summary: The run's cases, all of them or narrowed.
+        summary: The run's cases.
         published: What is declared about each experiment's source.
         about: Each experiment's question and deviations.
+        select: Globs over the ids of the cases that tables show; answers and shapes of their
+            experiments draw on the whole run.
     """
     by_experiment: dict[str, list[CaseSummary]] = {}
-    for case in summary.cases.values():
+    for case in narrowed(summary, select).cases.values():
         by_experiment.setdefault(case.case.experiment, []).append(case)
     sections = tuple(
         make_section(
@@ -118,14 +122,9 @@ def make_section(
         tables=experiment_tables(cases, published),
         shapes=shapes.check_all(summary, published) if published else (),
         missing=tuple(case_id for case_id in missing if case_id not in shown),
-        notes=notes_of(published, about),
+        notes=published.notes if published else (),
+        deviations=about.deviations if about else (),
     )
-
-
-def notes_of(published: Published | None, about: About | None) -> tuple[str, ...]:
-    """How the figures were carried over, and in what the experiment deviates from its source."""
-    deviations = about.deviations if about else ()
-    return (*(published.notes if published else ()), *(f"Deviation: {text}" for text in deviations))
 
 
 def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:

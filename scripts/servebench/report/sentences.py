@@ -110,7 +110,9 @@ def change(estimate: Estimate) -> str:
         widest = max(high - 1, 1 - low)
         if widest <= _EQUAL:
             return f"the same within {units.significant(100 * widest, 2)} %"
-        return f"not told apart ({formats.ratio(low)}…{formats.ratio(high)} times)"
+        return (
+            f"no different as far as can be told ({formats.ratio(low)}…{formats.ratio(high)} times)"
+        )
     if estimate.mean >= _LARGE or estimate.mean <= 1 / _LARGE:
         interval = "" if alone else f" ({formats.ratio(low)}…{formats.ratio(high)})"
         return f"{formats.ratio(estimate.mean)} times as high{interval}"

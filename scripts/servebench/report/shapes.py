@@ -103,5 +103,8 @@ def _reason(summary: RunSummary, cases: list[str], shape: Shape, verdict: Verdic
             for case in cases
             if case not in summary.cases or summary.cases[case].status != "measured"
         ]
-        return f"no figures of {', '.join(missing)}" if missing else "no such figure"
-    return (shape.if_not or "") if verdict != "holds" else ""
+        names = ", ".join(case.partition("/")[2] for case in missing)
+        return f"no figures of {names}" if missing else "no such figure"
+    if verdict == "not decided":
+        return "the interval reaches over the limit: more launches would decide"
+    return (shape.if_not or "") if verdict == "does not hold" else ""

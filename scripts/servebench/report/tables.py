@@ -64,14 +64,18 @@ class Table:
 def experiment_tables(
     cases: Sequence[CaseSummary], published: Published | None
 ) -> tuple[Table, ...]:
-    """All tables of one experiment: the declared ones, then whatever they do not select."""
+    """All tables of one experiment: the declared ones, then whatever they do not select.
+
+    A declared table whose cases other tables have shown already is left out: it compares with
+    something that this run does not have.
+    """
     layouts = published.tables if published else ()
     tables = []
     shown: set[str] = set()
     for layout in layouts:
-        chosen = select(cases, layout.select)
-        shown.update(case.id for case in chosen)
-        if chosen:
+        chosen = select(cases, layout.select, layout.but_not)
+        if {case.id for case in chosen} - shown:
+            shown.update(case.id for case in chosen)
             tables.append(build(layout, chosen, published))
     rest = [case for case in cases if case.id not in shown]
     if rest:
@@ -80,10 +84,17 @@ def experiment_tables(
     return tuple(tables)
 
 
-def select(cases: Iterable[CaseSummary], globs: Iterable[str]) -> list[CaseSummary]:
-    """The cases whose id matches one of the globs, in their order."""
-    patterns = tuple(globs)
-    return [case for case in cases if any(fnmatchcase(case.id, glob) for glob in patterns)]
+def select(
+    cases: Iterable[CaseSummary], globs: Sequence[str], but_not: Sequence[str] = ()
+) -> list[CaseSummary]:
+    """The cases whose id matches one of the globs and none of the others, in their order."""
+    return [
+        case for case in cases if _matches(case.id, globs) and not _matches(case.id, but_not)
+    ]  # fmt: skip
+
+
+def _matches(case_id: str, globs: Sequence[str]) -> bool:
+    return any(fnmatchcase(case_id, glob) for glob in globs)
 
 
 def default_layout(cases: Sequence[CaseSummary], title: str) -> TableLayout:
@@ -114,10 +125,8 @@ def build(layout: TableLayout, cases: Sequence[CaseSummary], published: Publishe
         titles = tuple(KEYS[key].title for key in keys)
     else:
         rows, columns = _pivot(layout, ordered, keys, marks, published)
-        titles = (
-            *(KEYS[key].title for key in keys if key != layout.across),
-            f"{KEYS[layout.across].title}:",
-        )
+        titles = tuple(KEYS[key].title for key in keys if key != layout.across)
+        titles = (f"{KEYS[layout.across].title} →", *titles)
     if layout.note:
         notes = (layout.note, *notes)
     return Table(title=layout.title, keys=titles, columns=columns, rows=rows, notes=notes)
@@ -176,7 +185,7 @@ def _pivot(
                     if letters := marks.get(case_here.id):
                         cell = Cell(f"{cell.ours} {letters}", cell.interval, cell.published)
                 cells.append(cell)
-            rows.append(Row(keys=(*line, heading(layout, metric)), cells=tuple(cells)))
+            rows.append(Row(keys=(heading(layout, metric), *line), cells=tuple(cells)))
     return tuple(rows), tuple(columns)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from rich import box
@@ -16,6 +17,8 @@ from servebench.report.page import Page, Section
 from servebench.report.shapes import ShapeResult
 from servebench.report.tables import Cell, Row, Table
 
+_ENDLESS: Final = 10_000  # columns
+_MISSING_NAMED: Final = 3  # so many published cases that a run lacks are named, the rest counted
 _VERDICT_STYLES: Final = {
     "holds": "bold",
     "does not hold": "bold magenta",
@@ -34,50 +37,69 @@ def print_page(console: Console, page: Page) -> None:
         facts.add_row(name, Text(value))
     console.print(facts)
     for section in page.sections:
-        for part in _section(section):
+        for part in _section(section, console):
             console.print(part)
 
 
-def _section(section: Section) -> Iterator[RenderableType]:
+def _section(section: Section, console: Console) -> Iterator[RenderableType]:
     yield Text()
     yield Text(section.experiment, style="bold underline")
     if section.question:
         yield Text(section.question, style="italic")
     if section.source:
         yield Text(f"published: {section.source}", style="dim")
-    for table in section.tables:
-        yield Text()
-        yield _table(table)
-        for note in table.notes:
-            yield Padding(Text(note, style="dim"), (0, 0, 0, 1))
-    for note in section.notes:
-        yield Padding(Text(note, style="dim"), (0, 0, 0, 1))
-    if section.missing:
-        names = ", ".join(section.missing)
-        yield Padding(Text(f"published, not in this run: {names}", style="dim"), (0, 0, 0, 1))
-    if section.shapes:
-        yield Text()
-        yield _shapes(section.shapes)
     for answer in section.answers:
         flags = f" [{', '.join(answer.flags)}]" if answer.flags else ""
         yield Text(f"→ {answer.text}{flags}", style="" if answer.measured else "dim")
+    for table in section.tables:
+        yield Text()
+        yield Text(table.title, style="bold")
+        yield from _fitting(table, console)
+        for note in table.notes:
+            yield _aside(note)
+    if section.notes or section.missing:
+        yield Text()
+    for note in section.notes:
+        yield _aside(note)
+    if section.missing:
+        named = ", ".join(section.missing[:_MISSING_NAMED])
+        more = len(section.missing) - _MISSING_NAMED
+        rest = f" and {more} more" if more > 0 else ""
+        yield _aside(f"published, not in this run: {named}{rest}")
+    if section.shapes:
+        yield Text()
+        yield Text("Does the published shape hold?", style="bold")
+        yield _shapes(section.shapes)
+
+
+def _aside(text: str) -> Padding:
+    return Padding(Text(text, style="dim"), (0, 0, 0, 1))
+
+
+def _fitting(table: Table, console: Console) -> Iterator[RenderableType]:
+    """The table, in as many parts as the width asks for: no figure is ever cut or broken."""
+    drawn = _table(table)
+    columns = len(table.columns)
+    # Measured on a line without end: what fits the console would only be cut to it.
+    wanted = console.measure(drawn, options=console.options.update_width(_ENDLESS)).maximum
+    if columns < 2 or wanted <= console.width:
+        yield drawn
+        return
+    half = (columns + 1) // 2
+    for part in (slice(None, half), slice(half, None)):
+        if part.start:
+            yield Text("… and further:", style="dim")
+        rows = tuple(replace(row, cells=row.cells[part]) for row in table.rows)
+        yield from _fitting(replace(table, columns=table.columns[part], rows=rows), console)
 
 
 def _table(table: Table) -> RichTable:
-    drawn = RichTable(
-        title=table.title,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1),
-        show_edge=False,
-    )
+    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False)
     for key in table.keys:
-        drawn.add_column(key, overflow="fold")
-    drawn.add_column("")
+        drawn.add_column(key, no_wrap=True)
+    drawn.add_column("", no_wrap=True)
     for column in table.columns:
-        drawn.add_column(column, justify="right")
+        drawn.add_column(column, justify="right", no_wrap=True)
     marked = any(row.marks for row in table.rows)
     if marked:
         drawn.add_column("flags")
@@ -116,17 +138,14 @@ def _has_intervals(row: Row) -> bool:
 
 def _shapes(shapes: tuple[ShapeResult, ...]) -> RichTable:
     drawn = RichTable(
-        title="Does the published shape hold?",
-        title_justify="left",
-        title_style="bold",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         show_edge=False,
     )
-    drawn.add_column("statement", ratio=3)
+    drawn.add_column("statement", ratio=3, overflow="fold")
     for name in ("expected", "published", "ours"):
         drawn.add_column(name, justify="right", no_wrap=True)
-    drawn.add_column("verdict", ratio=2)
+    drawn.add_column("verdict", ratio=3, overflow="fold")
     for shape in shapes:
         ours = formats.MISSING
         if shape.ours is not None:

@@ -123,5 +123,5 @@ def _described(executable: Path, origin: Origin) -> dict[str, Any]:
         "executable": str(executable),
         "version": proof["version"],
         "free_threaded": proof["free_threaded"],
-        "build": f"{proof['compiler']}; {options}",
+        "build": f"{proof['compiler']}; {options}; {proof['cflags']}",
     }

@@ -1,0 +1,150 @@
+"""How long a launch will take: what plans are balanced by, and where a run's estimate starts.
+
+Waits, durations and drains follow from the case by arithmetic. What only a machine can tell (how
+quick servers start and stop, how long rows take to read) stands in one table, `COSTS`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from servebench.formulas import evaluate
+from servebench.model import Case, LoadModel, Profile
+
+SLOW_SECONDS: Final = 0.1
+"""Endpoints that take longer are warmed up by one wave instead of windows, as launches do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What was measured on a 2-core virtual machine.
+
+    Attributes:
+        start: First worker of a server until it has answered, s.
+        worker: Each further worker, s.
+        probes: Identifying all workers twice, and the fast requests of both verifications, s.
+        windows: Windows of a warm-up until the throughput is steady (5 at least, 10 at most).
+        window_gap: Between two windows, s.
+        generator: Start of the generator, s.
+        row: Writing and reading one request's row, s.
+        rate: Requests/s of a closed loop that no ceiling limits; also the most of any load.
+        stop: Stopping the server and proving that it is gone, s.
+        cores: Server cores that a plan may count on.
+        uneven: How much longer a queue lasts because uvicorn's workers share it unevenly.
+    """
+
+    start: dict[str, float]
+    worker: dict[str, float]
+    probes: float
+    windows: float
+    window_gap: float
+    generator: float
+    row: float
+    rate: float
+    stop: float
+    cores: int
+    uneven: float
+
+
+COSTS: Final = Costs(
+    start={"granian": 1.3, "uvicorn": 1.2},
+    worker={"granian": 0.6, "uvicorn": 1.1},
+    probes=0.3,
+    windows=6.0,
+    window_gap=0.05,
+    generator=0.1,
+    row=1e-5,
+    rate=8_000,
+    stop=0.3,
+    cores=2,
+    uneven=1.25,
+)
+
+WINDOW_SECONDS: Final[dict[Profile, float]] = {"quick": 0.4, "nightly": 1.0, "published": 1.0}
+"""Length of a warm-up window, s."""
+
+_DEFAULT_START: Final = 1.2  # s, servers that the table does not know yet
+_DEFAULT_WORKER: Final = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Seconds of one launch, by its steps."""
+
+    start: float
+    verify: float
+    warm_up: float
+    load: float
+    finish: float
+
+    @property
+    def total(self) -> float:
+        """Seconds of the whole launch."""
+        return self.start + self.verify + self.warm_up + self.load + self.finish
+
+
+def expected(case: Case, profile: Profile) -> Expected:
+    """Work out what one launch of a case will take."""
+    single = max(case.endpoint.takes, case.endpoint.floor)
+    duration = case.load.duration
+    first = COSTS.start.get(case.server, _DEFAULT_START)
+    further = COSTS.worker.get(case.server, _DEFAULT_WORKER)
+    # A wave shows floor and concurrency at once; what does not overlap is asked three times.
+    asked = 1 if case.endpoint.overlap > 1 and single >= SLOW_SECONDS else 3
+    return Expected(
+        start=first + further * (case.workers - 1),
+        verify=COSTS.probes + 2 * asked * single,
+        warm_up=_warm_up(case, single, WINDOW_SECONDS[profile]),
+        load=COSTS.generator + duration + drain(case),
+        finish=COSTS.stop + COSTS.row * _rate(case) * duration,
+    )
+
+
+def drain(case: Case) -> float:
+    """Seconds from the end of the sending until the last answer."""
+    single = max(case.endpoint.takes, case.endpoint.floor)
+    connections, duration, rate = case.load.connections, case.load.duration, case.load.rate
+    capacity = _capacity(case)
+    if case.load.model is LoadModel.OPEN and rate is not None:
+        return max(single, rate * duration / capacity - duration)
+    if case.load.model is LoadModel.PACED and rate is not None:
+        return connections / capacity if capacity < rate else single
+    if case.slots is None or case.slots >= connections:
+        # All connections move in waves: the last one ends a multiple of the service time.
+        waves = math.ceil(duration / single - 0.01) if single else 0
+        return max(0.0, waves * single - duration)
+    uneven = COSTS.uneven if case.server == "uvicorn" and case.workers > 1 else 1.0
+    return uneven * connections / capacity
+
+
+def _warm_up(case: Case, single: float, window: float) -> float:
+    if single < SLOW_SECONDS:
+        return COSTS.windows * (window + COSTS.window_gap)
+    requests = min(case.load.connections, case.slots or math.inf)
+    return COSTS.generator + max(single, requests / _capacity(case))
+
+
+def _capacity(case: Case) -> float:
+    """Requests/s that the endpoint could answer, whatever is offered."""
+    if case.ceiling is None:
+        return math.inf
+    single = max(case.endpoint.takes, case.endpoint.floor)
+    return evaluate(
+        case.ceiling,
+        {
+            "c": case.load.connections,
+            "slots": case.slots or math.inf,
+            "floor": case.endpoint.floor,
+            "unit": single,
+            "cores": COSTS.cores,
+            "rate": math.inf,
+            "workers": case.workers,
+            "threads": case.threads or math.inf,
+        },
+    )
+
+
+def _rate(case: Case) -> float:
+    return min(COSTS.rate, case.load.rate or math.inf, _capacity(case))

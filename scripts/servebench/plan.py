@@ -1,0 +1,122 @@
+"""What will be run: the cases of a profile, selected, counted and shared out."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Final
+
+from servebench.declarations import PROFILES
+from servebench.errors import UsageError
+from servebench.expected import expected
+from servebench.experiments import Experiment, expand, load_experiments
+from servebench.model import Case, Plan, Profile, Run
+
+LAUNCHES: Final[dict[Profile, int]] = {"quick": 1, "nightly": 3, "published": 1}
+"""Launches per case. Three are the least that give an interval."""
+
+_SUGGESTIONS: Final = 3
+
+
+def make_plan(
+    profile: Profile,
+    select: Sequence[str],
+    launches: int | None,
+    seed: int,
+    experiments: Iterable[Experiment] | None = None,
+) -> Plan:
+    """Choose the cases of a profile.
+
+    Args:
+        profile: Which one.
+        select: Globs over case ids; a case that matches any is in. None: all.
+        launches: Launches per case; None: the profile's own.
+        seed: Of the order in which the launches will be done.
+        experiments: Of these; by default of the checkout.
+
+    Raises:
+        UsageError: A glob selects nothing, or launches is not positive.
+        DeclarationError: A declaration is wrong.
+    """
+    if launches is not None and launches < 1:
+        raise UsageError(f"launches: expected 1 or more, found {launches}")
+    experiments = tuple(load_experiments() if experiments is None else experiments)
+    cases = _cases(experiments, profile)
+    for glob in select:
+        if not any(fnmatchcase(case.id, glob) for case in cases):
+            raise UsageError(_selects_nothing(glob, profile, experiments))
+    if select:
+        cases = tuple(c for c in cases if any(fnmatchcase(c.id, glob) for glob in select))
+    return Plan(
+        profile=profile,
+        launches=LAUNCHES[profile] if launches is None else launches,
+        seed=seed,
+        cases=cases,
+    )
+
+
+def of_run(run: Run) -> Plan:
+    """The plan that a run was started with."""
+    return Plan(
+        profile=run.profile,
+        launches=run.launches,
+        seed=run.seed,
+        cases=tuple(result.case for result in run.results),
+    )
+
+
+def expected_seconds(case: Case, profile: Profile) -> float:
+    """Seconds that one launch of a case is expected to take."""
+    return expected(case, profile).total
+
+
+def plan_seconds(plan: Plan) -> float:
+    """Seconds that a plan is expected to take."""
+    return plan.launches * sum(expected_seconds(case, plan.profile) for case in plan.cases)
+
+
+def load_seconds(plan: Plan) -> float:
+    """Seconds of a plan in which load is measured."""
+    return plan.launches * sum(expected(case, plan.profile).load for case in plan.cases)
+
+
+def shard(plan: Plan, n: int) -> tuple[Plan, ...]:
+    """Share a plan out over machines so that all take about as long.
+
+    Cases, longest first, each go to the shard with the least to do (Graham 1969: at most 4/3 of
+    the best possible). All launches of a case stay on one machine. Every shard keeps the plan's
+    order; fewer cases than shards give fewer shards.
+
+    Raises:
+        UsageError: n is not positive.
+    """
+    if n < 1:
+        raise UsageError(f"shards: expected 1 or more, found {n}")
+    seconds = {case.id: expected_seconds(case, plan.profile) for case in plan.cases}
+    totals = [0.0] * min(n, len(plan.cases))
+    place: dict[str, int] = {}
+    for identifier in sorted(seconds, key=lambda i: (-seconds[i], i)):
+        least = totals.index(min(totals))
+        totals[least] += seconds[identifier]
+        place[identifier] = least
+    return tuple(
+        plan.model_copy(update={"cases": tuple(c for c in plan.cases if place[c.id] == number)})
+        for number in range(len(totals))
+    )
+
+
+def _cases(experiments: Iterable[Experiment], profile: Profile) -> tuple[Case, ...]:
+    return tuple(case for experiment in experiments for case in expand(experiment, profile))
+
+
+def _selects_nothing(glob: str, profile: Profile, experiments: Sequence[Experiment]) -> str:
+    """Say so, and what may have been meant."""
+    message = f"--select {glob!r} selects nothing in profile {profile}"
+    for other in PROFILES:
+        matches = [c.id for c in _cases(experiments, other) if fnmatchcase(c.id, glob)]
+        if matches:
+            return f"{message}; in profile {other} it selects {len(matches)}, such as {matches[0]}"
+    ids = [case.id for case in _cases(experiments, profile)]
+    near = difflib.get_close_matches(glob, ids, n=_SUGGESTIONS, cutoff=0.3) or ids[:_SUGGESTIONS]
+    return f"{message}; near: {', '.join(near)}" if near else f"{message}, which has no cases"

@@ -1,0 +1,66 @@
+"""ASGI without a framework, so that a misbehaving application starts at once and hides nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from identity import identity  # type: ignore[import-not-found, unused-ignore]
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Answer = tuple[int, str]
+Handler = Callable[["App"], Awaitable[Answer]]
+
+
+class App:
+    """Serves the handlers by path, and `/_identity`; counts requests other than that.
+
+    Attributes:
+        served: Requests so far.
+        in_flight: Requests that have no answer yet.
+        port: Port that requests come in at.
+    """
+
+    def __init__(
+        self,
+        handlers: dict[str, Handler],
+        at_the_end: Callable[[App], Awaitable[None]] | None = None,
+    ) -> None:
+        self.served = 0
+        self.in_flight = 0
+        self.port = 0
+        self._handlers = {"/_identity": identify, **handlers}
+        self._at_the_end = at_the_end
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        self.port = scope["server"][1]
+        measured = scope["path"] != "/_identity"
+        self.served += measured
+        self.in_flight += measured
+        try:
+            status, body = await self._handlers[scope["path"]](self)
+        finally:
+            self.in_flight -= measured
+        media = b"application/json" if not measured else b"text/plain; charset=utf-8"
+        content = body.encode()
+        headers = [(b"content-type", media), (b"content-length", str(len(content)).encode())]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        if self._at_the_end is not None:
+            await self._at_the_end(self)
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+async def identify(_app: App) -> Answer:
+    return 200, json.dumps(identity())

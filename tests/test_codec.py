@@ -1,0 +1,195 @@
+"""Run files: what is written is read back, and what is not a run file is refused with reasons."""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import synthetic
+from servebench import codec
+from servebench.errors import RecordError
+from servebench.flags import FlagName
+from servebench.model import CaseResult, Run
+
+ROOT = Path(__file__).parents[1]
+
+
+def small_run() -> Run:
+    """One case with a good and a failed launch."""
+    case = synthetic.make_case("x/json/py3.14")
+    good = synthetic.ok(case.id, 0, {"throughput": 1234.56789, "requests": 1234567.0})
+    bad = synthetic.failed(case.id, 1, FlagName.WRONG_BODY, "expected 'a', found 'b'")
+    return synthetic.make_run([CaseResult(case=case, launches=(good, bad))])
+
+
+def document(run: Run | None = None) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(codec.encode(run or small_run()))
+    return parsed
+
+
+def refused(content: object) -> str:
+    """The message with which these contents are refused."""
+    data = content if isinstance(content, bytes) else json.dumps(content).encode()
+    with pytest.raises(RecordError) as caught:
+        codec.decode(data, "some.json")
+    message = str(caught.value)
+    assert message.startswith("some.json: ")
+    return message
+
+
+def test_a_run_is_read_back_as_it_was_up_to_the_stated_rounding() -> None:
+    """Declared values return exactly, measured ones within 5e-6, failed launches without any."""
+    run = synthetic.nightly_run(cases=8)
+    again = codec.decode(codec.encode(run), "x")
+    assert again.model_copy(update={"results": (), "wall_seconds": 0.0}) == run.model_copy(
+        update={"results": (), "wall_seconds": 0.0}
+    )
+    for before, after in zip(run.results, again.results, strict=True):
+        assert after.case == before.case
+        assert after.commands == before.commands
+        for old, new in zip(before.launches, after.launches, strict=True):
+            assert new.flags == old.flags
+            assert new.started == old.started
+            assert new.metrics.keys() == old.metrics.keys()
+            for name, value in old.metrics.items():
+                assert new.metrics[name] == pytest.approx(value, rel=5e-6, abs=0), name
+
+
+def test_figures_have_six_digits_and_counts_all_of_theirs() -> None:
+    """1234.56789 is kept as 1234.57; the count 1,234,567 exactly; a failed launch has null."""
+    launches = document()["results"][0]["launches"]
+    assert launches["metrics"] == {"throughput": [1234.57, None], "requests": [1234567, None]}
+
+
+def test_writing_what_was_read_gives_the_same_bytes() -> None:
+    """Rounding twice changes nothing, and the order of keys is stable."""
+    once = codec.encode(synthetic.nightly_run(cases=5))
+    assert codec.encode(codec.decode(once, "x")) == once
+
+
+def test_a_nightly_run_fits_its_budget() -> None:
+    """80 cases, 3 launches, 43 figures each with realistic scatter: at most 60 KB compressed."""
+    run = synthetic.nightly_run(cases=80, launches=3)
+    data = codec.encode(run)
+    assert len(run.results[0].launches[0].metrics) >= 40
+    assert len(zlib.compress(data)) <= 60_000
+
+
+def test_endpoints_are_stored_once_and_kept_apart_where_they_differ() -> None:
+    """Two cases share an endpoint; a third has another one of the same name."""
+    first, second, third = (synthetic.make_case(f"x/json/{n}") for n in "abc")
+    other = third.endpoint.model_copy(update={"path": "/other"})
+    third = third.model_copy(update={"endpoint": other})
+    run = synthetic.make_run([CaseResult(case=case) for case in (first, second, third)])
+    stored = document(run)
+    assert list(stored["endpoints"]) == ["x/json", "x/json#2"]
+    assert codec.decode(codec.encode(run), "x").results[2].case == third
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
+def test_a_figure_that_is_no_number_is_never_written(wrong: float) -> None:
+    """JSON has no NaN; the error names the metric."""
+    case = synthetic.make_case("x/json/a")
+    launch = synthetic.ok(case.id, 0, {"throughput": wrong})
+    with pytest.raises(RecordError, match="throughput is"):
+        codec.encode(synthetic.make_run([CaseResult(case=case, launches=(launch,))]))
+
+
+def test_other_formats_are_refused_with_what_can_be_read() -> None:
+    """A newer file names its format, the readable ones, and the remedy."""
+    for found in (2, 0, True, "1", None, [1]):
+        message = refused({**document(), "format": found})
+        assert f"format {found!r}" in message
+        assert "reads 1. Update servebench" in message
+
+
+def test_older_formats_are_upgraded_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document of format -1 passes through two upgrades and is then read as format 1."""
+    run = small_run()
+    old = document(run)
+    old["format"], old["identifier"] = -1, old.pop("id")
+
+    def first(found: dict[str, Any]) -> dict[str, Any]:
+        return {**found, "format": 0}
+
+    def second(found: dict[str, Any]) -> dict[str, Any]:
+        found["id"] = found.pop("identifier")
+        return {**found, "format": 1}
+
+    monkeypatch.setitem(codec._UPGRADES, -1, first)
+    monkeypatch.setitem(codec._UPGRADES, 0, second)
+    assert codec.decode(json.dumps(old).encode(), "x") == codec.rounded(run)
+
+
+def test_what_is_not_a_run_file_is_refused() -> None:
+    """Empty, cut short, not text, no object, not strict JSON: each says what was found."""
+    whole = codec.encode(small_run())
+    assert "an empty file" in refused(b"")
+    assert "truncated" in refused(whole[:-20])
+    assert "no text" in refused(b"\xff\xfe\x00")
+    assert "expected a run file" in refused([1, 2])
+    assert "expected a run file" in refused({"id": "x"})
+    assert "found NaN" in refused(whole.replace(b"1234.57", b"NaN"))
+    assert "'seed' twice" in refused(whole.replace(b'"seed": 1', b'"seed": 1, "seed": 2'))
+    assert "recursion" in refused(b"[" * 100_000).lower()
+
+
+def test_unknown_keys_and_values_are_refused_with_their_place() -> None:
+    """The message names the key, wherever it is; metrics and flags are words of the registries."""
+    surprising = document()
+    surprising["surprise"] = 1
+    assert "surprise: Extra inputs are not permitted" in refused(surprising)
+
+    deep = document()
+    deep["results"][0]["case"]["load"]["surprise"] = 1
+    assert "results.0.case.load.surprise" in refused(deep)
+
+    metric = document()
+    metric["results"][0]["launches"]["metrics"]["speed"] = [1.0, None]
+    assert "speed" in refused(metric)
+
+    flag = document()
+    flag["results"][0]["launches"]["flags"][1][0]["name"] = "bad_luck"
+    assert "flags.1.0.name" in refused(flag)
+
+    text = document()
+    text["seed"] = "1"
+    assert "seed" in refused(text)
+
+
+def test_damaged_columns_are_refused() -> None:
+    """Columns of different length, an unknown endpoint, a failed launch with a figure."""
+    uneven = document()
+    uneven["results"][0]["launches"]["order"].append(7)
+    assert "equal length" in refused(uneven)
+
+    lost = document()
+    lost["endpoints"] = {}
+    assert "unknown endpoint 'x/json'" in refused(lost)
+
+    lying = document()
+    lying["results"][0]["launches"]["metrics"]["throughput"][1] = 1.0
+    assert "a failed launch has" in refused(lying)
+
+
+def test_the_schema_in_results_is_the_one_of_the_types() -> None:
+    """results/schema.json is generated; this guards it against drift."""
+    stored = (ROOT / "results" / "schema.json").read_text("utf-8")
+    assert stored == codec.schema(), "make it again: servebench schema -o results/schema.json"
+
+
+def test_the_schema_accepts_runs_and_refuses_what_the_loader_refuses() -> None:
+    """A nightly run is valid; an unknown key, another format and a string for a number are not."""
+    described = json.loads(codec.schema())
+    validator = jsonschema.Draft202012Validator(described)
+    validator.check_schema(described)
+    good = document(synthetic.nightly_run(cases=4))
+    assert list(validator.iter_errors(good)) == []
+    for change in ({"surprise": 1}, {"format": 2}, {"seed": "1"}):
+        assert not validator.is_valid({**good, **change})

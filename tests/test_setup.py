@@ -1,0 +1,175 @@
+"""Set-up of the whole: what it made is right, and the second time it only looks."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from servebench import interpreters, paths, settings, stacks, tools
+from servebench.errors import DeclarationError, SetupError, UsageError
+
+ROOT = paths.project_root()
+SERVEBENCH = [sys.executable, "-c", "from servebench.cli import main; main()"]
+
+
+def without_network(tmp_path: Path) -> tuple[list[str], dict[str, str]]:
+    """Command prefix and environment in which nothing outside can be reached."""
+    nobody = "http://127.0.0.1:9"
+    env = dict(os.environ)
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        env[name] = env[name.upper()] = nobody
+    env.pop("no_proxy", None)
+    env.pop("NO_PROXY", None)
+    env["UV_CACHE_DIR"] = str(tmp_path / "empty")  # nor has uv anything left to take from
+    if os.geteuid() == 0 and shutil.which("unshare"):
+        alone = ["unshare", "--net"]
+        if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode == 0:
+            return alone, env
+    return [], env
+
+
+def test_a_second_set_up_only_checks_and_needs_no_network(tmp_path: Path) -> None:
+    """Everything is ready: nothing is made, and no network is there to reach for."""
+    prefix, env = without_network(tmp_path)
+    done = subprocess.run(
+        [*prefix, *SERVEBENCH, "setup"],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (line,) = done.stdout.splitlines()
+    assert line.startswith("ready and checked: interpreters 3.14, 3.14t; stack ")
+
+
+def test_interpreters_are_what_they_are_called() -> None:
+    """Each declared interpreter runs, with the declared version, build and GIL; all of one kind."""
+    found = {name: interpreters.locate(name) for name in interpreters.declared()}
+    for name, spec in interpreters.declared().items():
+        proof = interpreters.prove(found[name].executable)
+        assert interpreters.mismatch(spec, proof) is None
+        assert found[name].version == spec.version
+        assert found[name].executable.is_absolute()
+        assert found[name].record().free_threaded == spec.free_threaded
+    assert len({interpreter.origin for interpreter in found.values()}) == 1
+    flags = {interpreter.build.replace(" '--disable-gil'", "") for interpreter in found.values()}
+    if next(iter(found.values())).origin == "source":
+        assert len(flags) == 1
+
+
+def test_an_interpreter_that_lies_is_found_out() -> None:
+    """The 3.14 with the GIL does not pass for the free-threaded one, and the sentence says why."""
+    proof = interpreters.prove(interpreters.locate("3.14").executable)
+    assert interpreters.mismatch(interpreters.declared()["3.14t"], proof) == (
+        "free_threaded is False instead of True; gil is True instead of False"
+    )
+
+
+def test_unknown_and_unmade_interpreters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An undeclared name is wrong usage; a declared one that is not there names the remedy."""
+    with pytest.raises(UsageError, match=r"no interpreter '2\.7'; pyproject.toml declares"):
+        interpreters.locate("2.7")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(SetupError, match=r"3\.14t .*has not been made: run `make setup`"):
+        interpreters.locate("3.14t")
+
+
+def test_a_program_that_is_no_interpreter(tmp_path: Path) -> None:
+    """Proving something that is not Python, or is not there, ends in a sentence."""
+    for program in (Path("/bin/true"), tmp_path / "python"):
+        with pytest.raises(SetupError, match="does not run"):
+            interpreters.prove(program)
+
+
+def test_the_load_generator_runs() -> None:
+    """The load generator is there, in the pinned version, without TLS of the system in the way."""
+    assert tools.version(tools.oha()) == tools.oha_version() == settings.load().oha.version
+
+
+def test_an_unmade_load_generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing oha names the remedy."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(SetupError, match=r"oha 1\.16\.0 has not been made: run `make setup`"):
+        tools.oha()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "found"),
+    [
+        ("free_threaded = false", "free_threaded = 7", "interpreters.3.14.free_threaded", "7"),
+        ('version = "3.14.7"', 'version = "latest"', "interpreters.3.14.version", "'latest'"),
+        ("free_threaded = true", "free_threaded = false", "tool.servebench", "3.14t: a name ends"),
+        ("free_threaded = true", "free_treaded = true", "interpreters.3.14t", "found"),
+    ],
+)
+def test_a_wrong_declaration_says_where(
+    tmp_path: Path, old: str, new: str, key: str, found: str
+) -> None:
+    """File, key, what was found and what is allowed, for wrong values and misspelt keys."""
+    text = (ROOT / "pyproject.toml").read_text()
+    assert old in text
+    (tmp_path / "pyproject.toml").write_text(text.replace(old, new, 1))
+    with pytest.raises(DeclarationError) as caught:
+        settings.load(tmp_path)
+    message = str(caught.value)
+    assert str(tmp_path / "pyproject.toml") in message
+    assert key in message
+    assert found in message
+    assert "allowed: " in message
+
+
+def test_the_checkout_is_found_from_anywhere_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below the working directory first; SERVEBENCH_ROOT decides, and must be a checkout."""
+    inner = tmp_path / "other" / "apps" / "deep"
+    inner.mkdir(parents=True)
+    (tmp_path / "other" / "pyproject.toml").write_text("[tool.servebench]\n")
+    monkeypatch.chdir(inner)
+    assert paths.project_root() == tmp_path / "other"
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(ROOT))
+    assert paths.project_root() == ROOT
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(inner))
+    with pytest.raises(UsageError, match=r"expected a folder whose pyproject\.toml has"):
+        paths.project_root()
+    monkeypatch.delenv("SERVEBENCH_ROOT")
+    monkeypatch.chdir("/")
+    assert paths.project_root() == ROOT  # by the place of the package
+
+
+def test_caches_follow_xdg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache and the state are outside the checkout, where the person wants them."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "c"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "s"))
+    assert paths.cache_dir() == tmp_path / "c" / "servebench"
+    assert paths.state_dir() == tmp_path / "s" / "servebench"
+
+
+@pytest.mark.parametrize("stack", stacks.names())
+def test_environments_have_exactly_what_is_locked(stack: str) -> None:
+    """Every environment runs its interpreter and has the locked versions, by its own account."""
+    for python in stacks.pythons(stack):
+        executable = stacks.environment(stack, python)
+        listing = (
+            "import importlib.metadata as m, json, sys; print(json.dumps([sys.version.split()[0],"
+            " sys._is_gil_enabled(), {d.name: d.version for d in m.distributions()}]))"
+        )
+        done = subprocess.run(
+            [executable, "-I", "-c", listing], capture_output=True, text=True, check=True
+        )
+        version, gil, packages = json.loads(done.stdout)
+        spec = interpreters.declared()[python]
+        assert version == spec.version
+        assert gil is not spec.free_threaded
+        normal = {
+            name.lower().replace("_", "-").replace(".", "-"): v for name, v in packages.items()
+        }
+        assert normal == stacks.read(stack).packages

@@ -1,0 +1,279 @@
+"""Stacks: what a lock says, and renewing locks against a real index."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import http.server
+import io
+import json
+import shutil
+import threading
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from servebench import interpreters, paths, settings, stacklock, stacks, tools
+from servebench.errors import DeclarationError, SetupError, UsageError
+
+ROOT = paths.project_root()
+HASH = "--hash=sha256:" + "a" * 64
+
+
+def wheel(name: str, version: str, needs: tuple[str, ...] = ()) -> bytes:
+    """A minimal pure wheel."""
+    info = f"{name}-{version}.dist-info"
+    requires = "".join(f"Requires-Dist: {need}\n" for need in needs)
+    files = {
+        f"{name}.py": f"version = {version!r}\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = ""
+    for path, text in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=")
+        record += f"{path},sha256={digest.decode()},{len(text)}\n"
+    files[f"{info}/RECORD"] = record + f"{info}/RECORD,,\n"
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for path, text in files.items():
+            archive.writestr(path, text)
+    return packed.getvalue()
+
+
+@dataclass
+class Index:
+    """A package index on loopback that tells when a file was uploaded."""
+
+    address: str = ""
+    files: dict[str, tuple[str, str, bytes]] = field(default_factory=dict)
+
+    def add(self, name: str, version: str, day: str, needs: tuple[str, ...] = ()) -> None:
+        """Upload a wheel on a day."""
+        self.files[f"{name}-{version}-py3-none-any.whl"] = (name, day, wheel(name, version, needs))
+
+    def page(self, project: str) -> bytes:
+        """The project's page in the index's JSON format (PEP 691, upload times of PEP 700)."""
+        listed = [
+            {
+                "filename": filename,
+                "url": f"{self.address}/files/{filename}",
+                "hashes": {"sha256": hashlib.sha256(content).hexdigest()},
+                "size": len(content),
+                "upload-time": f"{day}T12:00:00Z",
+            }
+            for filename, (name, day, content) in self.files.items()
+            if name == project
+        ]
+        versions = [str(item["filename"]).split("-")[1] for item in listed]
+        page = {"meta": {"api-version": "1.1"}, "name": project, "files": listed}
+        return json.dumps({**page, "versions": versions}).encode()
+
+
+@pytest.fixture
+def index() -> Iterator[Index]:
+    """Two packages: `alpha`, which needs `beta`, in two versions each."""
+    served = Index()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
+        def do_GET(self) -> None:
+            kind, _, name = self.path.strip("/").partition("/")
+            if kind == "files":
+                content, media = served.files[name][2], "application/octet-stream"
+            else:
+                content, media = served.page(name), "application/vnd.pypi.simple.v1+json"
+            self.send_response(200)
+            self.send_header("Content-Type", media)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(content)
+
+        def log_message(self, *_args: object) -> None:
+            """Keep quiet."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    served.address = f"http://127.0.0.1:{server.server_port}"
+    served.add("alpha", "1.0", "2026-01-10", ("beta", 'gamma; sys_platform == "win32"'))
+    served.add("beta", "1.0", "2026-01-11")
+    served.add("beta", "2.0", "2026-03-01")
+    served.add("gamma", "1.0", "2026-01-01")
+    yield served
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with one stack, `one`, and the index above as the only one."""
+    root = tmp_path / "checkout"
+    (root / "apps").mkdir(parents=True)
+    shutil.copy(ROOT / "pyproject.toml", root / "pyproject.toml")
+    (root / "apps" / "pyproject.toml").write_text(
+        '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
+        '[dependency-groups]\none = ["alpha"]\n'
+    )
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    monkeypatch.setenv("UV_DEFAULT_INDEX", f"{index.address}/simple")
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
+    for name in ("UV_FIND_LINKS", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    return root
+
+
+def test_locking_as_of_a_date_and_then_of_today(checkout: Path) -> None:
+    """The as-of date hides what came later; renewing shows exactly what moved."""
+    lock = checkout / "apps" / "stacks" / "one.txt"
+    moves = stacklock.lock(as_of=date(2026, 2, 1))
+    assert [(m.package, m.before, m.after) for m in moves] == [
+        ("alpha", None, "1.0"),
+        ("beta", None, "1.0"),
+    ]
+    before = lock.read_text().splitlines()
+    assert [line.split(" ")[0] for line in before] == ["alpha==1.0", "beta==1.0", "gamma==1.0"]
+    assert stacks.read("one").packages == {"alpha": "1.0", "beta": "1.0"}  # no Windows here
+
+    (move,) = stacklock.lock(["one"])
+    assert move == stacklock.Move("one", "beta", "1.0", "2.0")
+    after = lock.read_text().splitlines()
+    assert [old == new for old, new in zip(before, after, strict=True)] == [True, False, True]
+    assert stacklock.lock() == ()
+
+
+def test_a_lock_that_cannot_be_renewed_stays_as_it_was(checkout: Path) -> None:
+    """When uv finds no solution the sentence has its words, and no lock changes."""
+    stacklock.lock()
+    lock = checkout / "apps" / "stacks" / "one.txt"
+    before = lock.read_bytes()
+    with pytest.raises(SetupError, match="resolving stack one failed"):
+        stacklock.lock(as_of=date(2020, 1, 1))
+    assert lock.read_bytes() == before
+    assert [file.name for file in lock.parent.iterdir()] == ["one.txt"]
+
+
+@pytest.mark.usefixtures("checkout")
+def test_an_environment_is_made_from_a_lock_and_noticed_when_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Made once; found by name; a package changed by hand is a fault that is mended."""
+    import rich.console
+
+    from servebench.toolchain.narrator import Narrator
+
+    quiet = Narrator(rich.console.Console(quiet=True))
+    interpreter = interpreters.locate("3.14t")
+    stacklock.lock()
+    stack = stacks.read("one")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(interpreters, "locate", lambda _name: interpreter)
+    with pytest.raises(SetupError, match=r"no environment for 3\.14t .*run `make setup`"):
+        stacks.environment("one", "3.14t")
+    assert stacks.make_environment(stack, interpreter, quiet)
+    assert not stacks.make_environment(stack, interpreter, quiet)
+    python = stacks.environment("one", "3.14t")
+    assert tools.version(python) == interpreter.version or python.exists()
+
+    target = stacks.place(stack, interpreter)
+    (installed,) = target.glob("lib/python*/site-packages/beta-2.0.dist-info")
+    installed.rename(installed.with_name("beta-1.0.dist-info"))
+    assert stacks.environment_fault(stack, target) == "beta is 1.0 instead of 2.0"
+    assert stacks.make_environment(stack, interpreter, quiet)
+    assert stacks.environment_fault(stack, target) is None
+
+
+@pytest.mark.usefixtures("checkout")
+def test_a_changed_hash_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package whose content is not what was locked is not installed."""
+    import rich.console
+
+    from servebench.toolchain.narrator import Narrator
+
+    interpreter = interpreters.locate("3.14")
+    stacklock.lock()
+    lock = stacks.lock_file("one")
+    lines = lock.read_text().splitlines()
+    lock.write_text("\n".join(line.split(" --hash")[0] + " " + HASH for line in lines) + "\n")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(SetupError, match=r"installing stack one for 3\.14 failed"):
+        stacks.make_environment(
+            stacks.read("one"), interpreter, Narrator(rich.console.Console(quiet=True))
+        )
+    assert not stacks.place(stacks.read("one"), interpreter).exists()
+
+
+@pytest.mark.usefixtures("checkout")
+def test_unknown_and_unlocked_stacks() -> None:
+    """A name that is no group is wrong usage; a group without lock names the remedy."""
+    with pytest.raises(UsageError, match=r"no stack 'two': .* are \['one'\]"):
+        stacklock.lock(["two"])
+    with pytest.raises(SetupError, match="run `servebench stack lock one`"):
+        stacks.read("one")
+
+
+@pytest.mark.parametrize(
+    "line", [f"alpha {HASH}", f"alpha>=1 {HASH}", "alpha==1", f"==1 {HASH}", "-r other.txt"]
+)
+def test_a_lock_holds_nothing_but_pinned_packages(line: str) -> None:
+    """Unpinned, unhashed and foreign lines are refused with file, line and remedy."""
+    with pytest.raises(DeclarationError, match=r"lock\.txt: line: found .*servebench stack lock"):
+        stacks.parse(line + "\n", "lock.txt")
+
+
+def test_continuation_lines_are_read_and_joined() -> None:
+    """The layout of uv is understood, and becomes one line per package."""
+    alpha = f"Al_pha==1.0 \\\n    {HASH} \\\n    {HASH}\n    # via beta\n"
+    text = f"# by hand\n{alpha}beta==2 \\\n    {HASH}\n"
+    assert stacks.parse(text, "lock.txt") == {"al-pha": "1.0", "beta": "2"}
+    joined = stacklock.one_line_per_package(text)
+    assert joined == f"Al_pha==1.0 {HASH} {HASH}\nbeta==2 {HASH}\n"
+    assert stacks.parse(joined, "lock.txt") == {"al-pha": "1.0", "beta": "2"}
+
+
+def test_a_table_for_no_group_is_refused(checkout: Path) -> None:
+    """Settings for a stack or interpreter that does not exist name the file and the key."""
+    file = checkout / "apps" / "pyproject.toml"
+    text = file.read_text()
+    file.write_text(text + "[tool.servebench.stacks.two]\n")
+    with pytest.raises(DeclarationError, match=r"stacks\.two: found 'two'.*\['one'\]"):
+        settings.stack_specs()
+    file.write_text(text + '[tool.servebench.stacks.one]\ninterpreters = ["2.7"]\n')
+    with pytest.raises(DeclarationError, match=r"stacks\.one\.interpreters: found '2\.7'"):
+        stacks.names()
+
+
+@pytest.mark.parametrize("name", stacks.names())
+def test_declared_locks_read_themselves_in_a_diff(name: str) -> None:
+    """Every declared stack is locked: sorted lines of one package with its hashes, no addresses."""
+    text = stacks.lock_file(name).read_text()
+    lines = text.splitlines()
+    packages = [line.split("==")[0] for line in lines]
+    assert packages == sorted(packages)
+    assert len(packages) == len(set(packages))
+    assert all(" --hash=sha256:" in line for line in lines)
+    assert "://" not in text
+    assert stacks.read(name).packages
+
+
+def test_the_pydantic_arms_differ_in_nothing_else() -> None:
+    """Packages that both arms have are the same versions; what only one has is Pydantic's own."""
+    first, second = stacks.read("pydantic-v1").packages, stacks.read("pydantic-v2").packages
+    moved = {name for name in first.keys() & second.keys() if first[name] != second[name]}
+    assert moved == {"pydantic"}
+    assert first["pydantic"].startswith("1.")
+    assert second["pydantic"].startswith("2.")
+    assert first.keys() - second.keys() == set()
+    assert second.keys() - first.keys() == {
+        "annotated-types",
+        "pydantic-core",
+        "typing-inspection",
+    }
