@@ -41,6 +41,7 @@ def main() -> None:
     with exclusive(CACHE / "locks" / f"venv-{digest(str(VENV))}.lock"):
         wanted = {
             "python": PYTHON,
+            "root": str(ROOT),
             "requirements": digest((ROOT / "requirements.txt").read_text()),
             "project": digest((ROOT / "pyproject.toml").read_text()),
         }
@@ -55,9 +56,9 @@ def make(uv: Path, wanted: dict[str, str], found: dict[str, str]) -> None:
     """Install what is locked, then the project itself; stamp last."""
     STAMP.unlink(missing_ok=True)
     python = str(VENV / "bin" / "python")
-    if found.get("python") != wanted["python"]:
-        # Never made whole by this script, or by another Python: an installation that was cut off
-        # can look complete to uv, so begin again.
+    if any(found.get(key) != wanted[key] for key in ("python", "root")):
+        # Of another Python, moved with its checkout, or cut off while it was made, which can look
+        # complete to uv: begin again.
         say("making .venv, the harness's own environment")
         run([uv, "venv", "--quiet", "--clear", "--no-project", "--python", PYTHON, VENV])
     say("installing the harness's locked packages into .venv")

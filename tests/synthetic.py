@@ -212,7 +212,7 @@ def make_run(results: Iterable[CaseResult], **changes: Any) -> Run:
     return Run(**{**fields, **changes})
 
 
-def steady_result(case: Case, launches: int = 3, **metrics: float) -> CaseResult:
+def steady_result(case: Case, metrics: Mapping[str, float], launches: int = 3) -> CaseResult:
     """A case whose launches all have exactly these metrics."""
     return CaseResult(
         case=case, launches=tuple(ok(case.id, number, metrics) for number in range(launches))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -31,8 +32,8 @@ def complete_run(experiment: str, profile: str) -> RunSummary:
     """A synthetic run of all cases of a profile."""
     found = {item.name: item for item in load_experiments(ROOT)}[experiment]
     cases = next(expand(found, known) for known in PROFILES if known == profile)
-    figures = dict.fromkeys(synthetic.figures(synthetic.random.Random(1)), 1.0)
-    return summarise(synthetic.make_run(synthetic.steady_result(case, **figures) for case in cases))
+    figures = dict.fromkeys(synthetic.figures(random.Random(1)), 1.0)
+    return summarise(synthetic.make_run(synthetic.steady_result(case, figures) for case in cases))
 
 
 @pytest.mark.parametrize("name", sorted(PUBLISHED))
@@ -121,7 +122,7 @@ def test_the_published_figures_have_the_shape_that_is_expected(name: str) -> Non
     cases = declared(name)
     summary = summarise(
         synthetic.make_run(
-            synthetic.steady_result(cases[case_id], **published.figures_of(case_id))
+            synthetic.steady_result(cases[case_id], published.figures_of(case_id))
             for case_id in published.published_ids()
         )
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import io
 import os
 import threading
 from collections.abc import Iterator
@@ -147,6 +148,24 @@ def test_a_changed_oha_is_noticed(tmp_path: Path) -> None:
     script(program.parent, "oha", "echo oha 1.16.0")
     (tmp_path / artefact.STAMP).write_text('{"sha256": "0"}')
     assert oha.fault(settings.load().oha, tmp_path) == "its program is not the one that was built"
+
+
+def test_a_cache_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrator: Narrator
+) -> None:
+    """A cache below something that is no folder ends in a sentence with the remedy."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(SetupError, match=r"Not a directory: .*set XDG_CACHE_HOME"):
+        setup.set_up(narrator)
+
+
+def test_what_tools_say_is_shown_as_it_is() -> None:
+    """Brackets in a compiler's output are no mark-up, on a terminal either."""
+    heard = io.StringIO()
+    with Narrator(Console(file=heard, force_terminal=True)).step("building", "why") as tick:
+        tick("[/50%] [bold")
+    assert "building: done in 0 s" in heard.getvalue()
 
 
 def test_no_space(tmp_path: Path) -> None:

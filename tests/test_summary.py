@@ -114,7 +114,7 @@ def test_coverage_counts_launches_of_all_cases() -> None:
     """Three of three, none of three: three of six."""
     good, lost = (synthetic.make_case(f"x/json/{n}") for n in "ab")
     run = synthetic.make_run(
-        [synthetic.steady_result(good, throughput=2.0), CaseResult(case=lost)], launches=3
+        [synthetic.steady_result(good, {"throughput": 2.0}), CaseResult(case=lost)], launches=3
     )
     assert summarise(run).coverage == (3, 6)
     assert values(run, good.id, "throughput") == [2.0, 2.0, 2.0]

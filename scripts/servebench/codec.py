@@ -8,7 +8,7 @@ every night for years:
   place per launch; null where a launch has no such figure (a failed launch has none).
 
 Measured values are rounded to `DIGITS` significant digits, a relative error of at most 5e-6, which
-is thousands of times below the noise of any launch. Counts and declared values are kept exactly.
+is a thousand times below the noise of any launch. Counts and declared values are kept exactly.
 
 The disk types are derived from the model's, so that a field added there needs no change here.
 """

@@ -49,13 +49,13 @@ class Costs:
 
 
 COSTS: Final = Costs(
-    start={"granian": 1.3, "uvicorn": 1.2},
-    worker={"granian": 0.6, "uvicorn": 1.1},
+    start={"granian": 0.8, "uvicorn": 0.6},
+    worker={"granian": 0.2, "uvicorn": 0.6},
     probes=0.3,
     windows=6.0,
     window_gap=0.05,
     generator=0.1,
-    row=1e-5,
+    row=4e-6,
     rate=8_000,
     stop=0.3,
     cores=2,
@@ -65,8 +65,8 @@ COSTS: Final = Costs(
 WINDOW_SECONDS: Final[dict[Profile, float]] = {"quick": 0.4, "nightly": 1.0, "published": 1.0}
 """Length of a warm-up window, s."""
 
-_DEFAULT_START: Final = 1.2  # s, servers that the table does not know yet
-_DEFAULT_WORKER: Final = 0.8
+_DEFAULT_START: Final = 0.8  # s, servers that the table does not know yet
+_DEFAULT_WORKER: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)

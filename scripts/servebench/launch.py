@@ -153,7 +153,10 @@ class _Launch:
             self.load_seconds = result.seconds
             memory = tree.memory(edge_a.at, edge_b.at)
         if session.poll() is not None:
-            raise LaunchError(FlagName.SERVER_DIED, f"it said: {_tail(self.log)}")
+            raise LaunchError(
+                FlagName.SERVER_DIED,
+                f"it ended under load with exit code {session.poll()}; it said: {_tail(self.log)}",
+            )
         self._require_ours(session)
         return _Observed(
             result=result,
@@ -185,6 +188,9 @@ class _Launch:
             "unit_service": unit,
             "warm_up": seen.warm_up.seconds,
         }
+        held = _by_worker(seen.connections, workers)
+        if held and sum(held):
+            figures["connections_max_share"] = max(held) / sum(held)
         ceiling = self._ceiling(unit)
         if ceiling is not None:
             figures["ceiling"] = ceiling
@@ -202,7 +208,7 @@ class _Launch:
                 pinned=rig.machine.pinned,
                 pids_before=seen.pids_before,
                 pids_after=seen.pids_after,
-                connections=_by_worker(seen.connections, workers),
+                connections=held,
                 steady=seen.warm_up.steady,
                 backpressure=self._server.backpressure(case.workers),
                 server_handled=seen.handled,
@@ -341,7 +347,7 @@ class _Launch:
         if not report.clean:
             raise LaunchError(
                 FlagName.NOT_STOPPED,
-                f"expected {server.name} to end by itself within {server.grace:.0f} s of SIGTERM, "
+                f"expected {server.name} to end by itself within {server.grace:g} s of SIGTERM, "
                 f"but {len(report.killed)} of its processes had to be killed",
             )
         if report.exit_code not in server.exit_codes:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from servebench import interpreters, settings, stacks
+from servebench import interpreters, paths, settings, stacks
+from servebench.errors import SetupError
 from servebench.toolchain import cpython, oha
 from servebench.toolchain.narrator import Narrator
 
@@ -26,6 +27,16 @@ def set_up(narrator: Narrator) -> Outcome:
         DeclarationError: The declarations are wrong.
         SetupError: Something cannot be made; what was made before is kept.
     """
+    try:
+        return _set_up(narrator)
+    except OSError as error:
+        raise SetupError(
+            f"{error.filename or paths.cache_dir()}: {error.strerror or error}: the cache must be "
+            "a folder that can be written; set XDG_CACHE_HOME to choose another"
+        ) from error
+
+
+def _set_up(narrator: Narrator) -> Outcome:
     configured = settings.load()
     wanted = [(stacks.read(name), stacks.pythons(name)) for name in stacks.names()]
     made: dict[str, bool] = {}

@@ -8,12 +8,20 @@ from contextlib import contextmanager
 from types import FrameType
 
 
-class InterruptedRun(BaseException):
-    """The run was asked to stop: by whom, and the exit code that says so."""
+class InterruptedRun(SystemExit):
+    """The run was asked to stop: by whom, and the exit code that says so.
+
+    A `SystemExit`, because asyncio swallows any other exception that a signal handler raises in
+    the middle of one of its callbacks, and the run would go on.
+    """
 
     def __init__(self, signum: int) -> None:
         self.signal = signal.Signals(signum)
-        super().__init__(self.signal.name)
+        super().__init__(self.exit_code)
+
+    def __str__(self) -> str:
+        """Name the signal."""
+        return self.signal.name
 
     @property
     def exit_code(self) -> int:

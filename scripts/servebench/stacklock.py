@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -72,7 +73,8 @@ def resolve(name: str, as_of: date | None, tick: Tick = lambda _: None) -> str:
         output = Path(folder) / "lock.txt"
         argv: list[str | Path] = [tools.uv(), "pip", "compile", "--no-config", "--universal"]
         argv += ["--generate-hashes", "--no-header", "--no-annotate", "--quiet"]
-        argv += ["--python-version", ".".join(version.split(".")[:2])]
+        # Any interpreter will do to resolve with; naming one saves uv a slow search for a 3.14.
+        argv += ["--python", sys.executable, "--python-version", ".".join(version.split(".")[:2])]
         argv += ["--group", f"{paths.apps_dir() / 'pyproject.toml'}:{name}"]
         argv += ["--output-file", output]
         if as_of is not None:

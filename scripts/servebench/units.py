@@ -15,7 +15,8 @@ def significant(value: float, digits: int = 3) -> str:
     """Format with `digits` significant digits, without exponent, with thousands separators."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    rounded = float(f"{value:.{digits - 1}e}")  # first: 99.97 becomes 100, which has no decimals
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
     return f"{round(value, decimals):,.{decimals}f}"
 
 

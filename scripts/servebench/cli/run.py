@@ -64,7 +64,8 @@ def run_command(
     """
     console = Console(highlight=False)
     results = results or paths.results_dir()
-    for sentence in orphans.reap():
+    found = orphans.reap()
+    for sentence in found:
         console.print(f"note: {sentence}", markup=False, soft_wrap=True)
     earlier = _earlier(resume, results)
     if earlier is None:
@@ -79,9 +80,12 @@ def run_command(
     if earlier is not None:
         header.require_resumable(earlier, rig, root)
     start = earlier or header.write(plan, rig, root)
+    notes = list(start.notes)
+    if found:
+        notes.append(f"{len(found)} sessions that an earlier, killed run had left were found first")
     if count_requests:
-        note = "the servers' metrics exporters ran beside them: a verification, no reference"
-        start = start.model_copy(update={"notes": (*start.notes, note)})
+        notes.append("the servers' metrics exporters ran beside them: a verification, no reference")
+    start = start.model_copy(update={"notes": tuple(notes)})
     finished, path = _measure(plan, start, rig, results, console, count_requests=count_requests)
     failed = [
         launch

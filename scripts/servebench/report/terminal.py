@@ -1,4 +1,7 @@
-"""A page on a terminal, with rich: reads well from 100 columns on."""
+"""A page on a terminal, with rich: reads well from 100 columns on.
+
+Everything is made a `Text`, since a plain string would be read as markup.
+"""
 
 from __future__ import annotations
 
@@ -96,16 +99,16 @@ def _fitting(table: Table, console: Console) -> Iterator[RenderableType]:
 def _table(table: Table) -> RichTable:
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False)
     for key in table.keys:
-        drawn.add_column(key, no_wrap=True)
+        drawn.add_column(Text(key), no_wrap=True)
     drawn.add_column("", no_wrap=True)
     for column in table.columns:
-        drawn.add_column(column, justify="right", no_wrap=True)
+        drawn.add_column(Text(column), justify="right", no_wrap=True)
     marked = any(row.marks for row in table.rows)
     if marked:
         drawn.add_column("flags")
     for row in table.rows:
         drawn.add_row(
-            *row.keys,
+            *map(Text, row.keys),
             _labels(row),
             *(_cell(cell, row) for cell in row.cells),
             *((row.marks,) if marked else ()),
@@ -158,5 +161,6 @@ def _shapes(shapes: tuple[ShapeResult, ...]) -> RichTable:
         if shape.flags:
             verdict.append(f" [{', '.join(shape.flags)}]", style="dim")
         published = formats.MISSING if shape.published is None else formats.ratio(shape.published)
-        drawn.add_row(shape.statement, shape.expected, published, ours, verdict)
+        cells = map(Text, (shape.statement, shape.expected, published, ours))
+        drawn.add_row(*cells, verdict)
     return drawn

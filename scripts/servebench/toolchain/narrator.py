@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from rich.console import Console
+from rich.text import Text
 
 from servebench.progress import duration
 
@@ -33,11 +34,12 @@ class Narrator:
         """Announce a step, show that it lives, and say how long it took."""
         started = time.monotonic()
         if self._console.is_terminal:
-            with self._console.status(f"{what}: {why}") as status:
+            with self._console.status(Text(f"{what}: {why}")) as status:
 
                 def show(detail: str) -> None:
                     passed = duration(time.monotonic() - started)
-                    status.update(f"{what}: {why} [dim]{passed}  {detail[-60:]}[/dim]")
+                    line = Text(f"{what}: {why}  ")
+                    status.update(line.append(f"{passed}  {detail[-60:]}", style="dim"))
 
                 yield show
         else:

@@ -1,0 +1,41 @@
+"""Shared fixtures."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from bench import Bench, make_checkout
+
+
+@pytest.fixture
+def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for logs and session records of this test alone."""
+    home = tmp_path / "state"
+    monkeypatch.setenv("XDG_STATE_HOME", str(home))
+    return home
+
+
+@pytest.fixture(scope="session")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout with `badapps` as its only experiment."""
+    return make_checkout(tmp_path_factory.mktemp("checkout"))
+
+
+@pytest.fixture
+def bench(
+    checkout: Path,
+    state_home: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Bench:
+    """The command line in that checkout; whatever it starts can be found."""
+    assert state_home.parent == tmp_path
+    # Servers and generators inherit PATH, so a folder on it that nobody else has marks them.
+    token = str(tmp_path / "marked")
+    monkeypatch.setenv("PATH", os.pathsep.join((os.environ["PATH"], token)))
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(checkout))
+    return Bench(checkout, tmp_path, token, capsys, monkeypatch)

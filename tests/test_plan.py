@@ -1,0 +1,246 @@
+"""Plans: what is selected, how often, how long it takes, and how it is shared out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from servebench import plan as planning
+from servebench.cli.plan import plan_command
+from servebench.declarations import PROFILES
+from servebench.errors import UsageError
+from servebench.expected import COSTS, WINDOW_SECONDS, Expected, drain, expected
+from servebench.model import Case, Endpoint, Expectation, Load, LoadModel, Plan, Profile
+from servebench.plan import make_plan, plan_seconds, shard
+
+
+def case(
+    identifier: str = "x/a",
+    *,
+    floor: float = 0.0,
+    takes: float = 0.0,
+    overlap: int = 0,
+    slots: int | None = None,
+    ceiling: str | None = None,
+    server: str = "uvicorn",
+    workers: int = 1,
+    model: LoadModel = LoadModel.CLOSED,
+    connections: int = 10,
+    rate: float | None = None,
+    duration: float = 10,
+) -> Case:
+    return Case(
+        id=identifier,
+        experiment=identifier.partition("/")[0],
+        endpoint=Endpoint(
+            name="a",
+            app="a:app",
+            interface="asgi",
+            path="/",
+            expect=Expectation(content_type="text/plain", text=""),
+            floor=floor,
+            takes=takes,
+            overlap=overlap,
+        ),
+        python="3.14",
+        stack="current",
+        server=server,
+        loop="asyncio",
+        workers=workers,
+        slots=slots,
+        load=Load(
+            model=model, connections=connections, rate=rate, duration=duration, timeout=1000
+        ),
+        cores="split",
+        ceiling=ceiling,
+    )
+
+
+def lasting(identifier: str, seconds: float) -> Case:
+    """A case whose launch is expected to take so many seconds more than the shortest one."""
+    return case(identifier, duration=1 + seconds, model=LoadModel.PACED, rate=1e-6)
+
+
+BLOCKING = "min(c, slots) / floor"
+
+
+@pytest.mark.parametrize(
+    ("one", "seconds"),
+    [
+        # 500 blocked connections at 80 per 15 s: 93.75 s, and a quarter more for uneven workers.
+        (case(floor=15, slots=80, connections=500, workers=2, ceiling=BLOCKING), 93.75 * 1.25),
+        (case(floor=15, slots=80, connections=500, ceiling=BLOCKING), 93.75),
+        # Waves of 3 s: the fourth begins at 9 s and ends 2 s after the deadline.
+        (case(floor=3, ceiling=BLOCKING), 2),
+        # Waves that end at the deadline leave nothing.
+        (case(floor=5, duration=300, ceiling=BLOCKING), 0),
+        (case(), 0),
+        # 5 in flight at 5 per 3 s.
+        (case(floor=3, ceiling=BLOCKING, model=LoadModel.PACED, connections=5, rate=10), 3),
+        # The server keeps up: only the last request is left.
+        (case(floor=0.3, ceiling=BLOCKING, model=LoadModel.PACED, connections=5, rate=10), 0.3),
+        # 100 requests of 0.35 s, one at a time, in 35 s instead of 10.
+        (
+            case(takes=0.35, slots=1, ceiling="min(c, slots) / unit", model=LoadModel.OPEN,
+                 connections=100, rate=10),
+            25,
+        ),
+        # 30 in flight of 40 possible: the last one ends its 3 s later.
+        (
+            case(floor=3, slots=40, ceiling=BLOCKING, model=LoadModel.OPEN, connections=100,
+                 rate=10),
+            3,
+        ),
+    ],
+)  # fmt: skip
+def test_drains_are_those_worked_out_by_hand(one: Case, seconds: float) -> None:
+    """What is in flight at the deadline is still answered, and takes its time."""
+    assert drain(one) == pytest.approx(seconds)
+
+
+def test_a_floor_bound_launch_is_verified_and_warmed_up_in_whole_floors() -> None:
+    """Once before, once as a wave, once after; the wave's generator starts as well."""
+    one = expected(
+        case(floor=3, overlap=5, ceiling=BLOCKING, connections=10, duration=30), "nightly"
+    )
+    assert one.verify == pytest.approx(COSTS.probes + 2 * 3)
+    assert one.warm_up == pytest.approx(COSTS.generator + 3)
+    assert one.load == pytest.approx(COSTS.generator + 30)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_fast_endpoint_is_warmed_up_in_windows(profile: Profile) -> None:
+    """Their length is the profile's; a launch has at least five of them."""
+    warm_up = expected(case(), profile).warm_up
+    assert 5 * WINDOW_SECONDS[profile] <= warm_up <= 11 * WINDOW_SECONDS[profile]
+
+
+def test_a_launch_is_the_sum_of_its_steps() -> None:
+    """Nothing is forgotten in the total."""
+    assert Expected(start=1, verify=2, warm_up=3, load=4, finish=5).total == 15
+
+
+def test_the_nightly_profile_keeps_to_its_hour_and_measures_most_of_it() -> None:
+    """At most 60 min on two cores, at least 70 % of it under load; quick stays under 4.5 min."""
+    nightly, quick = (make_plan(profile, [], None, 1) for profile in ("nightly", "quick"))
+    assert plan_seconds(nightly) <= 57 * 60
+    assert planning.load_seconds(nightly) / plan_seconds(nightly) >= 0.70
+    assert plan_seconds(quick) <= 4.5 * 60
+
+
+@pytest.mark.parametrize(("profile", "launches"), [("quick", 1), ("nightly", 3), ("published", 1)])
+def test_launches_are_the_profile_s_unless_given(profile: Profile, launches: int) -> None:
+    """Three launches give an interval; quick and published show the figures once."""
+    assert make_plan(profile, [], None, 1).launches == launches
+    assert make_plan(profile, [], 7, 1).launches == 7
+
+
+def test_a_plan_without_a_selection_holds_every_case_in_declared_order() -> None:
+    """And keeps its seed."""
+    plan = make_plan("quick", [], None, 42)
+    assert (plan.profile, plan.seed) == ("quick", 42)
+    experiments = [one.experiment for one in plan.cases]
+    assert experiments == sorted(experiments)
+    assert len({one.id for one in plan.cases}) == len(plan.cases)
+
+
+def test_globs_select_over_whole_ids() -> None:
+    """A case is in if any glob matches its id; none is in twice."""
+    plan = make_plan("quick", ["asgi-wsgi/*/py3.14t/*", "asgi-wsgi/asgi-io/*"], None, 1)
+    found = [one.id for one in plan.cases]
+    assert "asgi-wsgi/wsgi-json/py3.14t/w2/t64/c256" in found
+    assert "asgi-wsgi/asgi-io/py3.14/w1/c128" in found
+    assert "asgi-wsgi/asgi-json/py3.14/w1/c128" not in found
+    assert len(found) == len(set(found)) == 10
+
+
+def test_a_glob_that_selects_nothing_is_refused_with_near_ids() -> None:
+    """A misspelt id must not silently measure less."""
+    with pytest.raises(UsageError) as error:
+        make_plan("quick", ["asgi-wsgi/*", "asgi-wsgi/asgi-jsn/py3.14/w1/c128"], None, 1)
+    message = str(error.value)
+    assert message.startswith(
+        "--select 'asgi-wsgi/asgi-jsn/py3.14/w1/c128' selects nothing in profile quick; near: "
+        "asgi-wsgi/asgi-json/py3.14/w1/c128, "
+    )
+
+
+def test_a_glob_of_another_profile_is_told_so() -> None:
+    """The right id in the wrong profile is the likeliest mistake."""
+    with pytest.raises(UsageError) as error:
+        make_plan("quick", ["*/uvloop"], None, 1)
+    assert str(error.value) == (
+        "--select '*/uvloop' selects nothing in profile quick; in profile nightly it selects 2, "
+        "such as asgi-wsgi/asgi-json/py3.14/w1/c128/uvloop"
+    )
+
+
+def test_no_launches_are_no_plan() -> None:
+    """Less than one launch measures nothing."""
+    with pytest.raises(UsageError, match="expected 1 or more, found 0"):
+        make_plan("quick", [], 0, 1)
+
+
+def test_shards_take_about_as_long_each() -> None:
+    """Longest first to the least loaded: 7, 3, 4 and 6, 5, 5 (as ever, fixed costs are equal)."""
+    cases = tuple(lasting(f"x/{n}", n) for n in (30, 40, 50, 60, 70, 51))
+    plan = Plan(profile="quick", launches=2, seed=1, cases=cases)
+    two = shard(plan, 2)
+    assert [[one.id for one in part.cases] for part in two] == [
+        ["x/30", "x/50", "x/70"],
+        ["x/40", "x/60", "x/51"],
+    ]
+    assert {(part.launches, part.seed, part.profile) for part in two} == {(2, 1, "quick")}
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_shards_hold_every_case_once(n: int) -> None:
+    """No shard is more than 4/3 of an equal share, plus its longest case, and nothing is lost."""
+    plan = make_plan("nightly", [], None, 1)
+    parts = shard(plan, n)
+    assert sorted(one.id for part in parts for one in part.cases) == sorted(
+        one.id for one in plan.cases
+    )
+    assert shard(plan, n) == parts
+    longest = plan.launches * max(planning.expected_seconds(one, "nightly") for one in plan.cases)
+    assert max(map(plan_seconds, parts)) <= plan_seconds(plan) / n + longest
+
+
+def test_fewer_cases_than_shards_give_fewer_shards() -> None:
+    """A machine without a case has nothing to do."""
+    plan = Plan(profile="quick", launches=1, seed=1, cases=(case("x/1"), case("x/2")))
+    assert [len(part.cases) for part in shard(plan, 5)] == [1, 1]
+    with pytest.raises(UsageError, match="expected 1 or more, found 0"):
+        shard(plan, 0)
+
+
+@pytest.fixture
+def app() -> typer.Typer:
+    made = typer.Typer()
+    made.command()(plan_command)
+    return made
+
+
+def test_the_command_prints_plans_as_json(app: typer.Typer) -> None:
+    """What it prints can be run: the plans load again, with their expected time beside them."""
+    arguments = ["--profile", "nightly", "--select", "gil-endpoints/*", "--shards", "2", "--json"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    shards = json.loads(result.stdout)["shards"]
+    plans = [Plan.model_validate(one["plan"]) for one in shards]
+    assert tuple(plans) == shard(make_plan("nightly", ["gil-endpoints/*"], None, 1), 2)
+    for one, plan in zip(shards, plans, strict=True):
+        assert one["expected_seconds"] == pytest.approx(plan_seconds(plan), abs=0.1)
+        assert 0 < one["load_seconds"] < one["expected_seconds"]
+
+
+def test_the_command_shows_each_experiment(app: typer.Typer) -> None:
+    """One line per experiment, and all cases where asked."""
+    result = CliRunner().invoke(app, ["--profile", "published", "--cases", "--launches", "2"])
+    assert result.exit_code == 0, result.output
+    for name in ("asgi-wsgi", "await-patterns", "gil-endpoints", "pydantic-v1-v2"):
+        assert f"│ {name} " in result.stdout
+    assert "await-patterns/async_concurrent/py3.14  " in result.stdout

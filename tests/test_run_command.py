@@ -1,0 +1,176 @@
+"""`servebench run` as people use it: interrupted, gone on with, refused."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bench import Bench, eventually, failures, launches, valid
+from servebench import header, rig, store
+from servebench import plan as planning
+from servebench.errors import UsageError
+from servebench.model import Plan, RunStatus, Status
+from servebench.signals import InterruptedRun, interruptible
+
+
+@pytest.mark.real
+def test_ctrl_c_keeps_what_was_measured_and_resume_completes_it(bench: Bench) -> None:
+    """The finished run holds every launch once: the kept ones as they were, failed ones again."""
+    names = ("right", "victim", "error")
+    selected = [word for name in names for word in ("--select", f"badapps/{name}")]
+    process = bench.start("--launches", "2", *selected)
+
+    def good_ones() -> int:
+        partial = bench.unfinished()
+        found = [] if partial is None else [x for many in launches(partial).values() for x in many]
+        return sum(launch.status is Status.OK for launch in found)
+
+    try:
+        eventually("a launch to be saved", lambda: good_ones() > 0)
+        # A nervous hand presses it more than once.
+        for _ in range(3):
+            process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    finally:
+        process.kill()
+    assert (process.returncode, err) == (130, "servebench: interrupted by SIGINT\n"), out
+    assert not bench.alive()
+    assert not bench.sessions
+    partial = bench.unfinished()
+    assert partial is not None
+    assert partial.status is RunStatus.PARTIAL
+    kept = [x for many in launches(partial).values() for x in many if x.status is Status.OK]
+    assert 0 < len(kept) < 4
+
+    done = bench("run", "--results", bench.results, "--resume", "latest")
+    assert done.code == 1, done  # for the case that always fails
+    assert not done.err
+    run = bench.recorded()
+    assert (run.id, run.status) == (partial.id, RunStatus.COMPLETE)
+    assert run.wall_seconds > partial.wall_seconds
+    assert run.notes[0].startswith("interrupted by SIGINT at ")
+    assert bench.unfinished() is None
+    found = [launch for many in launches(run).values() for launch in many]
+    assert sorted((x.case, x.round) for x in found) == sorted(
+        (f"badapps/{name}", round_) for name in names for round_ in (0, 1)
+    )
+    assert sorted(x.order for x in found) == list(range(6))
+    assert all(launch in found for launch in kept)
+    assert all(valid(x) for name in ("right", "victim") for x in launches(run)[name])
+    assert all(failures(x) == {"wrong_status"} for x in launches(run)["error"])
+
+    again = bench("run", "--results", bench.results, "--resume", "latest")
+    assert (again.code, "no interrupted run" in again.err) == (2, True)
+    again = bench("run", "--results", bench.results, "--resume", run.id)
+    assert (again.code, "is never added to" in again.err) == (2, True)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("case", "sign"), [("right", "--db-url"), ("blocked", "uvicorn")])
+def test_sigterm_leaves_no_process(bench: Bench, case: str, sign: str) -> None:
+    """Neither under load nor while a server starts; the run is saved as a partial one."""
+    process = bench.start("--profile", "published", "--select", f"badapps/{case}")
+    try:
+        eventually("the moment", lambda: any(sign in x.cmdline() for x in _alive(bench)))
+        assert bench.sessions
+        process.terminate()
+        out, err = process.communicate()
+    finally:
+        process.kill()
+    assert (process.returncode, err) == (143, "servebench: interrupted by SIGTERM\n"), out
+    assert not bench.alive()
+    assert not bench.sessions
+    partial = bench.unfinished()
+    assert partial is not None
+    assert not launches(partial)[case]
+    assert partial.notes[0].startswith("interrupted by SIGTERM at ")
+
+
+def _alive(bench: Bench) -> Iterator[psutil.Process]:
+    for process in bench.alive():
+        with suppress(psutil.Error):
+            process.cmdline()
+            yield process
+
+
+def test_a_resumed_run_has_its_own_plan(bench: Bench) -> None:
+    """What would change it is refused, as is what does not exist."""
+    done = bench("run", "--results", bench.results, "--resume", "latest", "--launches", "3")
+    assert done.code == 2
+    done = bench("run", "--results", bench.results, "--resume", "latest")
+    assert (done.code, "no interrupted run" in done.err) == (2, True)
+    done = bench("run", "--select", "badapps/rihgt")
+    assert (done.code, "badapps/right" in done.err) == (2, True)
+
+
+def test_a_run_is_resumed_under_its_own_conditions_only(bench: Bench, tmp_path: Path) -> None:
+    """Other packages, another oha, machine, commit or interpreter: not the same run any more."""
+    plan = planning.make_plan("quick", ["badapps/right"], 1, 1)
+    here = rig.assemble(plan.cases, tmp_path / "logs")
+    run = header.write(plan, here, bench.root)
+    header.require_resumable(run, here, bench.root)
+    (stack,), (interpreter,) = run.stacks, run.interpreters
+    for what, change in {
+        "stacks": {"stacks": (stack.model_copy(update={"digest": "0" * 64}),)},
+        "oha": {"oha": "1.0.0"},
+        "machine": {"machine": run.machine.model_copy(update={"id": "another"})},
+        "commit": {"commit": "0" * 40},
+        "interpreters": {"interpreters": (interpreter.model_copy(update={"build": "-O0"}),)},
+    }.items():
+        moved = run.model_copy(update=change)
+        with pytest.raises(UsageError, match=f"its {what} differ") as caught:
+            header.require_resumable(moved, here, bench.root)
+        assert "start a new run" in str(caught.value)
+
+
+@pytest.mark.real
+def test_the_lock_that_moved_is_noticed_by_the_verb(
+    bench: Bench, checkout: Path, tmp_path: Path
+) -> None:
+    """`--resume` with another lock in the checkout ends before anything is started."""
+    plan = planning.make_plan("quick", ["badapps/right"], 1, 1)
+    assert isinstance(plan, Plan)
+    run = header.write(plan, rig.assemble(plan.cases, tmp_path / "logs"), checkout)
+    (stack,) = run.stacks
+    older = stack.model_copy(update={"digest": "0" * 64})
+    empty = [{"case": case} for case in plan.cases]
+    moved = run.model_copy(update={"stacks": (older,)}).model_dump() | {"results": empty}
+    store.save_partial(bench.results, type(run).model_validate(moved))
+    done = bench("run", "--results", bench.results, "--resume", "latest")
+    assert (done.code, "its stacks differ" in done.err) == (2, True)
+    assert not bench.sessions
+
+
+def test_an_interruption_is_not_lost_in_asyncio() -> None:
+    """A signal in the middle of a callback of an event loop ends the run all the same."""
+
+    async def interrupted() -> None:
+        asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGINT)
+        await asyncio.sleep(30)
+
+    with pytest.raises(InterruptedRun) as caught, interruptible():
+        asyncio.run(interrupted())
+    assert (str(caught.value), caught.value.exit_code) == ("SIGINT", 130)
+
+
+def test_the_second_signal_does_not_disturb_the_clean_up() -> None:
+    """From the first one on both are ignored; afterwards the old handlers are back."""
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    cleaned = False
+    with pytest.raises(InterruptedRun) as caught, interruptible():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGTERM)
+            cleaned = True
+    assert cleaned
+    assert caught.value.exit_code == 143
+    assert before == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))

@@ -1,0 +1,360 @@
+"""`servebench show`: figures beside the published ones, flags and failures in words."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import typer
+from rich.console import Console
+from typer.testing import CliRunner
+
+import synthetic
+from servebench import store
+from servebench.cli.show import schema_command, show_command
+from servebench.codec import schema
+from servebench.errors import RecordError, UsageError
+from servebench.experiments import expand, load_experiments
+from servebench.flags import Flag, FlagName
+from servebench.model import CaseResult, Load, LoadModel, Run, RunStatus
+from servebench.published import Published, load_published
+from servebench.report import formats, markdown
+from servebench.report.page import Page, make_page
+from servebench.report.shapes import judge
+from servebench.report.tables import experiment_tables
+from servebench.report.terminal import print_page
+from servebench.summary import Estimate, summarise
+
+ROOT = Path(__file__).parents[1]
+PUBLISHED = Published.model_validate(
+    {
+        "source": "A page, 2025",
+        "cases": {"gil": "demo/json/py3.14", "ft": "demo/json/py3.14t"},
+        "figures": {"gil": {"throughput": 100.0, "response_mean": 0.01}},
+        "tables": [
+            {
+                "title": "Main",
+                "select": ["demo/json/*"],
+                "keys": ["python"],
+                "columns": ["throughput", "response_mean", "ceiling"],
+                "headings": {"response_mean": "mean"},
+            }
+        ],
+        "shapes": [
+            {
+                "statement": "faster [bold] without",
+                "metric": "throughput",
+                "numerator": "ft",
+                "denominator": "gil",
+                "least": 1.5,
+            }
+        ],
+        "answers": ["{{ fig('ft', 'throughput') }} is {{ change('ft', 'gil', 'throughput') }}."],
+    }
+)
+
+
+def demo_run() -> Run:
+    """A measured case with noise on one launch, a failed one, and one of another endpoint."""
+    gil, ft, other = (
+        synthetic.make_case(f"demo/{name}") for name in ("json/py3.14", "json/py3.14t", "io")
+    )
+    noise = Flag(name=FlagName.HOST_NOISE, detail="0.2 cores")
+    figures = [{"throughput": x, "response_mean": 0.0125, "ceiling": 200.0} for x in (90, 100, 110)]
+    return synthetic.make_run(
+        [
+            CaseResult(
+                case=gil,
+                launches=tuple(
+                    synthetic.ok(gil.id, number, row, *[noise] * (number == 1))
+                    for number, row in enumerate(figures)
+                ),
+            ),
+            CaseResult(
+                case=ft,
+                launches=tuple(
+                    synthetic.failed(ft.id, number, FlagName.WRONG_BODY, "expected a | b, found c")
+                    for number in range(3)
+                ),
+            ),
+            synthetic.steady_result(other, {"throughput": 7.0}),
+        ]
+    )
+
+
+def page_of(run: Run, published: Published | None = PUBLISHED) -> Page:
+    return make_page(summarise(run), {"demo": published} if published else {}, {})
+
+
+def on_terminal(page: Page, width: int) -> str:
+    stream = io.StringIO()
+    print_page(Console(file=stream, width=width, highlight=False), page)
+    return stream.getvalue()
+
+
+def test_markdown_literally() -> None:
+    """Ours with its interval, the published figure beneath, the failure in words, all escaped."""
+    section = markdown.section_text(page_of(demo_run()).sections[0])
+    assert section == (
+        "## demo\n\n"
+        "Published: A page, 2025.\n\n"
+        "- Not measured: throughput of demo/json/py3.14t.\n\n"
+        "### Main\n\n"
+        "| Python |  | throughput | mean | ceiling | flags |\n"
+        "| --- | --- | ---: | ---: | ---: | --- |\n"
+        "| 3.14 | ours | 99.7/s (77.7…128/s) | 12.5 ms | 200/s | a |\n"
+        "|  | published | 100/s | 10.0 ms | — |  |\n"
+        "| 3.14t | ours | failed | — | — |  |\n\n"
+        "- a host\\_noise — other processes or the hypervisor took core time during the "
+        "measurement (for example: 0.2 cores)\n"
+        "- 3.14t: 3 of 3 launches failed: wrong\\_body: expected a \\| b, found c\n\n"
+        "### Further cases\n\n"
+        "| endpoint |  | throughput |\n"
+        "| --- | --- | ---: |\n"
+        "| io | ours | 7.00/s |\n\n"
+        "### Does the published shape hold?\n\n"
+        "| statement | expected | published | ours | verdict |\n"
+        "| --- | ---: | ---: | ---: | --- |\n"
+        "| faster \\[bold\\] without | ≥ 1.5 | — | — | not measured: no figures of json/py3.14t |"
+    )
+
+
+def test_a_terminal_shows_the_same() -> None:
+    """The words and figures of the page, at 100 columns."""
+    text = on_terminal(page_of(demo_run()), 100)
+    for part in (
+        "99.7/s",
+        "77.7…128/s",
+        "published",
+        "10.0 ms",
+        "failed",
+        "wrong_body: expected a",
+    ):
+        assert part in text
+    assert "A page, 2025" in text
+    assert "faster [bold] without" in text, "nothing of a file is read as markup"
+    assert "6 of 9 launches, 2 of 3 cases" in text
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_no_figure_is_cut_however_narrow_the_terminal(width: int) -> None:
+    """All experiments with wide intervals: every figure and interval stands there in one piece."""
+    source = random.Random(5)
+    results = []
+    for experiment in load_experiments(ROOT):
+        for case in expand(experiment, "published"):
+            launches = [
+                synthetic.ok(case.id, n, synthetic.figures(source, source.uniform(2, 70_000)))
+                for n in range(3)
+            ]
+            results.append(CaseResult(case=case, launches=tuple(launches)))
+    page = make_page(summarise(synthetic.make_run(results)), load_published(ROOT), {})
+    text = on_terminal(page, width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    for section in page.sections:
+        for table in section.tables:
+            for row in table.rows:
+                for cell in row.cells:
+                    assert cell.ours in text
+                    assert cell.interval in text
+                    assert cell.published in text
+
+
+def test_an_experiment_nobody_declared_gets_a_table() -> None:
+    """Told apart by what varies, with the figures that there are; nothing needs a declaration."""
+    page = page_of(demo_run(), None)
+    (table,) = page.sections[0].tables
+    assert table.title == "All cases"
+    assert table.keys == ("endpoint", "Python")
+    assert table.columns == ("throughput", "response mean", "ceiling")
+    assert [row.keys for row in table.rows] == [("json", "3.14"), ("json", "3.14t"), ("io", "3.14")]
+
+
+def test_rows_that_look_alike_get_their_ids() -> None:
+    """Keys that do not tell two cases apart are helped out by the case's id."""
+    cases = [synthetic.make_case(f"demo/json/{name}") for name in ("b", "a")]
+    run = synthetic.make_run(synthetic.steady_result(c, {"throughput": 1.0}) for c in cases)
+    (table,) = experiment_tables(tuple(summarise(run).cases.values()), PUBLISHED)
+    assert table.keys == ("Python", "case")
+    assert [row.keys for row in table.rows] == [("3.14", "json/b"), ("3.14", "json/a")]
+
+
+def test_a_property_can_become_the_columns() -> None:
+    """Percentiles against users: one line per percentile, columns by size, gaps as dashes."""
+
+    def paced(users: int, python: str) -> CaseResult:
+        load = Load(
+            model=LoadModel.PACED, connections=users, rate=float(users), duration=1, timeout=1
+        )
+        case = synthetic.make_case(f"demo/u{users}/py{python}", load=load)
+        return synthetic.steady_result(case, {"service_p50": users / 1000})
+
+    layout = {
+        "title": "Users",
+        "select": ["demo/*"],
+        "keys": ["python"],
+        "columns": ["service_p50"],
+        "across": "users",
+    }
+    published = Published.model_validate({"source": "s", "tables": [layout]})
+    run = synthetic.make_run([paced(200, "3.14"), paced(10, "3.14"), paced(10, "3.14t")])
+    (table,) = experiment_tables(tuple(summarise(run).cases.values()), published)
+    assert table.keys == ("users →", "Python")
+    assert table.columns == ("10", "200")
+    assert [(row.keys, [cell.ours for cell in row.cells]) for row in table.rows] == [
+        (("service p50", "3.14"), ["10.0 ms", "200 ms"]),
+        (("service p50", "3.14t"), ["10.0 ms", "—"]),
+    ]
+
+
+def test_a_flag_of_all_rows_is_said_once() -> None:
+    """With one launch each every case has few launches: one note, no marks."""
+    cases = [synthetic.make_case(f"demo/json/py{name}") for name in ("3.14", "3.14t")]
+    run = synthetic.make_run(
+        [synthetic.steady_result(case, {"throughput": 1.0}, launches=1) for case in cases],
+        launches=1,
+    )
+    (table,) = experiment_tables(tuple(summarise(run).cases.values()), PUBLISHED)
+    assert table.notes == (
+        "all rows: few_launches — too few launches for an interval (1 of at least 3 launches)",
+    )
+    assert [row.marks for row in table.rows] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (1.6, 1.9, "holds"),
+        (1.4, 1.9, "not decided"),
+        (1.0, 1.4, "does not hold"),
+        (None, None, "holds"),
+    ],
+)
+def test_a_shape_is_decided_by_its_whole_interval(
+    low: float | None, high: float | None, verdict: str
+) -> None:
+    """At least 1.5: above, across, below, and a single figure."""
+    estimate = Estimate(n=3, mean=1.7 if verdict != "does not hold" else 1.2, low=low, high=high)
+    assert judge(estimate, 1.5, None) == verdict
+    assert judge(None, 1.5, None) == "not measured"
+
+
+@pytest.mark.parametrize(
+    ("estimate", "text"),
+    [
+        (Estimate(n=3, mean=0.01, low=0.0099, high=0.0101), "±1.0 %"),
+        (Estimate(n=3, mean=0.01, low=0.005, high=0.02), "5.00…20.0 ms"),
+        (Estimate(n=3, mean=0.01, low=0.0005, high=0.2), "500 µs…200 ms"),
+        (Estimate(n=3, mean=0.01, low=0.01, high=0.01), ""),
+        (Estimate(n=1, mean=0.01), ""),
+        (None, ""),
+    ],
+)
+def test_intervals_are_short(estimate: Estimate | None, text: str) -> None:
+    """Per cent where both halves are nearly equal, both ends where not, nothing without any."""
+    assert formats.interval("response_mean", estimate) == text
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with one run and one declared experiment."""
+    (tmp_path / "pyproject.toml").write_text("[tool.servebench]\n")
+    (tmp_path / "apps" / "demo").mkdir(parents=True)
+    (tmp_path / "apps" / "demo" / "experiment.toml").write_text('question = "Is it faster?"\n')
+    (tmp_path / "apps" / "demo" / "published.toml").write_text('source = "A page, 2025"\n')
+    store.finalise(tmp_path / "results", demo_run())
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(tmp_path))
+    return tmp_path
+
+
+def called(arguments: Sequence[str]) -> str:
+    """Output of the command line; its errors are raised."""
+    app = typer.Typer()
+    app.command("show")(show_command)
+    app.command("schema")(schema_command)
+    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False, standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result.output
+
+
+@pytest.mark.usefixtures("checkout")
+def test_the_command_prints_the_latest_run() -> None:
+    """Run, machine, commit, stacks, question and source are all there."""
+    text = called(["show"])
+    for part in (
+        "Run 20261120T090000Z-nightly-3f2a9c17",
+        "synthetic-2c-0a1b2c3d: Synthetic CPU",
+        "3f2a9c173f2a",
+        "fastapi 1.2.3",
+        "Is it faster?",
+        "A page, 2025",
+    ):
+        assert part in text
+
+
+@pytest.mark.usefixtures("checkout")
+def test_json_is_for_programs() -> None:
+    """SI units, intervals, statuses and reasons; a failed case has no metric at all."""
+    found = json.loads(called(["show", "latest", "--json", "--select", "demo/json/*"]))
+    assert [case["id"] for case in found["cases"]] == ["demo/json/py3.14", "demo/json/py3.14t"]
+    good, bad = found["cases"]
+    assert good["metrics"]["throughput"]["n"] == 3
+    assert good["metrics"]["throughput"]["low"] == pytest.approx(77.67, abs=0.01)
+    assert bad["status"] == "failed"
+    assert bad["metrics"] == {}
+    assert bad["failures"][0]["reason"] == "wrong_body: expected a | b, found c"
+    assert found["run"]["machine"]["id"] == "synthetic-2c-0a1b2c3d"
+    assert found["coverage"] == {"measured": 3, "expected": 6}
+
+
+@pytest.mark.usefixtures("checkout")
+def test_markdown_of_a_selection() -> None:
+    """Only the chosen cases stand in the tables."""
+    text = called(["show", "--markdown", "--select", "demo/io"])
+    assert "| io | ours | 7.00/s |" in text
+    assert "99.7/s" not in text
+
+
+def test_a_partial_run_says_so(checkout: Path) -> None:
+    """An interrupted run can be shown by its file, and is called partial."""
+    run = demo_run().model_copy(
+        update={
+            "id": "20261121T090000Z-nightly-3f2a9c17",
+            "status": RunStatus.PARTIAL,
+            "notes": ("interrupted after 7 launches",),
+        }
+    )
+    path = store.save_partial(checkout / "results", run)
+    text = called(["show", str(path)])
+    assert "(partial)" in text
+    assert "interrupted after 7 launches" in text
+
+
+def test_wrong_calls_are_refused_with_what_there_is(checkout: Path) -> None:
+    """An unknown run, a glob that matches nothing, two formats at once, no run at all."""
+    with pytest.raises(UsageError, match="no run goes by 'tomorrow'"):
+        called(["show", "tomorrow"])
+    with pytest.raises(
+        UsageError, match=r"no case of run .* matches nothing/at-all; its cases: demo"
+    ):
+        called(["show", "--select", "nothing/at-all"])
+    with pytest.raises(UsageError, match="choose one"):
+        called(["show", "--json", "--markdown"])
+    for path in (checkout / "results").rglob("*.json"):
+        path.unlink()
+    with pytest.raises(RecordError, match="no run has been recorded"):
+        called(["show"])
+
+
+def test_the_schema_can_be_written(checkout: Path) -> None:
+    """To a file or to standard output."""
+    assert called(["schema"]) == schema()
+    called(["schema", "-o", str(checkout / "schema.json")])
+    assert (checkout / "schema.json").read_text("utf-8") == schema()
+    with pytest.raises(RecordError, match="cannot be written"):
+        called(["schema", "-o", str(checkout / "no" / "schema.json")])
