@@ -17,6 +17,7 @@ import pytest
 import servebench
 from servebench import cli, experiments, store
 from servebench.model import Case, Launch, Profile, Run, Status
+from servebench.runner import Outcome
 
 PROJECT = Path(__file__).parents[1]
 PATIENCE = 60.0
@@ -44,6 +45,18 @@ def declared(case_id: str, profile: Profile = "quick", root: Path = PROJECT) -> 
         for case in experiments.expand(experiment, profile)
         if case.id == case_id
     )
+
+
+def shortened(case: Case, connections: int = 8, duration: float = 0.6) -> Case:
+    """The same case under a small load: long enough for two rounds of answers."""
+    takes = max(case.endpoint.takes, case.endpoint.floor)
+    load = case.load.model_copy(
+        update={
+            "connections": min(connections, case.load.connections),
+            "duration": max(duration, 2.2 * takes),
+        }
+    )
+    return case.model_copy(update={"load": load})
 
 
 def eventually(what: str, found: Callable[[], bool]) -> None:
@@ -154,7 +167,7 @@ def launches(run: Run) -> dict[str, list[Launch]]:
     }
 
 
-def failures(launch: Launch) -> set[str]:
+def failures(launch: Launch | Outcome) -> set[str]:
     """Names of the flags that void a launch."""
     return {flag.name.value for flag in launch.flags if flag.severity == "fail"}
 

@@ -1,14 +1,15 @@
-"""One launch, real: what a good one gives, that every request is counted, and by hand the same."""
+"""One launch, real: what a good one gives, that every request is counted, and the same by hand."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
 import shlex
-import signal
 import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,302 @@ import httpx
 import psutil
 import pytest
 
-from bench import PROJECT, Bench, declared, eventually, failures_of, make_case_short
-from servebench import launch, ports, probe, verify
+from bench import PROJECT, Bench, declared, eventually, failures, shortened
+from servebench import experiments, launch, ports, probe, validate, verify
 from servebench.counter import Counter
-from servebench.errors import LaunchError
+from servebench.errors import LaunchError, SetupError
+from servebench.flags import FlagName
 from servebench.metrics import METRICS
-from servebench.model import Case, Status
+from servebench.model import Case, LoadModel
 from servebench.process import Session
 from servebench.rig import Rig, assemble
 from servebench.runner import Outcome
-from synthetic import make_case
+from servebench.servers import SERVERS
+from tiny_http import Answer, serving
 
-WINDOW = 0.1
-COUNTED = ("asgi-wsgi/asgi-json/py{}/w1/c128", "asgi-wsgi/wsgi-json/py{}/w1/t64/c128")
+Perform = Callable[..., Outcome]
+
+ALWAYS = {
+    *("achieved", "throughput", "requests", "good", "timeouts", "errors", "window"),
+    *(f"response_{point}" for point in ("min", "mean", "p50", "max")),
+    *("in_flight_mean", "server_cpu_per_request", "server_cores", "host_steal", "ready_time"),
+    *("pss_idle", "pss_steady", "pss_peak", "uss_steady", "rss_steady", "threads_peak"),
+    *("switches_voluntary", "switches_involuntary", "unit_service", "warm_up"),
+}  # fmt: skip
+
+
+def one_per_application() -> list[Case]:
+    """The quickest case of each application × interpreter × stack × server that is declared."""
+    found: dict[tuple[str, ...], Case] = {}
+    for experiment in experiments.load_experiments(PROJECT):
+        cases = [c for p in ("quick", "nightly") for c in experiments.expand(experiment, p)]
+        for case in sorted(cases, key=lambda c: (c.workers, c.endpoint.takes, c.endpoint.floor)):
+            key = (case.experiment, case.endpoint.app, case.python, case.stack, case.server)
+            found.setdefault(key, case)
+    return list(found.values())
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[validate.Facts]:
+    """What launches were judged from."""
+    seen: list[validate.Facts] = []
+    real = validate.judge
+
+    def judge(facts: validate.Facts) -> Any:
+        seen.append(facts)
+        return real(facts)
+
+    monkeypatch.setattr(validate, "judge", judge)
+    return seen
+
+
+@pytest.fixture
+def perform(state_home: Path, tmp_path: Path) -> Perform:
+    """Do one launch of a case, with what set-up has made."""
+
+    def do(
+        case: Case, *, count: bool = False, rig: Callable[[Rig], Rig] = lambda same: same
+    ) -> Outcome:
+        given = rig(assemble([case], tmp_path / "logs"))
+        options = launch.Options(window=0.1, count=count)
+        outcome = launch.perform(case, given, options, tmp_path / "logs" / "server.log")
+        assert not list((state_home / "servebench" / "sessions").glob("*.json"))
+        return outcome
+
+    return do
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("case", one_per_application(), ids=lambda case: case.id)
+def test_every_application_can_be_measured(
+    case: Case, perform: Perform, judged: list[validate.Facts]
+) -> None:
+    """Valid, with all figures, and where the server counts, it counts what we do."""
+    outcome = perform(shortened(case), count=SERVERS[case.server].counter is not None)
+    assert not failures(outcome), outcome.flags
+    figures = outcome.metrics
+    assert figures.keys() >= ALWAYS
+    assert figures.keys() <= METRICS.keys()
+    assert figures["good"] == figures["requests"] > 0
+    assert 0 < figures["throughput"] <= figures["achieved"]
+    assert figures["server_cpu_per_request"] > 0
+    assert figures["uss_steady"] <= figures["pss_steady"] <= figures["rss_steady"]
+    assert 0 < outcome.load_seconds < outcome.seconds
+    rates = {"offered", "unsent", "queueing_mean", "sched_lag_max", "service_p50"}
+    assert (figures.keys() & rates) == (set() if case.load.model is LoadModel.CLOSED else rates)
+    (facts,) = judged
+    assert facts.client_total == figures["requests"]
+    if SERVERS[case.server].counter is not None:
+        assert facts.server_handled == facts.client_total
+
+
+@pytest.mark.real
+def test_a_request_of_somebody_else_is_noticed(
+    perform: Perform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three requests that the generator did not send make the counts differ."""
+    real = ports.connections_per_process
+
+    def midway(port: int, session: Session) -> dict[int, int]:
+        for _ in range(3):
+            assert httpx.get(f"http://127.0.0.1:{port}/json", trust_env=False).is_success
+        return real(port, session)
+
+    monkeypatch.setattr(ports, "connections_per_process", midway)
+    outcome = perform(shortened(declared("asgi-wsgi/asgi-json/py3.14/w1/c128")), count=True)
+    assert failures(outcome) == {"count_mismatch"}
+    assert not outcome.metrics
+    (flag,) = [flag for flag in outcome.flags if flag.severity == "fail"]
+    sent, handled = (int(word.strip(",;")) for word in flag.detail.split() if word[0].isdigit())
+    assert handled - sent == 3
+
+
+@pytest.mark.real
+def test_workers_and_cores(
+    bench: Bench, perform: Perform, judged: list[validate.Facts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two workers: both are probed, watched, and pinned as all of the server is."""
+    affinities: dict[int, list[int]] = {}
+    real = ports.connections_per_process
+
+    def midway(port: int, session: Session) -> dict[int, int]:
+        affinities.update({p.pid: p.cpu_affinity() or [] for p in session.members()})
+        return real(port, session)
+
+    monkeypatch.setattr(ports, "connections_per_process", midway)
+    case = declared("badapps/right", root=bench.root).model_copy(update={"workers": 2})
+    rigs: list[Rig] = []
+    outcome = perform(case, rig=lambda given: rigs.append(given) or given)
+    assert not failures(outcome), outcome.flags
+    (facts,), (rig,) = judged, rigs
+    assert facts.pids_before == facts.pids_after == affinities.keys()
+    assert len(affinities) >= 3, "a master and two workers"
+    if rig.machine.pinned:
+        assert {tuple(cores) for cores in affinities.values()} == {rig.machine.server_cores}
+    assert facts.connections is not None
+    assert len(facts.connections) == 2
+    assert sum(facts.connections) == case.load.connections
+
+
+@pytest.mark.real
+def test_a_machine_that_cannot_pin(bench: Bench, perform: Perform) -> None:
+    """The figures stand, with a warning."""
+
+    def unpinned(given: Rig) -> Rig:
+        machine = given.machine.model_copy(update={"pinned": False})
+        return dataclasses.replace(given, machine=machine)
+
+    outcome = perform(declared("badapps/right", root=bench.root), rig=unpinned)
+    assert not failures(outcome), outcome.flags
+    assert FlagName.UNPINNED in {flag.name for flag in outcome.flags}
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    "case_id",
+    [
+        "asgi-wsgi/asgi-json/py3.14t/w2/c256",
+        "asgi-wsgi/wsgi-json/py3.14/w1/t64/c128",
+        "gil-endpoints/async_sleep/py3.14t/wait0.3",
+        "pydantic-v1-v2/current/py3.14/c16",
+    ],
+)
+def test_the_recorded_commands_can_be_repeated(
+    case_id: str, tmp_path: Path, state_home: Path
+) -> None:
+    """Copied into a shell in the project's root, with the placeholders set, they do the same."""
+    case = shortened(declared(case_id))
+    rig = assemble([case], tmp_path / "logs")
+    commands, port = rig.commands(case), ports.free_port()
+    env = {
+        "PATH": os.pathsep.join((str(rig.oha.parent), os.environ["PATH"])),
+        "PYTHON": str(rig.pythons[case.stack, case.python]),
+        "PORT": str(port),
+    }
+    base = f"http://127.0.0.1:{port}"
+    assert state_home
+    with Session.start(
+        ["sh", "-c", commands.server],
+        role="server", cores=None, env=env, cwd=PROJECT, log=tmp_path / "server.log",
+    ):  # fmt: skip
+        workers = probe.probe(base, workers_expected=case.workers if case.threads is None else 1)
+        probe.check_identity(
+            workers,
+            free_threaded=case.free_threaded,
+            python_version=rig.versions[case.python],
+            packages=rig.stacks[case.stack].packages,
+        )
+        verify.verify(case.endpoint, base)
+        done = subprocess.run(
+            ["sh", "-c", commands.load],
+            env=env, cwd=tmp_path, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    statuses = json.loads(done.stdout)["statusCodeDistribution"]
+    with closing(sqlite3.connect(tmp_path / "rows.sqlite")) as database:
+        ((count,),) = database.execute("SELECT count(*) FROM oha")
+    assert statuses == {str(case.endpoint.expect.status): count}
+
+
+def test_recorded_commands_name_no_folder_of_this_machine(tmp_path: Path) -> None:
+    """Every declared case: placeholders, and paths inside the project only."""
+    cases = [
+        case
+        for experiment in experiments.load_experiments(PROJECT)
+        for profile in ("quick", "nightly", "published")
+        for case in experiments.expand(experiment, profile)
+    ]
+    rig = assemble(cases, tmp_path)
+    for case in cases:
+        commands = rig.commands(case)
+        for word in shlex.split(f"{commands.server} {commands.load}"):
+            for part in word.partition("=")[2].split(":") if "=" in word else [word]:
+                assert not Path(part).is_absolute(), (case.id, word)
+        assert commands.server.count("$PORT") == 1
+        assert f"127.0.0.1:$PORT{case.endpoint.path}" in commands.load
+        for name, value in case.env.items():
+            assert f"{name}={value} " in commands.server
+
+
+def test_a_server_inherits_what_is_named_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What could change the measurement unseen stays outside; the case's own variables count."""
+    for name in ("PYTHON_GIL", "UVICORN_WORKERS", "GRANIAN_LOOP", "http_proxy", "PYTHONPATH"):
+        monkeypatch.setenv(name, "1")
+    case = declared("await-patterns/async_concurrent/py3.14/wait0.3")
+    environment = assemble([case], tmp_path).environment(case)
+    assert environment.keys() <= {
+        *("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ"),
+        *("PYTHONPATH", "PYTHONUNBUFFERED", "SERVEBENCH_WAIT_S"),
+    }
+    assert environment["SERVEBENCH_WAIT_S"] == "0.3"
+    apps = PROJECT / "apps"
+    assert environment["PYTHONPATH"] == f"{apps / 'await-patterns'}:{apps}"
+
+
+def test_shared_cores_are_all_cores(tmp_path: Path) -> None:
+    """Split: to each its own; shared: both get all."""
+    case = declared("asgi-wsgi/asgi-json/py3.14/w1/c128")
+    rig = assemble([case], tmp_path)
+    machine = rig.machine.model_copy(update={"server_cores": (0, 1, 2), "client_cores": (3,)})
+    rig = dataclasses.replace(rig, machine=machine)
+    assert (rig.server_cores(case), rig.client_cores(case)) == ((0, 1, 2), (3,))
+    shared = case.model_copy(update={"cores": "shared"})
+    assert (rig.server_cores(shared), rig.client_cores(shared)) == ((0, 1, 2, 3),) * 2
+
+
+def test_what_was_never_set_up_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the remedy."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(SetupError, match="make setup"):
+        assemble([declared("asgi-wsgi/asgi-json/py3.14/w1/c128")], tmp_path)
+
+
+METRICS_PAGE = """\
+# TYPE granian_requests_handled counter
+granian_requests_handled{worker="1"} 40
+granian_requests_handled{worker="2"} 2
+granian_connections_active 7
+"""
+
+
+def test_the_counter_is_summed_over_workers() -> None:
+    """40 + 2, and nothing of other counters."""
+    with serving(Answer(body=METRICS_PAGE.encode(), media="text/plain")) as server:
+        port = int(server.url.rpartition(":")[2])
+        assert Counter(port, "granian_requests_handled").read() == 42
+        with pytest.raises(LaunchError, match="expected nonesuch among") as caught:
+            Counter(port, "nonesuch").read()
+        assert caught.value.flag is FlagName.COUNT_MISMATCH
+    with pytest.raises(LaunchError, match="expected the server's metrics"):
+        Counter(port, "granian_requests_handled").read()
+
+
+def test_the_counter_is_waited_for() -> None:
+    """Collected once a second: the value counts when it has not moved for two collections."""
+    values: Iterator[int] = iter((1, 5, 9))
+    last = 0
+
+    def growing(_path: str, _number: int) -> Answer:
+        nonlocal last
+        last = next(values, last)
+        return Answer(body=f"granian_requests_handled {last}\n".encode(), media="text/plain")
+
+    with serving(growing) as server:
+        assert Counter(int(server.url.rpartition(":")[2]), "granian_requests_handled").settled() == 9
+
+
+def test_reasons_name_no_folder_of_this_machine() -> None:
+    """They are kept in run files that others read."""
+    text = f"in {PROJECT}/apps/x.py of {Path.home()}/y:   no\tspace"
+    assert launch._scrub(text) == "in ./apps/x.py of ~/y: no space"
+
+
+def test_nothing_is_left(bench: Bench) -> None:
+    """The helper of the bad days finds what it looks for."""
+    with subprocess.Popen(["sleep", "30"], env={"PATH": os.environ["PATH"]}) as process:
+        try:
+            eventually("sleep", lambda: [p.pid for p in bench.alive()] == [process.pid])
+        finally:
+            process.kill()
+    assert not psutil.pid_exists(process.pid) or not bench.alive()

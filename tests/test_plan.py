@@ -51,9 +51,7 @@ def case(
         loop="asyncio",
         workers=workers,
         slots=slots,
-        load=Load(
-            model=model, connections=connections, rate=rate, duration=duration, timeout=1000
-        ),
+        load=Load(model=model, connections=connections, rate=rate, duration=duration, timeout=1000),
         cores="split",
         ceiling=ceiling,
     )
@@ -185,7 +183,7 @@ def test_no_launches_are_no_plan() -> None:
 
 
 def test_shards_take_about_as_long_each() -> None:
-    """Longest first to the least loaded: 7, 3, 4 and 6, 5, 5 (as ever, fixed costs are equal)."""
+    """Longest first, each to the shard with the least to do: 70 | 60, 60+51 | 70+50, and so on."""
     cases = tuple(lasting(f"x/{n}", n) for n in (30, 40, 50, 60, 70, 51))
     plan = Plan(profile="quick", launches=2, seed=1, cases=cases)
     two = shard(plan, 2)

@@ -11,8 +11,8 @@ from identity import identity
 WAIT_S = float(os.environ.get("SERVEBENCH_WAIT_S", "3"))
 STEPS = 10**7
 
-# No response model: FastAPI would validate a `def` handler's answer in the thread pool too, a second
-# wait for a thread that the question is not about.
+# No response model: FastAPI would validate a `def` handler's answer in the thread pool too, and a
+# second wait for a thread is not the question.
 app = FastAPI()
 
 

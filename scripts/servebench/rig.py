@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -97,8 +98,14 @@ def _placeholder(server: Server, case: Case) -> list[str]:
 
 
 def _shell(argv: Iterable[str]) -> str:
-    # Quoting would stop the shell from filling in the placeholders.
-    return " ".join(a if "$P" in a else shlex.quote(a) for a in argv)
+    return " ".join(map(_word, argv))
+
+
+def _word(text: str) -> str:
+    """Quote for a shell, but let it fill in the placeholders."""
+    if "$P" not in text:
+        return shlex.quote(text)
+    return text if re.fullmatch(r"[\w$.:/-]+", text) else f'"{text}"'
 
 
 def _list(cores: Iterable[int]) -> str:

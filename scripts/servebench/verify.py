@@ -16,9 +16,7 @@ from servebench.errors import LaunchError
 from servebench.flags import FlagName
 from servebench.model import Endpoint, Expectation
 from servebench.probe import NO_TLS
-
-FLOOR_SLACK: Final = 0.001
-"""How much faster than its floor an answer may seem, s: timers of a millisecond exist."""
+from servebench.validate import FLOOR_SLACK
 
 SLOW_FLOOR: Final = 0.1
 """From this floor on (s) an endpoint is not asked one at a time: its overlap shows everything."""

@@ -12,26 +12,22 @@ from rich.table import Table
 
 from servebench import plan as planning
 from servebench import units
-from servebench.model import Plan, Profile
+from servebench.cli.options import (
+    DEFAULT_SEED,
+    LaunchesOption,
+    ProfileOption,
+    SeedOption,
+    SelectOption,
+)
+from servebench.model import Plan
 from servebench.progress import duration
 
 
 def plan_command(
-    profile: Annotated[
-        Profile, typer.Option("--profile", help="quick, nightly or published.")
-    ] = "quick",
-    select: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--select", help="Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'."
-        ),
-    ] = None,
-    launches: Annotated[
-        int | None, typer.Option("--launches", min=1, help="Launches per case.")
-    ] = None,
-    seed: Annotated[
-        int, typer.Option("--seed", help="Of the order in which launches are interleaved.")
-    ] = 1,
+    profile: ProfileOption = "quick",
+    select: SelectOption = None,
+    launches: LaunchesOption = None,
+    seed: SeedOption = DEFAULT_SEED,
     shards: Annotated[
         int, typer.Option("--shards", min=1, help="Share the cases out over so many machines.")
     ] = 1,

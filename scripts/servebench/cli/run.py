@@ -11,34 +11,26 @@ from rich.console import Console
 
 from servebench import header, launch, orphans, paths, runner, store
 from servebench import plan as planning
+from servebench.cli.options import (
+    DEFAULT_SEED,
+    LaunchesOption,
+    ProfileOption,
+    SeedOption,
+    SelectOption,
+)
 from servebench.errors import UsageError
-from servebench.model import Case, Plan, Profile, Run, Status
+from servebench.expected import WINDOW_SECONDS
+from servebench.model import Case, Plan, Run, Status
 from servebench.progress import reporter
 from servebench.rig import Rig, assemble
 from servebench.signals import interruptible
 
-DEFAULT_SEED = 1
-
-_WINDOWS: dict[Profile, float] = {"quick": 0.4, "nightly": 1.0, "published": 1.0}
-"""Seconds of a warm-up window: five of them are the least."""
-
 
 def run_command(
-    profile: Annotated[
-        Profile, typer.Option("--profile", help="quick, nightly or published.")
-    ] = "quick",
-    select: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--select", help="Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'."
-        ),
-    ] = None,
-    launches: Annotated[
-        int | None, typer.Option("--launches", min=1, help="Launches per case.")
-    ] = None,
-    seed: Annotated[
-        int, typer.Option("--seed", help="Of the order in which launches are interleaved.")
-    ] = DEFAULT_SEED,
+    profile: ProfileOption = "quick",
+    select: SelectOption = None,
+    launches: LaunchesOption = None,
+    seed: SeedOption = DEFAULT_SEED,
     resume: Annotated[
         str | None,
         typer.Option(
@@ -125,7 +117,7 @@ def _measure(
     folder = rig.logs / start.id
     folder.mkdir(parents=True, exist_ok=True)
     numbers = count(sum(1 for _ in folder.iterdir()))
-    options = launch.Options(window=_WINDOWS[plan.profile], count=count_requests)
+    options = launch.Options(window=WINDOW_SECONDS[plan.profile], count=count_requests)
 
     def perform(case: Case) -> runner.Outcome:
         log = folder / f"{next(numbers):04d}-{case.id.replace('/', '_')}.log"

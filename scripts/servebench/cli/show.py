@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from servebench import codec, paths, store
+from servebench.cli.options import SelectOption
 from servebench.declarations import FILE, read_toml
 from servebench.errors import RecordError, UsageError
 from servebench.model import Profile
@@ -28,10 +29,7 @@ def show_command(
     run: Annotated[
         str, typer.Argument(help="A run's id (or enough of it), a run file, or 'latest'.")
     ] = "latest",
-    select: Annotated[
-        list[str] | None,
-        typer.Option("--select", help="Only cases whose id matches this glob; repeatable."),
-    ] = None,
+    select: SelectOption = None,
     as_json_: Annotated[bool, typer.Option("--json", help="The summary as JSON.")] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="The page as Markdown.")] = False,
 ) -> None:
