@@ -122,8 +122,7 @@ class Bench:
         try:
             cli.main()
         except SystemExit as end:
-            assert isinstance(end.code, int | None)
-            code = end.code or 0
+            code = int(end.code or 0)
         said = self.capture.readouterr()
         return Done(code, said.out, said.err)
 

@@ -263,9 +263,7 @@ def test_a_foreign_listener_that_joins_under_load(
         assert f"process {foreign[0]} " in detail
 
 
-def test_another_pydantic(
-    bench: Bench, computed: Figures, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_pydantic(bench: Bench, computed: Figures, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pydantic 2 where the lock says 1, as an installer that resolves again would leave it."""
 
     def swap(given: Rig) -> Rig:
@@ -455,7 +453,7 @@ def file_limit() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_kill_9_of_servebench_itself(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kill_9_of_servebench_itself(bench: Bench) -> None:
     """The next run reports and ends what was left, by its record, and nothing that looks alike."""
     first = bench.start("--profile", "published", "--select", "badapps/right")
     try:

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -117,13 +118,14 @@ def test_a_run_is_resumed_under_its_own_conditions_only(bench: Bench, tmp_path: 
     run = header.write(plan, here, bench.root)
     header.require_resumable(run, here, bench.root)
     (stack,), (interpreter,) = run.stacks, run.interpreters
-    for what, change in {
+    changes: dict[str, dict[str, Any]] = {
         "stacks": {"stacks": (stack.model_copy(update={"digest": "0" * 64}),)},
         "oha": {"oha": "1.0.0"},
         "machine": {"machine": run.machine.model_copy(update={"id": "another"})},
         "commit": {"commit": "0" * 40},
         "interpreters": {"interpreters": (interpreter.model_copy(update={"build": "-O0"}),)},
-    }.items():
+    }
+    for what, change in changes.items():
         moved = run.model_copy(update=change)
         with pytest.raises(UsageError, match=f"its {what} differ") as caught:
             header.require_resumable(moved, here, bench.root)
@@ -164,13 +166,18 @@ def test_the_second_signal_does_not_disturb_the_clean_up() -> None:
     """From the first one on both are ignored; afterwards the old handlers are back."""
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     cleaned = False
-    with pytest.raises(InterruptedRun) as caught, interruptible():
+
+    def interrupted() -> None:
+        nonlocal cleaned
         try:
             os.kill(os.getpid(), signal.SIGTERM)
         finally:
             os.kill(os.getpid(), signal.SIGINT)
             os.kill(os.getpid(), signal.SIGTERM)
             cleaned = True
+
+    with pytest.raises(InterruptedRun) as caught, interruptible():
+        interrupted()
     assert cleaned
     assert caught.value.exit_code == 143
     assert before == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))

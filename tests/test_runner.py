@@ -1,4 +1,4 @@
-"""Every launch of a plan, in an order that can be repeated, saved after each: with pretended ones."""
+"""Every launch of a plan, in an order that can be repeated, saved after each; none is real."""
 
 from __future__ import annotations
 
@@ -50,20 +50,25 @@ class Told:
     ended: int = 0
 
     def begin(self, launches: int, seconds: float) -> None:
+        """Remember it."""
         self.begun.append((launches, seconds))
 
     def launching(self, case: Case, order: int, remaining: float) -> None:
+        """Remember it."""
         assert remaining >= 0
         self.launching_.append((case.id, order))
 
     def launched(self, case: Case, launch: Launch) -> None:
+        """Remember it."""
         assert case.id == launch.case
         self.launched_.append(launch)
 
     def note(self, sentence: str) -> None:
+        """Remember it."""
         self.notes.append(sentence)
 
     def end(self) -> None:
+        """Count it."""
         self.ended += 1
 
 
@@ -200,9 +205,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
     assert run.notes == partial.notes
 
 
-def test_a_save_that_fails_ends_no_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_save_that_fails_ends_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is told, and what was measured is saved with the next launch."""
     plan, told, real = make_plan(1), Told(), store.save_partial
     tries = 0

@@ -103,7 +103,7 @@ def test_granian_without_the_gil_has_threads_for_workers() -> None:
 
 
 def test_granian_accepts_its_backlog_at_once() -> None:
-    """backlog // workers each: with three workers one of 1,024 is left over."""
+    """The backlog // workers each: with three workers one of 1,024 is left over."""
     limit = SERVERS["granian"].backpressure
     assert [limit(workers) for workers in (1, 2, 3)] == [GRANIAN_BACKLOG, 1024, 1023]
 

@@ -53,12 +53,25 @@ class Counter:
         """Give the value once it has not moved for two collections of the exporter.
 
         The last value when it still moves after 10 s: then somebody else sends requests.
+
+        Raises:
+            LaunchError: count_mismatch if there is no value within 10 s, or none any more.
         """
         deadline = time.monotonic() + _LIMIT_SECONDS
-        value, since = self.read(), time.monotonic()
+        value, since = self._first(deadline), time.monotonic()
         while time.monotonic() < deadline and time.monotonic() - since < 2.2 * _SCRAPE_SECONDS:
             time.sleep(_POLL_SECONDS)
             now = self.read()
             if now != value:
                 value, since = now, time.monotonic()
         return value
+
+    def _first(self, deadline: float) -> int:
+        """Read the value as soon as there is one: before its first collection there is none."""
+        while True:
+            try:
+                return self.read()
+            except LaunchError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_POLL_SECONDS)

@@ -4,6 +4,7 @@
     ├── UsageError                   exit code 2: the command line asks for what does not exist
     ├── DeclarationError             exit code 2: an experiment.toml or pyproject.toml is wrong
     ├── SetupError                   exit code 1: a tool, interpreter or stack cannot be made
+    ├── BusyError                    exit code 1: another measurement is under way on this machine
     ├── RecordError                  exit code 1: a run file cannot be read or written
     ├── NothingMeasuredError         exit code 3: no launch gave a figure
     └── LaunchError                  one launch failed; carries the validity flag, others go on
@@ -43,6 +44,10 @@ class DeclarationError(ServebenchError):
 
 class SetupError(ServebenchError):
     """Something that measuring needs is missing and could not be made."""
+
+
+class BusyError(ServebenchError):
+    """Another measurement is under way on this machine."""
 
 
 class RecordError(ServebenchError):

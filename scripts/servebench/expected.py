@@ -12,9 +12,7 @@ from typing import Final
 
 from servebench.formulas import evaluate
 from servebench.model import Case, LoadModel, Profile
-
-SLOW_SECONDS: Final = 0.1
-"""Endpoints that take longer are warmed up by one wave instead of windows, as launches do."""
+from servebench.protocol import RATE_WINDOWS, SLOW_SECONDS, UNIT_REQUESTS, WINDOW_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,48 +23,49 @@ class Costs:
         start: First worker of a server until it has answered, s.
         worker: Each further worker, s.
         probes: Identifying all workers twice, and the fast requests of both verifications, s.
-        windows: Windows of a warm-up until the throughput is steady (5 at least, 10 at most).
+        windows: Windows of a warm-up until the throughput is steady (5 at least, 10 at most; short
+            ones differ more).
         window_gap: Between two windows, s.
         generator: Start of the generator, s.
         row: Writing and reading one request's row, s.
         rate: Requests/s of a closed loop that no ceiling limits; also the most of any load.
         stop: Stopping the server and proving that it is gone, s.
         cores: Server cores that a plan may count on.
+        left: Share of its service that a paced load in flight at the deadline still has before it.
         uneven: How much longer a queue lasts because uvicorn's workers share it unevenly.
     """
 
     start: dict[str, float]
     worker: dict[str, float]
     probes: float
-    windows: float
+    windows: dict[Profile, float]
     window_gap: float
     generator: float
     row: float
     rate: float
     stop: float
     cores: int
+    left: float
     uneven: float
 
 
 COSTS: Final = Costs(
-    start={"granian": 0.8, "uvicorn": 0.6},
-    worker={"granian": 0.2, "uvicorn": 0.6},
-    probes=0.3,
-    windows=6.0,
+    start={"granian": 0.55, "uvicorn": 0.45},
+    worker={"granian": 0.2, "uvicorn": 0.15},
+    probes=0.25,
+    windows={"quick": 7.5, "nightly": 6.0, "published": 6.0},
     window_gap=0.05,
     generator=0.1,
     row=4e-6,
     rate=8_000,
-    stop=0.3,
+    stop=0.2,
     cores=2,
+    left=0.8,
     uneven=1.25,
 )
 
-WINDOW_SECONDS: Final[dict[Profile, float]] = {"quick": 0.4, "nightly": 1.0, "published": 1.0}
-"""Length of a warm-up window, s."""
-
-_DEFAULT_START: Final = 0.8  # s, servers that the table does not know yet
-_DEFAULT_WORKER: Final = 0.5
+_DEFAULT_START: Final = 0.5  # s, servers that the table does not know yet
+_DEFAULT_WORKER: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +91,12 @@ def expected(case: Case, profile: Profile) -> Expected:
     first = COSTS.start.get(case.server, _DEFAULT_START)
     further = COSTS.worker.get(case.server, _DEFAULT_WORKER)
     # A wave shows floor and concurrency at once; what does not overlap is asked three times.
-    asked = 1 if case.endpoint.overlap > 1 and single >= SLOW_SECONDS else 3
+    # Afterwards once is enough: the fastest single request is known.
+    asked = 1 if case.endpoint.overlap > 1 and single >= SLOW_SECONDS else UNIT_REQUESTS
     return Expected(
         start=first + further * (case.workers - 1),
-        verify=COSTS.probes + 2 * asked * single,
-        warm_up=_warm_up(case, single, WINDOW_SECONDS[profile]),
+        verify=COSTS.probes + (asked + 1) * single,
+        warm_up=_warm_up(case, single, profile),
         load=COSTS.generator + duration + drain(case),
         finish=COSTS.stop + COSTS.row * _rate(case) * duration,
     )
@@ -110,7 +110,7 @@ def drain(case: Case) -> float:
     if case.load.model is LoadModel.OPEN and rate is not None:
         return max(single, rate * duration / capacity - duration)
     if case.load.model is LoadModel.PACED and rate is not None:
-        return connections / capacity if capacity < rate else single
+        return COSTS.left * (connections / capacity if capacity < rate else single)
     if case.slots is None or case.slots >= connections:
         # All connections move in waves: the last one ends a multiple of the service time.
         waves = math.ceil(duration / single - 0.01) if single else 0
@@ -119,9 +119,11 @@ def drain(case: Case) -> float:
     return uneven * connections / capacity
 
 
-def _warm_up(case: Case, single: float, window: float) -> float:
+def _warm_up(case: Case, single: float, profile: Profile) -> float:
+    if single < SLOW_SECONDS and case.load.rate is not None:
+        return RATE_WINDOWS * (WINDOW_SECONDS[profile] + COSTS.window_gap)
     if single < SLOW_SECONDS:
-        return COSTS.windows * (window + COSTS.window_gap)
+        return COSTS.windows[profile] * (WINDOW_SECONDS[profile] + COSTS.window_gap)
     requests = min(case.load.connections, case.slots or math.inf)
     return COSTS.generator + max(single, requests / _capacity(case))
 

@@ -24,6 +24,7 @@ from servebench.flags import Flag, FlagName
 from servebench.formulas import evaluate
 from servebench.model import Case
 from servebench.process import Session
+from servebench.protocol import SLOW_SECONDS, UNIT_REQUESTS
 from servebench.rig import Rig
 from servebench.runner import Outcome
 from servebench.servers import SERVERS
@@ -33,9 +34,6 @@ READY_SECONDS: Final = 30.0
 
 FREE_SECONDS: Final = 5.0
 """For the kernel to close a stopped server's listening socket."""
-
-SLOW_SECONDS: Final = 0.1
-"""Endpoints that take longer are warmed up by one wave: windows of a second would tell nothing."""
 
 _POLL_SECONDS: Final = 0.02
 _LOG_TAIL: Final = 400  # characters of a server's own words in a reason
@@ -125,10 +123,10 @@ class _Launch:
             self._await_ready(session)
             workers = self._identify()
             ready_time = time.monotonic() - session.started
-            unit = self._verify()
+            unit = self._verify(repeats=UNIT_REQUESTS)
             observed = self._measure(session, unit)
             self._judge(observed, workers, unit, ready_time)
-            self._verify()
+            self._verify(repeats=1)
             self._require_same(workers)
 
     def _measure(self, session: Session, unit: float) -> _Observed:
@@ -253,8 +251,11 @@ class _Launch:
             cores=self._client_cores, window=window, limit=10 * window, status=status,
         )  # fmt: skip
 
-    def _verify(self) -> float:
-        return verify.verify(self.case.endpoint, self._base, timeout=self.case.load.timeout).unit
+    def _verify(self, repeats: int) -> float:
+        found = verify.verify(
+            self.case.endpoint, self._base, repeats=repeats, timeout=self.case.load.timeout
+        )
+        return found.unit
 
     def _identify(self) -> tuple[probe.Identity, ...]:
         case = self.case

@@ -29,9 +29,9 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 LAST_WAVE: Final = 1.5
-"""The window may end with the last answer if that was at most so many floors before the deadline.
+"""The window may end with the last answer that was at most so many service times before its end.
 
-One floor is what an unfinished wave explains; the half more is for the spread within a wave.
+One service time is what an unfinished wave explains; the half more is for the spread within one.
 """
 
 _COLUMNS: Final = "start, start_latency_correction, end, status, len_bytes"
@@ -168,15 +168,18 @@ def read_rows(database: Path) -> Rows:
 def window(rows: Rows, load: Load, *, status: int, floor: float) -> Window:
     """Choose the time that throughput refers to.
 
-    It ends at the deadline, with one exception. Where a floor makes the answers come in waves, the
-    deadline cuts the last wave, and N/t would fall short of what the server does by up to a floor
-    over the duration. There it ends with the last good answer before the deadline. That can never
-    flatter: a slot gives at most t/floor answers in any time t, so N(t)/t <= slots/floor for every
-    t. And a server that stalls cannot hide in it: with more than `LAST_WAVE` floors of silence
-    before the deadline, the deadline counts.
+    It ends at the deadline, with two exceptions.
 
-    It begins with the first request; for an open load one floor later, since none of its answers
-    can come before (a closed loop's slots are busy from the start: its ceiling covers that time).
+    Where requests take long, answers come in waves: at a floor, or because the handlers share a
+    core and finish together. The deadline cuts the last wave, and N/t would fall short of what the
+    server does by up to a service time over the duration. There it ends with the last good answer
+    before the deadline. That can never flatter: a slot gives at most t/floor answers in any time
+    t, so N(t)/t <= slots/floor for every t. And a server that stalls cannot hide in it: with more
+    than `LAST_WAVE` service times of silence before the deadline, the deadline counts.
+
+    An open load is over when all that it sent has been answered, and not before one floor after
+    the deadline. It begins one floor late as well, since no answer can come before (a closed
+    loop's slots are busy from the start: its ceiling covers that time).
 
     Args:
         rows: The answered requests; at least one.
@@ -185,12 +188,17 @@ def window(rows: Rows, load: Load, *, status: int, floor: float) -> Window:
         floor: Service floor in s.
     """
     begin, deadline = float(rows.start.min()), load.duration
+    good = rows.status == status
     if load.model is LoadModel.OPEN:
-        return Window(begin + floor, deadline)
-    good = rows.end[(rows.status == status) & (rows.end <= deadline)]
-    if floor > 0 and len(good) and deadline - good.max() <= LAST_WAVE * floor:
-        return Window(begin, float(good.max()))
-    return Window(begin, deadline)
+        last = float(rows.end[good].max(initial=0.0))
+        return Window(begin + floor, max(deadline + floor, last))
+    in_time = good & (rows.end <= deadline)
+    if not in_time.any():
+        return Window(begin, deadline)
+    last = float(rows.end[in_time].max())
+    # Of those in time only: the ones that a stall held up would excuse it.
+    usual = max(floor, float(np.median((rows.end - rows.start)[in_time])))
+    return Window(begin, last if deadline - last <= LAST_WAVE * usual else deadline)
 
 
 def figures(

@@ -14,6 +14,7 @@ from servebench.errors import LaunchError
 from servebench.flags import FlagName
 from servebench.load import run_briefly
 from servebench.model import Load
+from servebench.protocol import RATE_WINDOWS
 from servebench.rows import Summary
 
 STEADY_WINDOWS: Final = 5
@@ -38,7 +39,8 @@ class WarmUp:
     Attributes:
         seconds: Its wall time, s.
         windows: Good answers per second in each window.
-        steady: Whether it ended because the windows were steady, not because of its limit.
+        steady: Whether it ended because the windows were steady (for a rate: because there were
+            enough), not because of its limit.
     """
 
     seconds: float
@@ -97,7 +99,8 @@ def warm_up(
     connections = load.connections if closed else min(load.connections, RATE_CONNECTIONS)
     began = time.monotonic()
     windows: list[float] = []
-    while not (steady := is_steady(windows)) and time.monotonic() - began < limit:
+    steady = False
+    while not steady and time.monotonic() - began < limit:
         duration = f"{max(1, round(window * 1000))}ms"
         summary = run_briefly(
             oha, ["-c", str(connections), "-z", duration, "-w", url],
@@ -105,6 +108,7 @@ def warm_up(
         )  # fmt: skip
         # All that were sent, over the time until the last was answered: no cut waves.
         windows.append(_only_good(summary, status) / summary.seconds)
+        steady = is_steady(windows) if closed else len(windows) >= RATE_WINDOWS
     return WarmUp(time.monotonic() - began, tuple(windows), steady)
 
 

@@ -36,6 +36,7 @@ class App:
         self._at_the_end = at_the_end
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Serve one request, or the lifespan."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return

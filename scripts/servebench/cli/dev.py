@@ -11,6 +11,7 @@ from rich.console import Console
 from servebench import launch, overhead, paths
 from servebench import plan as planning
 from servebench.errors import LaunchError, UsageError
+from servebench.exclusive import measuring
 from servebench.model import Case, LoadModel
 from servebench.overhead import Interval
 from servebench.rig import assemble
@@ -70,7 +71,7 @@ def overhead_command(
             text += f"; median {interval.median:.4f} [{interval.low:.4f}, {interval.high:.4f}]"
         console.print(text, markup=False)
 
-    with interruptible():
+    with interruptible(), measuring():
         found = overhead.compare(
             by_hand=by_hand,
             by_servebench=by_servebench,

@@ -19,9 +19,10 @@ from servebench.cli.options import (
     SelectOption,
 )
 from servebench.errors import UsageError
-from servebench.expected import WINDOW_SECONDS
+from servebench.exclusive import measuring
 from servebench.model import Case, Plan, Run, Status
 from servebench.progress import reporter
+from servebench.protocol import WINDOW_SECONDS
 from servebench.rig import Rig, assemble
 from servebench.signals import interruptible
 
@@ -123,7 +124,7 @@ def _measure(
         log = folder / f"{next(numbers):04d}-{case.id.replace('/', '_')}.log"
         return launch.perform(case, rig, options, log)
 
-    with interruptible():
+    with interruptible(), measuring():
         return runner.execute(
             plan,
             start,
