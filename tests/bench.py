@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 import servebench
-from servebench import cli, experiments, store
+from servebench import cli, experiments, procfs, store
 from servebench.model import Case, Launch, Profile, Run, Status
 from servebench.runner import Outcome
 
@@ -79,6 +79,12 @@ def carrying(word: str) -> list[psutil.Process]:
     return found
 
 
+def lives(pid: int) -> bool:
+    """Tell whether a process lives; one that has ended may wait for its parent for a while."""
+    found = procfs.stat(pid)
+    return found is not None and found.alive
+
+
 @dataclass(frozen=True)
 class Done:
     """A command that has ended: exit code and what it said."""
@@ -138,6 +144,7 @@ class Bench:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,  # a process group of its own, as a shell gives it
         )
 
     def recorded(self) -> Run:

@@ -18,10 +18,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
-import psutil
 import pytest
 
-from bench import Bench, Done, eventually, failures, launches, valid
+from bench import Bench, Done, eventually, failures, launches, lives, valid
 from servebench import launch, load, orphans, ports, rows, runner, stacks, store
 from servebench.model import Case, Run, RunStatus, Status
 from servebench.process import Session
@@ -224,7 +223,7 @@ def test_a_server_that_leaves_an_orphan(bench: Bench, computed: Figures) -> None
     (said,) = [line for line in log.read_text().splitlines() if line.startswith("orphan ")]
     _, pid, port, *words = said.split()
     assert "listening" in words[0]
-    assert not psutil.pid_exists(int(pid))
+    assert not lives(int(pid))
     ports.require_free(int(port))
 
 
@@ -465,6 +464,8 @@ def test_kill_9_of_servebench_itself(bench: Bench) -> None:
     (generator,) = _records(bench, "--db-url")
     left = {process.pid for process in bench.alive()}
     assert left == {server.pid, generator.pid}
+    rows_of_it = Path(generator.argv[generator.argv.index("--db-url") + 1]).parent
+    assert rows_of_it.is_dir()
     look_alike = subprocess.Popen(
         [word if word != _port(server) else str(ports.free_port()) for word in server.argv],
         cwd=bench.root / "apps" / "badapps",
@@ -480,8 +481,9 @@ def test_kill_9_of_servebench_itself(bench: Bench) -> None:
         assert len(notes) == 2
         assert sum("-m uvicorn" in note for note in notes) == 1
         assert sum("--db-url" in note for note in notes) == 1
-        assert not {pid for pid in left if psutil.pid_exists(pid)}
+        assert not {pid for pid in left if lives(pid)}
         assert look_alike.poll() is None
+        assert not rows_of_it.exists()
         (note,) = bench.recorded().notes
         assert "2 sessions" in note
         assert valid(launches(bench.recorded())["right"][0])

@@ -15,8 +15,11 @@ def test_a_second_measurement_is_refused_until_the_first_has_ended(
 ) -> None:
     """Each would be the other's noise."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    with measuring():
-        with pytest.raises(BusyError, match="another servebench is measuring"), measuring():
-            pytest.fail("two measurements at once")
+    with (
+        measuring(),
+        pytest.raises(BusyError, match="another servebench is measuring"),
+        measuring(),
+    ):
+        pytest.fail("two measurements at once")
     with measuring():
         pass

@@ -71,22 +71,35 @@ def test_a_question_is_answered_with_its_figures() -> None:
     run = synthetic.make_run(
         [
             result("demo/x/py3.14", 4.95, 5.0, 5.05),
-            result("demo/x/py3.14t", 9.9, 10.0, 10.1, flag=FlagName.HOST_NOISE),
+            result("demo/x/py3.14t", 9.9, 10.0, 10.1, flag=FlagName.CORES_SHARED),
         ]
     )
     text = page(run)
     assert "*Does it scale?*" in text
     assert (
         "- On 3.14t it served 10.0/s (±2.5 %), 2.00 times as high (1.96…2.05) (published: 10.0/s). "
-        "[host\\_noise] *(nightly profile)*" in text
+        "[cores\\_shared] *(nightly profile)*" in text
     )
     assert (
-        "| scales without the GIL | ≥ 1.7 | 2.00 | 2.00 (1.96…2.05) | holds \\[host\\_noise\\] |"
+        "| scales without the GIL | ≥ 1.7 | 2.00 | 2.00 (1.96…2.05) | holds \\[cores\\_shared\\] |"
         in text
     )
     assert "| in the process too | — | — | — | not measured: timed elsewhere |" in text
     assert "Deviation from the source: Another generator." in text
     assert "Where it differs" not in text
+
+
+def test_nothing_is_decided_from_disturbed_launches() -> None:
+    """The interval is clear of the limit, but somebody else used the cores."""
+    run = synthetic.make_run(
+        [
+            result("demo/x/py3.14", 4.95, 5.0, 5.05),
+            result("demo/x/py3.14t", 9.9, 10.0, 10.1, flag=FlagName.HOST_NOISE),
+        ]
+    )
+    text = page(run)
+    assert "2.00 (1.96…2.05) | not decided" in text
+    assert "measured under host\\_noise: measure again on a quiet machine" in text
 
 
 def test_a_shape_that_does_not_hold_is_said_with_its_reason() -> None:

@@ -12,9 +12,10 @@ from servebench import plan as planning
 from servebench.cli.plan import plan_command
 from servebench.declarations import PROFILES
 from servebench.errors import UsageError
-from servebench.expected import COSTS, WINDOW_SECONDS, Expected, drain, expected
+from servebench.expected import COSTS, Expected, drain, expected
 from servebench.model import Case, Endpoint, Expectation, Load, LoadModel, Plan, Profile
 from servebench.plan import make_plan, plan_seconds, shard
+from servebench.protocol import WINDOW_SECONDS
 
 
 def case(

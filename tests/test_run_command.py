@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
+import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +21,8 @@ from servebench import plan as planning
 from servebench.errors import UsageError
 from servebench.model import Plan, RunStatus, Status
 from servebench.signals import InterruptedRun, interruptible
+
+HANDLED = (signal.SIGINT, signal.SIGTERM)
 
 
 @pytest.mark.real
@@ -35,9 +39,9 @@ def test_ctrl_c_keeps_what_was_measured_and_resume_completes_it(bench: Bench) ->
 
     try:
         eventually("a launch to be saved", lambda: good_ones() > 0)
-        # A nervous hand presses it more than once.
+        # A nervous hand presses it more than once; a terminal sends it to the whole group.
         for _ in range(3):
-            process.send_signal(signal.SIGINT)
+            os.killpg(process.pid, signal.SIGINT)
         out, err = process.communicate()
     finally:
         process.kill()
@@ -150,6 +154,18 @@ def test_the_lock_that_moved_is_noticed_by_the_verb(
     assert not bench.sessions
 
 
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """Put everything back that an interruption leaves as it is."""
+    before = {number: signal.getsignal(number) for number in HANDLED}
+    with warnings.catch_warnings():
+        yield
+    logging.getLogger("asyncio").disabled = False
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers")
 def test_an_interruption_is_not_lost_in_asyncio() -> None:
     """A signal in the middle of a callback of an event loop ends the run all the same."""
 
@@ -162,9 +178,18 @@ def test_an_interruption_is_not_lost_in_asyncio() -> None:
     assert (str(caught.value), caught.value.exit_code) == ("SIGINT", 130)
 
 
+@pytest.mark.usefixtures("handlers")
+def test_without_an_interruption_the_old_handlers_are_back() -> None:
+    """So that the harness can be used by others."""
+    before = [signal.getsignal(number) for number in HANDLED]
+    with interruptible():
+        assert before != [signal.getsignal(number) for number in HANDLED]
+    assert before == [signal.getsignal(number) for number in HANDLED]
+
+
+@pytest.mark.usefixtures("handlers")
 def test_the_second_signal_does_not_disturb_the_clean_up() -> None:
-    """From the first one on both are ignored; afterwards the old handlers are back."""
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    """From the first one on both are ignored, until the process ends."""
     cleaned = False
 
     def interrupted() -> None:
@@ -180,4 +205,4 @@ def test_the_second_signal_does_not_disturb_the_clean_up() -> None:
         interrupted()
     assert cleaned
     assert caught.value.exit_code == 143
-    assert before == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
+    os.kill(os.getpid(), signal.SIGINT)

@@ -125,6 +125,22 @@ FLAGS: Final[dict[FlagName, FlagKind]] = {
 }
 
 
+DISTURBING: Final = frozenset(
+    {
+        FlagName.HOST_NOISE,
+        FlagName.NOT_STEADY,
+        FlagName.SCHED_LAG,
+        FlagName.ENV_CHANGED,
+        FlagName.UNPINNED,
+    }
+)
+"""Warnings that something besides the case was measured too: nothing is decided from such figures.
+
+The other warnings describe the case or the machine (few cores, shared cores, an uneven spread);
+they belong to the answer.
+"""
+
+
 class Flag(BaseModel):
     """A flag raised for one launch, with what was expected and found."""
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from servebench import procfs
 from servebench.errors import LaunchError
 from servebench.flags import FlagName
 from servebench.model import Load
@@ -27,6 +28,7 @@ START_SECONDS: Final = 10.0  # for oha to begin: 5 ms measured, more on a busy m
 STORE_SECONDS: Final = 120.0  # for oha to store its rows: 4 s per million measured
 _POLL_SECONDS: Final = 0.05  # reading one clock and one file size: 0.1 % of a core
 _LOG_TAIL: Final = 300  # characters of oha's own words in an error
+_PREFIX: Final = "servebench-load"
 _SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder with a secret name is made in it
 
 
@@ -315,10 +317,34 @@ def _failure(session: Session, expected: str, found: str) -> LaunchError:
     )
 
 
+def sweep(folder: Path | None = None) -> None:
+    """Remove the folders of dead servebench processes: in memory, their rows would stay for ever.
+
+    Args:
+        folder: Where they are; by default where `Generation.start` makes them by default.
+    """
+    for place in _base(folder).glob(f"{_PREFIX}-*-*-*-*"):
+        with suppress(ValueError):
+            owner, start = map(int, place.name.split("-")[3:5])
+            # Of another container nobody here can tell who lives.
+            if place.name.split("-")[2] == _namespace() and not procfs.lives(owner, start):
+                shutil.rmtree(place, ignore_errors=True)
+
+
 def _scratch(folder: Path | None) -> Path:
+    me = procfs.stat(os.getpid())
+    owner = f"{_namespace()}-{os.getpid()}-{me.start if me else 0}"
+    return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}-{owner}-", dir=_base(folder)))
+
+
+def _base(folder: Path | None) -> Path:
     if folder is None and os.access(_SHARED_MEMORY, os.W_OK | os.X_OK):
-        folder = _SHARED_MEMORY
-    return Path(tempfile.mkdtemp(prefix="servebench-load-", dir=folder))
+        return _SHARED_MEMORY
+    return folder or Path(tempfile.gettempdir())
+
+
+def _namespace() -> str:
+    return "".join(letter for letter in procfs.pid_namespace() if letter.isdigit())
 
 
 def _threads(cores: Sequence[int] | None) -> int:

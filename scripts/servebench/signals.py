@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import signal
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -31,15 +33,18 @@ class InterruptedRun(SystemExit):
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Raise `InterruptedRun` at the first SIGINT or SIGTERM; ignore further ones.
+    """Raise `InterruptedRun` at the first SIGINT or SIGTERM; ignore further ones from then on.
 
     The clean-up that the first one starts stops servers and generators in bounded time; a second
-    Ctrl-C in its middle would leave them behind.
+    Ctrl-C in its middle would leave them behind, and one after it would change the exit code.
     """
 
     def on_signal(signum: int, _frame: FrameType | None) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
+        # An event loop has much to say about the tasks that are lost with it, and nobody to read.
+        logging.getLogger("asyncio").disabled = True
+        warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
         raise InterruptedRun(signum)
 
     before = {n: signal.signal(n, on_signal) for n in (signal.SIGINT, signal.SIGTERM)}
@@ -47,4 +52,5 @@ def interruptible() -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            if signal.getsignal(number) is on_signal:
+                signal.signal(number, handler)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from servebench import header, launch, orphans, paths, runner, store
+from servebench import header, launch, load, orphans, paths, runner, store
 from servebench import plan as planning
 from servebench.cli.options import (
     DEFAULT_SEED,
@@ -58,6 +58,7 @@ def run_command(
     console = Console(highlight=False)
     results = results or paths.results_dir()
     found = orphans.reap()
+    load.sweep()
     for sentence in found:
         console.print(f"note: {sentence}", markup=False, soft_wrap=True)
     earlier = _earlier(resume, results)

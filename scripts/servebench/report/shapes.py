@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from servebench.flags import DISTURBING
 from servebench.model import Frozen
 from servebench.published import Published, Shape
 from servebench.report import formats
@@ -47,6 +48,9 @@ def check(summary: RunSummary, published: Published, shape: Shape) -> ShapeResul
     cases = [published.case_id(name, summary.cases) for name in names]
     ours = _ours(summary, cases, shape.metric)
     verdict = judge(ours, shape.least, shape.most)
+    disturbed = [flag for case in cases for flag in _disturbing(summary, case)]
+    if disturbed and verdict in {"holds", "does not hold"}:
+        verdict = "not decided"
     flags = dict.fromkeys(
         str(flag.name)
         for case in cases
@@ -61,7 +65,7 @@ def check(summary: RunSummary, published: Published, shape: Shape) -> ShapeResul
         else _published(published, names, shape.metric),
         ours=ours,
         verdict=verdict,
-        reason=_reason(summary, cases, shape, verdict),
+        reason=_reason(summary, cases, shape, verdict, disturbed),
         flags=tuple(flags) if ours is not None else (),
     )
 
@@ -96,7 +100,21 @@ def _published(published: Published, names: list[str], metric: str) -> float | N
     return above / below if above is not None and below else None
 
 
-def _reason(summary: RunSummary, cases: list[str], shape: Shape, verdict: Verdict) -> str:
+def _disturbing(summary: RunSummary, case: str) -> list[str]:
+    """Flags under which at least half of a case's launches also measured something else."""
+    found = summary.cases.get(case)
+    if found is None:
+        return []
+    return [
+        str(flag.name)
+        for flag in found.warnings
+        if flag.name in DISTURBING and 2 * flag.launches >= found.measured
+    ]
+
+
+def _reason(
+    summary: RunSummary, cases: list[str], shape: Shape, verdict: Verdict, disturbed: list[str]
+) -> str:
     if verdict == "not measured":
         missing = [
             case
@@ -105,6 +123,9 @@ def _reason(summary: RunSummary, cases: list[str], shape: Shape, verdict: Verdic
         ]
         names = ", ".join(case.partition("/")[2] for case in missing)
         return f"no figures of {names}" if missing else "no such figure"
+    if verdict == "not decided" and disturbed:
+        names = ", ".join(dict.fromkeys(disturbed))
+        return f"measured under {names}: measure again on a quiet machine"
     if verdict == "not decided":
         return "the interval reaches over the limit: more launches would decide"
     return (shape.if_not or "") if verdict == "does not hold" else ""
