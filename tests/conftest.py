@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from bench import Bench, make_checkout
@@ -31,11 +34,15 @@ def bench(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> Bench:
-    """The command line in that checkout; whatever it starts can be found."""
+) -> Iterator[Bench]:
+    """The command line in that checkout; whatever it starts is found, and ended with the test."""
     assert state_home.parent == tmp_path
     # Servers and generators inherit PATH, so a folder on it that nobody else has marks them.
     token = str(tmp_path / "marked")
     monkeypatch.setenv("PATH", os.pathsep.join((os.environ["PATH"], token)))
     monkeypatch.setenv("SERVEBENCH_ROOT", str(checkout))
-    return Bench(checkout, tmp_path, token, capsys, monkeypatch)
+    bench = Bench(checkout, tmp_path, token, capsys, monkeypatch)
+    yield bench
+    for process in bench.alive():  # none, unless the test has failed
+        with suppress(psutil.NoSuchProcess):
+            process.kill()

@@ -73,6 +73,14 @@ def test_a_good_launch_raises_nothing() -> None:
     assert judge(Facts(case=case(), figures=GOOD, server_cores=1, client_cores=1)) == ()
 
 
+LATE = Facts(
+    case=case(),
+    figures={"requests": 12, "good": 12, "timeouts": 0, "errors": 0},
+    server_cores=1,
+    client_cores=1,
+)
+
+
 RAISED: list[tuple[FlagName, Facts, str]] = [
     (FlagName.TRANSPORT_ERRORS, facts({"timeouts": 2}), "2 timeouts and 0 other errors"),
     (FlagName.TRANSPORT_ERRORS, facts({"errors": 1}), "0 timeouts and 1 other errors"),
@@ -112,6 +120,7 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     (FlagName.HOST_NOISE, facts({"host_steal": 0.011}), "1.10 % of the core time"),
     (FlagName.HOST_NOISE, facts({"host_other": 0.11}), "0.11 cores"),
     (FlagName.FEW_SAMPLES, paced({"requests": 9, "good": 9}), "9 good answers"),
+    (FlagName.NO_ANSWER, LATE, "all 12 of them later"),
 ]
 
 

@@ -31,6 +31,7 @@ class FlagName(StrEnum):
     LITTLES_LAW = "littles_law"
     IMPOSSIBLE = "impossible"
     NOT_CONCURRENT = "not_concurrent"
+    NO_ANSWER = "no_answer"
     CLIENT_SATURATED = "client_saturated"
     CLIENT_FAILED = "client_failed"
     CONNECTIONS_OVER_BACKPRESSURE = "connections_over_backpressure"
@@ -93,6 +94,7 @@ FLAGS: Final[dict[FlagName, FlagKind]] = {
     FlagName.NOT_CONCURRENT: FlagKind(
         "fail", "requests that the experiment says overlap were served one after another"
     ),
+    FlagName.NO_ANSWER: FlagKind("fail", "no good answer came while the load was on"),
     FlagName.CLIENT_SATURATED: FlagKind(
         "fail", "the load generator had no core time left: it, not the server, was measured"
     ),

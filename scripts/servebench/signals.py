@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as an exception that unwinds through every `finally`."""
+"""SIGINT, SIGTERM and SIGHUP as an exception that unwinds through every `finally`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Final
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class InterruptedRun(SystemExit):
@@ -33,21 +36,23 @@ class InterruptedRun(SystemExit):
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Raise `InterruptedRun` at the first SIGINT or SIGTERM; ignore further ones from then on.
+    """Raise `InterruptedRun` at the first of the signals; ignore further ones from then on.
 
     The clean-up that the first one starts stops servers and generators in bounded time; a second
     Ctrl-C in its middle would leave them behind, and one after it would change the exit code.
     """
 
     def on_signal(signum: int, _frame: FrameType | None) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         # An event loop has much to say about the tasks that are lost with it, and nobody to read.
         logging.getLogger("asyncio").disabled = True
         warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
         raise InterruptedRun(signum)
 
-    before = {n: signal.signal(n, on_signal) for n in (signal.SIGINT, signal.SIGTERM)}
+    # What is ignored already stays so: that is what nohup is for.
+    heard = [n for n in _SIGNALS if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {n: signal.signal(n, on_signal) for n in heard}
     try:
         yield
     finally:

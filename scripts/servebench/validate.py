@@ -130,6 +130,12 @@ def _answers(facts: Facts) -> Iterator[Flag]:
             f"expected none, found {timeouts:.0f} timeouts and {errors:.0f} other errors beside "
             f"{figures.get('requests', 0):.0f} answers; see the server's log",
         )
+    if figures.get("good") and "throughput" not in figures:
+        yield _flag(
+            FlagName.NO_ANSWER,
+            f"expected good answers within {facts.case.load.duration:g} s, found all "
+            f"{figures['good']:.0f} of them later; load it for longer",
+        )
     wrong = figures.get("requests", 0) - figures.get("good", 0)
     if wrong > 0:
         yield _flag(
@@ -205,7 +211,10 @@ def _contradictions(facts: Facts) -> Iterator[str]:
     for kind in ("response", "service"):
         fastest = figures.get(f"{kind}_min")
         if fastest is not None and fastest < floor - FLOOR_SLACK:
-            yield f"expected {units.seconds(floor)}, the floor, or more, found {kind}_min {fastest}"
+            yield (
+                f"expected {units.seconds(floor)}, the floor, or more, "
+                f"found {units.seconds(fastest)}"
+            )
         yield from _disorder(kind, figures)
     closed = case.load.model is LoadModel.CLOSED  # judged by Little's law
     places = math.inf if closed else case.load.connections * (1 + LITTLES_LAW)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from itertools import count
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
@@ -25,6 +26,9 @@ from servebench.progress import reporter
 from servebench.protocol import WINDOW_SECONDS
 from servebench.rig import Rig, assemble
 from servebench.signals import interruptible
+
+KEPT_LOGS: Final = 20
+"""Runs whose server logs are kept: they explain failures, and nobody reads old ones."""
 
 
 def run_command(
@@ -118,6 +122,7 @@ def _measure(
 ) -> tuple[Run, Path]:
     folder = rig.logs / start.id
     folder.mkdir(parents=True, exist_ok=True)
+    _forget_logs(rig.logs)
     numbers = count(sum(1 for _ in folder.iterdir()))
     options = launch.Options(window=WINDOW_SECONDS[plan.profile], count=count_requests)
 
@@ -135,6 +140,12 @@ def _measure(
             results=results,
             reporter=reporter(console),
         )
+
+
+def _forget_logs(logs: Path) -> None:
+    """Remove all but the newest runs' server logs."""
+    for old in sorted((p for p in logs.iterdir() if p.is_dir()), key=lambda p: p.name)[:-KEPT_LOGS]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def _shown(path: Path) -> str:
