@@ -114,6 +114,7 @@ def figures(source: random.Random, throughput: float = 5000.0) -> dict[str, floa
         "throughput": rate,
         **latencies,
         "queueing_mean": near(1e-4, 0.2),
+        "sched_lag_p99": near(5e-4, 0.3),
         "sched_lag_max": near(1e-3, 0.3),
         "requests": requests,
         "good": requests,

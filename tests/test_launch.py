@@ -102,7 +102,7 @@ def test_every_application_can_be_measured(
     assert figures["server_cpu_per_request"] > 0
     assert figures["uss_steady"] <= figures["pss_steady"] <= figures["rss_steady"]
     assert 0 < outcome.load_seconds < outcome.seconds
-    rates = {"offered", "unsent", "queueing_mean", "sched_lag_max", "service_p50"}
+    rates = {"offered", "unsent", "queueing_mean", "sched_lag_p99", "sched_lag_max", "service_p50"}
     assert (figures.keys() & rates) == (set() if case.load.model is LoadModel.CLOSED else rates)
     (facts,) = judged
     assert facts.client_total == figures["requests"]
@@ -307,6 +307,11 @@ def test_reasons_name_no_folder_of_this_machine() -> None:
     """They are kept in run files that others read."""
     text = f"in {PROJECT}/apps/x.py of {Path.home()}/y:   no\tspace"
     assert launch._scrub(text) == "in ./apps/x.py of ~/y: no space"
+
+
+def test_reasons_do_nothing_to_the_reader_s_terminal() -> None:
+    """A server's own words are quoted in them, colours, titles and bells and all."""
+    assert launch._scrub("\x1b[31mred\x1b[0m\x07 \x1b]0;title\x00") == "red ]0;title"
 
 
 def test_nothing_is_left(bench: Bench) -> None:

@@ -177,6 +177,14 @@ def test_a_glob_of_another_profile_is_told_so() -> None:
     )
 
 
+def test_a_plan_can_be_tried_out_with_short_loads() -> None:
+    """Only the duration changes: ids, order and everything else stay."""
+    plan = make_plan("published", ["await-patterns/*"], None, 1)
+    short = planning.lasting(plan, 2.0)
+    assert {case.load.duration for case in short.cases} == {2.0}
+    assert planning.lasting(short, 300.0) == plan
+
+
 def test_no_launches_are_no_plan() -> None:
     """Less than one launch measures nothing."""
     with pytest.raises(UsageError, match="expected 1 or more, found 0"):

@@ -36,6 +36,7 @@ FREE_SECONDS: Final = 5.0
 """For the kernel to close a stopped server's listening socket."""
 
 _POLL_SECONDS: Final = 0.02
+_CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _LOG_TAIL: Final = 400  # characters of a server's own words in a reason
 
 
@@ -437,4 +438,5 @@ def _scrub(text: str) -> str:
         (Path.home(), "~"),
     ):
         text = text.replace(str(folder), name)
-    return re.sub(r"[^\S\n]+", " ", text)
+    # A server's own words may hold anything; escape sequences would act on the reader's terminal.
+    return re.sub(r"\s+", " ", _CONTROL.sub("", text))

@@ -61,6 +61,8 @@ _ROWS: Final[list[Metric]] = [
     *_latency("service", "Time from the send to the answer"),
     Metric("queueing_mean", "queueing mean", "s", "lower", 0.05, units.seconds,
            "Mean wait between the scheduled start and the send (paced and open loads)."),
+    Metric("sched_lag_p99", "schedule lag p99", "s", "lower", 0.05, units.seconds,
+           "Lag of the generator's own schedule that 99 % of the requests stayed below."),
     Metric("sched_lag_max", "schedule lag max", "s", "lower", 0.05, units.seconds,
            "Largest lag of the generator's own schedule (paced and open loads)."),
     Metric("requests", "requests", "1", "neither", 0, units.count, "Requests with an answer."),

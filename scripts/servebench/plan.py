@@ -66,6 +66,16 @@ def of_run(run: Run) -> Plan:
     )
 
 
+def lasting(plan: Plan, seconds: float) -> Plan:
+    """The same plan with loads of another duration."""
+
+    def changed(case: Case) -> Case:
+        load = case.load.model_copy(update={"duration": seconds})
+        return case.model_copy(update={"load": load})
+
+    return plan.model_copy(update={"cases": tuple(changed(case) for case in plan.cases)})
+
+
 def expected_seconds(case: Case, profile: Profile) -> float:
     """Seconds that one launch of a case is expected to take."""
     return expected(case, profile).total

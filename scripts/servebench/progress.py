@@ -69,6 +69,7 @@ class PlainReporter:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._launches = 0
+        self._tenth = 0
 
     def _print(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -78,8 +79,12 @@ class PlainReporter:
         self._launches = launches
         self._print(f"{launches} launches, about {duration(seconds)}")
 
-    def launching(self, case: Case, order: int, remaining: float) -> None:
-        """Nothing: a log wants one line per launch."""
+    def launching(self, case: Case, order: int, remaining: float) -> None:  # noqa: ARG002
+        """Say at each tenth of the run how long the rest will take; a log wants no more."""
+        tenth = 10 * order // self._launches
+        if tenth > self._tenth:
+            self._tenth = tenth
+            self._print(f"{order} of {self._launches} launches done, {duration(remaining)} left")
 
     def launched(self, case: Case, launch: Launch) -> None:
         """Print the launch's line."""

@@ -278,5 +278,6 @@ def _latencies(rows: Rows, good: NDArray[np.bool_], load: Load) -> dict[str, flo
         **response,
         **latency.summarise("service", (rows.end - rows.start)[good]),
         "queueing_mean": float((rows.start - rows.scheduled)[good].mean()),
+        "sched_lag_p99": max(0.0, float(np.percentile(lag, 99))),
         "sched_lag_max": max(0.0, float(lag.max())),
     }

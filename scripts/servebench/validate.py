@@ -50,9 +50,11 @@ KEPT_UP: Final = 0.95
 """A server that answers less of what is offered was overloaded; the rest is what is in flight."""
 
 SCHEDULE_LAG: Final = (0.010, 0.10)
-"""s, and share of the median response: a later tick hides waiting from the response times.
+"""s, and share of the median response, that 99 % of the ticks may be late by.
 
-Timers of the generator have a resolution of 1 ms, and a virtual machine pauses for some more.
+A late tick hides waiting from the response times. Timers of the generator have a resolution of
+1 ms; and a virtual machine pauses for some 20 ms now and then, which hides a few requests of tens
+of thousands and moves no percentile below the 99th.
 """
 
 IMBALANCE: Final = 1.25
@@ -277,12 +279,13 @@ def _overload(facts: Facts) -> Iterator[Flag]:
 
 
 def _schedule(facts: Facts) -> Iterator[Flag]:
-    lag = facts.figures.get("sched_lag_max")
+    lag = facts.figures.get("sched_lag_p99")
     fixed, share = SCHEDULE_LAG
     if lag is not None and lag > max(fixed, share * facts.figures.get("response_p50", 0.0)):
         yield _flag(
             FlagName.SCHED_LAG,
-            f"a request was scheduled {units.seconds(lag)} late: response times lack that wait",
+            f"1 % of the requests were scheduled {units.seconds(lag)} late or more: their response "
+            "times lack that wait",
         )
 
 

@@ -89,7 +89,8 @@ def overhead_command(
 
 
 def _shortened(case_id: str, seconds: float) -> Case:
-    (case,) = planning.make_plan("quick", [case_id], 1, 1).cases or (None,)
-    if case is None or case.load.model is not LoadModel.CLOSED:
+    plan = planning.lasting(planning.make_plan("quick", [case_id], 1, 1), seconds)
+    case = plan.cases[0]
+    if len(plan.cases) > 1 or case.load.model is not LoadModel.CLOSED:
         raise UsageError(f"{case_id}: expected one closed-loop case of the quick profile")
-    return case.model_copy(update={"load": case.load.model_copy(update={"duration": seconds})})
+    return case

@@ -49,6 +49,14 @@ def run_command(
             help="Verification: compare the server's own count with ours, where it has one.",
         ),
     ] = False,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--seconds",
+            min=0.5,
+            help="Load every case for so long, instead of the profile's durations: for trying out.",
+        ),
+    ] = None,
     results: Annotated[
         Path | None, typer.Option("--results", help="Folder for the run file.")
     ] = None,
@@ -68,8 +76,12 @@ def run_command(
     earlier = _earlier(resume, results)
     if earlier is None:
         plan = planning.make_plan(profile, list(select or ()), launches, seed)
-    elif select or launches:
-        raise UsageError("--resume goes on with the run's own plan: leave --select, --launches out")
+        if seconds is not None:
+            plan = planning.lasting(plan, seconds)
+    elif select or launches or seconds:
+        raise UsageError(
+            "--resume goes on with the run's own plan: leave --select, --launches and --seconds out"
+        )
     else:
         plan = planning.of_run(earlier)
     logs = paths.state_dir() / "logs"
@@ -81,6 +93,8 @@ def run_command(
     notes = list(start.notes)
     if found:
         notes.append(f"{len(found)} sessions that an earlier, killed run had left were found first")
+    if seconds is not None:
+        notes.append(f"--seconds {seconds:g}: loads shorter or longer than the profile's")
     if count_requests:
         notes.append("the servers' metrics exporters ran beside them: a verification, no reference")
     start = start.model_copy(update={"notes": tuple(notes)})
