@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 import numpy as np
-from scipy import special
 
 from servebench.flags import FLAGS, FlagName
 from servebench.metrics import METRICS
@@ -189,6 +188,8 @@ def values(run: Run, case: str, metric: str) -> list[float]:
 
 def _t(freedom: float) -> float:
     """Student's t quantile; scipy.stats has it too, and takes a second more to import."""
+    from scipy import special  # noqa: PLC0415 - only those who read intervals wait for its import
+
     return float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
 
