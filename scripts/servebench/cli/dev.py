@@ -69,7 +69,7 @@ def overhead_command(
         text = f"pair {pair}: by hand {bare:,.0f}/s, servebench {ours:,.0f}/s, {ours / bare:.4f}"
         if interval is not None:
             text += f"; median {interval.median:.4f} [{interval.low:.4f}, {interval.high:.4f}]"
-        console.print(text, markup=False)
+        console.print(text, markup=False, soft_wrap=True)
 
     with interruptible(), measuring():
         found = overhead.compare(
