@@ -16,9 +16,7 @@ from servebench import cgroup
 from servebench.flags import Flag, FlagName
 from servebench.model import Machine
 from servebench.toolchain import artefact
-
-NOISY_STEAL: Final = 0.01
-"""Share of core time taken by the hypervisor above which figures are called noisy."""
+from servebench.validate import STEAL
 
 _CPUINFO: Final = Path("/proc/cpuinfo")
 _CPUS: Final = Path("/sys/devices/system/cpu")
@@ -187,7 +185,7 @@ def expected_flags(machine: Machine, limits: cgroup.Limits, steal: float) -> tup
         )
     if limits.cores is not None and limits.cores < machine.cores:
         warn(FlagName.HOST_NOISE, f"control groups allow {limits.cores:g} of {machine.cores} cores")
-    if steal > NOISY_STEAL:
+    if steal > STEAL:
         warn(FlagName.HOST_NOISE, f"the hypervisor takes {steal:.1%} of the core time")
     return tuple(flags)
 
