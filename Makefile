@@ -11,11 +11,12 @@ BIN := .venv/bin
 
 setup:
 	@$(PYTHON) scripts/bootstrap.py
-	@$(BIN)/servebench setup
+	@$(BIN)/servebench setup $(FOR_TESTS)
 
 bench: setup
 	@$(BIN)/servebench run --profile quick; code=$$?; $(BIN)/servebench show latest; exit $$code
 
+test: FOR_TESTS := --tests
 test: setup
 	@$(BIN)/pytest $(if $(filter-out 1,$(JOBS)),-n $(JOBS)) $(TESTS)
 

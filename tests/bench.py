@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import pytest
 
 import servebench
 from servebench import cli, experiments, procfs, store
+from servebench.flags import Flag
 from servebench.model import Case, Launch, Profile, Run, Status
 from servebench.runner import Outcome
 
@@ -175,7 +176,12 @@ def launches(run: Run) -> dict[str, list[Launch]]:
 
 def failures(launch: Launch | Outcome) -> set[str]:
     """Names of the flags that void a launch."""
-    return {flag.name.value for flag in launch.flags if flag.severity == "fail"}
+    return failures_of(launch.flags)
+
+
+def failures_of(flags: Iterable[Flag]) -> set[str]:
+    """Names of those that void."""
+    return {flag.name.value for flag in flags if flag.severity == "fail"}
 
 
 def valid(launch: Launch) -> bool:

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import pytest
 
 from bench import Bench, Done, eventually, failures, launches, lives, valid
-from servebench import launch, load, orphans, ports, rows, runner, stacks, store
+from servebench import launch, load, orphans, ports, rows, runner, serving, stacks, store
 from servebench.model import Case, Run, RunStatus, Status
 from servebench.process import Session
 from servebench.rig import Rig
@@ -191,7 +191,7 @@ def test_a_server_that_never_gets_ready(
     """Neither an import that hangs nor a worker that does not answer is waited for for ever."""
 
     def hurry(patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(launch, "READY_SECONDS", 1.0)
+        patch.setattr(serving, "READY_SECONDS", 1.0)
         _short_grace(patch)
 
     only_for(monkeypatch, bad, hurry)

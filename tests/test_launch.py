@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from bench import PROJECT, Bench, declared, eventually, failures, shortened
-from servebench import experiments, launch, ports, probe, validate, verify
+from servebench import experiments, launch, ports, probe, reasons, validate, verify
 from servebench.counter import Counter
 from servebench.errors import LaunchError, SetupError
 from servebench.flags import FlagName
@@ -306,12 +306,12 @@ def test_the_counter_is_waited_for() -> None:
 def test_reasons_name_no_folder_of_this_machine() -> None:
     """They are kept in run files that others read."""
     text = f"in {PROJECT}/apps/x.py of {Path.home()}/y:   no\tspace"
-    assert launch._scrub(text) == "in ./apps/x.py of ~/y: no space"
+    assert reasons.scrub(text) == "in ./apps/x.py of ~/y: no space"
 
 
 def test_reasons_do_nothing_to_the_reader_s_terminal() -> None:
     """A server's own words are quoted in them, colours, titles and bells and all."""
-    assert launch._scrub("\x1b[31mred\x1b[0m\x07 \x1b]0;title\x00") == "red ]0;title"
+    assert reasons.scrub("\x1b[31mred\x1b[0m\x07 \x1b]0;title\x00") == "red ]0;title"
 
 
 def test_nothing_is_left(bench: Bench) -> None:

@@ -13,7 +13,10 @@ import servebench
 _PACKAGE = Path(servebench.__file__).parent
 
 DECLARING = {"experiments", "declarations", "expansion", "plan"}
-MEASURING = {"launch", "load", "process", "warmup", "probe", "verify", "sampler", "runner", "ports"}
+MEASURING = {
+    *("launch", "serving", "observation", "load", "burst", "process", "warmup", "probe"),
+    *("verify", "sampler", "runner", "ports"),
+}
 READING = {"summary", "published", "report"}
 
 FORBIDDEN = {

@@ -12,7 +12,7 @@ from servebench import cgroup, interpreters, machine, paths, settings, stacks, t
 from servebench.errors import ServebenchError, SetupError
 from servebench.flags import Flag
 from servebench.model import Frozen, Machine
-from servebench.toolchain import artefact, oha, space
+from servebench.toolchain import artefact, oha, packages, space
 
 _STEAL_WINDOW_S: Final = 0.5
 
@@ -136,7 +136,16 @@ def _tools(configured: settings.Settings) -> tuple[Finding, ...]:
                     remedy=None if made else f"install {name}",
                 )
             )
-    return tuple(findings)
+    return (*findings, *map(_package, packages.PACKAGES))
+
+
+def _package(package: packages.Package) -> Finding:
+    program = package.find()
+    if program is not None:
+        detail = f"{package.version()}; {program}"
+        return Finding(what=package.name, state="ok", detail=detail)
+    detail = f"not on PATH, not required; {package.why}"
+    return Finding(what=package.name, state="absent", detail=detail, remedy=package.remedy)
 
 
 def _oha(configured: settings.Settings) -> str:

@@ -6,6 +6,7 @@
     ├── SetupError                   exit code 1: a tool, interpreter or stack cannot be made
     ├── BusyError                    exit code 1: another measurement is under way on this machine
     ├── RecordError                  exit code 1: a run file cannot be read or written
+    ├── CountError                   exit code 1: instructions cannot be counted
     ├── NothingMeasuredError         exit code 3: no launch gave a figure
     └── LaunchError                  one launch failed; carries the validity flag, others go on
 
@@ -52,6 +53,10 @@ class BusyError(ServebenchError):
 
 class RecordError(ServebenchError):
     """A run file cannot be read, written or understood."""
+
+
+class CountError(ServebenchError):
+    """Instructions cannot be counted: Valgrind is missing, was ended, or wrote no counts."""
 
 
 class NothingMeasuredError(ServebenchError):

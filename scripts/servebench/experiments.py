@@ -55,11 +55,11 @@ def expand(experiment: Experiment, profile: Profile) -> tuple[Case, ...]:
     return experiment.cases.get(profile, ())
 
 
-def registered() -> Known:
-    """The registries of interpreters, stacks and servers."""
+def registered(root: Path | None = None) -> Known:
+    """The registries of interpreters, stacks and servers; by default of the checkout around us."""
     return Known(
-        stacks={name: stacks.pythons(name) for name in stacks.names()},
-        interpreters=tuple(interpreters.declared()),
+        stacks={name: stacks.pythons(name, root) for name in stacks.names(root)},
+        interpreters=tuple(interpreters.declared(root)),
         servers=SERVERS,
     )
 

@@ -81,14 +81,18 @@ def declared(root: Path | None = None) -> dict[str, InterpreterSpec]:
     return settings.load(root).interpreters
 
 
-def locate(name: str) -> Interpreter:
+def locate(name: str, configured: Settings | None = None) -> Interpreter:
     """Find an interpreter that set-up made. Starts no process.
+
+    Args:
+        name: Its name in `pyproject.toml`.
+        configured: The settings that declare it; by default those around us.
 
     Raises:
         UsageError: No interpreter of this name is declared.
         SetupError: It is declared and was not made yet.
     """
-    configured = settings.load()
+    configured = configured or settings.load()
     if name not in configured.interpreters:
         raise UsageError(
             f"no interpreter {name!r}; pyproject.toml declares {sorted(configured.interpreters)}"

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from servebench import procfs
+from servebench import procfs, reasons
 from servebench.errors import LaunchError
 from servebench.flags import FlagName
 from servebench.model import Load
@@ -74,7 +74,7 @@ def command(
     """
     paced = [] if load.rate is None else ["-q", f"{load.rate:.15g}", "--latency-correction"]
     return [
-        *_common(oha, timeout=load.timeout, threads=threads, output=output),
+        *common_arguments(oha, timeout=load.timeout, threads=threads, output=output),
         "-c", str(load.connections),
         "-z", _milliseconds(load.duration if duration is None else duration),
         "-w",  # requests in flight at the deadline are waited for, not counted as errors
@@ -84,7 +84,8 @@ def command(
     ]  # fmt: skip
 
 
-def _common(oha: Path, *, timeout: float, threads: int, output: Path | None) -> list[str]:
+def common_arguments(oha: Path, *, timeout: float, threads: int, output: Path | None) -> list[str]:
+    """The part of oha's command line that all loads share; see `command`."""
     return [
         str(oha), "--no-tui", "--output-format", "json",
         *([] if output is None else ["-o", str(output)]),
@@ -134,13 +135,13 @@ class Generation:
         Raises:
             LaunchError: client_failed if it cannot be started.
         """
-        place = _scratch(folder)
+        place = scratch(folder)
         try:
             argv = command(
                 oha, load, url, place / "rows.sqlite",
-                output=place / "summary.json", threads=_threads(cores),
+                output=place / "summary.json", threads=threads_for(cores),
             )  # fmt: skip
-            return cls(load, place, _session(argv, cores, place))
+            return cls(load, place, client_session(argv, cores, place))
         except BaseException:
             shutil.rmtree(place, ignore_errors=True)
             raise
@@ -151,20 +152,28 @@ class Generation:
         Raises:
             LaunchError: client_failed if the generator ends badly or does not end in time.
         """
-        limit = START_SECONDS + self.load.duration + self.load.timeout + START_SECONDS
-        deadline = time.monotonic() + limit
+        while not self.over():
+            self.session.wait(_POLL_SECONDS)
+
+    def over(self) -> bool:
+        """Look whether the last request has ended; ask at least every 50 ms while it sends.
+
+        Raises:
+            LaunchError: client_failed if the generator has ended badly or not in time.
+        """
         summary = self.folder / "summary.json"
-        while not (summary.exists() and summary.stat().st_size):
-            code = self.session.wait(_POLL_SECONDS)
-            if code is not None:
-                if code:
-                    raise _failure(self.session, "exit code 0", f"{code}")
-                return
-            self._sample(summary)
-            if time.monotonic() > deadline:
-                raise _failure(
-                    self.session, f"the load to be over after {limit:.0f} s", "it still runs"
-                )
+        if summary.exists() and summary.stat().st_size:
+            return True
+        code = self.session.poll()
+        if code is not None:
+            if code:
+                raise failed(self.session, "exit code 0", f"{code}")
+            return True
+        self._sample(summary)
+        limit = START_SECONDS + self.load.duration + self.load.timeout + START_SECONDS
+        if time.monotonic() > self.session.started + limit:
+            raise failed(self.session, f"the load to be over after {limit:.0f} s", "it still runs")
+        return False
 
     def collect(self) -> LoadResult:
         """Wait for the end and read everything; the folder is removed.
@@ -176,22 +185,22 @@ class Generation:
         self.wait_load()
         code = self.session.wait(STORE_SECONDS)
         if code is None and self.session.poll() is None:
-            raise _failure(
+            raise failed(
                 self.session, f"its rows to be stored in {STORE_SECONDS:.0f} s", "it still runs"
             )
         if code != 0:
-            raise _failure(self.session, "exit code 0", f"{code}")
-        summary = read_summary(_read(self.folder / "summary.json"))
+            raise failed(self.session, "exit code 0", f"{code}")
+        summary = read_summary(reasons.read(self.folder / "summary.json"))
         # Interrupted, oha stores what it has and reports success.
         if summary.seconds < 0.99 * self.load.duration:
-            raise _failure(
+            raise failed(
                 self.session, f"{self.load.duration:g} s of load", f"{summary.seconds:g} s"
             )
         rows = read_rows(self.folder / "rows.sqlite")
         if len(rows) != summary.answered:
-            raise _failure(self.session, f"{summary.answered} rows", f"{len(rows)}")
+            raise failed(self.session, f"{summary.answered} rows", f"{len(rows)}")
         if not len(rows) and not summary.failures:
-            raise _failure(self.session, "requests", "none was sent")
+            raise failed(self.session, "requests", "none was sent")
         result = LoadResult(rows, summary, summary.seconds, self._cores())
         self.stop()
         return result
@@ -266,43 +275,8 @@ def generate(
         return generation.collect()
 
 
-def run_briefly(
-    oha: Path,
-    arguments: Sequence[str],
-    *,
-    timeout: float,
-    limit: float,
-    cores: Sequence[int] | None,
-    folder: Path | None = None,
-) -> Summary:
-    """Run oha without rows, for loads that are not measured.
-
-    Args:
-        oha: The program.
-        arguments: What to offer, and the address.
-        timeout: Of a request, s.
-        limit: Longest time that this can take if all is well, s.
-        cores: Client cores; None does not pin.
-        folder: Where files are made; by default in memory.
-
-    Raises:
-        LaunchError: client_failed.
-    """
-    place = _scratch(folder)
-    try:
-        output = place / "summary.json"
-        argv = [*_common(oha, timeout=timeout, threads=_threads(cores), output=output), *arguments]
-        with _session(argv, cores, place) as session:
-            code = session.wait(limit + 2 * START_SECONDS)
-            if code is None or code:
-                found = f"it still runs after {limit:.0f} s" if code is None else f"{code}"
-                raise _failure(session, "exit code 0", found)
-            return read_summary(_read(output))
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-
-
-def _session(argv: list[str], cores: Sequence[int] | None, place: Path) -> Session:
+def client_session(argv: list[str], cores: Sequence[int] | None, place: Path) -> Session:
+    """Start a generator in its folder; errors as `Session.start`."""
     # Nothing of the caller's environment may change what oha does (TOKIO_WORKER_THREADS, …).
     env = {"PATH": os.environ.get("PATH", os.defpath)}
     return Session.start(
@@ -310,8 +284,9 @@ def _session(argv: list[str], cores: Sequence[int] | None, place: Path) -> Sessi
     )
 
 
-def _failure(session: Session, expected: str, found: str) -> LaunchError:
-    words = " ".join(_read(session.log).split())[-_LOG_TAIL:] or "nothing"
+def failed(session: Session, expected: str, found: str) -> LaunchError:
+    """The error of a generator that did something else than expected, with its own words."""
+    words = " ".join(reasons.read(session.log).split())[-_LOG_TAIL:] or "nothing"
     return LaunchError(
         FlagName.CLIENT_FAILED, f"oha: expected {expected}, found {found}; it said: {words}"
     )
@@ -331,7 +306,8 @@ def sweep(folder: Path | None = None) -> None:
                 shutil.rmtree(place, ignore_errors=True)
 
 
-def _scratch(folder: Path | None) -> Path:
+def scratch(folder: Path | None) -> Path:
+    """Make a folder for a generator that `sweep` knows, below `folder` or in memory."""
     me = procfs.stat(os.getpid())
     owner = f"{_namespace()}-{os.getpid()}-{me.start if me else 0}"
     return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}-{owner}-", dir=_base(folder)))
@@ -347,15 +323,9 @@ def _namespace() -> str:
     return "".join(letter for letter in procfs.pid_namespace() if letter.isdigit())
 
 
-def _threads(cores: Sequence[int] | None) -> int:
+def threads_for(cores: Sequence[int] | None) -> int:
+    """Threads that a generator on these cores gets."""
     return 1 if cores is None else len(cores)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 def _cpu_seconds(pid: int) -> float:

@@ -22,7 +22,7 @@ class Metric:
         title: Column heading.
         unit: SI unit of the stored value.
         better: Which direction is better; `neither` for context figures.
-        floor: Relevance floor: the smallest relative change worth a verdict.
+        floor: Relevance floor: a relative change up to here is none, however surely it is seen.
         format: Formatter for people.
         meaning: One sentence.
     """
@@ -35,11 +35,19 @@ class Metric:
     format: units.Formatter
     meaning: str
 
+    @property
+    def tolerance(self) -> float:
+        """A relative change that need not be excluded before "no change" is said.
+
+        Wide enough above the floor that a change in between is decided either way in time.
+        """
+        return 5 * self.floor
+
 
 def _latency(kind: str, meaning: str) -> list[Metric]:
     rows = []
     for point in ("min", "mean", "p50", "p90", "p95", "p99", "p999", "max"):
-        floor = 0.05 if point in {"p99", "p999", "max"} else 0.02
+        floor = 0.02 if point in {"p99", "p999", "max"} else 0.004
         label = "p99.9" if point == "p999" else point
         rows.append(
             Metric(
@@ -53,9 +61,9 @@ def _latency(kind: str, meaning: str) -> list[Metric]:
 _ROWS: Final[list[Metric]] = [
     Metric("offered", "offered", "1/s", "neither", 0, units.rate,
            "Requests that the load model asks for per second (paced and open loads only)."),
-    Metric("achieved", "achieved", "1/s", "higher", 0.01, units.rate,
+    Metric("achieved", "achieved", "1/s", "higher", 0.002, units.rate,
            "Requests answered per second, whatever the answer."),
-    Metric("throughput", "throughput", "1/s", "higher", 0.01, units.rate,
+    Metric("throughput", "throughput", "1/s", "higher", 0.002, units.rate,
            "Good answers (declared status) per second of the load window."),
     *_latency("response", "Time from the scheduled start (closed loop: the send) to the answer"),
     *_latency("service", "Time from the send to the answer"),
@@ -75,7 +83,7 @@ _ROWS: Final[list[Metric]] = [
            "Length of the load window that the throughput refers to."),
     Metric("in_flight_mean", "in flight", "1", "neither", 0, units.significant,
            "Time-weighted mean of the requests in flight."),
-    Metric("server_cpu_per_request", "CPU/request", "s", "lower", 0.01, units.seconds,
+    Metric("server_cpu_per_request", "CPU/request", "s", "lower", 0.002, units.seconds,
            "Core time of the whole server process tree per answered request."),
     Metric("server_cores", "server cores", "1", "lower", 0.02, units.cores,
            "Cores used by the whole server process tree."),
@@ -83,7 +91,7 @@ _ROWS: Final[list[Metric]] = [
            "Cores used by the load generator."),
     Metric("pss_idle", "PSS idle", "B", "lower", 0.01, units.size,
            "Proportional set size of the server tree before the load."),
-    Metric("pss_steady", "PSS steady", "B", "lower", 0.01, units.size,
+    Metric("pss_steady", "PSS steady", "B", "lower", 0.004, units.size,
            "Median proportional set size of the server tree under load."),
     Metric("pss_peak", "PSS peak", "B", "lower", 0.02, units.size,
            "Largest proportional set size of the server tree under load."),
@@ -105,7 +113,7 @@ _ROWS: Final[list[Metric]] = [
            "Fastest request of a series sent one at a time to the idle server."),
     Metric("ceiling", "ceiling", "1/s", "neither", 0, units.rate,
            "What arithmetic allows: slots or connections over the service floor."),
-    Metric("efficiency", "efficiency", "1", "higher", 0.01, units.share,
+    Metric("efficiency", "efficiency", "1", "higher", 0.004, units.share,
            "Throughput over its ceiling."),
     Metric("warm_up", "warm-up", "s", "neither", 0, units.seconds, "Length of the warm-up."),
     Metric("host_steal", "steal", "1", "neither", 0, units.share,

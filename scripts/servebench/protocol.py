@@ -20,3 +20,16 @@ SLOW_SECONDS: Final = 0.1
 
 UNIT_REQUESTS: Final = 3
 """Single requests to the idle server, the fastest of which is the unit of its ceiling."""
+
+DUET_SECONDS: Final = 3.0
+"""Least load of a duet, s."""
+
+DUET_WAVES: Final = 3.3
+"""Times the service of a slow endpoint that a duet's load lasts at least: some whole waves."""
+
+DUET_WARM_UP: Final = 1.2
+"""Length of the warm-up of a duet, s: thousands of requests to any handler that is quick.
+
+In windows the ratio of two servers that share a core scatters by more than 5 % from one 0.2 s to
+the next, even on a quiet machine. Whether it was long enough is seen in the load: `duet.settled`.
+"""

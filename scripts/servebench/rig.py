@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from servebench import interpreters, load, machine, paths, stacks, tools
+from servebench.interpreters import Interpreter
 from servebench.model import Case, Commands, Machine
 from servebench.servers import SERVERS, Server
 
@@ -119,16 +120,40 @@ def assemble(cases: Iterable[Case], logs: Path) -> Rig:
         SetupError: Something is missing; says what and the remedy.
     """
     cases = tuple(cases)
+    return equip(
+        cases,
+        logs,
+        apps=paths.apps_dir(),
+        locked={name: stacks.read(name) for name in sorted({case.stack for case in cases})},
+        found={n: interpreters.locate(n) for n in sorted({case.python for case in cases})},
+    )
+
+
+def equip(
+    cases: Iterable[Case],
+    logs: Path,
+    *,
+    apps: Path,
+    locked: Mapping[str, stacks.Stack],
+    found: Mapping[str, Interpreter],
+) -> Rig:
+    """Put together what the cases need, from stacks and interpreters wherever they are.
+
+    Raises:
+        SetupError: An environment or a tool is missing; says what and the remedy.
+    """
     pairs = sorted({(case.stack, case.python) for case in cases})
-    found = {name: interpreters.locate(name) for name in sorted({case.python for case in cases})}
     logs.mkdir(parents=True, exist_ok=True)
     return Rig(
-        apps=paths.apps_dir(),
+        apps=apps,
         oha=tools.oha(),
         machine=machine.fingerprint(),
-        pythons={pair: stacks.environment(*pair) for pair in pairs},
+        pythons={
+            (stack, python): stacks.executable(locked[stack], found[python])
+            for stack, python in pairs
+        },
         versions={name: interpreter.version for name, interpreter in found.items()},
-        stacks={name: stacks.read(name) for name in sorted({case.stack for case in cases})},
+        stacks=dict(locked),
         logs=logs,
         inherited={name: os.environ[name] for name in _INHERITED if name in os.environ},
     )

@@ -17,6 +17,11 @@ GRANIAN_BACKLOG: Final = 1024
 """Granian's default; its backpressure per worker is backlog // workers unless told otherwise."""
 
 
+def _loop(case: Case) -> frozenset[str]:
+    """An event loop that is no part of Python has the name of its distribution."""
+    return frozenset({case.loop} - {"asyncio", "none"})
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """How one server is driven.
@@ -34,6 +39,7 @@ class Server:
         grace: Seconds that a clean stop may take after the last answer.
         exit_codes: Exit codes of a clean stop by SIGTERM (negative: ended by that signal).
         counter: Name of the exporter's counter of handled requests, where it has one.
+        loads: Distributions that a case's arguments make it load, beyond its own requirements.
     """
 
     name: str
@@ -47,6 +53,7 @@ class Server:
     grace: float
     exit_codes: frozenset[int]
     counter: str | None = None
+    loads: Callable[[Case], frozenset[str]] = _loop
 
 
 def _granian(case: Case, port: int, metrics_port: int | None) -> list[str]:
@@ -105,6 +112,7 @@ SERVERS: Final[dict[str, Server]] = {
             worker_kind=lambda _case: "process",
             grace=10.0,
             exit_codes=frozenset({0, -15, 143}),
+            loads=lambda case: _loop(case) | {"httptools"},
         ),
     )
 }

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from servebench import interpreters, paths, settings, stacks
 from servebench.errors import SetupError
-from servebench.toolchain import cpython, oha
+from servebench.inprocess import machine_profile
+from servebench.toolchain import cpython, oha, packages
 from servebench.toolchain.narrator import Narrator
 
 
@@ -18,17 +19,22 @@ class Outcome:
     ready: tuple[str, ...]
 
 
-def set_up(narrator: Narrator) -> Outcome:
+def set_up(narrator: Narrator, *, tests: bool = False) -> Outcome:
     """Make what is missing and check what is there. Can be interrupted and repeated at any time.
 
-    Reaches for the network only for what is missing.
+    Reaches for the network only for what is missing. Programs of the system's own packages that
+    cannot be had are told, with the command that installs them, and are no error.
+
+    Args:
+        narrator: Told what is being done.
+        tests: Get what only tests want, too.
 
     Raises:
         DeclarationError: The declarations are wrong.
         SetupError: Something cannot be made; what was made before is kept.
     """
     try:
-        return _set_up(narrator)
+        return _set_up(narrator, tests)
     except OSError as error:
         raise SetupError(
             f"{error.filename or paths.cache_dir()}: {error.strerror or error}: the cache must be "
@@ -36,7 +42,7 @@ def set_up(narrator: Narrator) -> Outcome:
         ) from error
 
 
-def _set_up(narrator: Narrator) -> Outcome:
+def _set_up(narrator: Narrator, tests: bool) -> Outcome:
     configured = settings.load()
     wanted = [(stacks.read(name), stacks.pythons(name)) for name in stacks.names()]
     made: dict[str, bool] = {}
@@ -49,6 +55,17 @@ def _set_up(narrator: Narrator) -> Outcome:
                 stack, located[python], narrator
             )
     made[f"oha {configured.oha.version}"] = oha.ensure(configured, narrator)
+    described = machine_profile.profile()
+    try:
+        made[f"asv's profile {described['machine']}"] = machine_profile.pin(described)
+    except SetupError as error:
+        # Servers are measured without it; asv says it again when it is started.
+        narrator.say(str(error))
+    for package in packages.PACKAGES:
+        if tests or not package.tests_only:
+            installed = packages.ensure(package, narrator)
+            if installed is not None:
+                made[package.name] = installed
     return Outcome(
         made=tuple(what for what, now in made.items() if now),
         ready=tuple(what for what, now in made.items() if not now),

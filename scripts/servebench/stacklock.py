@@ -60,26 +60,50 @@ def lock(
         after = stacks.parse(resolved[file], str(file))
         moves += _moves(name, before, after)
     for file, text in resolved.items():
-        _write(file, text)
+        write(file, text)
     return tuple(moves)
 
 
-def resolve(name: str, as_of: date | None, tick: Tick = lambda _: None) -> str:
-    """Resolve one stack; the lock's text. Errors as in `lock`."""
-    version = next(iter(interpreters.declared().values())).version
+def resolve(
+    name: str,
+    as_of: date | None,
+    tick: Tick = lambda _: None,
+    *,
+    root: Path | None = None,
+    keep: str = "",
+    pins: Sequence[str] = (),
+) -> str:
+    """Resolve one stack; the lock's text. Errors as in `lock`.
+
+    Args:
+        name: Which.
+        as_of: As of the end of this date (UTC); None: now.
+        tick: Told what uv says.
+        root: The checkout that declares it; by default the one around us.
+        keep: Text of a lock whose versions are kept where they can be.
+        pins: Requirements that hold for whatever is installed, as `granian==2.7.8`.
+    """
+    root = root or paths.project_root()
+    version = next(iter(interpreters.declared(root).values())).version
     log = paths.cache_dir() / "logs" / f"lock-{name}.log"
     log.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "lock.txt"
+        if keep:
+            output.write_text(keep, "utf-8")  # what uv finds there it prefers
         argv: list[str | Path] = [tools.uv(), "pip", "compile", "--no-config", "--universal"]
         argv += ["--generate-hashes", "--no-header", "--no-annotate", "--quiet"]
         # Any interpreter will do to resolve with; naming one saves uv a slow search for a 3.14.
         argv += ["--python", sys.executable, "--python-version", ".".join(version.split(".")[:2])]
-        argv += ["--group", f"{paths.apps_dir() / 'pyproject.toml'}:{name}"]
+        argv += ["--group", f"{root / 'apps' / 'pyproject.toml'}:{name}"]
         argv += ["--output-file", output]
+        if pins:
+            constraints = Path(folder) / "pins.txt"
+            constraints.write_text("".join(f"{pin}\n" for pin in pins), "utf-8")
+            argv += ["--constraint", constraints]
         if as_of is not None:
             argv += ["--exclude-newer", as_of.isoformat()]
-        command.run(argv, what=f"resolving stack {name}", log=log, tick=tick, cwd=paths.apps_dir())
+        command.run(argv, what=f"resolving stack {name}", log=log, tick=tick, cwd=root / "apps")
         return one_line_per_package(output.read_text())
 
 
@@ -98,7 +122,8 @@ def _moves(stack: str, before: dict[str, str], after: dict[str, str]) -> list[Mo
     ]
 
 
-def _write(file: Path, text: str) -> None:
+def write(file: Path, text: str) -> None:
+    """Write a lock as a whole: whoever reads it sees the old one or the new one."""
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.parent)
     try:

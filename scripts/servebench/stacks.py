@@ -45,29 +45,41 @@ class Stack:
         """Describe it for a run file."""
         return StackRecord(name=self.name, digest=self.digest, packages=self.packages)
 
+    def files(self) -> dict[str, frozenset[str]]:
+        """Read the hashes of the files that each package may be installed from, by its name."""
+        text = self.lock.read_text("utf-8").replace("\\\n", " ")
+        pinned = (line.split() for line in text.splitlines())
+        return {
+            canonicalize_name(words[0].partition("==")[0]): frozenset(
+                word for word in words if word.startswith("--hash=")
+            )
+            for words in pinned
+            if words and not words[0].startswith("#")
+        }
 
-def names() -> tuple[str, ...]:
-    """All declared stacks."""
-    return tuple(settings.stack_specs())
+
+def names(root: Path | None = None) -> tuple[str, ...]:
+    """All stacks that a checkout declares; by default the one around us."""
+    return tuple(settings.stack_specs(root))
 
 
-def pythons(name: str) -> tuple[str, ...]:
+def pythons(name: str, root: Path | None = None) -> tuple[str, ...]:
     """The interpreters that a stack is made for.
 
     Raises:
         UsageError: No such stack.
     """
-    _require(name)
-    narrowed = settings.stack_specs()[name].interpreters
-    return narrowed if narrowed is not None else tuple(interpreters.declared())
+    _require(name, root)
+    narrowed = settings.stack_specs(root)[name].interpreters
+    return narrowed if narrowed is not None else tuple(interpreters.declared(root))
 
 
-def lock_file(name: str) -> Path:
+def lock_file(name: str, root: Path | None = None) -> Path:
     """Where a stack's lock is."""
-    return paths.apps_dir() / "stacks" / f"{name}.txt"
+    return (root or paths.project_root()) / "apps" / "stacks" / f"{name}.txt"
 
 
-def read(name: str) -> Stack:
+def read(name: str, root: Path | None = None) -> Stack:
     """Read a declared stack's lock.
 
     Raises:
@@ -75,30 +87,29 @@ def read(name: str) -> Stack:
         SetupError: It was never locked.
         DeclarationError: The lock has lines that are not pinned packages.
     """
-    _require(name)
-    return read_lock(name, lock_file(name))
+    _require(name, root)
+    return read_lock(name, lock_file(name, root), root)
 
 
-def read_lock(name: str, lock: Path) -> Stack:
-    """Read a lock, wherever it is; errors as in `read`."""
+def read_lock(name: str, lock: Path, root: Path | None = None) -> Stack:
+    """Read a lock, wherever it is, for the interpreters of a checkout; errors as in `read`."""
     try:
         content = lock.read_bytes()
     except FileNotFoundError as error:
         raise SetupError(
             f"stack {name} has no lock {lock}: run `servebench stack lock {name}`"
         ) from error
-    return Stack(
-        name, lock, hashlib.sha256(content).hexdigest(), parse(content.decode(), str(lock))
-    )
+    packages = parse(content.decode(), str(lock), root)
+    return Stack(name, lock, hashlib.sha256(content).hexdigest(), packages)
 
 
-def parse(text: str, file: str) -> dict[str, str]:
+def parse(text: str, file: str, root: Path | None = None) -> dict[str, str]:
     """Read name → version from a lock's text, without the packages of other platforms.
 
     Raises:
         DeclarationError: A line is no pinned package.
     """
-    platform = _platform()
+    platform = _platform(root)
     packages = {}
     for line in text.replace("\\\n", " ").splitlines():
         pinned = line.split(" --hash")[0].strip()
@@ -116,8 +127,8 @@ def parse(text: str, file: str) -> dict[str, str]:
     return dict(sorted(packages.items()))
 
 
-def _platform() -> dict[str, str]:
-    version = next(iter(interpreters.declared().values())).version
+def _platform(root: Path | None) -> dict[str, str]:
+    version = next(iter(interpreters.declared(root).values())).version
     # The rest (system, machine) is that of the harness's own interpreter.
     return {
         "python_full_version": version,
@@ -133,11 +144,15 @@ def environment(stack_name: str, python_name: str) -> Path:
         UsageError: No such stack or interpreter.
         SetupError: Interpreter or environment were not made yet, for this lock.
     """
-    stack, python = read(stack_name), interpreters.locate(python_name)
+    return executable(read(stack_name), interpreters.locate(python_name))
+
+
+def executable(stack: Stack, python: Interpreter) -> Path:
+    """Find the Python executable of the environment of a lock; errors as in `environment`."""
     target = place(stack, python)
     if artefact.facts(target) is None:
         raise SetupError(
-            f"stack {stack_name} has no environment for {python_name} and its present lock: "
+            f"stack {stack.name} has no environment for {python.name} and its present lock: "
             "run `make setup`"
         )
     return _executable(target)
@@ -209,8 +224,9 @@ def _executable(target: Path) -> Path:
     return target / "bin" / "python"
 
 
-def _require(name: str) -> None:
-    if name not in names():
+def _require(name: str, root: Path | None) -> None:
+    declared = list(names(root))
+    if name not in declared:
         raise UsageError(
-            f"no stack {name!r}: the dependency groups of apps/pyproject.toml are {list(names())}"
+            f"no stack {name!r}: the dependency groups of apps/pyproject.toml are {declared}"
         )

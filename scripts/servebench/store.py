@@ -67,6 +67,16 @@ def partial_path_for(results: Path, run: Run) -> Path:
     return final.with_name(final.stem + PARTIAL)
 
 
+def replace(path: Path, data: bytes) -> None:
+    """Write a file as a whole, in place of what was there.
+
+    Raises:
+        RecordError: It cannot be written; what was there before is unharmed.
+    """
+    with _written_beside(path, data) as temporary:
+        temporary.replace(path)
+
+
 def save_partial(results: Path, run: Run) -> Path:
     """Save a run that is still being measured, replacing what was saved of it before.
 
@@ -74,8 +84,7 @@ def save_partial(results: Path, run: Run) -> Path:
         RecordError: It cannot be written; what was saved before is unharmed.
     """
     path = partial_path_for(results, run)
-    with _written_beside(path, encode(run)) as temporary:
-        temporary.replace(path)
+    replace(path, encode(run))
     return path
 
 

@@ -84,6 +84,7 @@ class Facts:
         ceiling_measured: Whether the ceiling rests on a measured unit.
         server_cores: Number of cores that the server had.
         client_cores: Number of cores that the generator had.
+        client_beside: Cores that another generator of ours used of those at the same time.
         pinned: Whether both were pinned.
         pids_before: Serving processes before the load.
         pids_after: The same after it.
@@ -100,6 +101,7 @@ class Facts:
     ceiling_measured: bool = False
     server_cores: int
     client_cores: int
+    client_beside: float = 0.0
     pinned: bool = True
     pids_before: frozenset[int] | None = None
     pids_after: frozenset[int] | None = None
@@ -242,10 +244,15 @@ def _disorder(kind: str, figures: Mapping[str, float]) -> Iterator[str]:
 def _client(facts: Facts) -> Iterator[Flag]:
     used = facts.figures.get("client_cores")
     split = facts.case.cores == "split"
-    if split and used is not None and used >= SATURATED * facts.client_cores:
+    if not split or used is None:
+        return
+    # Of two generators that share their cores, none is held back as long as some time is left.
+    used += facts.client_beside
+    if used >= SATURATED * facts.client_cores:
+        who, own = ("the generators", "their") if facts.client_beside else ("the generator", "its")
         yield _flag(
             FlagName.CLIENT_SATURATED,
-            f"expected the generator to use less than {SATURATED:.0%} of its "
+            f"expected {who} to use less than {SATURATED:.0%} of {own} "
             f"{facts.client_cores} cores, found {units.cores(used)}; give it more cores",
         )
 

@@ -10,10 +10,10 @@ from typing import Final
 
 import numpy as np
 
+from servebench.burst import run_briefly
 from servebench.errors import LaunchError
 from servebench.flags import FlagName
-from servebench.load import run_briefly
-from servebench.model import Load
+from servebench.model import Case, Load
 from servebench.protocol import RATE_WINDOWS
 from servebench.rows import Summary
 
@@ -107,9 +107,14 @@ def warm_up(
             timeout=load.timeout, limit=window + load.timeout, cores=cores, folder=folder,
         )  # fmt: skip
         # All that were sent, over the time until the last was answered: no cut waves.
-        windows.append(_only_good(summary, status) / summary.seconds)
+        windows.append(only_good(summary, status) / summary.seconds)
         steady = is_steady(windows) if closed else len(windows) >= RATE_WINDOWS
     return WarmUp(time.monotonic() - began, tuple(windows), steady)
+
+
+def wave_size(case: Case) -> int:
+    """Requests that occupy every place of a case at once: its slots, or all its connections."""
+    return min(case.load.connections, case.slots or case.load.connections)
 
 
 def wave(
@@ -133,7 +138,7 @@ def wave(
         oha, ["-c", str(requests), "-n", str(requests), url],
         timeout=timeout, limit=timeout, cores=cores, folder=folder,
     )  # fmt: skip
-    good = _only_good(summary, status)
+    good = only_good(summary, status)
     if good != requests:
         raise LaunchError(
             FlagName.CLIENT_FAILED, f"oha: expected {requests} requests to end, found {good}"
@@ -141,7 +146,12 @@ def wave(
     return summary.seconds
 
 
-def _only_good(summary: Summary, status: int) -> int:
+def only_good(summary: Summary, status: int) -> int:
+    """Count the good answers of a warm-up that has nothing else.
+
+    Raises:
+        LaunchError: transport_errors, wrong_status or client_failed (nothing was sent).
+    """
     if summary.failures:
         kinds = ", ".join(f"{number} times {text}" for text, number in summary.failures.items())
         raise LaunchError(

@@ -14,11 +14,14 @@ from servebench import codec, paths, store
 from servebench.cli.options import SelectOption
 from servebench.declarations import FILE, read_toml
 from servebench.errors import RecordError, UsageError
+from servebench.inprocess import page as inside
+from servebench.inprocess import readings
+from servebench.inprocess.declared import read_declared
 from servebench.model import Profile
 from servebench.published import load_published
 from servebench.report import markdown
 from servebench.report.findings import Source, write_findings
-from servebench.report.page import About, as_json, make_page, narrowed
+from servebench.report.page import About, Section, as_json, make_page, narrowed
 from servebench.report.terminal import print_page
 from servebench.summary import summarise
 
@@ -69,7 +72,7 @@ def findings_command(
         Path | None, typer.Option("--output", "-o", help="The file; default: standard output.")
     ] = None,
 ) -> None:
-    """Answer each experiment's question from the reference runs, as Markdown."""
+    """Answer each experiment's question from the reference runs and asv's results, as Markdown."""
     root, results = paths.project_root(), paths.results_dir()
     folder = (output.parent if output else results).resolve()
     sources = [
@@ -85,7 +88,9 @@ def findings_command(
             f"{results}: neither a published nor a nightly run has been recorded; make one: "
             "servebench run --profile nightly"
         )
-    text = write_findings(sources, load_published(root), _about(root))
+    text = write_findings(
+        sources, load_published(root), _about(root), _inside(root, results, sources)
+    )
     _write(text, output)
 
 
@@ -108,6 +113,15 @@ def _about(root: Path) -> dict[str, About]:
         name: About(str(table.get("question", "")), tuple(table.get("deviations", ())))
         for name, table in written.items()
     }
+
+
+def _inside(root: Path, results: Path, sources: list[Source]) -> tuple[Section, ...]:
+    """What asv has measured, beside the run with the most launches; nothing where it has not."""
+    snapshots = readings.read(results / "asv")
+    if not snapshots:
+        return ()
+    most = max(sources, key=lambda source: source.summary.run.launches)
+    return inside.sections(snapshots, read_declared(root), most.summary)
 
 
 def _chosen(results: Path, profile: Profile, name: str | None) -> Path | None:

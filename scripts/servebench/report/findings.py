@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from servebench.published import FILE, Published
 from servebench.report import formats, markdown, sentences, shapes
-from servebench.report.page import About, facts
+from servebench.report.page import About, Section, facts
 from servebench.report.shapes import ShapeResult
 from servebench.report.tables import experiment_tables
 from servebench.summary import CaseSummary, RunSummary
@@ -80,6 +80,7 @@ def write_findings(
     sources: Sequence[Source],
     published: Mapping[str, Published],
     about: Mapping[str, About],
+    inside: Sequence[Section] = (),
 ) -> str:
     """Write the page.
 
@@ -87,6 +88,7 @@ def write_findings(
         sources: Runs in the order in which they speak.
         published: What is declared about each experiment's source.
         about: Each experiment's question and deviations.
+        inside: What was measured inside the process.
     """
     ran = {case.case.experiment for source in sources for case in source.summary.cases.values()}
     experiments = [*published, *sorted(ran - set(published))]
@@ -103,6 +105,7 @@ def write_findings(
             _finding(name, sources, published.get(name), about.get(name))
             for name in experiments
         ],
+        inside=[markdown.section_text(section) for section in inside],
     )  # fmt: skip
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 

@@ -1,0 +1,59 @@
+"""The program whose instructions are counted: one request or validation at a time.
+
+`instructions.py` starts it under Valgrind, in the environment of the stack, as
+`python -P -m benchmarks._counted`. Its targets are `request/<endpoint>`, by the names of
+`handlers`, and `pydantic/<what>/<size>/<source>`, the jobs of `pydantic_models`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from servebench.icount.phases import Unit
+
+# What applications need and import, some of it with their first request. The applications come
+# later, in a process of their own for each target.
+_FRAMEWORKS = ("anyio._backends._asyncio", "fastapi.responses", "flask", "pydantic")
+
+# How often in a phase: so often that a count has six digits.
+_VALIDATIONS = {"1": 200, "20": 20}
+
+
+def preload() -> None:
+    """Import what the stack has of the frameworks."""
+    importlib.import_module(f"{__package__}._requests")
+    for module in _FRAMEWORKS:
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(module)
+
+
+def prepare(target: str) -> Unit:
+    """Make what a target does once, and look at its result.
+
+    Raises:
+        ValueError: No such target, or it gives another result than it should.
+    """
+    from servebench.icount.phases import Unit  # noqa: PLC0415 - not there when asv imports this
+
+    kind, _, rest = target.partition("/")
+    if kind == "request":
+        from . import _requests  # noqa: PLC0415 - imported by preload
+
+        return Unit(_requests.open_request(rest))
+    if kind != "pydantic":
+        raise ValueError(f"expected request/<endpoint> or pydantic/<job>, found {target}")
+    from . import pydantic_models  # noqa: PLC0415 - imports the application
+
+    what, size, source = rest.split("/")
+    jobs = {"valid": pydantic_models._validation, "refused": pydantic_models._refusal}
+    n = _VALIDATIONS[size]
+    return Unit(jobs[what](int(size), source), n=n, warmup=n)
+
+
+if __name__ == "__main__":
+    from servebench.icount.phases import run
+
+    run(prepare, preload)

@@ -1,0 +1,259 @@
+"""One request to an application, without a socket: the least that ASGI and WSGI ask of a server.
+
+Standard library only. `asgi(app, path)` and `wsgi(app, path)` give a callable that sends one GET
+and returns (status, headers, body). Both check what an application may and may not do, for a driver
+that swallowed a broken answer would make the broken application the faster one.
+
+Sources: ASGI 3.0, HTTP message format 2.5; PEP 3333.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+from urllib.parse import unquote, unquote_to_bytes
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+AsgiApp = Callable[[Message, Receive, Send], Awaitable[None]]
+WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+AsgiAnswer = tuple[int, list[tuple[bytes, bytes]], bytes]
+WsgiAnswer = tuple[int, list[tuple[str, str]], bytes]
+
+_HOST, _PORT, _CLIENT_PORT = "127.0.0.1", 80, 50_000
+
+
+class ProtocolError(RuntimeError):
+    """An application has broken the rules of its interface, or gave half an answer."""
+
+
+def asgi(app: AsgiApp, path: str) -> AsgiDriver:
+    """Drive an ASGI application.
+
+    Args:
+        app: The application. It gets no lifespan events.
+        path: Path and query, percent-encoded.
+    """
+    return AsgiDriver(app, path)
+
+
+class AsgiDriver:
+    """Send the same GET again and again, on an event loop of its own.
+
+    As in a server, the loop and the task that serves outlive the request: frameworks keep threads
+    for `def` handlers as long as that task lives, and would start one per request otherwise.
+    Between two requests the loop stands still.
+    """
+
+    def __init__(self, app: AsgiApp, path: str) -> None:
+        raw, _, query = path.partition("?")
+        self._app = app
+        self._scope: dict[str, Any] = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.5"},
+            "http_version": "1.1",
+            "method": "GET",
+            "scheme": "http",
+            "path": unquote(raw),
+            "raw_path": raw.encode("ascii"),
+            "query_string": query.encode("ascii"),
+            "root_path": "",
+            "client": (_HOST, _CLIENT_PORT),
+            "server": (_HOST, _PORT),
+        }
+        self._loop = asyncio.new_event_loop()
+        self._next: asyncio.Future[_Exchange] = self._loop.create_future()
+        self._server = self._loop.create_task(self._serve())
+        self._loop.call_soon(self._loop.stop)
+        self._loop.run_forever()  # until the task waits for its first request
+        # Threads that a framework keeps end with that task, and the interpreter waits for them
+        # before it calls what `atexit` knows. The standard library has this hook for its own pools.
+        threading._register_atexit(self.close)  # type: ignore[attr-defined]
+
+    def __call__(self) -> AsgiAnswer:
+        """Send one request.
+
+        Returns:
+            Status, headers as the application gave them, body.
+
+        Raises:
+            ProtocolError: The application has broken ASGI.
+            Exception: Whatever the application let escape.
+        """
+        exchange = _Exchange()
+        self._next.set_result(exchange)
+        self._loop.run_forever()
+        return exchange.answer()
+
+    def close(self) -> None:
+        """End the serving task, and with it the threads of the application, and the loop."""
+        if self._loop.is_closed():
+            return
+        self._server.cancel()
+        self._loop.run_until_complete(asyncio.wait([self._server]))
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        while True:
+            exchange = await self._next
+            self._next = self._loop.create_future()
+            scope = {**self._scope, "headers": [(b"host", _HOST.encode()), (b"accept", b"*/*")]}
+            try:
+                await self._app(scope, exchange.receive, exchange.send)
+            except (Exception, asyncio.CancelledError) as error:  # handed on to the caller
+                exchange.failure = error
+            self._loop.stop()
+
+
+class _Exchange:
+    """One request and what is answered to it."""
+
+    __slots__ = ("_asked", "_body", "_complete", "_gone", "_headers", "_status", "failure")
+
+    def __init__(self) -> None:
+        self.failure: BaseException | None = None
+        self._status: int | None = None
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._body = b""
+        self._complete = False
+        self._asked = False
+        self._gone: asyncio.Event | None = None
+
+    async def receive(self) -> Message:
+        """Give the whole request at once; after the answer, tell that the client is gone."""
+        if not self._asked:
+            self._asked = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        if not self._complete:
+            # The client waits for its answer.
+            self._gone = self._gone or asyncio.Event()
+            await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        """Take the start of the answer, then its body in pieces."""
+        kind = message["type"]
+        if kind == "http.response.start" and self._status is None:
+            self._status = message["status"]
+            self._headers = list(message.get("headers", ()))
+        elif kind == "http.response.body" and self._status is not None and not self._complete:
+            self._body += message.get("body", b"")
+            if not message.get("more_body", False):
+                self._complete = True
+                if self._gone is not None:
+                    self._gone.set()
+        else:
+            raise ProtocolError(
+                "expected one http.response.start, then http.response.body until one has no "
+                f"more_body; found {kind} with status {self._status}, complete: {self._complete}"
+            )
+
+    def answer(self) -> AsgiAnswer:
+        """Give the complete answer; raises as `AsgiDriver.__call__`."""
+        if self.failure is not None:
+            raise self.failure
+        if self._status is None or not self._complete:
+            raise ProtocolError("the application returned before its answer was complete")
+        return self._status, self._headers, self._body
+
+
+def wsgi(app: WsgiApp, path: str) -> Callable[[], WsgiAnswer]:
+    """Drive a WSGI application.
+
+    Args:
+        app: The application.
+        path: Path and query, percent-encoded.
+
+    Returns:
+        A callable that sends one GET and returns status, headers and body. It raises ProtocolError
+        where the application has broken WSGI, and whatever the application lets escape.
+    """
+    raw, _, query = path.partition("?")
+    fixed = {
+        "REQUEST_METHOD": "GET",
+        "SCRIPT_NAME": "",
+        # WSGI text is bytes in disguise: each character is one byte.
+        "PATH_INFO": unquote_to_bytes(raw).decode("latin-1"),
+        "QUERY_STRING": query,
+        "SERVER_NAME": _HOST,
+        "SERVER_PORT": str(_PORT),
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "REMOTE_ADDR": _HOST,
+        "HTTP_HOST": _HOST,
+        "HTTP_ACCEPT": "*/*",
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": "http",
+        "wsgi.multithread": False,
+        "wsgi.multiprocess": False,
+        "wsgi.run_once": False,
+    }
+
+    def request() -> WsgiAnswer:
+        reply = _Reply()
+        environ = {**fixed, "wsgi.input": io.BytesIO(), "wsgi.errors": sys.stderr}
+        chunks = app(environ, reply.start)
+        try:
+            for chunk in chunks:
+                reply.write(chunk)
+        finally:
+            if hasattr(chunks, "close"):
+                chunks.close()
+        return reply.answer()
+
+    return request
+
+
+class _Reply:
+    """What a WSGI application answers."""
+
+    __slots__ = ("_body", "_headers", "_status")
+
+    def __init__(self) -> None:
+        self._status: str | None = None
+        self._headers: list[tuple[str, str]] = []
+        self._body = b""
+
+    def start(
+        self, status: str, headers: list[tuple[str, str]], exc_info: Any = None
+    ) -> Callable[[bytes], None]:
+        """Be the application's `start_response`.
+
+        Raises:
+            ProtocolError: It was called before, and no error explains it.
+        """
+        if exc_info is not None and self._body:
+            raise exc_info[1].with_traceback(exc_info[2])  # too late for another status
+        if exc_info is None and self._status is not None:
+            raise ProtocolError(
+                f"expected one start_response, found a second one ({status}) without exc_info"
+            )
+        self._status, self._headers = status, list(headers)
+        return self.write
+
+    def write(self, chunk: bytes) -> None:
+        """Take a piece of the body.
+
+        Raises:
+            ProtocolError: It comes before the status.
+        """
+        if chunk and self._status is None:
+            raise ProtocolError("expected start_response before the body, found the body first")
+        self._body += chunk
+
+    def answer(self) -> WsgiAnswer:
+        """Give the complete answer.
+
+        Raises:
+            ProtocolError: There is none.
+        """
+        if self._status is None:
+            raise ProtocolError("the application returned without calling start_response")
+        return int(self._status[:3]), self._headers, self._body

@@ -1,0 +1,117 @@
+"""The endpoints that `apps/*/experiment.toml` declare, as far as one request needs to know them.
+
+Standard library only, and lenient: the harness checks declarations, this only reads them.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from string import Formatter
+from typing import Any
+
+_AXES = ("endpoint", "python", "stack", "server", "loop", "load", "workers", "threads")
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One declared handler.
+
+    Attributes:
+        id: experiment/name.
+        experiment: Folder in `apps/`.
+        app: Written module:attribute.
+        interface: asgi or wsgi.
+        path: With query.
+        expect: What a right answer looks like, as declared.
+        env: Variables for the application; waits that they set are 0 s.
+        waits: Whether the handler waits all the same, so that wall time says nothing.
+        stacks: Stacks on which some case of its experiment loads it; of one that no case loads,
+            all stacks of the experiment.
+    """
+
+    id: str
+    experiment: str
+    app: str
+    interface: str
+    path: str
+    expect: Mapping[str, Any]
+    env: Mapping[str, str]
+    waits: bool
+    stacks: frozenset[str]
+
+
+@functools.cache
+def declared(root: Path) -> dict[str, Endpoint]:
+    """Read all endpoints of a checkout, by id."""
+    endpoints = (
+        endpoint
+        for file in sorted((root / "apps").glob("*/experiment.toml"))
+        for endpoint in _of_experiment(file.parent.name, tomllib.loads(file.read_text("utf-8")))
+    )
+    return {endpoint.id: endpoint for endpoint in endpoints}
+
+
+def _of_experiment(experiment: str, document: Mapping[str, Any]) -> Iterable[Endpoint]:
+    profiles = document["profiles"]
+    parameters = profiles.get("quick") or next(iter(profiles.values()))
+    blocks = [{**document.get("defaults", {}), **block} for block in document["cases"]]
+    for name, table in document["endpoints"].items():
+        loaded = [block for block in blocks if name in _several(block["endpoint"])] or blocks
+        templates = table.get("env", {})
+        floor = str(table.get("floor", 0))
+        # A parameter that makes the floor and reaches the application is a wait: cut it to nothing.
+        cut = dict.fromkeys(_names(floor) & _fields(templates) & parameters.keys(), 0)
+        values = {**_axes(loaded[0]), **parameters, **cut}
+        yield Endpoint(
+            id=f"{experiment}/{name}",
+            experiment=experiment,
+            app=table["app"],
+            interface=table["interface"],
+            path=table["path"],
+            expect=table["expect"],
+            env={key: text.format(**_plain(values)) for key, text in templates.items()},
+            waits=_waits(floor, values),
+            stacks=frozenset(stack for block in loaded for stack in _several(block["stack"])),
+        )
+
+
+def _several(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _axes(block: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the first value of every axis of a block of cases."""
+    axes = {"workers": 1, **{name: block[name] for name in _AXES if name in block}}
+    axes |= block.get("vary", {})
+    axes |= block.get("pairs", [{}])[0]
+    return {name: _several(value)[0] for name, value in axes.items()}
+
+
+def _names(formula: str) -> set[str]:
+    tree = ast.parse(formula, mode="eval")
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def _fields(templates: Mapping[str, str]) -> set[str]:
+    parts = (part for text in templates.values() for part in Formatter().parse(text))
+    return {field for _, field, _, _ in parts if field}
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, str]:
+    return {n: f"{v:g}" if isinstance(v, int | float) else str(v) for n, v in values.items()}
+
+
+def _waits(floor: str, values: Mapping[str, Any]) -> bool:
+    """Work out whether the floor is above 0 s; what cannot be worked out counts as a wait."""
+    known = {"min": min, "max": max, "inf": math.inf, **values}
+    try:
+        # Arithmetic from a file of this repository, which the harness has checked to be that.
+        return bool(eval(floor, {"__builtins__": {}}, known) > 0)  # noqa: S307
+    except NameError:
+        return True

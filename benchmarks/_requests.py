@@ -1,0 +1,120 @@
+"""Declared endpoints as callables that make one request each, checked once before they are used.
+
+Standard library only, until a request is opened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from . import _drivers, _endpoints, _project
+
+Request = Callable[[], tuple[int, list[Any], bytes]]
+
+BASELINES = ("driver/asgi", "driver/wsgi")
+"""Applications that answer and do nothing: what the drivers themselves cost."""
+
+
+def names() -> list[str]:
+    """All that can be asked for: the baselines, and what the suites' own checkout declares."""
+    return [*BASELINES, *_endpoints.declared(_project.tree())]
+
+
+def missing(name: str) -> str | None:
+    """Say why an endpoint cannot be asked in this commit and on this stack; None if it can."""
+    if name in BASELINES:
+        return None
+    endpoint = _endpoints.declared(_project.checkout()).get(name)
+    if endpoint is None:
+        return f"this commit declares no endpoint {name}"
+    if _project.stack() not in endpoint.stacks:
+        return f"{name} is for stack {', '.join(sorted(endpoint.stacks))}"
+    return None
+
+
+def waits(name: str) -> bool:
+    """Whether an endpoint waits, however short its waits are cut: its wall time says nothing."""
+    return name not in BASELINES and _endpoints.declared(_project.checkout())[name].waits
+
+
+def preload() -> None:
+    """Import the applications of this stack, so that opening a request takes milliseconds.
+
+    Where one cannot be imported, opening a request to it says why.
+    """
+    for name, endpoint in _endpoints.declared(_project.checkout()).items():
+        if missing(name) is None:
+            with contextlib.suppress(Exception):
+                _project.load_app(endpoint.experiment, endpoint.app, endpoint.env)
+
+
+def open_request(name: str) -> Request:
+    """Make the callable, send one request with it and look at the answer.
+
+    From now on this process has the endpoint's variables: it is for one endpoint.
+
+    Args:
+        name: One of `names()` that is not `missing`.
+
+    Raises:
+        ValueError: The answer is not the declared one.
+    """
+    if name == "driver/asgi":
+        return _drivers.asgi(_empty_asgi, "/")
+    if name == "driver/wsgi":
+        return _drivers.wsgi(_empty_wsgi, "/")
+    endpoint = _endpoints.declared(_project.checkout())[name]
+    app = _project.load_app(endpoint.experiment, endpoint.app, endpoint.env)
+    os.environ.update(endpoint.env)
+    drive = _drivers.asgi if endpoint.interface == "asgi" else _drivers.wsgi
+    request: Request = drive(app, endpoint.path)
+    check_answer(name, endpoint.expect, *request())
+    return request
+
+
+def check_answer(
+    name: str, expect: Mapping[str, Any], status: int, headers: Iterable[Any], body: bytes
+) -> None:
+    """Compare an answer with its declaration; a JSON schema is the contract tests' business.
+
+    Raises:
+        ValueError: Says what was expected and found.
+    """
+    found: dict[str, Any] = {"status": status, "content_type": _media_type(headers)}
+    wanted = {"status": expect.get("status", 200), "content_type": expect["content_type"]}
+    if found == wanted and "json_value" in expect:
+        found["body"], wanted["body"] = json.loads(body), expect["json_value"]
+    if found == wanted and "text" in expect:
+        found["body"], wanted["body"] = body.decode(), expect["text"]
+        if re.fullmatch(expect["text"], body.decode()):
+            return
+    if found != wanted:
+        raise ValueError(f"{name}: expected {wanted}, found {found} with body {body[:200]!r}")
+
+
+def _media_type(headers: Iterable[Any]) -> str:
+    for name, value in headers:
+        # ASGI's headers are bytes, WSGI's are text.
+        key, text = (
+            part.decode("latin-1") if isinstance(part, bytes) else part for part in (name, value)
+        )
+        if key.lower() == "content-type":
+            return str(text.partition(";")[0].strip())
+    return ""
+
+
+async def _empty_asgi(
+    _scope: _drivers.Message, _receive: _drivers.Receive, send: _drivers.Send
+) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _empty_wsgi(_environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    start_response("200 OK", [])
+    return [b""]

@@ -1,0 +1,250 @@
+"""What the GIL does to threads, processes and coroutines inside one process.
+
+Three kinds of work, each done in several ways: counting (only the CPU is needed), files written and
+read back, and rounds of a file and an HTTP request to an API that takes its time. What the source
+of the experiment published, and where this differs from it, is in `gil_in_process.toml`.
+
+A call takes from tens of milliseconds to seconds, so every sample is one call (`number`). Threads
+and processes are made inside the timed part, as in the source.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib
+import multiprocessing
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ._project import Clock, require_stack, skip
+
+STACK = "gil-in-process"
+STEPS = 10**7
+FILES = 30
+MEGABYTE = 10**6
+LARGE = 100  # MB per file from which a run needs SERVEBENCH_FULL=1, and room
+ROUNDS = 10
+DELAY = 0.2  # s in which the API answers
+ONE_UNMEASURED_CALL = 0.001  # s of warm-up: less than any call takes, so it is exactly one
+CLOCK = Clock(time.perf_counter)
+
+_Argument = TypeVar("_Argument")
+_Result = TypeVar("_Result")
+
+
+def count(steps: int) -> int:
+    """Count in pure Python: a loop that never waits and never leaves the interpreter."""
+    counted = 0
+    for _ in range(steps):
+        counted += 1
+    return counted
+
+
+def in_mode(
+    mode: str, task: Callable[[_Argument], _Result], arguments: Sequence[_Argument]
+) -> list[_Result]:
+    """Do a task for every argument, in one of four ways; an error in any of them is raised."""
+    if mode == "serial":
+        return [task(argument) for argument in arguments]
+    if mode == "threads":
+        with ThreadPoolExecutor(len(arguments)) as threads:
+            return list(threads.map(task, arguments))
+    if mode == "processes":
+        # Forked, as the source's Python did by default; from 3.14 on it has to be asked for.
+        forked = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(len(arguments), mp_context=forked) as processes:
+            return list(processes.map(task, arguments))
+    if mode == "asyncio":
+        return asyncio.run(_gathered(task, arguments))
+    raise ValueError(f"no mode {mode!r}")
+
+
+async def _gathered(
+    task: Callable[[_Argument], _Result], arguments: Sequence[_Argument]
+) -> list[_Result]:
+    async def coroutine(argument: _Argument) -> _Result:
+        return task(argument)
+
+    return await asyncio.gather(*map(coroutine, arguments))
+
+
+class Cpu:
+    """Tasks of a 10**7-step counting loop."""
+
+    version = "1"
+    params = (["serial", "threads", "processes", "asyncio"], [1, 2, 4])
+    param_names = ("mode", "tasks")
+    rounds = 2
+    repeat = 2
+    number = 1
+    timer = CLOCK
+    warmup_time = 0
+    timeout = 300
+
+    def time_tasks(self, mode: str, tasks: int) -> None:
+        """Time so many tasks, done in this way."""
+        require_stack(STACK)
+        counted = in_mode(mode, count, [STEPS] * tasks)
+        if counted != [STEPS] * tasks:
+            raise RuntimeError(f"expected {tasks} counts of {STEPS}, found {counted}")
+
+
+def round_trip(size: int, path: Path) -> int:
+    """Write random bytes to a file, read them back, remove it; the number of bytes read."""
+    path.write_bytes(os.urandom(size))
+    read = len(path.read_bytes())
+    path.unlink()
+    return read
+
+
+class Files:
+    """30 files, each written with random bytes, read back and removed."""
+
+    version = "1"
+    params = (["serial", "threads", "processes"], [1, 10, LARGE])
+    param_names = ("mode", "megabytes")
+    rounds = 2
+    repeat = 2
+    number = 1
+    timer = CLOCK
+    warmup_time = ONE_UNMEASURED_CALL
+    timeout = 600
+
+    def time_round_trips(self, mode: str, megabytes: int) -> None:
+        """Time 30 files of so many megabytes (10⁶ bytes), done in this way."""
+        require_stack(STACK)
+        size = megabytes * MEGABYTE
+        with tempfile.TemporaryDirectory() as folder:
+            if megabytes >= LARGE:
+                _require_room(folder, FILES * size)
+            paths = [Path(folder) / f"{number}.bin" for number in range(FILES)]
+            read = in_mode(mode, functools.partial(round_trip, size), paths)
+        if read != [size] * FILES:
+            raise RuntimeError(f"expected {FILES} files of {size} bytes, read {read}")
+
+
+def _require_room(folder: str, size: int) -> None:
+    """Skip unless the large files are asked for (SERVEBENCH_FULL=1) and there is room for them.
+
+    In memory there has to be room for the bytes that are written and read at the same time, too.
+    """
+    if os.environ.get("SERVEBENCH_FULL") != "1":
+        skip(f"{size / 1e9:g} GB of files: only with SERVEBENCH_FULL=1")
+    free = shutil.disk_usage(folder).free
+    if free < 1.25 * size:
+        skip(f"{size / 1e9:g} GB of files: {folder} has {free / 1e9:.1f} GB")
+    fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    memory = 1024 * int(fields["MemAvailable"].split()[0])
+    if memory < 2.5 * size:
+        skip(f"{size / 1e9:g} GB of files: {memory / 1e9:.1f} GB of memory")
+
+
+class Network:
+    """10 rounds of a 1 MB file, written, read and removed, and one HTTP GET of a JSON API."""
+
+    version = "1"
+    params = (["serial", "threads", "asyncio"],)
+    param_names = ("mode",)
+    rounds = 2
+    repeat = 2
+    number = 1
+    timer = CLOCK
+    warmup_time = ONE_UNMEASURED_CALL
+    timeout = 300
+
+    def time_rounds(self, mode: str) -> None:
+        """Time the rounds, done in this way."""
+        require_stack(STACK)
+        url = _api()
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [Path(folder) / f"{number}.bin" for number in range(ROUNDS)]
+            if mode == "asyncio":
+                asyncio.run(_rounds(url, paths))
+            else:
+                with _client() as client:
+                    in_mode(mode, functools.partial(_round, client, url), paths)
+
+
+def track_slowest_round() -> float:
+    """Seconds of the slowest of ten rounds done one after another: all at once cannot be faster."""
+    require_stack(STACK)
+    url = _api()
+    with tempfile.TemporaryDirectory() as folder, _client() as client:
+        path = Path(folder) / "0.bin"
+        _round(client, url, path)  # the first one connects
+        return max(_seconds(_round, client, url, path) for _ in range(ROUNDS))
+
+
+track_slowest_round.version = "1"
+track_slowest_round.unit = "seconds"
+
+
+def _seconds(call: Callable[..., object], *arguments: object) -> float:
+    began = time.perf_counter()
+    call(*arguments)
+    return time.perf_counter() - began
+
+
+def _client() -> Any:
+    # The environment's proxies are not for loopback, and there is no certificate to verify.
+    return _library("httpx").Client(trust_env=False, verify=False)
+
+
+def _round(client: Any, url: str, path: Path) -> None:
+    read = round_trip(MEGABYTE, path)
+    _check(read, client.get(url))
+
+
+async def _rounds(url: str, paths: Sequence[Path]) -> None:
+    client_type = _library("httpx").AsyncClient
+    async with client_type(trust_env=False, verify=False) as client:
+        await asyncio.gather(*(_round_async(client, url, path) for path in paths))
+
+
+async def _round_async(client: Any, url: str, path: Path) -> None:
+    aiofiles = _library("aiofiles")
+    async with aiofiles.open(path, "wb") as file:
+        await file.write(os.urandom(MEGABYTE))
+    async with aiofiles.open(path, "rb") as file:
+        read = len(await file.read())
+    await _library("aiofiles.os").remove(path)
+    _check(read, await client.get(url))
+
+
+def _check(read: int, answer: Any) -> None:
+    if read != MEGABYTE or answer.status_code != 200 or answer.json() != {"waited": DELAY}:
+        raise RuntimeError(f"read {read} bytes of {MEGABYTE}; answer {answer} {answer.text!r}")
+
+
+@functools.cache
+@CLOCK.leaves_out
+def _library(name: str) -> Any:
+    """A package of the stack; asv lists the benchmarks where it may not be installed."""
+    return importlib.import_module(name)
+
+
+@functools.cache
+@CLOCK.leaves_out
+def _api() -> str:
+    """Address of the API; started once per process, with which it ends."""
+    program = Path(__file__).with_name("_slow_api.py")
+    server = subprocess.Popen(
+        [sys.executable, "-I", program, str(DELAY)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    _servers.append(server)  # as long as this process lives the server's input stays open
+    line = server.stdout.readline() if server.stdout else b""
+    if not line.strip().isdigit():
+        raise RuntimeError(f"expected {program.name} to print its port, found {line!r}")
+    return f"http://127.0.0.1:{int(line)}/"
+
+
+_servers: list[subprocess.Popen[bytes]] = []

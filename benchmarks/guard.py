@@ -1,0 +1,137 @@
+"""Whether the other figures are what their labels say: interpreter, GIL, and the lock's packages.
+
+Versions are recorded as figures, so that a graph shows which version came with which commit. They
+are also checked: in an environment that is not the one of the commit's lock these benchmarks fail.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.metadata
+import os
+import platform
+import re
+import sys
+import sysconfig
+import tomllib
+
+from ._project import checkout, skip, stack, tree
+
+_INDIRECT = ("anyio", "httptools", "pydantic-core", "starlette", "werkzeug")
+"""What stacks bring along and what makes a difference."""
+
+
+class EnvironmentMismatchError(Exception):
+    """The process runs something else than what its figures would be filed under."""
+
+
+def _normalised(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _of_interest() -> list[str]:
+    """Python, what the stacks name in their dependency groups, and what makes a difference."""
+    with (tree() / "apps" / "pyproject.toml").open("rb") as file:
+        groups = tomllib.load(file)["dependency-groups"]
+    named = (need for needs in groups.values() for need in needs if isinstance(need, str))
+    direct = {_normalised(re.split(r"[^\w.-]", need, maxsplit=1)[0]) for need in named}
+    return ["python", *sorted(direct.union(_INDIRECT))]
+
+
+def as_figure(version: str) -> float:
+    """Write a version as a number that grows with it: 2.14.3 is 2.014003.
+
+    A fourth part and the marks of pre-releases are left out.
+
+    Raises:
+        ValueError: It does not begin with a number, or a part after the first has four digits.
+    """
+    found = re.match(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?", version)
+    if found is None:
+        raise ValueError(f"expected a version such as 2.14.3, found {version!r}")
+    major, minor, patch = (int(part or 0) for part in found.groups())
+    if max(minor, patch) >= 1000:
+        raise ValueError(f"expected parts below 1000, found {version!r}")
+    return round(major + minor / 1000 + patch / 1_000_000, 6)
+
+
+def _locked() -> dict[str, tuple[str, bool]]:
+    """Name → version, and whether some platforms do without it, from the commit's lock."""
+    text = (checkout() / "apps" / "stacks" / f"{stack()}.txt").read_text("utf-8")
+    lines = text.replace("\\\n", " ").splitlines()
+    pinned = (re.match(r"([\w.-]+)==([^\s;]+)\s*(;?)", line) for line in lines)
+    return {_normalised(pin[1]): (pin[2], bool(pin[3])) for pin in pinned if pin}
+
+
+@functools.cache
+def _installed() -> dict[str, str]:
+    """Name → version of every package of this process; what is not as locked is an error.
+
+    Raises:
+        EnvironmentMismatchError: A package is missing, is another version, or is not in the lock.
+    """
+    found = {_normalised(one.name): one.version for one in importlib.metadata.distributions()}
+    locked = _locked()
+    wrong = [
+        f"{name} is {found.get(name, 'absent')} instead of {version}"
+        for name, (version, conditional) in locked.items()
+        if found.get(name) != version and not (conditional and name not in found)
+    ]
+    wrong += [f"{name} {found[name]} is not in it" for name in found.keys() - locked.keys()]
+    if wrong:
+        raise EnvironmentMismatchError(
+            f"expected the packages of {checkout()}/apps/stacks/{stack()}.txt, found others: "
+            f"{'; '.join(sorted(wrong))}. Remove the environment {sys.prefix}; it is made again"
+        )
+    return found
+
+
+def _import_all() -> None:
+    """Import what is of interest of this stack: an extension module can switch the GIL on."""
+    installed = _installed()
+    for module, owners in importlib.metadata.packages_distributions().items():
+        ours = {_normalised(owner) for owner in owners} & installed.keys()
+        if ours.intersection(_of_interest()) and not module.startswith("_"):
+            importlib.import_module(module)
+
+
+class Interpreter:
+    """Does the process run the interpreter that its figures are filed under?"""
+
+    unit = "1: with the GIL, 0: without"
+
+    def track_gil_state(self) -> int:
+        """Whether the GIL is on when all packages of interest are loaded."""
+        _import_all()
+        version = platform.python_version()
+        built_without = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+        on = sys._is_gil_enabled()
+        series = ".".join(version.split(".")[:2])
+        found = series + ("t" if built_without else "")
+        named = os.environ.get("SERVEBENCH_PYTHON", found)
+        if found != named:
+            raise EnvironmentMismatchError(f"expected Python {named}, found {found} ({version})")
+        if on == built_without:
+            raise EnvironmentMismatchError(
+                f"expected Python {named} with the GIL {'off' if built_without else 'on'}, found "
+                f"it {'on' if on else 'off'}: PYTHON_GIL, -X gil or an extension module did that"
+            )
+        return int(on)
+
+
+class Packages:
+    """Does the process have the packages of the commit's lock, and which versions are they?"""
+
+    unit = "version"
+    params = _of_interest()
+    param_names = ("package",)
+
+    def track_version(self, package: str) -> float:
+        """The version as a number: 2.14.3 is 2.014003."""
+        installed = _installed()
+        if package == "python":
+            return as_figure(platform.python_version())
+        if package not in installed:
+            skip(f"{package} is no part of stack {stack()}")
+        return as_figure(installed[package])

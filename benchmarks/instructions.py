@@ -1,0 +1,151 @@
+"""Instructions per request and per validation, counted by Valgrind: exact where clocks are noisy.
+
+A count repeats exactly, or to 0.1 % where code draws random numbers (Pydantic's JSON parser), on
+whatever machine, as long as interpreter, packages and code are the same. It says what one thread
+executes: no waiting, no contention, no memory latency; handlers that run in threads are left out.
+Everything of an environment is counted once, by `setup_cache`.
+
+What is counted is in `_counted.py`, how in `scripts/servebench/icount`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any, TypedDict
+
+from . import _endpoints, _project, _requests
+
+unit = "instructions"
+
+# By hand: raise it when the drivers, the jobs or the phases change.
+version = "1"
+
+# s a request may take without Valgrind, which takes 50 times as long and needs 120 of them.
+LONGEST = 0.05
+TIMEOUT_S = 1800
+EXPERIMENT = "pydantic-v1-v2"
+
+
+class Counted(TypedDict):
+    """What `setup_cache` found.
+
+    Attributes:
+        figures: Target → instructions per unit.
+        failures: Target → why counting it went wrong.
+        unfit: Target → why it is not to be counted here.
+    """
+
+    figures: dict[str, float]
+    failures: dict[str, str]
+    unfit: dict[str, str]
+
+
+class Requests:
+    """Instructions from a request to the end of its answer."""
+
+    params = _requests.names()
+    param_names = ("endpoint",)
+
+    def track_request(self, counted: Counted, endpoint: str) -> float:
+        """One request, as in `handlers`."""
+        return _figure(counted, f"request/{endpoint}")
+
+
+class Pydantic:
+    """Instructions to validate, or to refuse and list the errors."""
+
+    params = (["valid", "refused"], [1, 20], ["python", "json"])
+    param_names = ("document", "size", "source")
+
+    def track_validation(self, counted: Counted, document: str, size: int, source: str) -> float:
+        """One document, as in `pydantic_models`."""
+        return _figure(counted, f"pydantic/{document}/{size}/{source}")
+
+
+def targets() -> list[str]:
+    """All that can be counted, on some stack."""
+    return [
+        *(f"request/{name}" for name in Requests.params),
+        *(
+            f"pydantic/{document}/{size}/{source}"
+            for document in Pydantic.params[0]
+            for size in Pydantic.params[1]
+            for source in Pydantic.params[2]
+        ),
+    ]
+
+
+def setup_cache() -> Counted:
+    """Count all that this environment can, in one start of Valgrind.
+
+    Raises:
+        CountError: Nothing could be counted.
+    """
+    counting = _counting()
+    unfit = {name: reason for name in targets() if (reason := _unfit(name)) is not None}
+    wanted = [name for name in targets() if name not in unfit]
+    lacking = counting.missing()
+    if lacking is not None:
+        return Counted(figures={}, failures={}, unfit=unfit | dict.fromkeys(wanted, lacking))
+    found = counting.count(
+        Path(sys.executable),
+        ["-P", "-m", f"{__package__}._counted"],
+        wanted,
+        env={
+            "PYTHONPATH": str(_project.tree()),
+            "SERVEBENCH_CHECKOUT": str(_project.checkout()),
+            "SERVEBENCH_STACK": _project.stack(),
+        },
+        timeout=TIMEOUT_S - 60,
+    )
+    figures = {n: o.per_unit for n, o in found.items() if isinstance(o, counting.Instructions)}
+    others = {n: o for n, o in found.items() if isinstance(o, counting.Uncounted)}
+    unfit |= {name: other.reason for name, other in others.items() if other.unfit}
+    failures = {name: other.reason for name, other in others.items() if not other.unfit}
+    return Counted(figures=figures, failures=failures, unfit=unfit)
+
+
+# asv takes it from the function.
+setup_cache.timeout = TIMEOUT_S  # type: ignore[attr-defined]
+
+
+def _figure(counted: Counted, target: str) -> float:
+    if target in counted["unfit"]:
+        _project.skip(counted["unfit"][target])
+    if target in counted["failures"]:
+        raise RuntimeError(f"{target}: {counted['failures'][target]}")
+    return counted["figures"][target]
+
+
+def _unfit(target: str) -> str | None:
+    kind, _, name = target.partition("/")
+    declared = _endpoints.declared(_project.checkout())
+    if kind == "pydantic":
+        stacks = {s for e in declared.values() if e.experiment == EXPERIMENT for s in e.stacks}
+        return None if _project.stack() in stacks else f"no models for stack {_project.stack()}"
+    reason = _requests.missing(name)
+    if reason is None and name in declared and _takes(name) > LONGEST:
+        reason = f"{name} computes for longer than {LONGEST:g} s: that is no longer about serving"
+    return reason
+
+
+def _takes(name: str) -> float:
+    """Seconds that a request to an endpoint takes, if it does not just wait, as declared."""
+    experiment, _, endpoint = name.partition("/")
+    file = _project.checkout() / "apps" / experiment / "experiment.toml"
+    takes = tomllib.loads(file.read_text("utf-8"))["endpoints"][endpoint].get("takes", 0)
+    # A formula belongs to work that a parameter makes larger.
+    return takes if isinstance(takes, int | float) else math.inf
+
+
+def _counting() -> Any:
+    """Import the counter from this tree: it is no package of the stack's."""
+    scripts = os.fspath(_project.tree() / "scripts")
+    if scripts not in sys.path:
+        sys.path.append(scripts)
+    return importlib.import_module("servebench.icount.counting")

@@ -1,0 +1,99 @@
+"""How work spreads over threads: the time of t threads that each do the same fixed work.
+
+Ideal is a constant: t threads do t times as much, and take as long as one where there is a core for
+each. With the GIL they take t times as long. The kinds of work go from pure Python, which shares
+nothing, through C code of the standard library, to a framework answering requests in the process,
+where locks, caches and the reference counts of shared objects show. Threads are made inside the
+timed part and pinned to nothing.
+
+A call takes tens of milliseconds, so every sample is one call (`number`).
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from . import _drivers
+from ._project import Clock, load_app, require_stack, skip
+
+THREADS = [1, 2, 4, 8, 16, 32]  # the same on all machines; more than cores are skipped
+STEPS = 10**6
+DOCUMENTS = 600
+REQUESTS = 300
+DOCUMENT = {
+    "offset": 0,
+    "services": [
+        {"service_id": number, "name": f"service {number}", "ratio": number / 7, "tags": ["a", "b"]}
+        for number in range(20)
+    ],
+}
+CLOCK = Clock(time.perf_counter)
+
+
+def _count() -> None:
+    counted = 0
+    for step in range(STEPS):
+        counted += step & 1
+
+
+def _documents(document: dict[str, Any]) -> None:
+    for _ in range(DOCUMENTS):
+        if len(json.loads(json.dumps(document))) != len(document):
+            raise RuntimeError("expected the document back")
+
+
+def _requests(drive: Callable[[], tuple[int, Any, bytes]]) -> None:
+    for _ in range(REQUESTS):
+        status, _headers, body = drive()
+        if status != 200 or not body:
+            raise RuntimeError(f"expected status 200 and a body, found {status} and {body!r}")
+
+
+@functools.cache
+@CLOCK.leaves_out
+def _works(kind: str, threads: int) -> list[Callable[[], None]]:
+    """What each of the threads does: with a document or driver of its own, but one application."""
+    if kind == "python":
+        return [_count] * threads
+    if kind == "json":
+        documents = [copy.deepcopy(DOCUMENT) for _ in range(threads)]
+        return [functools.partial(_documents, document) for document in documents]
+    if kind == "fastapi":
+        app = load_app("asgi-wsgi", "asgi_app:app")
+        drivers = [_drivers.asgi(app, "/json") for _ in range(threads)]
+    else:
+        app = load_app("asgi-wsgi", "wsgi_app:app")
+        drivers = [_drivers.wsgi(app, "/json") for _ in range(threads)]
+    return [functools.partial(_requests, drive) for drive in drivers]
+
+
+class Scaling:
+    """The same work on every one of so many threads."""
+
+    version = "1"
+    params = (["python", "json", "fastapi", "flask"], THREADS)
+    param_names = ("work", "threads")
+    rounds = 2
+    repeat = 5
+    number = 1
+    timer = CLOCK
+    warmup_time = 0.001  # s; less than any call takes, so it is exactly one unmeasured call
+    timeout = 300
+
+    def time_threads(self, work: str, threads: int) -> None:
+        """Time so many threads that do this work once each."""
+        require_stack("current")
+        cores = len(os.sched_getaffinity(0))
+        if threads > cores:
+            skip(f"{threads} threads: {cores} cores may be used")
+        works = _works(work, threads)
+        with ThreadPoolExecutor(threads) as pool:
+            for done in [pool.submit(each) for each in works]:
+                done.result()

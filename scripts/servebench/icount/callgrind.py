@@ -1,0 +1,88 @@
+"""Reading Callgrind's dumps: how many instructions between two moments, and what ended them.
+
+The format is described in Callgrind's manual, chapter "Callgrind Format Specification". Only its
+head and its totals are read; which function the instructions were in is not asked.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from servebench.errors import CountError
+
+_EVENTS: Final = re.compile(r"^events: *(.*)$", re.MULTILINE)
+_TRIGGER: Final = re.compile(r"^desc: Trigger: *(.*)$", re.MULTILINE)
+_NUMBER: Final = re.compile(r"^part: *(\d+)$", re.MULTILINE)
+_TOTALS: Final = re.compile(r"^totals: *(\d+(?: \d+)*)\n", re.MULTILINE)
+_INSTRUCTIONS: Final = "Ir"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One dump.
+
+    Attributes:
+        number: Its number among those of the process, from 1.
+        trigger: What caused it, such as `--dump-before=getppid`.
+        instructions: Executed by all threads since the dump before it, or since the counters were
+            last set to zero.
+    """
+
+    number: int
+    trigger: str
+    instructions: int
+
+
+def parse(text: str, name: str) -> Part:
+    """Read one dump; `name` is for the message.
+
+    Raises:
+        CountError: It is not a whole dump that counts instructions.
+    """
+    number, trigger = _NUMBER.search(text), _TRIGGER.search(text)
+    events = _EVENTS.search(text)
+    # They end the dump: a file without them, or without their line end, was cut short.
+    totals = _TOTALS.search(text, max(0, text.rfind("\ntotals:")))
+    if number is None or trigger is None or events is None or totals is None:
+        missing = {"part": number, "desc: Trigger": trigger, "events": events, "totals": totals}
+        raise CountError(
+            f"{name}: expected a dump of Callgrind, found no "
+            f"{', '.join(key for key, found in missing.items() if found is None)} "
+            f"in {len(text)} characters; is the disk full?"
+        )
+    names, counts = events[1].split(), totals[1].split()
+    if _INSTRUCTIONS not in names or len(counts) <= names.index(_INSTRUCTIONS):
+        raise CountError(
+            f"{name}: expected a count of instructions ({_INSTRUCTIONS}), found events {names} "
+            f"with {len(counts)} totals; was Valgrind started with other options?"
+        )
+    return Part(int(number[1]), trigger[1], int(counts[names.index(_INSTRUCTIONS)]))
+
+
+def read(folder: Path, process: int) -> tuple[Part, ...]:
+    """Read all dumps of a process but the one at its end, in the order in which they were made.
+
+    Args:
+        folder: Where they are, as `<process>.<number>`.
+        process: Its id.
+
+    Raises:
+        CountError: One is missing or cannot be read.
+    """
+    parts = []
+    for file in folder.glob(f"{process}.*"):
+        try:
+            parts.append(parse(file.read_text("utf-8", "replace"), file.name))
+        except OSError as error:
+            raise CountError(f"{file}: expected a dump of Callgrind: {error.strerror}") from error
+    parts.sort(key=lambda part: part.number)
+    found = [part.number for part in parts]
+    if found != list(range(1, len(parts) + 1)):
+        raise CountError(
+            f"expected the dumps of process {process} to be numbered from 1 on, found {found}; "
+            "is the disk full?"
+        )
+    return tuple(parts)

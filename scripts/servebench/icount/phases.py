@@ -1,0 +1,120 @@
+"""What runs inside the counted process: pieces of work between two marks.
+
+A mark is a call into libc that does nothing, and that nothing else makes: before `getpgrp`
+Callgrind sets its counters to zero, before `getppid` it writes them down. What lies between two
+pieces of work is in no count.
+
+Everything is imported once, in a parent that is forked for each target: importing under Valgrind
+takes 20 s, and no target sees what another has left behind (specialised bytecode, filled caches,
+most of the heap), so that adding a target changes no other's count by more than 0.2 %.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import json
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+ZERO: Final = "getpgrp"
+DUMP: Final = "getppid"
+PLAN: Final = "SERVEBENCH_ICOUNT_PLAN"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A piece of work to count, ready to go.
+
+    Attributes:
+        call: Does it once.
+        n: How often it is done in a single phase; a double one does it 2·n times.
+        warmup: How often it is done before, so that bytecode is specialised and caches are full.
+    """
+
+    call: Callable[[], object]
+    n: int = 30
+    warmup: int = 20
+
+
+class UnfitError(Exception):
+    """What a target does has no exact count, as a matter of principle; the message says why."""
+
+
+def run(prepare: Callable[[str], Unit], preload: Callable[[], object] | None = None) -> None:
+    """Do the work of all planned targets, one process each; the main program of a payload.
+
+    The plan is a JSON file named by `$SERVEBENCH_ICOUNT_PLAN`: targets, rounds, and the folder for
+    the reports, one JSON file for each target with its process and n, or with a reason why not.
+
+    Args:
+        prepare: Makes the unit of a target, in the target's own process. What it raises is the
+            reason why there is no figure for it; an `UnfitError` says that there cannot be one.
+        preload: Imports what several targets need.
+    """
+    plan = json.loads(Path(os.environ[PLAN]).read_text("utf-8"))
+    if preload is not None:
+        preload()
+    parent = os.getpid()
+    for index, target in enumerate(plan["targets"]):
+        report = Path(plan["reports"]) / f"{index}.json"
+        sys.stdout.flush()
+        sys.stderr.flush()
+        child = os.fork()
+        if child == 0:
+            _work(prepare, target, plan["rounds"], parent, report)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if not report.exists():
+            how = f"signal {-code}" if code < 0 else f"exit code {code}"
+            _write(report, {"reason": f"its process ended with {how}", "unfit": False})
+
+
+def _work(
+    prepare: Callable[[str], Unit], target: str, rounds: int, parent: int, report: Path
+) -> NoReturn:
+    code = 1
+    try:
+        _write(report, _phases(prepare(target), rounds, parent))
+        code = 0
+    except BaseException as error:  # the target's own code may raise anything
+        traceback.print_exc()
+        unfit = isinstance(error, UnfitError)
+        reason = str(error) if unfit else f"{type(error).__name__}: {error}"
+        _write(report, {"reason": reason, "unfit": unfit})
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _phases(unit: Unit, rounds: int, parent: int) -> dict[str, Any]:
+    _phase(unit.call, unit.warmup)
+    if threading.active_count() > 1:
+        raise UnfitError("it starts threads, and how these wait for each other is never the same")
+    # A collection in a double phase and none in a single one would be counted as work of the unit.
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    # Nothing first: after so much uncounted work it proves the marks. Then n, 2n, n, 2n, …
+    for times in (0, *(unit.n, 2 * unit.n) * rounds):
+        if _phase(unit.call, times) != parent:
+            raise SystemExit("the counting process has ended")
+        gc.collect()
+    return {"process": os.getpid(), "n": unit.n}
+
+
+def _phase(call: Callable[[], object], times: int) -> int:
+    os.getpgrp()
+    for _ in itertools.repeat(None, times):
+        call()
+    return os.getppid()
+
+
+def _write(report: Path, content: dict[str, Any]) -> None:
+    report.write_text(json.dumps(content), "utf-8")

@@ -1,0 +1,1 @@
+"""What is timed inside the process: asv's environments, its results, and the tables from them."""

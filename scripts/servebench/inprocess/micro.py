@@ -1,0 +1,250 @@
+"""A quick look inside the process: the suites worth a table, run by asv itself with few samples.
+
+asv keeps doing what it does: environments from the commit's locks, a process per benchmark, its
+results. Only what is run, how long, and where the results go is chosen here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import translate
+from pathlib import Path
+from typing import Any, Final
+
+from servebench import header, stacks
+from servebench.errors import SetupError, UsageError
+from servebench.exclusive import HOLDER
+from servebench.process import Session
+
+CONFIGURATION: Final = "asv.conf.json"
+_FOLDERS: Final = ("repo", "benchmark_dir", "results_dir", "env_dir", "html_dir")
+_POLL_S: Final = 0.25
+_PROGRESS: Final = re.compile(r"^\[ *([\d.]+)%\] ·+ *(.*)$")
+_FAILED: Final = 2  # asv's exit code when a benchmark failed
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A suite, and the stacks on which it says something."""
+
+    name: str
+    stacks: tuple[str, ...]
+
+
+SUITES: Final = (
+    Suite("gil", ("gil-in-process",)),
+    Suite("scaling", ("current",)),
+    Suite("pydantic_models", ("pydantic-v1", "pydantic-v2", "current")),
+    Suite("handlers", ("current",)),
+    Suite("instructions", ("current", "pydantic-v1", "pydantic-v2")),
+)
+
+GUARD: Final = Suite("guard", ("current", "pydantic-v1", "pydantic-v2", "gil-in-process"))
+"""Run with whatever is kept: it proves with which interpreter and packages that was measured."""
+
+ATTRIBUTES: Final = ("repeat=(2,5,0.5)",)
+"""Five samples a process, or as many, from two on, as half a second holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call of asv: a suite in its environments.
+
+    Attributes:
+        suite: Name of the suite.
+        benches: Regular expressions for `name(parameters)`.
+        environments: asv's names of them.
+    """
+
+    suite: str
+    benches: tuple[str, ...]
+    environments: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a step is.
+
+    Attributes:
+        share: 0 to 1.
+        doing: asv's last line.
+    """
+
+    share: float
+    doing: str
+
+
+def steps(selected: Sequence[str] = (), *, guarded: bool = False) -> tuple[Step, ...]:
+    """What to run.
+
+    Args:
+        selected: Globs over benchmark names, e.g. `gil.Cpu*`, or with parameters
+            `gil.Cpu.time_tasks('threads', 4)`; all suites if none.
+        guarded: Begin with the guard.
+
+    Raises:
+        UsageError: A glob names no suite.
+    """
+    whole = {suite.name: f"{suite.name}.*" for suite in SUITES}
+    selected = [whole.get(glob, glob) for glob in selected]
+    wanted = [Step(GUARD.name, (expression("*", GUARD.name),), environments(GUARD))] * guarded
+    for suite in SUITES:
+        globs = [glob for glob in selected if _touches(glob, suite)]
+        if selected and not globs:
+            continue
+        benches = tuple(expression(glob, suite.name) for glob in globs or ["*"])
+        wanted.append(Step(suite.name, benches, environments(suite)))
+    lost = [glob for glob in selected if not any(_touches(glob, suite) for suite in SUITES)]
+    if lost:
+        raise UsageError(
+            f"{' and '.join(lost)}: expected globs over benchmark names, which begin with "
+            f"{', '.join(f'{suite.name}.' for suite in SUITES)}, for example 'gil.Cpu*'"
+        )
+    return tuple(wanted)
+
+
+def expression(glob: str, suite: str) -> str:
+    """Turn a glob over a suite's benchmarks into asv's kind of regular expression.
+
+    A glob without parameters means all of them.
+    """
+    # `translate` ends in an anchor, but after a name without parameters they follow.
+    inner = re.sub(r"\\[Zz]$", "", translate(glob))
+    params = "" if "(" in glob else r"(\(.*\))?"
+    return rf"^(?={suite}\.){inner}{params}$"
+
+
+def environments(suite: Suite) -> tuple[str, ...]:
+    """Name the environments of a suite as asv does."""
+    from asv.environment import get_env_name  # noqa: PLC0415 - only those who run asv wait for it
+
+    return tuple(
+        str(get_env_name("servebench", python, {"stack": stack}, {}))
+        for stack in suite.stacks
+        for python in stacks.pythons(stack)
+    )
+
+
+def configuration(root: Path, results: Path | None) -> dict[str, Any]:
+    """Read asv's configuration of a checkout, with absolute folders.
+
+    Args:
+        root: The checkout.
+        results: Where results go; None leaves them where the configuration says.
+
+    Raises:
+        SetupError: There is none, or asv cannot read it.
+    """
+    from asv.util import UserError, load_json  # noqa: PLC0415 - see `environments`
+
+    file = root / CONFIGURATION
+    try:
+        conf: dict[str, Any] = dict(load_json(str(file), js_comments=True))
+    except (UserError, OSError, ValueError) as problem:
+        raise SetupError(f"{file}: expected asv's configuration, found: {problem}") from problem
+    for name in _FOLDERS:
+        if name in conf:
+            conf[name] = str((root / conf[name]).resolve())
+    if results is not None:
+        conf["results_dir"] = str(results)
+    return conf
+
+
+def require_commit(root: Path) -> tuple[str, bool]:
+    """The commit that asv would measure, and whether the checkout differs from it.
+
+    Raises:
+        UsageError: The checkout is no git repository, or has no commit.
+    """
+    commit, dirty = header.revision(root)
+    if commit is None:
+        raise UsageError(
+            f"{root} is not in a git repository with a commit: asv measures commits; clone "
+            "servebench with git, or commit first"
+        )
+    return commit, dirty
+
+
+def run(
+    step: Step, config: Path, root: Path, scratch: Path, log: Path, *, rounds: int = 1
+) -> Iterator[Progress]:
+    """Run a step, telling how far it is; asv and all that it started end with the iteration.
+
+    Args:
+        step: What to run.
+        config: The configuration file to use.
+        root: The checkout.
+        scratch: Folder for asv's temporary files.
+        log: File for asv's output.
+        rounds: Processes per benchmark.
+
+    Raises:
+        SetupError: asv could not do its work; benchmarks that fail are no error here.
+        LaunchError: asv could not be started, or could not be ended.
+    """
+    argv = [sys.executable, "-m", "asv", "run", "--config", str(config), "HEAD"]
+    for bench in step.benches:
+        argv += ["--bench", bench]
+    for environment in step.environments:
+        argv += ["-E", environment]
+    for attribute in (f"rounds={rounds}", *ATTRIBUTES):
+        argv += ["-a", attribute]
+    argv += ["--record-samples", "--show-stderr"]
+    with Session.start(
+        argv, role="client", cores=None, env=_variables(root, scratch), cwd=root, log=log
+    ) as session:
+        last = Progress(0.0, "starting asv")
+        while session.wait(_POLL_S) is None:
+            last = _progress(log, last)
+            yield last
+        code = session.poll()
+    if code not in {0, _FAILED}:
+        raise SetupError(
+            f"asv failed on suite {step.suite} ({code}): {_last_words(log)} Log: {log}"
+        )
+
+
+def write_configuration(conf: Mapping[str, Any], folder: Path) -> Path:
+    """Write a configuration for asv to a folder."""
+    file = folder / CONFIGURATION
+    file.write_text(json.dumps(conf), "utf-8")
+    return file
+
+
+def _touches(glob: str, suite: Suite) -> bool:
+    """Whether a glob can name benchmarks of a suite: it begins like them, or with a wildcard."""
+    literal = re.split(r"[*?\[]", glob, maxsplit=1)[0]
+    prefix = f"{suite.name}."
+    return literal.startswith(prefix) or (prefix.startswith(literal) and literal != glob)
+
+
+def _variables(root: Path, scratch: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "SERVEBENCH_ROOT": str(root),
+        HOLDER: str(os.getpid()),
+        "TMPDIR": str(scratch),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONIOENCODING": "utf-8",
+    }
+
+
+def _progress(log: Path, last: Progress) -> Progress:
+    lines = log.read_text("utf-8", errors="replace").splitlines()
+    for line in reversed(lines[-200:]):
+        found = _PROGRESS.match(line)
+        # Not the lines of a table, nor what a benchmark printed.
+        if found and found[2][:1].isalpha() and not found[2].startswith("For parameters"):
+            return Progress(float(found[1]) / 100, " ".join(found[2].split()))
+    return last
+
+
+def _last_words(log: Path) -> str:
+    lines = log.read_text("utf-8", errors="replace").splitlines()
+    said = [line.strip(" ·") for line in lines if line.strip(" ·")]
+    return f"it said: {said[-1]}." if said else "it said nothing."

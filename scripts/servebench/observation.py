@@ -1,0 +1,176 @@
+"""What was seen while load was on, and what follows from it: the figures and the flags."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from servebench import load, machine, probe, rows, sampler, validate, warmup
+from servebench.flags import Flag, FlagName
+from servebench.formulas import evaluate
+from servebench.model import Case
+from servebench.rig import Rig
+from servebench.servers import SERVERS
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a measurement saw, before anything is concluded from it.
+
+    Attributes:
+        result: The load that was offered.
+        usage: What the server's process tree used from before the load until its last answer.
+        host: What the whole machine did meanwhile.
+        memory: The server's memory meanwhile.
+        pids_before: The server's processes before the load.
+        pids_after: The same after it.
+        connections: Connections per process in the middle of it; empty if nobody looked.
+        warm_up: How the warm-up went.
+        handled: Requests that the server counted; None if it was not asked to.
+    """
+
+    result: load.LoadResult
+    usage: sampler.Usage
+    host: sampler.HostUsage
+    memory: sampler.Memory
+    pids_before: frozenset[int]
+    pids_after: frozenset[int]
+    connections: dict[int, int]
+    warm_up: warmup.WarmUp
+    handled: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What else of ours was at work on the machine at the same time, in cores used.
+
+    Attributes:
+        server: By another server.
+        client: By another generator, on the same client cores.
+    """
+
+    server: float = 0.0
+    client: float = 0.0
+
+
+ALONE = Beside()
+
+
+def conclude(
+    case: Case,
+    rig: Rig,
+    seen: Observed,
+    *,
+    workers: tuple[probe.Identity, ...],
+    unit: float,
+    ready_time: float,
+    beside: Beside = ALONE,
+) -> tuple[dict[str, float], tuple[Flag, ...]]:
+    """Compute the metrics of a measurement, and judge whether they may be used.
+
+    Args:
+        case: What was measured.
+        rig: Where.
+        seen: What was seen.
+        workers: Who served.
+        unit: Fastest single request to the idle server, s.
+        ready_time: From the start of the server until every worker had answered, s.
+        beside: What else of ours was at work.
+
+    Returns:
+        Metrics by the names of `metrics.py`, and all flags that they call for.
+    """
+    figures = rows.figures(
+        seen.result.rows, seen.result.summary, case.load,
+        status=case.endpoint.expect.status, floor=case.endpoint.floor,
+    )  # fmt: skip
+    figures |= _costs(figures, seen, beside)
+    figures |= {"ready_time": ready_time, "unit_service": unit, "warm_up": seen.warm_up.seconds}
+    held = _by_worker(seen.connections, workers)
+    if held and sum(held):
+        figures["connections_max_share"] = max(held) / sum(held)
+    ceiling = _ceiling(case, rig, unit)
+    if ceiling is not None:
+        figures["ceiling"] = ceiling
+        if "throughput" in figures:
+            figures["efficiency"] = figures["throughput"] / ceiling
+    judged = validate.judge(
+        validate.Facts(
+            case=case,
+            figures=figures,
+            ceiling=ceiling,
+            ceiling_measured=case.ceiling is not None and "unit" in case.ceiling,
+            server_cores=len(rig.server_cores(case)),
+            client_cores=len(rig.client_cores(case)),
+            client_beside=beside.client,
+            pinned=rig.machine.pinned,
+            pids_before=seen.pids_before,
+            pids_after=seen.pids_after,
+            connections=held,
+            steady=seen.warm_up.steady,
+            backpressure=SERVERS[case.server].backpressure(case.workers),
+            server_handled=seen.handled,
+            client_total=seen.result.summary.answered,
+        )
+    )
+    changes = machine.environment_changes(rig.machine, machine.fingerprint())
+    changed = (Flag(name=FlagName.ENV_CHANGED, detail=change) for change in changes)
+    return figures, (*judged, *changed)
+
+
+def _ceiling(case: Case, rig: Rig, unit: float) -> float | None:
+    if case.ceiling is None:
+        return None
+    return evaluate(
+        case.ceiling,
+        {
+            "c": case.load.connections,
+            "slots": case.slots or math.inf,
+            "floor": case.endpoint.floor,
+            "unit": unit,
+            "cores": len(rig.server_cores(case)),
+            "workers": case.workers,
+            "threads": case.threads or math.inf,
+            "rate": case.load.rate or math.inf,
+        },
+    )
+
+
+def _costs(figures: dict[str, float], seen: Observed, beside: Beside) -> dict[str, float]:
+    usage, result, memory, host = seen.usage, seen.result, seen.memory, seen.host
+    found: dict[str, float] = {
+        # The whole load, with the drain after the deadline: its answers cost core time as well.
+        "server_cores": usage.cpu_seconds / result.seconds,
+        "rss_steady": memory.rss.steady,
+        "threads_peak": memory.threads_peak,
+        "host_steal": host.steal_share,
+    }
+    if requests := figures.get("requests"):
+        found |= {
+            "server_cpu_per_request": usage.cpu_seconds / requests,
+            "switches_voluntary": usage.voluntary / requests,
+            "switches_involuntary": usage.involuntary / requests,
+        }
+    if result.client_cores is not None:
+        found["client_cores"] = result.client_cores
+        ours = usage.cores + result.client_cores + beside.server + beside.client
+        found["host_other"] = max(0.0, host.busy_cores - host.harness_cores - ours)
+    if memory.pss is not None:
+        found |= {
+            "pss_idle": memory.pss.idle,
+            "pss_steady": memory.pss.steady,
+            "pss_peak": memory.pss.peak,
+        }
+    if memory.uss is not None:
+        found["uss_steady"] = memory.uss.steady
+    return found
+
+
+def _by_worker(
+    connections: dict[int, int], workers: tuple[probe.Identity, ...]
+) -> tuple[int, ...] | None:
+    """Connections of each worker process; None where workers share a process."""
+    pids = {worker.pid for worker in workers}
+    if len(pids) < len(workers) or not connections:
+        return None
+    return tuple(connections.get(pid, 0) for pid in sorted(pids))

@@ -1,0 +1,105 @@
+"""asv's results for tests, written by asv's own classes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import product
+from pathlib import Path
+from typing import Any, Final
+
+from asv.benchmarks import Benchmarks
+from asv.config import Config
+from asv.machine import Machine
+from asv.results import Results
+from asv.runner import BenchmarkResult
+
+COMMIT: Final = "3f2a9c17" * 5
+SKIPPED: Final = math.nan
+
+Value = float | Sequence[float] | None
+"""A tracked figure, samples of a time, NaN for a skipped one, None for a failed one."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A benchmark as asv lists it."""
+
+    name: str
+    params: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    unit: str = "seconds"
+    version: str = "1"
+
+    def listed(self) -> dict[str, object]:
+        """Its entry in asv's list."""
+        return {
+            "name": self.name,
+            "version": self.version,
+            "unit": self.unit,
+            "type": "time",
+            "params": [[repr(value) for value in values] for values in self.params.values()],
+            "param_names": list(self.params),
+            "code": "",
+        }
+
+
+Figures = Sequence[tuple[Bench, Mapping[Any, Any]]]
+"""By benchmark: values of its parameters → `Value`."""
+
+
+def list_benchmarks(results: Path, benches: Sequence[Bench]) -> None:
+    """Write asv's list of benchmarks."""
+    conf = Config()
+    conf.results_dir = str(results)
+    results.mkdir(parents=True, exist_ok=True)
+    Benchmarks(conf, [bench.listed() for bench in benches]).save()
+
+
+def write(
+    results: Path,
+    python: str,
+    stack: str,
+    figures: Figures,
+    *,
+    commit: str = COMMIT,
+    machine: str = "synthetic-2c",
+    cores: int = 2,
+    hour: int = 9,
+) -> None:
+    """Write one environment's results; combinations that are not named failed."""
+    described = Machine()
+    described.__dict__.update(machine=machine, num_cpu=str(cores), cpu="Synthetic CPU", os="Linux")
+    described.save(str(results))
+    made = Results(
+        {**described.__dict__, "python": python, "stack": stack},
+        {"stack": stack},
+        commit,
+        1_700_000_000_000,
+        python,
+        f"servebench-py{python}-stack{stack}",
+        {},
+    )
+    for bench, values in figures:
+        given: list[Value] = [
+            values.get(combination) for combination in product(*bench.params.values())
+        ]
+        sampled = [list(v) if isinstance(v, Sequence) else None for v in given]
+        made.add_result(
+            bench.listed(),
+            BenchmarkResult(
+                result=[
+                    True if samples else value
+                    for value, samples in zip(given, sampled, strict=True)
+                ],
+                samples=sampled,
+                number=[1 if samples else None for samples in sampled],
+                errcode=0,
+                stderr="",
+                profile=None,
+            ),
+            started_at=datetime(2026, 11, 20, hour, tzinfo=UTC),
+            record_samples=True,
+        )
+    made.save(str(results))
