@@ -10,11 +10,13 @@ from rich.console import Console
 
 from servebench import __version__
 from servebench.cli.asv import asv_app
+from servebench.cli.compare import compare_command
 from servebench.cli.dev import dev_app
 from servebench.cli.doctor import doctor_command
 from servebench.cli.micro import micro_command
 from servebench.cli.plan import plan_command
 from servebench.cli.run import run_command
+from servebench.cli.selftest import selftest_app
 from servebench.cli.setup import setup_command
 from servebench.cli.show import findings_command, schema_command, show_command
 from servebench.cli.stack import stack_app
@@ -26,12 +28,14 @@ app.command("setup")(setup_command)
 app.command("doctor")(doctor_command)
 app.command("plan")(plan_command)
 app.command("run")(run_command)
+app.command("compare")(compare_command)
 app.command("micro")(micro_command)
 app.command("show")(show_command)
 app.command("findings")(findings_command)
 app.command("schema")(schema_command)
 app.add_typer(stack_app, name="stack")
 app.add_typer(asv_app, name="asv")
+app.add_typer(selftest_app, name="selftest")
 app.add_typer(dev_app, name="dev")
 
 

@@ -1,0 +1,288 @@
+"""`servebench compare`: is HEAD faster or slower than BASE, and what could have been seen?"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from servebench import load, orphans, paths
+from servebench.cli.options import DEFAULT_SEED, ProfileOption, SeedOption, SelectOption
+from servebench.compare import sides as sides_
+from servebench.compare import touched as touched_
+from servebench.compare.model import Comparison, Verdict
+from servebench.compare.sides import Sides, Wanted
+from servebench.compare.touched import Touched
+from servebench.errors import RecordError, UsageError
+from servebench.exclusive import measuring
+from servebench.runner import utc_now
+from servebench.signals import InterruptedRun, interruptible
+from servebench.toolchain.narrator import Narrator
+
+_BUDGET: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_AS_LOCKED: Final = "locked"
+_PLAIN_WIDTH: Final = 120  # columns where there is no terminal to ask
+
+
+def compare_command(
+    base: Annotated[
+        str | None,
+        typer.Argument(help="A revision; default: where HEAD left main.", show_default=False),
+    ] = None,
+    head: Annotated[
+        str | None,
+        typer.Argument(
+            help="A revision; default: the files as they are, with what is not committed.",
+            show_default=False,
+        ),
+    ] = None,
+    stack_as_of: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--stack-as-of",
+            metavar="DATE",
+            help="Compare stacks: as locked with those of a date; given twice: base, then head. "
+            f"'{_AS_LOCKED}' stands for the locks.",
+        ),
+    ] = None,
+    with_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            metavar="PACKAGE==VERSION",
+            help="Compare stacks: as locked with such a package, 'granian==2.7.8'; repeatable.",
+        ),
+    ] = None,
+    python: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--python", metavar="BASE HEAD", help="Compare two interpreters, e.g. 3.14 3.14t."
+        ),
+    ] = None,
+    select: SelectOption = None,
+    profile: ProfileOption = "quick",
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            "--budget",
+            metavar="TIME",
+            help="Time for measuring: 90s, 20m, 1h. Default: until all is decided.",
+        ),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Judge the cases that the change cannot touch as well.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the comparison as JSON.")
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", help="Write the report as Markdown.")
+    ] = None,
+    svg: Annotated[Path | None, typer.Option("--svg", help="Write the forest plot.")] = None,
+    seed: SeedOption = DEFAULT_SEED,
+) -> None:
+    """Compare HEAD with BASE on this machine, both measured together; judge what can have changed.
+
+    Exit code 0: nothing got slower, or there was nothing to judge. 1: something got slower, or does
+    not work any more. 3: nothing could be measured.
+    """
+    limit = budget_seconds(budget)
+    console = Console(highlight=False)
+    found = orphans.reap()
+    for sentence in found:
+        console.print(f"note: {sentence}", markup=False, soft_wrap=True)
+    load.sweep()
+    wanted = Wanted(profile, tuple(select or ()), paths.state_dir() / "logs", Narrator(console))
+    root = paths.project_root()
+    options = [word for glob in select or () for word in ("--select", glob)]
+    options += ["--profile", profile, "--seed", str(seed)]
+    options += (["--all"] if everything else []) + (["--budget", budget] if budget else [])
+    with interruptible():
+        sides = _sides(root, (base, head), stack_as_of or [], with_ or [], python, wanted)
+        touched = touched_.find(sides, everything=everything)
+        again = shlex.join([*_again(sides, stack_as_of or [], with_ or []), *options])
+        notes = (f"{len(found)} sessions that a killed run had left were found first",)
+        comparison, interruption = _compared(
+            sides, touched, limit, seed, console, again=again, notes=notes if found else ()
+        )
+    try:
+        _write(comparison, output, markdown, svg)
+    finally:
+        _show(console, comparison)
+    if interruption is not None:
+        raise interruption
+    code = exit_code(comparison)
+    if code:
+        raise typer.Exit(code)
+
+
+def budget_seconds(text: str | None) -> float | None:
+    """Read a time such as 90s, 20m, 1h30m: seconds.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if text is None:
+        return None
+    found = _BUDGET.fullmatch(text)
+    hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (0, 0, 0)
+    total = 3600 * hours + 60 * minutes + seconds
+    if not total:
+        raise UsageError(f"--budget {text!r}: expected a time such as 90s, 20m, 1h or 1h30m")
+    return float(total)
+
+
+def exit_code(comparison: Comparison) -> int:
+    """0: fine; 1: something got slower, or cannot be compared any more; 3: nothing was measured.
+
+    Between two interpreters nobody got slower: they are a choice.
+    """
+    judged = [one for case in comparison.cases for one in case.judgements]
+    judged += [micro.judgement for micro in comparison.micro]
+    found = {one.verdict for one in judged}
+    if Verdict.NOT_COMPARABLE in found or (Verdict.SLOWER in found and not comparison.cross):
+        return 1
+    measured = any(one.screened or one.confirmed for one in judged) or comparison.micro
+    return 0 if measured or not comparison.planned else 3
+
+
+def _sides(
+    root: Path,
+    revisions: tuple[str | None, str | None],
+    dates: list[str],
+    pins: list[str],
+    python: tuple[str, str] | None,
+    wanted: Wanted,
+) -> Sides:
+    """Prepare what the command line asks for: one kind of comparison."""
+    given = {
+        "BASE": revisions[0] is not None,
+        "--stack-as-of": bool(dates),
+        "--with": bool(pins),
+        "--python": python is not None,
+    }
+    named = [name for name, is_given in given.items() if is_given]
+    if len(named) > 1:
+        raise UsageError(f"{' and '.join(named)} were given: choose one kind of comparison")
+    if len(dates) > 2:
+        raise UsageError(f"--stack-as-of was given {len(dates)} times: expected base and head")
+    if dates:
+        days = [_day(text) for text in dates]
+        first, second = (None, days[0]) if len(days) == 1 else (days[0], days[1])
+        return sides_.of_dates(root, first, second, wanted)
+    if pins:
+        return sides_.of_packages(root, pins, wanted)
+    if python is not None:
+        return sides_.of_interpreters(root, *python, wanted)
+    return sides_.of_revisions(root, *revisions, wanted)
+
+
+def _day(text: str) -> date | None:
+    if text == _AS_LOCKED:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(
+            f"--stack-as-of {text!r}: expected a date such as 2026-03-01, or {_AS_LOCKED!r}"
+        ) from error
+
+
+def _again(sides: Sides, dates: list[str], pins: list[str]) -> list[str]:
+    """The words that ask for the same sides, wherever the branches are by then."""
+    words = ["servebench", "compare"]
+    base, head = sides.base.record, sides.head.record
+    if base.kind == "interpreter":
+        return [*words, "--python", base.label, head.label]
+    if base.kind == "stack":
+        words += [word for text in dates for word in ("--stack-as-of", text)]
+        return words + [word for text in pins for word in ("--with", text)]
+    # What is not committed has no name: HEAD stays the files as they are.
+    return words + [str(side.commit)[:12] for side in (base, head) if not side.dirty]
+
+
+def _compared(
+    sides: Sides,
+    touched: Touched,
+    limit: float | None,
+    seed: int,
+    console: Console,
+    *,
+    again: str,
+    notes: tuple[str, ...],
+) -> tuple[Comparison, InterruptedRun | None]:
+    """Measure, if there is something to judge; an interrupted comparison is partial."""
+    # Statistics take a second to import, which no other verb should wait for.
+    from servebench.compare import session  # noqa: PLC0415
+    from servebench.compare.decide import Screening  # noqa: PLC0415
+    from servebench.compare.draft import Draft, Header  # noqa: PLC0415
+    from servebench.compare.progress import reporter  # noqa: PLC0415
+
+    header = Header(cross=sides.cross, reproduce=(again,), notes=notes)
+    if touched.nothing:
+        draft = Draft(sides.base, sides.head, touched, header, limit, {}, utc_now())
+        return draft.comparison(
+            status="complete",
+            screening=Screening(()),
+            confirmation=None,
+            judgements={},
+            seen={},
+            noise=(),
+            notes=(touched.nothing,),
+            wall_seconds=0.0,
+        ), None
+    told = reporter(console)
+    for sentence in touched.notes:
+        told.note(sentence)
+    sentence = (
+        f"cases that can have changed: {len(touched.pairs)}; that cannot: {touched.untouched}"
+    )
+    told.note(
+        sentence + (f"; without counterpart: {len(touched.missing)}" if touched.missing else "")
+    )
+    try:
+        with measuring():
+            return session.compare(
+                sides.base, sides.head, touched, limit, seed, told, header=header
+            ), None
+    except session.InterruptedComparison as interruption:
+        return interruption.comparison, interruption
+
+
+def _write(
+    comparison: Comparison, output: Path | None, markdown: Path | None, svg: Path | None
+) -> None:
+    """Write the files that were asked for.
+
+    Raises:
+        RecordError: One of them cannot be written.
+    """
+    from servebench.report.comparison import forest  # noqa: PLC0415
+    from servebench.report.comparison import markdown as markdown_  # noqa: PLC0415
+
+    written: tuple[tuple[Path | None, Callable[[], str]], ...] = (
+        (output, lambda: comparison.model_dump_json(indent=1) + "\n"),
+        (markdown, lambda: markdown_.markdown(comparison)),
+        (svg, lambda: forest.forest(comparison)),
+    )
+    for path, text in written:
+        if path is None:
+            continue
+        try:
+            path.write_text(text(), "utf-8")
+        except OSError as problem:
+            raise RecordError(f"{path}: cannot be written: {problem.strerror}") from problem
+
+
+def _show(console: Console, comparison: Comparison) -> None:
+    from servebench.report.comparison.terminal import print_comparison  # noqa: PLC0415
+
+    if not console.is_terminal:
+        console.width = _PLAIN_WIDTH
+    print_comparison(console, comparison)

@@ -1,0 +1,155 @@
+"""`servebench selftest`: how often is the instrument wrong, and what does it see?"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from servebench import load, orphans, paths
+from servebench.cli.options import SelectOption
+from servebench.errors import UsageError
+from servebench.exclusive import measuring
+from servebench.signals import interruptible
+
+if TYPE_CHECKING:
+    from servebench.compare.selftest import Task
+
+selftest_app = typer.Typer(
+    no_args_is_help=True, help="Measure the instrument: false verdicts, power, bias."
+)
+
+KINDS = ("busy", "dependency", "memory", "queue")
+
+MinutesOption = Annotated[
+    float | None, typer.Option("--minutes", min=1, help="Begin no comparison after so long.")
+]
+BudgetOption = Annotated[
+    str | None,
+    typer.Option("--budget", metavar="TIME", help="Of one comparison: 180s, 5m. Default: none."),
+]
+ResultsOption = Annotated[Path | None, typer.Option("--results", help="Folder for the trials.")]
+
+
+@selftest_app.callback()
+def _group() -> None:
+    """Measure the instrument itself with comparisons whose right answer is known.
+
+    Trials are kept in results/selftest/ as they are made, so that a long self-test can be done in
+    parts; `show` reads all of them.
+    """
+
+
+@selftest_app.command("aa")
+def aa_command(
+    count: Annotated[int, typer.Option("--count", min=1, help="Comparisons to make.")] = 30,
+    select: SelectOption = None,
+    budget: BudgetOption = None,
+    minutes: MinutesOption = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the first; counts up.")] = 1,
+    results: ResultsOption = None,
+) -> None:
+    """Compare the stack with itself: every verdict that something moved is a false one."""
+    from servebench.cli.compare import budget_seconds  # noqa: PLC0415
+    from servebench.compare.selftest import Task, chosen  # noqa: PLC0415
+
+    cases = tuple(case.id for case in chosen(select or ()))
+    limit = budget_seconds(budget)
+    tasks = [Task("aa", 0.0, cases, limit, seed + number) for number in range(count)]
+    _make(tasks, minutes, results or paths.results_dir())
+
+
+@selftest_app.command("plant")
+def plant_command(
+    kind: Annotated[str, typer.Option("--kind", help=f"One of {', '.join(KINDS)}.")] = "busy",
+    size: Annotated[
+        list[float] | None,
+        typer.Option("--size", help="Relative growth (0.01: 1 %); queue: requests at once."),
+    ] = None,
+    tries: Annotated[int, typer.Option("--tries", min=1, help="Per size and case.")] = 10,
+    select: SelectOption = None,
+    budget: BudgetOption = None,
+    minutes: MinutesOption = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the first; counts up.")] = 1001,
+    results: ResultsOption = None,
+) -> None:
+    """Plant a slowdown of known size in a copy of one case, and see whether it is found."""
+    from servebench.cli.compare import budget_seconds  # noqa: PLC0415
+    from servebench.compare.selftest import Task, chosen  # noqa: PLC0415
+
+    if kind not in KINDS:
+        raise UsageError(f"--kind {kind!r}: expected one of {', '.join(KINDS)}")
+    sizes = size or [0.01, 0.02, 0.05, 0.10]
+    if min(sizes) <= 0:
+        raise UsageError(f"--size {min(sizes):g}: expected a growth above 0, such as 0.01")
+    limit = budget_seconds(budget)
+    each = [(case.id, one) for one in sizes for case in chosen(select or ())]
+    # In turns: an hour that was cut short has tries of every size.
+    tasks = [
+        Task(kind, one, (name,), limit, seed + number)  # type: ignore[arg-type] # checked above
+        for number in range(tries)
+        for name, one in each
+    ]
+    _make(tasks, minutes, results or paths.results_dir())
+
+
+@selftest_app.command("show")
+def show_command(
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", "-o", help="Write the page to a file.")
+    ] = None,
+    results: ResultsOption = None,
+) -> None:
+    """Show what all trials together say."""
+    from rich.markdown import Markdown  # noqa: PLC0415
+
+    from servebench.compare import trial_store  # noqa: PLC0415
+    from servebench.report import selftest as report  # noqa: PLC0415
+
+    text = report.page(trial_store.load(results or paths.results_dir()))
+    if markdown is not None:
+        markdown.write_text(text, "utf-8")
+    else:
+        Console(highlight=False).print(Markdown(text))
+
+
+def _make(tasks: Sequence[Task], minutes: float | None, results: Path) -> None:
+    from servebench.compare import selftest, trial_store  # noqa: PLC0415
+    from servebench.compare.progress import reporter  # noqa: PLC0415
+    from servebench.compare.trials import Trial  # noqa: PLC0415
+
+    console = Console(highlight=False)
+    for sentence in orphans.reap():
+        console.print(f"note: {sentence}", markup=False, soft_wrap=True)
+    load.sweep()
+    names = {name for task in tasks for name in task.cases}
+    cases = [case for case in selftest.chosen(()) if case.id in names]
+    ends = None if minutes is None else time.monotonic() + 60 * minutes
+    scratch = Path(tempfile.mkdtemp(prefix="servebench-selftest-"))
+
+    def keep(trial: Trial) -> None:
+        trial_store.save(results, trial)
+        moved = [one for one in trial.said if one.verdict in {"faster", "slower"}]
+        named = "; ".join(f"{one.case} {one.metric} {one.verdict}" for one in moved)
+        console.print(f"said: {named or 'nothing moved'}", markup=False, soft_wrap=True)
+
+    def told(number: int, task: Task) -> None:
+        what = "A/A" if task.kind == "aa" else f"{task.kind} {task.size:g} in {task.cases[0]}"
+        console.print(f"[{number + 1}/{len(tasks)}] {what}", markup=False)
+
+    try:
+        with interruptible(), measuring():
+            bench = selftest.Bench(cases, scratch, reporter(console))
+            made = selftest.each(
+                tasks, bench.trial, keep, told,
+                lambda: ends is not None and time.monotonic() >= ends,
+            )  # fmt: skip
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    console.print(f"{made} of {len(tasks)} comparisons made; read them: servebench selftest show")

@@ -1,0 +1,75 @@
+"""What a look at one case and metric shows, as far as it is entitled to see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from servebench.compare import statistics
+from servebench.compare.method import CONFIDENCE_RATE
+from servebench.compare.samples import CaseDuets
+from servebench.compare.statistics import Direction, Logs, Looks, Sample
+from servebench.metrics import METRICS
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the latest look at one case and metric shows.
+
+    Attributes:
+        sample: The log ratios that it saw; None before the first look.
+        share: Share of the error rate that it spends.
+        moved: P value of the minimal-effect test, paid for its share; not yet for other pairs.
+        same: P value of the equivalence test, paid for its share.
+    """
+
+    sample: Sample | None = None
+    share: float = 1.0
+    moved: float = 1.0
+    same: float = 1.0
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The interval on the log scale: 95 % coverage whenever one stops; None without look."""
+        if self.sample is None:
+            return None
+        return statistics.interval(self.sample, CONFIDENCE_RATE * self.share)
+
+
+def look(logs: Logs, share: float, metric: str, *, direction: Direction = 0) -> Evidence:
+    """Look at the log ratios of one case and metric.
+
+    Args:
+        logs: Log ratios of the duets that the look sees; at least two.
+        share: Share of the error rate that the look may spend.
+        metric: Key of the metric registry: its floor and tolerance are meant.
+        direction: Where a change is looked for; 0: either.
+    """
+    found, kind = statistics.sample(logs), METRICS[metric]
+    return Evidence(
+        sample=found,
+        share=share,
+        moved=min(1.0, statistics.moved_p(found, kind.floor, direction) / share),
+        same=min(1.0, statistics.same_p(found, kind.tolerance) / share),
+    )
+
+
+@dataclass(slots=True)
+class Looking:
+    """The looks of one stage, each taken once: what a look sees never changes afterwards."""
+
+    looks: Looks
+    taken: dict[tuple[str, str, int, float], Evidence] = field(default_factory=dict)
+
+    def latest(
+        self, duets: CaseDuets, metric: str, *, direction: Direction = 0, final: bool
+    ) -> Evidence:
+        """The latest look at one case and metric; `final`: no further duets will come."""
+        due = self.looks.latest(len(duets.usable), final=final)
+        if due is None:
+            return Evidence()
+        count, share = due
+        key = duets.case.id, metric, count, share
+        if key not in self.taken:
+            logs = duets.logs(metric)[:count]
+            self.taken[key] = look(logs, share, metric, direction=direction)
+        return self.taken[key]

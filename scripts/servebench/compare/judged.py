@@ -1,0 +1,46 @@
+"""Which metrics are judged for a case: those that a change could move, and no others.
+
+More judged pairs are a stricter correction for all of them, so every metric here has to earn its
+place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from servebench.model import Case, LoadModel
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Metrics of one case.
+
+    Attributes:
+        leading: What the case is measured for; a case is measured until these are decided.
+        tails: Judged from the same duets where every one of them has the figure, and never a
+            reason to measure longer: tails scatter so much that all time would go to them.
+    """
+
+    leading: tuple[str, ...]
+    tails: tuple[str, ...]
+
+
+def judged(case: Case) -> Judged:
+    """Say which metrics are judged.
+
+    - The throughput of a closed loop that waits for nothing is what the server can do.
+    - Where handlers wait, throughput stands at its ceiling whatever the change costs, until
+      concurrency is lost. Efficiency sees that, and the median latency sees the rest. (A ceiling
+      that contains the measured single request would move with the change, and hide it.)
+    - A paced or open load gives the throughput itself: latency and CPU show the cost.
+    - p99 exists from 1,000 requests on, in each duet.
+    """
+    if case.load.model is not LoadModel.CLOSED:
+        middle: tuple[str, ...] = ("service_p50",)
+    elif case.endpoint.floor == 0:
+        middle = ("throughput",)
+    elif case.ceiling is not None and "unit" not in case.ceiling:
+        middle = ("service_p50", "efficiency")
+    else:
+        middle = ("service_p50",)
+    return Judged(("server_cpu_per_request", *middle, "pss_steady"), ("service_p99",))

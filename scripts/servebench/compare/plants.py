@@ -1,0 +1,169 @@
+"""Slowdowns planted on purpose, to learn whether a comparison finds them.
+
+Each plant changes a copy of the applications (or of an environment) and nothing else, so that what
+a comparison then reports has exactly one cause, of known kind and size.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final, Literal, cast
+
+from servebench.errors import SetupError, UsageError
+from servebench.model import Case, Frozen
+
+Kind = Literal["busy", "dependency", "memory", "queue"]
+
+DEPENDENCIES: Final = {
+    "asgi": ("starlette/routing.py", "Route", "matches"),
+    "wsgi": ("flask/app.py", "Flask", "full_dispatch_request"),
+}
+"""Where each interface's framework passes once per request: file, class, method."""
+
+
+class Plant(Frozen):
+    """What is planted.
+
+    Attributes:
+        kind: `busy`: the handler itself computes longer. `dependency`: the framework does.
+            `memory`: the process holds more. `queue`: fewer requests are served at once.
+        size: Relative growth that is aimed at (0.01: 1 %); for `queue` the requests at once.
+    """
+
+    kind: Kind
+    size: float
+
+
+def into_handler(apps: Path, case: Case, loops: int) -> None:
+    """Let the case's handler run an empty loop before it does its work.
+
+    Args:
+        apps: A copy of the applications: changed in place.
+        case: Whose handler.
+        loops: Steps of the loop.
+
+    Raises:
+        UsageError: The application has no handler for the case's path.
+    """
+    _change(apps, case, lambda handler: handler.body.insert(0, _loop(loops)))
+
+
+def into_queue(apps: Path, case: Case, at_once: int) -> None:
+    """Let at most so many requests into the case's handler at once; errors as `into_handler`."""
+
+    def enclose(handler: _Function) -> None:
+        kind = "asyncio" if isinstance(handler, ast.AsyncFunctionDef) else "threading"
+        with_ = "async with" if kind == "asyncio" else "with"
+        wrapped = ast.parse(
+            f"async def _() -> None:\n {with_} _gate(__import__('{kind}').Semaphore):\n  pass"
+        ).body[0]
+        block = cast(ast.With | ast.AsyncWith, cast(ast.AsyncFunctionDef, wrapped).body[0])
+        block.body = handler.body
+        handler.body = [block]
+
+    gate = (
+        "import functools as _functools\n"
+        "@_functools.cache\n"
+        "def _gate(kind):\n"
+        f"    return kind({at_once})\n"
+    )
+    _change(apps, case, enclose, before=ast.parse(gate).body)
+
+
+def into_memory(apps: Path, case: Case, size: int) -> None:
+    """Let the application hold so many bytes more, all of them touched."""
+    path = _module(apps, case)
+    ballast = f"\n_BALLAST = bytearray(b'x') * {size}\n"
+    path.write_text(path.read_text("utf-8") + ballast, "utf-8")
+
+
+def into_dependency(environment: Path, case: Case, loops: int, target: Path) -> Path:
+    """Copy an environment, and let the framework in it run an empty loop per request.
+
+    Args:
+        environment: The environment's folder; it is not changed.
+        case: Names the interface.
+        loops: Steps of the loop.
+        target: Folder for the copy; hard links, except for what differs.
+
+    Returns:
+        The copy's Python executable.
+
+    Raises:
+        SetupError: The framework has no such place (any more).
+    """
+    file, klass, method = DEPENDENCIES[case.endpoint.interface]
+    shutil.copytree(environment, target, copy_function=_link, symlinks=True)
+    found = sorted(target.glob(f"lib/python*/site-packages/{file}"))
+    if not found:
+        raise SetupError(f"expected {file} in {environment}, found none: see DEPENDENCIES")
+    (path,) = found
+    tree = ast.parse(path.read_text("utf-8"))
+    places = [
+        node
+        for owner in tree.body
+        if isinstance(owner, ast.ClassDef) and owner.name == klass
+        for node in owner.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == method
+    ]
+    if not places:
+        raise SetupError(f"expected {klass}.{method} in {path}, found none: see DEPENDENCIES")
+    places[0].body.insert(0, _loop(loops))
+    path.unlink()  # the link, not the original's content
+    path.write_text(ast.unparse(tree) + "\n", "utf-8")
+    return target / "bin" / "python"
+
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _link(source: str, target: str) -> str:
+    """Link a file; copy it where the file system cannot."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+    return target
+
+
+def _loop(steps: int) -> ast.stmt:
+    return ast.parse(f"for _ in range({steps}):\n    pass").body[0]
+
+
+def _module(apps: Path, case: Case) -> Path:
+    return apps / case.experiment / f"{case.endpoint.app.partition(':')[0]}.py"
+
+
+def _change(
+    apps: Path,
+    case: Case,
+    edit: Callable[[_Function], None],
+    before: Iterable[ast.stmt] = (),
+) -> None:
+    path = _module(apps, case)
+    tree = ast.parse(path.read_text("utf-8"))
+    route = case.endpoint.path.partition("?")[0]
+    handlers = [
+        (index, node)
+        for index, node in enumerate(tree.body)
+        if isinstance(node, _Function) and any(_serves(d, route) for d in node.decorator_list)
+    ]
+    if not handlers:
+        raise UsageError(f"{path}: expected a function decorated with the route {route!r}")
+    index, handler = handlers[0]
+    edit(handler)
+    tree.body[index:index] = list(before)
+    path.write_text(ast.unparse(ast.fix_missing_locations(tree)) + "\n", "utf-8")
+
+
+def _serves(decorator: ast.expr, route: str) -> bool:
+    return (
+        isinstance(decorator, ast.Call)
+        and bool(decorator.args)
+        and isinstance(decorator.args[0], ast.Constant)
+        and decorator.args[0].value == route
+    )

@@ -1,0 +1,124 @@
+"""Stacks otherwise than they are locked: as of a date, or with some packages in other versions.
+
+The locks of the checkout stay as they are; the others are kept in the cache, each under its digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import date
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from servebench import paths, settings, stacklock, stacks
+from servebench.errors import UsageError
+from servebench.stacks import Stack
+from servebench.toolchain import artefact
+from servebench.toolchain.narrator import Narrator
+
+
+def as_of(root: Path, name: str, day: date | None, narrator: Narrator) -> Stack:
+    """Resolve a stack as of the end of a date (UTC); None: as it is locked.
+
+    Raises:
+        SetupError: uv finds no such set of packages.
+    """
+    if day is None:
+        return stacks.read(name, root)
+    with narrator.step(f"stack {name}", f"resolving it as of {day}") as tick:
+        text = stacklock.resolve(name, day, tick, root=root)
+    return _kept(root, name, text)
+
+
+def with_pins(root: Path, name: str, pins: Sequence[Requirement], narrator: Narrator) -> Stack:
+    """Resolve a stack with some packages in other versions; the others move only if they must.
+
+    Raises:
+        SetupError: uv finds no such set of packages.
+    """
+    if not pins:
+        return stacks.read(name, root)
+    texts = [str(pin) for pin in pins]
+    with narrator.step(f"stack {name}", f"resolving it with {', '.join(texts)}") as tick:
+        keep = stacks.lock_file(name, root).read_text("utf-8")
+        text = stacklock.resolve(name, None, tick, root=root, keep=keep, pins=texts)
+    return _kept(root, name, text)
+
+
+def read_pins(texts: Sequence[str]) -> tuple[Requirement, ...]:
+    """Read requirements such as `granian==2.7.8`.
+
+    Raises:
+        UsageError: One of them is no package with a version.
+    """
+    pins = []
+    for text in texts:
+        try:
+            pin = Requirement(text)
+        except InvalidRequirement as error:
+            raise UsageError(_expected(text)) from error
+        if not pin.specifier or pin.url or pin.marker or pin.extras:
+            raise UsageError(_expected(text))
+        pins.append(pin)
+    return tuple(pins)
+
+
+def share_out(
+    root: Path, names: Collection[str], pins: Sequence[Requirement]
+) -> tuple[dict[str, tuple[Requirement, ...]], tuple[str, ...]]:
+    """Decide which pins go into which stacks.
+
+    A stack that declares a version of its own for a package keeps it: that is what it is for.
+
+    Args:
+        root: The checkout.
+        names: The stacks.
+        pins: What is asked for.
+
+    Returns:
+        The pins of each stack, and sentences about what stays.
+
+    Raises:
+        UsageError: A pin would change no stack.
+    """
+    shares: dict[str, tuple[Requirement, ...]] = {}
+    notes: list[str] = []
+    for name in names:
+        present = [p for p in pins if canonicalize_name(p.name) in stacks.read(name, root).packages]
+        own = {str(pin): _held(root, name, pin) for pin in present}
+        notes += [f"stack {name} declares {held} and keeps it" for held in own.values() if held]
+        shares[name] = tuple(pin for pin in present if own[str(pin)] is None)
+    for pin in pins:
+        if not any(pin in many for many in shares.values()):
+            why = "; ".join(notes) or f"expected a package of the stacks {', '.join(names)}"
+            raise UsageError(f"--with {pin} changes nothing: {why}")
+    return shares, tuple(notes)
+
+
+def _held(root: Path, stack: str, pin: Requirement) -> str | None:
+    """The stack's own requirement on a package, if it excludes what is asked for."""
+    groups = settings.read_toml(root / "apps" / "pyproject.toml").get("dependency-groups", {})
+    asked = [s.version for s in pin.specifier if s.operator == "==" and "*" not in s.version]
+    for text in groups.get(stack, ()):
+        if not isinstance(text, str):
+            continue  # another group, included
+        own = Requirement(text)
+        if canonicalize_name(own.name) != canonicalize_name(pin.name):
+            continue
+        exact = any(part.operator == "==" for part in own.specifier)
+        excluded = any(not own.specifier.contains(version, prereleases=True) for version in asked)
+        if excluded or (exact and not asked):
+            return text
+    return None
+
+
+def _kept(root: Path, name: str, text: str) -> Stack:
+    lock = paths.cache_dir() / "resolved" / artefact.digest(text) / f"{name}.txt"
+    stacklock.write(lock, text)
+    return stacks.read_lock(name, lock, root)
+
+
+def _expected(text: str) -> str:
+    return f"--with {text!r}: expected a package and its version, such as 'granian==2.7.8'"

@@ -1,0 +1,247 @@
+"""What trials say of the instrument: false verdicts, power, bias, time. Pure.
+
+Rates carry Clopper-Pearson intervals (Biometrika 26 (1934) 404): exact for small numbers, and
+honest for none: 0 of 30 is "below 12 %", not "never".
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import fmean, stdev
+from typing import Final
+
+from servebench.compare.customary import CUSTOMARY, Rule
+from servebench.compare.model import Verdict
+from servebench.compare.trials import Figures, Kind, Trial
+from servebench.metrics import METRICS
+
+JUDGED_BY: Final[dict[Kind, str]] = {
+    "busy": "server_cpu_per_request",
+    "dependency": "server_cpu_per_request",
+    "memory": "pss_steady",
+    "queue": "service_p50",
+}
+"""The metric in which each kind of plant must be seen."""
+
+_MOVED: Final = (Verdict.FASTER, Verdict.SLOWER)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """So many of so many, with the 95 % interval of the rate."""
+
+    hits: int
+    of: int
+    low: float
+    high: float
+
+    @property
+    def share(self) -> float:
+        """The rate itself."""
+        return self.hits / self.of
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How well one kind and size of plant is found on one case.
+
+    Attributes:
+        kind: What was planted.
+        size: How much of it.
+        case: Where.
+        rate: How often the verdict was the right one.
+        wrong: How often it was the opposite.
+        error: Mean of the reported size minus the instruction ratio's, relative; None without.
+        worst: The largest such difference, in size.
+        spread: Standard deviation of the reported sizes; None for fewer than two.
+        reported: Mean reported size, relative.
+        screening: Mean seconds of screening per try.
+        confirmation: Mean seconds of confirmation per try.
+    """
+
+    kind: Kind
+    size: float
+    case: str
+    rate: Rate
+    wrong: int
+    error: float | None
+    worst: float | None
+    spread: float | None
+    reported: float | None
+    screening: float
+    confirmation: float
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """One way of judging: its false alarms and its misses on the same launches.
+
+    Attributes:
+        name: The way.
+        alarms: A/A comparisons with at least one false verdict.
+        case_alarms: Cases with a false verdict among all judged in A/A comparisons.
+        misses: Per planted size: tries in which it was not called slower.
+        minutes: Mean wall time of one try, minutes.
+    """
+
+    name: str
+    alarms: Rate | None
+    case_alarms: Rate | None
+    misses: tuple[tuple[float, Rate], ...]
+    minutes: float
+
+
+def rate(hits: int, of: int) -> Rate:
+    """A rate with its interval.
+
+    Raises:
+        ValueError: Of nothing.
+    """
+    from scipy import stats  # noqa: PLC0415 - takes a second to import
+
+    if of < 1:
+        raise ValueError("a rate of nothing")
+    ends = stats.binomtest(hits, of).proportion_ci(method="exact")
+    return Rate(hits, of, float(ends.low), float(ends.high))
+
+
+def false_verdicts(trials: Iterable[Trial]) -> tuple[Rate, Rate] | None:
+    """Rates of A/A comparisons, and of cases in them, with any verdict that something moved.
+
+    Returns:
+        None without any A/A comparison.
+    """
+    alarms = [(len(_alarmed(t)), len({s.case for s in t.said})) for t in trials if t.kind == "aa"]
+    if not alarms:
+        return None
+    cases = sum(of for _, of in alarms)
+    whole = rate(sum(1 for hits, _ in alarms if hits), len(alarms))
+    return whole, rate(sum(hits for hits, _ in alarms), max(cases, 1))
+
+
+def found(trials: Iterable[Trial]) -> tuple[Found, ...]:
+    """How well each kind and size of plant is found, per case."""
+    groups: dict[tuple[Kind, float, str], list[Trial]] = defaultdict(list)
+    for trial in trials:
+        if trial.kind != "aa":
+            groups[trial.kind, trial.size, trial.planted].append(trial)
+    return tuple(_found(*key, groups[key]) for key in sorted(groups))
+
+
+def contest(trials: Sequence[Trial]) -> tuple[Contest, ...]:
+    """Our way and the customary ones on the same launches: CPU slowdowns and A/A only."""
+    ours = _contest("servebench", trials, _alarmed, _caught)
+    others = [
+        _contest(
+            way.name,
+            trials,
+            partial(_called, rule=way.rule, calls=("slower", "faster")),
+            partial(_calls_planted, rule=way.rule),
+        )
+        for way in CUSTOMARY
+    ]
+    return (ours, *others)
+
+
+def _found(kind: Kind, size: float, case: str, many: Sequence[Trial]) -> Found:
+    metric = JUDGED_BY[kind]
+    said = [one for t in many for one in t.said if one.case == case and one.metric == metric]
+    sizes = [one.ratio - 1 for one in said if one.ratio is not None and one.verdict in _MOVED]
+    errors = [
+        one.ratio - trial.instructions
+        for trial in many
+        for one in trial.said
+        if one.case == case
+        and one.metric == metric
+        and one.ratio is not None
+        and trial.instructions is not None
+        and one.verdict in _MOVED
+    ]
+    return Found(
+        kind=kind,
+        size=size,
+        case=case,
+        rate=rate(sum(1 for trial in many if _caught(trial)), len(many)),
+        wrong=sum(1 for one in said if one.verdict is Verdict.FASTER),
+        error=fmean(errors) if errors else None,
+        worst=max(errors, key=abs) if errors else None,
+        spread=stdev(sizes) if len(sizes) > 1 else None,
+        reported=fmean(sizes) if sizes else None,
+        screening=fmean(trial.screening_seconds for trial in many),
+        confirmation=fmean(trial.confirmation_seconds for trial in many),
+    )
+
+
+def _contest(
+    name: str,
+    trials: Sequence[Trial],
+    alarmed: Callable[[Trial], frozenset[str]],
+    caught: Callable[[Trial], bool],
+) -> Contest:
+    same = [trial for trial in trials if trial.kind == "aa"]
+    busy: dict[float, list[bool]] = defaultdict(list)
+    for trial in trials:
+        if trial.kind == "busy":
+            busy[trial.size].append(caught(trial))
+    alarms = [(len(alarmed(trial)), len({one.case for one in trial.said})) for trial in same]
+    judged = sum(of for _, of in alarms)
+    planted = [trial for trial in trials if trial.kind == "busy"]
+    return Contest(
+        name=name,
+        alarms=rate(sum(1 for hits, _ in alarms if hits), len(alarms)) if alarms else None,
+        case_alarms=rate(sum(hits for hits, _ in alarms), judged) if judged else None,
+        misses=tuple(
+            (size, rate(sum(1 for hit in hits if not hit), len(hits)))
+            for size, hits in sorted(busy.items())
+        ),
+        minutes=fmean(trial.wall_seconds for trial in planted) / 60 if planted else 0.0,
+    )
+
+
+def _alarmed(trial: Trial) -> frozenset[str]:
+    return frozenset(one.case for one in trial.said if one.verdict in _MOVED)
+
+
+def _caught(trial: Trial) -> bool:
+    """Whether the planted case was called slower in the metric that the plant is about.
+
+    A queue may also be caught by the proof of concurrency, which makes head not comparable.
+    """
+    metric = JUDGED_BY[trial.kind]
+    return any(
+        (one.verdict is Verdict.SLOWER and one.metric == metric)
+        or (
+            trial.kind == "queue"
+            and one.verdict is Verdict.NOT_COMPARABLE
+            and one.reason.startswith("head: not_concurrent")
+        )
+        for one in trial.said
+        if one.case == trial.planted
+    )
+
+
+def _calls_planted(trial: Trial, rule: Rule) -> bool:
+    return trial.planted in _called(trial, rule, ("slower",))
+
+
+def _called(trial: Trial, rule: Rule, calls: tuple[str, ...]) -> frozenset[str]:
+    """Cases that a customary rule calls, by throughput where that is judged, or else by CPU."""
+    chosen: dict[str, Figures] = {}
+    for figures in trial.figures:
+        if figures.metric in {"server_cpu_per_request", "throughput"} and len(figures.base) > 1:
+            known = chosen.get(figures.case)
+            if known is None or known.metric != "throughput":
+                chosen[figures.case] = figures
+    return frozenset(
+        case
+        for case, figures in chosen.items()
+        if rule(_costs(figures.metric, figures.base), _costs(figures.metric, figures.head)) in calls
+    )
+
+
+def _costs(metric: str, values: Sequence[float]) -> list[float]:
+    """Figures of which lower is better: what is better when it is higher is turned round."""
+    return [1 / v for v in values] if METRICS[metric].better == "higher" else list(values)

@@ -1,0 +1,298 @@
+"""What base and head are: revisions, stacks or interpreters, each ready to be measured.
+
+- Two revisions: each with its own applications, locks and interpreters, from a snapshot.
+- Two stacks of one checkout: as locked, as of a date, or with some packages in other versions.
+- Two interpreters of one checkout: no change, but a choice; said so wherever it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final, Literal
+
+from servebench import header, interpreters, settings, stacks
+from servebench import plan as planning
+from servebench.compare import relocking, revisions
+from servebench.compare.model import SideRecord
+from servebench.compare.pairing import paired
+from servebench.errors import DeclarationError, SetupError, UsageError
+from servebench.experiments import Experiment, expand, load_experiments, registered
+from servebench.interpreters import Interpreter
+from servebench.model import Case, Profile
+from servebench.rig import Rig, equip
+from servebench.stacks import Stack
+from servebench.toolchain import cpython
+from servebench.toolchain.narrator import Narrator
+
+LOCKED: Final = "stacks as locked"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Base or head, ready to be measured.
+
+    Attributes:
+        record: What it is.
+        rig: What its launches need; for the cases that both sides have.
+        cases: All its selected cases, in the order of their declaration.
+        root: The checkout or snapshot that its applications (and benchmarks) are read from.
+        tree: The git tree of `root`; None if it is no snapshot.
+    """
+
+    record: SideRecord
+    rig: Rig
+    cases: tuple[Case, ...]
+    root: Path
+    tree: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Both sides.
+
+    Attributes:
+        base: What head is held against.
+        head: What is judged.
+        repository: The checkout around us.
+        cross: Whether they are two interpreters.
+        notes: What a reader should know of them.
+    """
+
+    base: Side
+    head: Side
+    repository: Path
+    cross: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which cases are to be compared, where logs go, and who is told what is being made."""
+
+    profile: Profile
+    select: tuple[str, ...]
+    logs: Path
+    narrator: Narrator
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One side before anything is made for it."""
+
+    label: str
+    kind: Literal["revision", "stack", "interpreter"]
+    root: Path
+    commit: str | None
+    dirty: bool
+    cases: tuple[Case, ...]
+    lock: Callable[[str], Stack]
+    tree: str | None = None
+
+
+def of_revisions(root: Path, base: str | None, head: str | None, wanted: Wanted) -> Sides:
+    """Prepare two revisions.
+
+    Args:
+        root: The checkout.
+        base: A branch, tag or commit; None: where head left the main branch.
+        head: The same; None: the files as they are, with what is not committed.
+        wanted: Which cases.
+
+    Raises:
+        UsageError: No git repository, no such revision, or one that cannot be read.
+        SetupError: An interpreter or environment cannot be made.
+    """
+    if not revisions.is_repository(root):
+        raise UsageError(
+            f"expected a git repository with a commit in {root}, found none: compare stacks or "
+            "interpreters instead (--stack-as-of, --with, --python)"
+        )
+    later = revisions.working(root) if head is None else revisions.resolve(root, head)
+    earlier = (
+        revisions.where_left_main(root, later) if base is None else revisions.resolve(root, base)
+    )
+    return _prepared(
+        _at(root, earlier, wanted), _at(root, later, wanted), wanted, root=root, cross=False
+    )
+
+
+def of_dates(root: Path, base: date | None, head: date | None, wanted: Wanted) -> Sides:
+    """Prepare the stacks as of two dates; None: as they are locked. Errors as `of_revisions`."""
+
+    def part(day: date | None) -> _Part:
+        label = LOCKED if day is None else f"stacks as of {day}"
+
+        def lock(name: str) -> Stack:
+            return relocking.as_of(root, name, day, wanted.narrator)
+
+        return _here(root, label, "stack", lock, wanted)
+
+    return _prepared(part(base), part(head), wanted, root=root, cross=False)
+
+
+def of_packages(root: Path, requirements: Sequence[str], wanted: Wanted) -> Sides:
+    """Prepare the stacks as locked, and with some packages in other versions.
+
+    Args:
+        root: The checkout.
+        requirements: As `granian==2.7.8`. Other packages move only where these make them. A stack
+            that declares a version of its own for the package keeps it: that is what it is for.
+        wanted: Which cases.
+
+    Raises:
+        UsageError: A requirement is none, or would change no stack.
+        SetupError: uv finds no such set of packages, or it cannot be installed.
+    """
+    pins = relocking.read_pins(requirements)
+    base = _here(root, LOCKED, "stack", lambda name: stacks.read(name, root), wanted)
+    chosen, _ = _selected(base, base, wanted, cross=False)
+    shares, notes = relocking.share_out(root, sorted({case.stack for case in chosen}), pins)
+
+    def lock(name: str) -> Stack:
+        return relocking.with_pins(root, name, shares[name], wanted.narrator)
+
+    head = _here(root, ", ".join(map(str, pins)), "stack", lock, wanted)
+    return _prepared(base, head, wanted, root=root, cross=False, notes=notes)
+
+
+def of_interpreters(root: Path, base: str, head: str, wanted: Wanted) -> Sides:
+    """Prepare one checkout on two interpreters.
+
+    Raises:
+        UsageError: They are the same, or one of them is not declared.
+        SetupError: An interpreter or environment cannot be made.
+    """
+    declared = interpreters.declared(root)
+    for name in (base, head):
+        if name not in declared:
+            raise UsageError(f"--python: no interpreter {name!r}; declared are {sorted(declared)}")
+    if base == head:
+        raise UsageError(f"--python: expected two different interpreters, found {base} twice")
+
+    def part(name: str) -> _Part:
+        return _here(
+            root, name, "interpreter", lambda stack: stacks.read(stack, root), wanted, python=name
+        )
+
+    return _prepared(part(base), part(head), wanted, root=root, cross=True)
+
+
+def _at(root: Path, revision: revisions.Revision, wanted: Wanted) -> _Part:
+    folder = revisions.snapshot(root, revision, wanted.narrator)
+    return _Part(
+        label=revision.label,
+        kind="revision",
+        root=folder,
+        commit=revision.commit,
+        dirty=revision.dirty,
+        cases=_cases(folder, wanted.profile, revision.label),
+        lock=lambda name: stacks.read(name, folder),
+        tree=revision.tree,
+    )
+
+
+def _here(
+    root: Path,
+    label: str,
+    kind: Literal["stack", "interpreter"],
+    lock: Callable[[str], Stack],
+    wanted: Wanted,
+    python: str | None = None,
+) -> _Part:
+    """The checkout around us, with stacks or interpreters of one's choice."""
+    commit, dirty = header.revision(root)
+    cases = _cases(root, wanted.profile, "the checkout")
+    if python is not None:
+        cases = tuple(case for case in cases if case.python == python)
+    return _Part(label, kind, root, commit, dirty, cases, lock)
+
+
+def _cases(root: Path, profile: Profile, whose: str) -> tuple[Case, ...]:
+    return tuple(c for e in _experiments(root, whose) for c in expand(e, profile))
+
+
+def _experiments(root: Path, whose: str) -> tuple[Experiment, ...]:
+    try:
+        return load_experiments(root, registered(root))
+    except DeclarationError as error:
+        raise UsageError(f"{whose} cannot be read by this servebench: {error}") from error
+
+
+def _prepared(
+    base: _Part,
+    head: _Part,
+    wanted: Wanted,
+    *,
+    root: Path,
+    cross: bool,
+    notes: tuple[str, ...] = (),
+) -> Sides:
+    """Make what both sides need for the cases that they have in common."""
+    cases = _selected(base, head, wanted, cross=cross)
+    common, _ = paired(*cases, cross=cross)
+    needed = [pair.base for pair in common], [pair.head for pair in common]
+    before, after = (
+        _side(part, many, many_needed, wanted)
+        for part, many, many_needed in zip((base, head), cases, needed, strict=True)
+    )
+    return Sides(before, after, root, cross, notes)
+
+
+def _selected(
+    base: _Part, head: _Part, wanted: Wanted, *, cross: bool
+) -> tuple[tuple[Case, ...], tuple[Case, ...]]:
+    """The cases that globs select, by the id on either side."""
+    if not wanted.select:
+        return base.cases, head.cases
+
+    def matches(case: Case) -> bool:
+        return any(fnmatchcase(case.id, glob) for glob in wanted.select)
+
+    for glob in wanted.select:
+        if not any(fnmatchcase(case.id, glob) for case in (*base.cases, *head.cases)):
+            # Says what may have been meant.
+            planning.make_plan(wanted.profile, [glob], None, 0, _experiments(head.root, head.label))
+            raise UsageError(f"--select {glob!r} selects no case of {base.label} or {head.label}")
+    common, _ = paired(base.cases, head.cases, cross=cross)
+    chosen = {
+        case.id
+        for pair in common
+        if matches(pair.base) or matches(pair.head)
+        for case in (pair.base, pair.head)
+    }
+    before, after = (
+        tuple(case for case in part.cases if case.id in chosen or matches(case))
+        for part in (base, head)
+    )
+    return before, after
+
+
+def _side(part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], wanted: Wanted) -> Side:
+    found = _interpreters(part.root, sorted({case.python for case in needed}), wanted.narrator)
+    locked = {name: part.lock(name) for name in sorted({case.stack for case in needed})}
+    for stack, python in sorted({(case.stack, case.python) for case in needed}):
+        stacks.make_environment(locked[stack], found[python], wanted.narrator)
+    rig = equip(needed, wanted.logs, apps=part.root / "apps", locked=locked, found=found)
+    record = SideRecord(
+        label=part.label,
+        kind=part.kind,
+        commit=part.commit,
+        dirty=part.dirty,
+        stacks=tuple(stack.record() for stack in locked.values()),
+        interpreters=tuple(interpreter.record() for interpreter in found.values()),
+    )
+    return Side(record, rig, cases, part.root, part.tree)
+
+
+def _interpreters(root: Path, names: Sequence[str], narrator: Narrator) -> dict[str, Interpreter]:
+    """The interpreters as a checkout declares them; made if they are not there."""
+    configured = settings.load(root)
+    try:
+        return {name: interpreters.locate(name, configured) for name in names}
+    except SetupError:
+        cpython.ensure(configured, narrator)
+        return {name: interpreters.locate(name, configured) for name in names}

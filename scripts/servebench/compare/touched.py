@@ -1,0 +1,248 @@
+"""What a change can have touched: only those cases are judged, and each says why.
+
+A wrong "not touched" would be the only harmful mistake, so that what is unknown counts as touched:
+
+- a file of the applications touches the cases whose application imports it, and every case of its
+  experiment if it is no Python module; declarations touch nothing by themselves (a case that is
+  *defined* otherwise is no longer the same case, see `pairing`),
+- a package touches the cases that load it (see `closure`); one that came or went and that no case
+  is known to load touches all cases of its stack, since some packages pick up others when present,
+- an interpreter touches its cases,
+- the harness touches nothing: the one that runs measures both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Final
+
+from servebench.compare import closure, revisions, wording
+from servebench.compare.closure import Reach
+from servebench.compare.model import Missing, PackageChange
+from servebench.compare.pairing import Pair, paired
+from servebench.compare.sides import Sides
+from servebench.declarations import FILE
+from servebench.model import Case, InterpreterRecord
+from servebench.published import FILE as PUBLISHED
+from servebench.stacks import Stack
+
+EVERYTHING: Final = "asked for with --all"
+_NAMED: Final = 3
+"""So many packages or files are named as reasons; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """In what the two sides differ.
+
+    Attributes:
+        files: Paths from the checkout's root of the files that differ.
+        packages: What moved in the locks.
+        interpreters: Name → how it differs.
+        experiments: Folders of `apps/` that are experiments, on either side.
+        cross: Whether the two sides are two interpreters.
+    """
+
+    files: tuple[str, ...] = ()
+    packages: tuple[PackageChange, ...] = ()
+    interpreters: Mapping[str, str] = field(default_factory=dict)
+    experiments: frozenset[str] = frozenset()
+    cross: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What is to be compared.
+
+    Attributes:
+        pairs: Cases that the change can have touched, as each side defines them, with the reason.
+        untouched: How many cases both sides have that it cannot have touched.
+        missing: Cases of one side only, or defined otherwise.
+        packages: What moved in the locks.
+        inprocess: Whether it can have touched what the in-process benchmarks measure.
+        notes: What a reader should know.
+        nothing: Why there is nothing to judge, in a sentence; empty if there is something.
+    """
+
+    pairs: tuple[Pair, ...]
+    untouched: int
+    missing: tuple[Missing, ...]
+    packages: tuple[PackageChange, ...]
+    inprocess: bool
+    notes: tuple[str, ...] = ()
+    nothing: str = ""
+
+
+def find(sides: Sides, *, everything: bool = False) -> Touched:
+    """Find what can be touched, from both sides' files and environments.
+
+    Args:
+        sides: Base and head.
+        everything: Judge every case that both sides have.
+    """
+    base, head = sides.base, sides.head
+    files: tuple[str, ...] = ()
+    if base.tree and head.tree:
+        files = revisions.changed(sides.repository, base.tree, head.tree)
+    change = Change(
+        files=files,
+        packages=package_changes(base.rig.stacks, head.rig.stacks),
+        interpreters=interpreter_changes(base.record.interpreters, head.record.interpreters),
+        experiments=frozenset(
+            folder.parent.name
+            for side in (base, head)
+            for folder in (side.root / "apps").glob(f"*/{FILE}")
+        ),
+        cross=sides.cross,
+    )
+    common, missing = paired(base.cases, head.cases, cross=sides.cross)
+    readers = (closure.Reader(base.root, base.rig), closure.Reader(head.root, head.rig))
+    reached = {
+        pair.head.id: readers[0].reach(pair.base) | readers[1].reach(pair.head) for pair in common
+    }
+    return select(change, common, reached, missing, everything=everything, notes=sides.notes)
+
+
+def select(
+    change: Change,
+    common: Sequence[Pair],
+    reached: Mapping[str, Reach],
+    missing: Sequence[Missing] = (),
+    *,
+    everything: bool = False,
+    notes: Sequence[str] = (),
+) -> Touched:
+    """Choose the touched ones among the cases that both sides have. Pure.
+
+    Args:
+        change: In what the sides differ.
+        common: The cases.
+        reached: By the id on head, what a case loads on either side.
+        missing: Passed on.
+        everything: Choose all.
+        notes: Passed on.
+    """
+    orphans = _orphans(change.packages, common, reached)
+    pairs = []
+    for pair in common:
+        reason = pair.because or because(pair.head, change, reached[pair.head.id], orphans)
+        if everything:
+            reason = reason or EVERYTHING
+        if reason:
+            pairs.append(Pair(pair.base, pair.head, reason))
+    benchmarks = any(path.startswith("benchmarks/") for path in change.files)
+    return Touched(
+        pairs=tuple(pairs),
+        untouched=len(common) - len(pairs),
+        missing=tuple(missing),
+        packages=change.packages,
+        inprocess=bool(pairs) or benchmarks,
+        notes=tuple(notes),
+        nothing="" if pairs else wording.nothing(change.files, change.packages, common, missing),
+    )
+
+
+def because(
+    case: Case, change: Change, reach: Reach, orphans: Collection[tuple[str, str]] = ()
+) -> str:
+    """Say why a change can have touched a case; empty if it cannot.
+
+    Args:
+        case: As head defines it.
+        change: In what the sides differ.
+        reach: What the case loads on either side.
+        orphans: (stack, package) that came or went and that no case is known to load.
+    """
+    said = []
+    if case.python in change.interpreters:
+        said.append(f"interpreter {case.python}: {change.interpreters[case.python]}")
+    moved = [
+        wording.package(move)
+        # What the case asks for by itself is the better reason.
+        for move in sorted(change.packages, key=lambda move: move.package not in reach.direct)
+        if move.stack == case.stack
+        and (
+            reach.unknown or move.package in reach.packages or (move.stack, move.package) in orphans
+        )
+    ]
+    if moved:
+        said.append(wording.some(moved, _NAMED, "package"))
+    files = [path for path in change.files if _touches(path, case, change.experiments, reach)]
+    if files:
+        said.append(wording.some(files, _NAMED, "file"))
+    if reach.unknown and (moved or files):
+        said.append(reach.unknown)
+    return "; ".join(said)
+
+
+def package_changes(
+    base: Mapping[str, Stack], head: Mapping[str, Stack]
+) -> tuple[PackageChange, ...]:
+    """List what differs between the locks of the stacks that both sides have.
+
+    A package whose version is the same and whose files are not is a change too: a wheel that came
+    later is installed instead of what was built before.
+    """
+    changes = []
+    for name in sorted(base.keys() & head.keys()):
+        before, after = base[name], head[name]
+        if before.digest == after.digest:
+            continue
+        files = before.files(), after.files()
+        for package in sorted(before.packages.keys() | after.packages.keys()):
+            versions = before.packages.get(package), after.packages.get(package)
+            if versions[0] != versions[1] or files[0].get(package) != files[1].get(package):
+                changes.append(
+                    PackageChange(stack=name, package=package, base=versions[0], head=versions[1])
+                )
+    return tuple(changes)
+
+
+def interpreter_changes(
+    base: Sequence[InterpreterRecord], head: Sequence[InterpreterRecord]
+) -> dict[str, str]:
+    """Tell in what interpreters of the same name differ: name → in words."""
+    before = {record.name: record for record in base}
+    changes = {}
+    for record in head:
+        old = before.get(record.name)
+        if old is None or old == record:
+            continue
+        if old.version != record.version:
+            changes[record.name] = f"{old.version} → {record.version}"
+        else:
+            changes[record.name] = "built otherwise"
+    return changes
+
+
+def _orphans(
+    packages: Sequence[PackageChange], common: Sequence[Pair], reached: Mapping[str, Reach]
+) -> set[tuple[str, str]]:
+    known = {
+        (pair.head.stack, package) for pair in common for package in reached[pair.head.id].packages
+    }
+    return {
+        (move.stack, move.package)
+        for move in packages
+        if (move.base is None or move.head is None) and (move.stack, move.package) not in known
+    }
+
+
+def _touches(path: str, case: Case, experiments: Collection[str], reach: Reach) -> bool:
+    """Whether a changed file is one that the case's application reads."""
+    parts = PurePosixPath(path).parts
+    if parts[0] != "apps" or len(parts) < 2 or wording.is_document(path):
+        return False
+    if parts[1] == "stacks" or path == "apps/pyproject.toml":
+        return False  # the packages tell
+    if (
+        len(parts) > 2
+        and parts[1] in experiments
+        and (parts[1] != case.experiment or parts[2:] in ((FILE,), (PUBLISHED,)))
+    ):
+        return False
+    if path.endswith(".py"):
+        return bool(reach.unknown) or path in reach.files
+    return True

@@ -1,0 +1,136 @@
+"""Trials of the instrument: comparisons whose right answer is known beforehand.
+
+A trial keeps, besides what was said, the figures of every duet, so that other ways of judging can
+be held against the very same launches.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from pydantic import Field
+
+from servebench.compare.model import Comparison, Duet, Verdict
+from servebench.compare.samples import is_usable
+from servebench.model import Frozen
+
+FORMAT_VERSION: Final = 1
+"""Version of the trial file. 1: first published format (2026-11)."""
+
+Kind = Literal["aa", "busy", "dependency", "memory", "queue"]
+
+KEPT: Final = (
+    "server_cpu_per_request", "throughput", "service_p50", "efficiency", "pss_steady",
+)  # fmt: skip
+"""Metrics whose figures a trial keeps, per duet and side."""
+
+
+class Said(Frozen):
+    """What the comparison said of one case and metric."""
+
+    case: str
+    metric: str
+    verdict: Verdict
+    ratio: float | None
+    low: float | None
+    high: float | None
+    detectable: float | None
+    screened: int
+    confirmed: int
+    reason: str = ""
+
+
+class Figures(Frozen):
+    """One case's figures of both sides, one entry per usable duet."""
+
+    case: str
+    metric: str
+    base: tuple[float, ...]
+    head: tuple[float, ...]
+
+
+class Trial(Frozen):
+    """One comparison whose right answer is known."""
+
+    format: Literal[1] = FORMAT_VERSION
+    id: str
+    kind: Kind
+    size: float = Field(
+        default=0.0, description="Planted relative growth; for `queue` the requests at once."
+    )
+    planted: str = Field(default="", description="The case that was changed; empty for A/A.")
+    instructions: float | None = Field(
+        default=None, description="Ratio of the instructions per request, head over base."
+    )
+    machine: str
+    commit: str | None
+    started: str
+    screening_seconds: float = Field(description="Wall time of all duets of the screening.")
+    confirmation_seconds: float = Field(description="Wall time of all duets of the confirmation.")
+    wall_seconds: float
+    planned: int = Field(description="Cases that were to be judged.")
+    said: tuple[Said, ...]
+    figures: tuple[Figures, ...]
+    flags: dict[str, int] = Field(
+        default_factory=dict, description="Validity flag → how many duets it was raised in."
+    )
+
+
+def of_comparison(
+    comparison: Comparison,
+    kind: Kind,
+    *,
+    size: float = 0.0,
+    planted: str = "",
+    instructions: float | None = None,
+) -> Trial:
+    """Keep of a comparison what the self-test needs."""
+    duets = [duet for case in comparison.cases for duet in case.duets]
+    flags: dict[str, int] = {}
+    for duet in duets:
+        for name in {str(flag.name) for flag in (*duet.flags_base, *duet.flags_head)}:
+            flags[name] = flags.get(name, 0) + 1
+    return Trial(
+        id=comparison.id,
+        kind=kind,
+        size=size,
+        planted=planted,
+        instructions=instructions,
+        machine=comparison.machine.id,
+        commit=comparison.head.commit,
+        started=comparison.started,
+        screening_seconds=_seconds(duets, "screening"),
+        confirmation_seconds=_seconds(duets, "confirmation"),
+        wall_seconds=comparison.wall_seconds,
+        planned=comparison.planned,
+        said=tuple(
+            Said(
+                case=case.case.id,
+                **judged.model_dump(include=set(Said.model_fields) - {"case"}),
+            )
+            for case in comparison.cases
+            for judged in case.judgements
+        ),
+        figures=tuple(
+            Figures(
+                case=case.case.id,
+                metric=metric,
+                base=tuple(duet.base[metric] for duet in usable),
+                head=tuple(duet.head[metric] for duet in usable),
+            )
+            for case in comparison.cases
+            for metric in KEPT
+            if (
+                usable := [
+                    duet
+                    for duet in case.duets
+                    if is_usable(duet) and metric in duet.base and metric in duet.head
+                ]
+            )
+        ),
+        flags=dict(sorted(flags.items())),
+    )
+
+
+def _seconds(duets: list[Duet], stage: str) -> float:
+    return sum(duet.seconds for duet in duets if duet.stage == stage)

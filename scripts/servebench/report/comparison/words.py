@@ -1,0 +1,60 @@
+"""How a comparison's figures read: changes in per cent, and verdicts in words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from servebench import units
+from servebench.compare.model import Judgement, Verdict
+from servebench.metrics import METRICS
+from servebench.report.formats import MISSING
+
+MARKS: Final = {
+    Verdict.SLOWER: "▼",
+    Verdict.FASTER: "▲",
+    Verdict.NO_CHANGE: "=",
+    Verdict.INCONCLUSIVE: "?",
+    Verdict.NOT_COMPARABLE: "✕",
+}
+"""A mark beside each word: neither colour nor sign alone ever says what is better."""
+
+
+def verdict(metric: str, found: Verdict) -> str:
+    """The verdict's word; memory gets larger and smaller, not slower and faster."""
+    if METRICS[metric].unit == "B":
+        word = {Verdict.SLOWER: "larger", Verdict.FASTER: "smaller"}.get(found, found.value)
+    else:
+        word = found.value
+    return f"{MARKS[found]} {word}"
+
+
+def percent(ratio: float | None) -> str:
+    """A ratio as a signed change: `+1.23 %`; a dash when there is none."""
+    if ratio is None:
+        return MISSING
+    change = 100 * (ratio - 1)
+    return f"{_signed(change)} %"
+
+
+def interval(judged: Judgement) -> str:
+    """The interval of a change: `+0.9…+1.5 %`; empty when there is none."""
+    if judged.low is None or judged.high is None:
+        return ""
+    return f"{_signed(100 * (judged.low - 1))}…{_signed(100 * (judged.high - 1))} %"
+
+
+def size(change: float | None) -> str:
+    """A relative size without sign: `0.62 %`; a dash when there is none."""
+    return MISSING if change is None else f"{units.significant(100 * change, 2)} %"
+
+
+def title(metric: str) -> str:
+    """The metric's column heading."""
+    return METRICS[metric].title
+
+
+def _signed(change: float) -> str:
+    digits = 2 if abs(change) < 10 else 1
+    text = f"{change:+.{digits}f}"
+    # Typographic minus, and no sign on what rounds to nothing.
+    return text.replace("-", "−") if float(text) else f"{0:.{digits}f}"

@@ -1,0 +1,121 @@
+"""Checkouts in git repositories of their own, and a cache that tests may write to."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from servebench import paths
+
+PROJECT = Path(__file__).parents[1]
+
+TINY_EXPERIMENT = """\
+question = "Does it change?"
+
+[source]
+title = "Made up"
+date = "2026-11"
+
+[profiles]
+quick = { seconds = 1 }
+
+[endpoints.dependent]
+app = "dependent:app"
+interface = "asgi"
+path = "/"
+expect = { content_type = "text/plain", text = "right" }
+
+[endpoints.alone]
+app = "alone:app"
+interface = "asgi"
+path = "/"
+expect = { content_type = "text/plain", text = "right" }
+
+[loads.closed]
+model = "closed"
+connections = 8
+duration = "seconds"
+timeout = 10
+
+[[cases]]
+id = "{endpoint}/py{python}"
+profiles = ["quick"]
+cores = "split"
+endpoint = ["dependent", "alone"]
+python = "3.14"
+stack = "one"
+server = "granian"
+loop = "asyncio"
+load = "closed"
+"""
+
+
+def git(root: Path, *arguments: str) -> str:
+    """Ask git, as nobody in particular."""
+    who = ("-c", "user.name=Nobody", "-c", "user.email=nobody@example.invalid")
+    done = subprocess.run(
+        ["git", "-C", root, *who, *arguments], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def commit(root: Path, message: str, **files: str) -> str:
+    """Write files (`apps__x` is apps/x), commit everything, and give the commit."""
+    for name, text in files.items():
+        write(root, name.replace("__", "/"), text)
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--allow-empty", "--message", message)
+    return git(root, "rev-parse", "HEAD")
+
+
+def write(root: Path, name: str, text: str) -> None:
+    """Write a file of a checkout."""
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+
+
+def make_repository(root: Path) -> Path:
+    """Make a repository with our own applications, locks and settings as its first commit."""
+    root.mkdir(parents=True)
+    shutil.copy(PROJECT / "pyproject.toml", root)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(PROJECT / "apps", root / "apps", ignore=ignored)
+    write(root, "README.md", "# A checkout\n")
+    write(root, ".gitignore", "__pycache__/\n")
+    write(root, "results/runs/one.json", "{}\n")
+    git(root, "init", "--quiet", "--initial-branch=main")
+    commit(root, "Everything")
+    return root
+
+
+def make_tiny(root: Path) -> Path:
+    """Lay out a checkout, without git, whose only stack `one` is `alpha`, not locked yet."""
+    root.mkdir(parents=True)
+    shutil.copy(PROJECT / "pyproject.toml", root)
+    write(
+        root,
+        "apps/pyproject.toml",
+        '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
+        '[dependency-groups]\none = ["alpha"]\n',
+    )
+    write(root, "apps/tiny/experiment.toml", TINY_EXPERIMENT)
+    write(root, "apps/tiny/dependent.py", "import alpha\n\napp = alpha\n")
+    write(root, "apps/tiny/alone.py", "import asyncio\n\napp = asyncio\n")
+    return root
+
+
+def borrow_cache(folder: Path, patch: pytest.MonkeyPatch) -> Path:
+    """Use what set-up has made, and write what is new elsewhere."""
+    made, place = paths.cache_dir(), folder / "servebench"
+    (place / "environments").mkdir(parents=True)
+    for name in ("interpreters", "tools"):
+        (place / name).symlink_to(made / name)
+    for environment in (made / "environments").iterdir():
+        if environment.is_dir() and environment.name[0] != ".":
+            (place / "environments" / environment.name).symlink_to(environment)
+    patch.setenv("XDG_CACHE_HOME", str(folder))
+    return place

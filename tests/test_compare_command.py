@@ -1,0 +1,245 @@
+"""`servebench compare` as people use it: what it refuses, what it finds, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import Bench, Done
+from repos import borrow_cache, commit, git, make_repository
+from servebench.cli.compare import budget_seconds, exit_code
+from servebench.compare import session
+from servebench.compare.decide import Screening
+from servebench.compare.draft import Draft, Header
+from servebench.compare.model import CaseComparison, Comparison, Judgement, SideRecord, Verdict
+from servebench.compare.sides import Side
+from servebench.compare.touched import Touched
+from servebench.errors import UsageError
+from synthetic import MACHINE, make_case
+
+CPU = "server_cpu_per_request"
+SELECTED = ("--select", "asgi-wsgi/*-json/py3.14/w1/*")
+
+
+@pytest.fixture
+def repository(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository around the command, with one commit on main and one that changes Flask's app."""
+    assert bench.folder == tmp_path
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
+        monkeypatch.setenv(name, "/dev/null")
+    borrow_cache(tmp_path / "cache", monkeypatch)
+    root = make_repository(tmp_path / "repository")
+    git(root, "switch", "--quiet", "--create", "feature")
+    app = root / "apps" / "asgi-wsgi" / "wsgi_app.py"
+    app.write_text(app.read_text() + "\nCHANGED = True\n")
+    commit(root, "Change the Flask application")
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    return root
+
+
+def comparison(*verdicts: Verdict, **changes: Any) -> Comparison:
+    """A comparison of one case with these verdicts."""
+    side = SideRecord(label="a", kind="revision", commit=None, stacks=(), interpreters=())
+    case = CaseComparison(
+        case=make_case("one/a"),
+        because="a change",
+        judgements=tuple(Judgement(metric=CPU, verdict=v, screened=8) for v in verdicts),
+    )
+    fields: dict[str, Any] = {
+        "id": "x",
+        "status": "complete",
+        "started": "2026-11-20T09:00:00Z",
+        "servebench": "0.1.0",
+        "oha": "1.16.0",
+        "machine": MACHINE,
+        "base": side,
+        "head": side,
+        "planned": 1,
+        "untouched": 0,
+        "cases": (case,),
+    }
+    return Comparison(**{**fields, **changes})
+
+
+def test_budgets_are_times() -> None:
+    """Hours, minutes and seconds; what is none of them is refused with an example."""
+    texts = ("90s", "20m", "1h", "1h30m", "1m30s")
+    assert [budget_seconds(text) for text in texts] == [90, 1200, 3600, 5400, 90]
+    assert budget_seconds(None) is None
+    for text in ("", "20", "0m", "m", "1.5h", "-1h", "30m1h", "20 m"):
+        with pytest.raises(UsageError, match="expected a time such as 90s"):
+            budget_seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "changes", "code"),
+    [
+        ((Verdict.NO_CHANGE, Verdict.FASTER, Verdict.INCONCLUSIVE), {}, 0),
+        ((Verdict.NO_CHANGE, Verdict.SLOWER), {}, 1),
+        ((Verdict.FASTER, Verdict.NOT_COMPARABLE), {}, 1),
+        ((Verdict.SLOWER,), {"cross": True}, 0),
+        ((Verdict.NOT_COMPARABLE,), {"cross": True}, 1),
+        ((), {}, 3),
+        ((), {"planned": 0, "cases": ()}, 0),
+    ],
+)
+def test_exit_codes_say_how_it_ended(
+    verdicts: tuple[Verdict, ...], changes: dict[str, Any], code: int
+) -> None:
+    """Slower fails unless one chooses between interpreters; nothing measured is not clean."""
+    assert exit_code(comparison(*verdicts, **changes)) == code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("HEAD", "--with", "granian==1"), "BASE and --with were given: choose one kind"),
+        (
+            ("--stack-as-of", "2026-01-01", "--python", "3.14", "3.14t"),
+            "--stack-as-of and --python",
+        ),
+        (("--stack-as-of", "yesterday"), "expected a date such as 2026-03-01, or 'locked'"),
+        (("--stack-as-of", "locked") * 3, "was given 3 times: expected base and head"),
+        (("--budget", "soon"), "expected a time such as 90s"),
+        (("--with", "granian"), "expected a package and its version"),
+        (("--python", "3.14", "3.13"), "no interpreter '3.13'"),
+        (("nowhere",), "'nowhere' is no revision here"),
+    ],
+)
+def test_wrong_usage_is_refused(
+    arguments: tuple[str, ...], sentence: str, repository: Path, bench: Bench
+) -> None:
+    """In one sentence, and before anything is measured."""
+    assert repository.is_dir()
+    done = bench("compare", *arguments)
+    assert done.code == 2, done
+    assert sentence in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_what_only_documents_change_is_not_measured(repository: Path, bench: Bench) -> None:
+    """Said in words, with exit code 0, and in every format that was asked for."""
+    commit(repository, "Words", **{"README.md": "# Better words\n"})
+    files = [bench.folder / name for name in ("c.json", "c.md", "c.svg")]
+    done = bench(
+        "compare", "HEAD~1", "HEAD", "--output", files[0], "--markdown", files[1], "--svg", files[2]
+    )
+    assert (done.code, done.err) == (0, "")
+    assert "Nothing to judge: only documents differ" in " ".join(done.out.split())
+    record = json.loads(files[0].read_text())
+    assert (record["status"], record["planned"], record["cases"]) == ("complete", 0, [])
+    assert record["untouched"] > 20
+    assert "only documents" in files[1].read_text()
+    assert files[2].read_text().startswith("<")
+    assert not bench.alive()
+
+
+class _Played:
+    """Stands in for the session: takes what it is given, and ends as it is told."""
+
+    def __init__(self, found: Comparison, *, interrupted: bool = False) -> None:
+        self.found, self.interrupted = found, interrupted
+        self.given: tuple[Side, Side, Touched, float | None, int] | None = None
+        self.header = Header()
+
+    def __call__(
+        self,
+        base: Side,
+        head: Side,
+        touched: Touched,
+        budget_seconds: float | None,
+        seed: int,
+        _reporter: object,
+        *,
+        header: Header,
+    ) -> Comparison:
+        self.given, self.header = (base, head, touched, budget_seconds, seed), header
+        draft = Draft(base, head, touched, header, budget_seconds, {}, "2026-11-20T09:00:00Z")
+        made = draft.comparison(
+            status="partial" if self.interrupted else "complete",
+            screening=Screening(()),
+            confirmation=None,
+            judgements={pair.head.id: self.found.cases[0].judgements for pair in touched.pairs},
+            seen={},
+            noise=(),
+            notes=(),
+            wall_seconds=1.0,
+        )
+        if self.interrupted:
+            raise session.InterruptedComparison(signal.SIGINT, made)
+        return made
+
+
+def play(bench: Bench, patch: pytest.MonkeyPatch, played: _Played, *arguments: str) -> Done:
+    """Run the command with that session."""
+    patch.setattr(session, "compare", played)
+    return bench("compare", *SELECTED, *arguments)
+
+
+def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
+    repository: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The branch against where it left main, by default; the command to repeat it is recorded."""
+    played = _Played(comparison(Verdict.SLOWER))
+    file = bench.folder / "c.json"
+    done = play(bench, monkeypatch, played, "--budget", "20m", "--seed", "7", "-o", str(file))
+    assert (done.code, done.err) == (1, "")
+    assert played.given is not None
+    base, head, touched, budget, seed = played.given
+    assert (base.record.commit, head.record.commit) == (
+        git(repository, "rev-parse", "main"),
+        git(repository, "rev-parse", "feature"),
+    )
+    (pair,) = touched.pairs
+    assert (pair.head.id, pair.because) == (
+        "asgi-wsgi/wsgi-json/py3.14/w1/t64/c128",
+        "apps/asgi-wsgi/wsgi_app.py",
+    )
+    assert (touched.untouched, budget, seed) == (1, 1200, 7)
+    (again,) = played.header.reproduce
+    assert again == (
+        f"servebench compare {str(base.record.commit)[:12]} {str(head.record.commit)[:12]} "
+        "--select 'asgi-wsgi/*-json/py3.14/w1/*' --profile quick --seed 7 --budget 20m"
+    )
+    assert json.loads(file.read_text())["reproduce"] == [again]
+
+
+def test_all_judges_what_the_change_cannot_touch(
+    repository: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also a revision against itself."""
+    assert repository.is_dir()
+    played = _Played(comparison(Verdict.NO_CHANGE))
+    assert play(bench, monkeypatch, played, "HEAD", "HEAD", "--all").code == 0
+    assert played.given is not None
+    assert [pair.because for pair in played.given[2].pairs] == ["asked for with --all"] * 2
+    assert played.given[0].rig.apps == played.given[1].rig.apps
+    assert "--all" in played.header.reproduce[0]
+
+
+def test_an_interrupted_comparison_is_shown_as_far_as_it_came(
+    repository: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its report is written as well, and the exit code is the signal's."""
+    assert repository.is_dir()
+    file = bench.folder / "c.md"
+    played = _Played(comparison(Verdict.NO_CHANGE), interrupted=True)
+    done = play(bench, monkeypatch, played, "--markdown", str(file))
+    assert (done.code, done.err) == (130, "servebench: interrupted by SIGINT\n")
+    assert "Partial: " in done.out
+    assert "Partial: " in file.read_text()
+
+
+def test_a_file_that_cannot_be_written_hides_nothing(
+    repository: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The result is shown all the same."""
+    assert repository.is_dir()
+    played = _Played(comparison(Verdict.NO_CHANGE))
+    done = play(bench, monkeypatch, played, "-o", str(bench.folder / "no" / "c.json"))
+    assert (done.code, done.out.count("No change in 1 of 1 cases")) == (1, 1)
+    assert "cannot be written" in done.err

@@ -1,0 +1,328 @@
+"""Screening, confirmation and verdicts, on duets with chosen ratios."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from duets import CPU, DISTURBED, WRONG, busy, duet, duets, paced
+from servebench.compare import verdicts
+from servebench.compare.decide import Confirmation, Screening, State
+from servebench.compare.forecast import seconds_to_decide
+from servebench.compare.judged import judged
+from servebench.compare.method import Method
+from servebench.compare.model import Duet, Judgement, Stage, Verdict
+from servebench.compare.statistics import Sample, interval, moved_p
+from servebench.flags import Flag, FlagName
+from synthetic import make_case
+
+CASE = "x/a/py3.14"
+QUIET = [0.0, 0.001, -0.001, 0.0005, -0.0005]
+
+
+def around(middle: float, count: int, spread: float = 0.001) -> list[float]:
+    """Log ratios that alternate around a middle, so that every even prefix has that mean."""
+    return [middle + spread * (-1) ** number for number in range(count)]
+
+
+def screened(*found: Duet, cases: Sequence[str] = (CASE,)) -> Screening:
+    screening = Screening([busy(case) for case in cases])
+    for one in found:
+        screening.add(one)
+    return screening
+
+
+def confirmed(screening: Screening, found: Iterable[Duet]) -> Confirmation:
+    confirmation = Confirmation(screening)
+    for one in found:
+        confirmation.add(one)
+    return confirmation
+
+
+def only(
+    screening: Screening, confirmation: Confirmation | None = None, metric: str = CPU
+) -> Judgement:
+    """The judgement of the one case on one metric."""
+    judgements = verdicts.judge(screening, confirmation)[CASE]
+    (found,) = [one for one in judgements if one.metric == metric]
+    return found
+
+
+def test_each_kind_of_case_is_judged_by_what_can_move() -> None:
+    """A throughput that stands at its ceiling, or that the load dictates, is not judged."""
+    assert judged(busy(CASE)).leading == (CPU, "throughput", "pss_steady")
+    assert judged(make_case(CASE)).leading == (CPU, "service_p50", "efficiency", "pss_steady")
+    assert judged(make_case(CASE, ceiling=None)).leading == (CPU, "service_p50", "pss_steady")
+    assert judged(make_case(CASE, ceiling="c / unit")).leading == (
+        CPU, "service_p50", "pss_steady",
+    )  # fmt: skip
+    assert judged(paced(CASE)).leading == (CPU, "service_p50", "pss_steady")
+    assert judged(paced(CASE)).tails == ("service_p99",)
+
+
+def test_a_case_is_open_until_its_first_look() -> None:
+    """Four equal duets are no answer, five are."""
+    screening = screened(*duets(CASE, CPU, QUIET[:4]))
+    assert screening.open() == (CASE,)
+    screening.add(duet(CASE))
+    assert screening.open() == ()
+    assert screening.close() == ()
+    found = only(screening)
+    assert found.verdict is Verdict.NO_CHANGE
+    assert (found.screened, found.confirmed, found.excluded) == (5, 0, 0)
+
+
+def test_no_change_is_said_with_interval_and_what_would_have_been_seen() -> None:
+    """Five duets, share 5 %: the interval is Student's at 1 - 0.05 * 0.05."""
+    logs = [0.002, -0.002, 0.002, -0.002, 0.0]
+    screening = screened(*duets(CASE, CPU, logs))
+    found = only(screening)
+    sd = math.sqrt(4 * 0.002**2 / 4)
+    low, high = interval(Sample(5, 0.0, sd), 0.0025)
+    assert found.ratio == pytest.approx(1)
+    assert found.low == pytest.approx(math.exp(low))
+    assert found.high == pytest.approx(math.exp(high))
+    # t with four degrees of freedom: 2.7764 (97.5 %) and 0.9410 (80 %).
+    reach = (2.7764 + 0.9410) * sd / math.sqrt(5)
+    assert found.detectable == pytest.approx(math.expm1(math.log1p(0.002) + reach), rel=1e-3)
+
+
+def test_the_verdicts_figures_are_those_of_fresh_duets() -> None:
+    """The screening saw +10 %, the confirmation +8 %: nobody is told of 10 %."""
+    screening = screened(*duets(CASE, CPU, around(math.log(1.10), 5)))
+    assert screening.open() == ()
+    (candidate,) = screening.close()
+    assert (candidate.case, candidate.metric, candidate.direction) == (CASE, CPU, 1)
+    confirmation = confirmed(
+        screening, duets(CASE, CPU, around(math.log(1.08), 8), stage="confirmation")
+    )
+    assert confirmation.open() == ()
+    found = only(screening, confirmation)
+    assert found.verdict is Verdict.SLOWER
+    assert found.ratio == pytest.approx(1.08)
+    assert found.low is not None
+    assert 1.075 < found.low < 1.08
+    assert (found.screened, found.confirmed) == (5, 8)
+    # One candidate, first look with 20 %: p is the one-sided p value over its share.
+    sd = math.sqrt(8 / 7) * 0.001
+    assert found.p == pytest.approx(moved_p(Sample(8, math.log(1.08), sd), 0.002, 1) / 0.2)
+
+
+@pytest.mark.parametrize(
+    ("metric", "change", "verdict"),
+    [
+        (CPU, 0.05, Verdict.SLOWER),
+        (CPU, -0.05, Verdict.FASTER),
+        ("throughput", 0.05, Verdict.FASTER),
+        ("throughput", -0.05, Verdict.SLOWER),
+        ("pss_steady", 0.05, Verdict.SLOWER),
+    ],
+)
+def test_better_is_what_the_registry_says(metric: str, change: float, verdict: Verdict) -> None:
+    """More CPU is slower, more throughput is faster."""
+    screening = screened(*duets(CASE, metric, around(change, 5)))
+    screening.close()
+    fresh = duets(CASE, metric, around(change, 8), stage="confirmation")
+    assert only(screening, confirmed(screening, fresh), metric).verdict is verdict
+
+
+def test_a_metric_without_better_side_has_no_verdict() -> None:
+    """Context figures are never judged."""
+    with pytest.raises(ValueError, match="neither direction"):
+        verdicts.direction_verdict("offered", 1)
+
+
+@pytest.mark.parametrize(
+    ("then", "verdict"), [(0.0, Verdict.NO_CHANGE), (-0.05, Verdict.INCONCLUSIVE)]
+)
+def test_what_fresh_duets_do_not_show_is_no_verdict(then: float, verdict: Verdict) -> None:
+    """A candidate that is gone is no change; one that turned round is an open question."""
+    screening = screened(*duets(CASE, CPU, around(0.05, 5)))
+    screening.close()
+    fresh = duets(CASE, CPU, around(then, 16), stage="confirmation")
+    found = only(screening, confirmed(screening, fresh))
+    assert found.verdict is verdict
+    assert found.reason == verdicts.REFUTED
+    assert found.ratio == pytest.approx(math.exp(then))
+
+
+def test_a_candidate_without_time_stays_a_question() -> None:
+    """The screening alone never calls anything slower."""
+    screening = screened(*duets(CASE, CPU, around(0.05, 5)))
+    for confirmation in (None, Confirmation(screening)):
+        if confirmation is not None:
+            confirmation.close()
+        found = only(screening, confirmation)
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert found.reason == verdicts.UNCONFIRMED
+    # It is 40 standard deviations beyond the floor: the fewest duets that are looked at would do.
+    seconds = seconds_to_decide(CASE, screening, confirmation)
+    assert seconds == pytest.approx(5 * 8)
+
+
+def test_when_time_is_up_the_rest_of_the_error_rate_is_spent() -> None:
+    """Three duets are before the first look; at the end they are looked at all the same."""
+    screening = screened(*duets(CASE, CPU, around(0.4, 3, 0.01)))
+    assert screening.open() == (CASE,)
+    assert screening.state(CASE, CPU) is State.OPEN
+    assert [c.metric for c in screening.close()] == [CPU]
+    assert screening.evidence(CASE, CPU).share == 1
+    assert screening.open() == ()
+
+
+def test_the_correction_counts_all_judged_pairs() -> None:
+    """One candidate among four cases of three metrics each: its p value is multiplied by 12."""
+    cases = ["x/a/py3.14", "x/b/py3.14", "x/c/py3.14", "x/d/py3.14"]
+    quiet = [one for case in cases[1:] for one in duets(case, CPU, QUIET)]
+    screening = screened(*duets(CASE, CPU, around(0.006, 5)), *quiet, cases=cases)
+    alone = screening.evidence(CASE, CPU).moved
+    assert screening.adjusted()[CASE, CPU] == pytest.approx(min(1, 12 * alone))
+    assert 0 < alone < 0.2
+    assert len(screening.adjusted()) == 12
+
+
+def test_a_side_that_fails_twice_is_not_comparable() -> None:
+    """The reason is the flag; there is no ratio, whatever the good duets said."""
+    good = duets(CASE, CPU, around(0.05, 4))
+    screening = screened(*good, duet(CASE, head_flags=[WRONG]))
+    assert screening.open() == (CASE,)
+    screening.add(duet(CASE, head_flags=[WRONG]))
+    assert screening.open() == ()
+    assert screening.close() == ()
+    assert screening.adjusted() == {}
+    (found,) = verdicts.judge(screening, Confirmation(screening))[CASE]
+    assert found.verdict is Verdict.NOT_COMPARABLE
+    assert found.reason == "head: wrong_body: expected hi, found ho"
+    assert (found.ratio, found.low, found.p) == (None, None, None)
+    assert (found.screened, found.excluded) == (4, 2)
+    assert seconds_to_decide(CASE, screening) is None
+
+
+def test_both_sides_that_fail_are_both_named() -> None:
+    """Otherwise people would look for the mistake in the wrong one."""
+    both = duet(CASE, base_flags=[WRONG], head_flags=[WRONG])
+    (found,) = verdicts.judge(screened(both, both))[CASE]
+    assert found.reason == (
+        "head: wrong_body: expected hi, found ho; base: wrong_body: expected hi, found ho"
+    )
+
+
+def test_an_interruption_is_nobodys_failure() -> None:
+    """Ctrl-C twice does not make a case not comparable."""
+    stopped = Flag(name=FlagName.INTERRUPTED, detail="SIGINT")
+    screening = screened(duet(CASE, head_flags=[stopped]), duet(CASE, head_flags=[stopped]))
+    assert screening.open() == (CASE,)
+
+
+def test_failures_of_both_stages_count_together() -> None:
+    """Once in the screening and once in the confirmation is twice."""
+    screening = screened(*duets(CASE, CPU, around(0.05, 5)), duet(CASE, head_flags=[WRONG]))
+    confirmation = Confirmation(screening)
+    assert confirmation.open() == (CASE,)
+    confirmation.add(duet(CASE, stage="confirmation", head_flags=[WRONG]))
+    assert confirmation.open() == ()
+    (found,) = verdicts.judge(screening, confirmation)[CASE]
+    assert found.verdict is Verdict.NOT_COMPARABLE
+
+
+def test_disturbed_duets_decide_nothing() -> None:
+    """They are counted as excluded, and a machine that never gets quiet is given up."""
+    screening = screened(*(duet(CASE, {CPU: 2.0}, head_flags=[DISTURBED]) for _ in range(23)))
+    assert screening.open() == (CASE,)
+    screening.add(duet(CASE, {CPU: 2.0}, base_flags=[DISTURBED]))
+    assert screening.open() == ()
+    assert screening.close() == ()
+    found = only(screening)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert (found.ratio, found.screened, found.excluded) == (None, 0, 24)
+    assert found.reason == "none of 24 duets was usable: host_noise"
+
+
+def test_nothing_measured_is_not_called_clean() -> None:
+    """A case for which there was no time says so."""
+    screening = screened()
+    screening.close()
+    found = only(screening)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.reason == "no time for a duet"
+
+
+def test_a_figure_that_a_duet_lacks_is_not_judged_from_the_others() -> None:
+    """The others are chosen by what happened: that would be no fair sample."""
+    lacking = duet(CASE)
+    lacking = lacking.model_copy(
+        update={"head": {k: v for k, v in lacking.head.items() if k != "throughput"}}
+    )
+    screening = screened(*duets(CASE, CPU, QUIET[:4]), lacking)
+    found = only(screening, metric="throughput")
+    assert found.verdict is Verdict.NOT_COMPARABLE
+    assert found.reason == "throughput: not every duet has it"
+    assert only(screening).verdict is Verdict.NO_CHANGE
+
+
+def test_a_tail_is_judged_where_it_can_be_and_never_waited_for() -> None:
+    """A p99 that scatters by 30 % does not keep the case open, and is not reported as open."""
+    wild = [duet(CASE, {"service_p99": 1.3 ** (-1) ** n}) for n in range(5)]
+    screening = screened(*wild)
+    assert screening.open() == ()
+    assert [one.metric for one in verdicts.judge(screening)[CASE]] == [
+        CPU, "throughput", "pss_steady",
+    ]  # fmt: skip
+    calm = screened(*(duet(CASE, {"service_p99": 1.001 ** (-1) ** n}) for n in range(5)))
+    assert only(calm, metric="service_p99").verdict is Verdict.NO_CHANGE
+
+
+def test_a_case_stays_open_for_the_metric_that_needs_more() -> None:
+    """CPU is settled after five duets; a memory that scatters by 5 % is not after sixteen."""
+    screening = Screening([busy(CASE)])
+    for count, value in enumerate(around(0.0, 16, 0.05), start=1):
+        assert screening.open() == (CASE,), count
+        screening.add(duet(CASE, {"pss_steady": math.exp(value)}))
+    assert screening.open() == ()
+    screening.close()
+    assert only(screening).verdict is Verdict.NO_CHANGE
+    assert only(screening, metric="pss_steady").verdict is Verdict.INCONCLUSIVE
+
+
+def test_the_time_to_decide_follows_from_the_scatter() -> None:
+    """±2 % around nothing: 36 duets settle 1 % (2.882 * 0.02066 / 6 < 0.00995), 20 are missing."""
+    screening = screened(*duets(CASE, CPU, around(0.0, 16, 0.02)))
+    assert screening.open() == ()
+    screening.close()
+    assert only(screening).verdict is Verdict.INCONCLUSIVE
+    assert seconds_to_decide(CASE, screening) == pytest.approx(20 * 8)
+
+
+def test_what_is_decided_needs_no_more_time() -> None:
+    """No estimate for settled cases."""
+    screening = screened(*duets(CASE, CPU, QUIET))
+    assert seconds_to_decide(CASE, screening, Confirmation(screening)) is None
+
+
+@pytest.mark.parametrize(
+    ("case", "stage", "message"),
+    [(CASE, "confirmation", "stages share no data"), ("x/z/py3.14", "screening", "not one of")],
+)
+def test_duets_of_others_are_refused(case: str, stage: Stage, message: str) -> None:
+    """Screening data must never confirm themselves."""
+    with pytest.raises(ValueError, match=message):
+        screened(duet(case, stage=stage))
+
+
+def test_the_strongest_evidence_is_confirmed_first() -> None:
+    """Where time is short, what is clearest is finished."""
+    cases = ["x/a/py3.14", "x/b/py3.14"]
+    screening = screened(
+        *duets(cases[0], CPU, around(0.03, 5)), *duets(cases[1], CPU, around(0.3, 5)), cases=cases
+    )
+    assert Confirmation(screening).open() == (cases[1], cases[0])
+
+
+def test_the_parameters_are_on_record() -> None:
+    """A comparison's file says how it decided."""
+    record = Method().record()
+    assert json.loads(json.dumps(record)) == record
+    assert record["confirmation_looks"] == "8 duets: 20%, 16 duets: 80%"

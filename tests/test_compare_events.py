@@ -1,0 +1,145 @@
+"""Many cases that moved alike are one event, and only if they did."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from duets import CPU, busy, duets
+from servebench.compare.events import events
+from servebench.compare.model import CaseComparison, Judgement, Verdict
+
+LOGS = [0.019, 0.021, 0.019, 0.021]
+
+
+def compared(
+    name: str, verdict: Verdict = Verdict.SLOWER, *, middle: float = 0.0, **changes: Any
+) -> CaseComparison:
+    """One case, judged on CPU; its confirmation saw 2 % ± 0.1 %, shifted by `middle`."""
+    logs = [value + middle for value in LOGS]
+    ratio = math.exp(sum(logs) / 4)
+    return CaseComparison(
+        case=busy(name, **changes),
+        because="granian 2.7.8 → 2.8.7",
+        judgements=(
+            Judgement(
+                metric=CPU, verdict=verdict, ratio=ratio, low=ratio - 0.001, high=ratio + 0.001
+            ),
+        ),
+        duets=(
+            *duets(name, CPU, [0.5, 0.4]),  # of the screening: must not be used
+            *duets(name, CPU, logs, stage="confirmation"),
+        ),
+    )
+
+
+def named(count: int, verdict: Verdict = Verdict.SLOWER, **changes: Any) -> list[CaseComparison]:
+    start = changes.pop("start", 0)
+    return [compared(f"x/e{start + i}/py3.14", verdict, **changes) for i in range(count)]
+
+
+def test_a_server_that_got_slower_is_one_event() -> None:
+    """All three granian cases moved, the three of uvicorn did not: the server is named."""
+    cases = [
+        *named(3, server="granian"),
+        *named(3, Verdict.NO_CHANGE, start=3, server="uvicorn", middle=-0.02),
+    ]
+    (event,) = events(cases)
+    assert (event.factor, event.value) == ("server", "granian")
+    assert (event.metric, event.verdict) == (CPU, Verdict.SLOWER)
+    assert event.cases == ("x/e0/py3.14", "x/e1/py3.14", "x/e2/py3.14")
+
+
+def test_the_events_ratio_is_the_geometric_mean_with_welchs_interval() -> None:
+    """Means 1, 2 and 3 %, each with variance 4e-6 / 3 over four duets.
+
+    The error of the mean of three is sqrt(3 * 4e-6 / 12) / 3 = 0.000333, at 9 degrees of freedom:
+    t = 2.2622.
+    """
+    cases = [compared(f"x/e{i}/py3.14", middle=0.01 * (i - 1)) for i in range(3)]
+    (event,) = events(cases)
+    half = 2.2622 * math.sqrt(3 * 4e-6 / 12) / 3
+    assert event.ratio == pytest.approx(math.exp(0.02))
+    assert event.low == pytest.approx(math.exp(0.02 - half), rel=1e-6)
+    assert event.high == pytest.approx(math.exp(0.02 + half), rel=1e-6)
+
+
+def test_the_narrowest_factor_is_named() -> None:
+    """Both interpreters' cases exist; only those of 3.14t moved, in two experiments."""
+    moved = [compared(f"{e}/{i}/py3.14t") for e in ("x", "y") for i in range(2)]
+    still = [compared(f"{e}/{i}/py3.14", Verdict.NO_CHANGE) for e in ("x", "y") for i in range(2)]
+    (event,) = events([*moved, *still])
+    assert (event.factor, event.value) == ("interpreter", "3.14t")
+
+
+def test_all_cases_that_moved_are_the_machines() -> None:
+    """Experiments, stacks, servers and interpreters differ: only the machine is left."""
+    cases = [
+        compared("a/0/py3.14", server="granian", stack="one"),
+        compared("b/1/py3.14t", server="uvicorn", stack="two"),
+        compared("c/2/py3.14", server="uvicorn", stack="one"),
+        compared("d/3/py3.14t", server="granian", stack="two"),
+    ]
+    assert events(cases)[0].factor == "interface"  # all are ASGI, and that is the narrower word
+    half = [
+        case.model_copy(
+            update={
+                "case": case.case.model_copy(
+                    update={"endpoint": case.case.endpoint.model_copy(update={"interface": kind})}
+                )
+            }
+        )
+        for case, kind in zip(cases, ("asgi", "wsgi", "asgi", "wsgi"), strict=True)
+    ]
+    (event,) = events(half)
+    assert (event.factor, event.value) == ("machine", "all")
+
+
+def test_two_cases_are_no_event() -> None:
+    """Two rows can be read as two rows."""
+    assert events(named(2)) == ()
+
+
+def test_four_of_five_are_an_event_and_three_of_four_are_not() -> None:
+    """80 % of the judged cases must have moved: 4/5 = 80 %, 3/4 = 75 %."""
+    still = compared("x/z/py3.14", Verdict.NO_CHANGE, middle=-0.02)
+    assert len(events([*named(4), still])) == 1
+    assert events([*named(3), still]) == ()
+
+
+def test_moved_cases_elsewhere_make_it_another_story() -> None:
+    """Ten of granian's moved, and two of uvicorn's: the server explains 83 %, not 90 %."""
+    cases = [
+        *named(10, server="granian"),
+        *named(2, start=10, server="uvicorn"),
+        *named(20, Verdict.NO_CHANGE, start=12, server="uvicorn", middle=-0.02),
+    ]
+    assert events(cases) == ()
+    assert len(events([*cases[:11], *cases[12:]])) == 1  # 10 of 11 are 91 %
+
+
+def test_directions_are_different_events() -> None:
+    """Three slower and three faster cases are not six that moved."""
+    slower = named(3, server="granian")
+    faster = named(3, Verdict.FASTER, start=3, server="uvicorn", middle=-0.04)
+    found = {(event.verdict, event.value) for event in events([*slower, *faster])}
+    assert found == {(Verdict.SLOWER, "granian"), (Verdict.FASTER, "uvicorn")}
+
+
+def test_what_cannot_be_compared_is_not_counted() -> None:
+    """Broken cases neither moved nor stayed."""
+    broken = CaseComparison(
+        case=busy("x/z/py3.14"), because="",
+        judgements=(Judgement(metric=CPU, verdict=Verdict.NOT_COMPARABLE, reason="head: …"),),
+    )  # fmt: skip
+    assert len(events([*named(3), broken, broken])) == 1
+
+
+def test_candidates_without_time_are_neither_for_nor_against() -> None:
+    """An open case that points the same way does not hide the event; another one may."""
+    same_way = compared("x/y/py3.14", Verdict.INCONCLUSIVE)
+    assert len(events([*named(3), same_way])) == 1
+    nowhere = compared("x/z/py3.14", Verdict.INCONCLUSIVE, middle=-0.02)
+    assert events([*named(3), nowhere]) == ()

@@ -1,0 +1,184 @@
+"""The statistics of duets, with figures worked out by hand.
+
+Student's t with two degrees of freedom has a formula: P(T > t) = 1/2 - t / (2 sqrt(2 + t^2)), so
+three log ratios of 1, 2 and 3 % (mean 0.02, standard deviation 0.01, standard error 0.01 / sqrt 3)
+can be checked with a pocket calculator.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from servebench.compare.statistics import (
+    RESOLUTION,
+    Looks,
+    Sample,
+    adjusted,
+    detectable,
+    duets_needed,
+    interval,
+    log_ratios,
+    moved_p,
+    same_p,
+    sample,
+)
+
+THREE = Sample(3, 0.02, 0.01)
+T_2 = 4.302653  # 97.5 %, two degrees of freedom (any printed table)
+T_2_POWER = math.sqrt(1.125)  # 80 %: t / (2 sqrt(2 + t^2)) = 0.3
+ERROR = 0.01 / math.sqrt(3)
+
+
+def test_log_ratios_are_head_over_base() -> None:
+    """Head doubles, halves, stays: ln 2, -ln 2, 0."""
+    found = log_ratios([1.0, 2.0, 5.0], [2.0, 1.0, 5.0])
+    assert found.tolist() == pytest.approx([math.log(2), -math.log(2), 0])
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, math.nan, math.inf])
+@pytest.mark.parametrize("side", ["base", "head"])
+def test_a_failure_has_no_ratio(wrong: float, side: str) -> None:
+    """Zeros, infinities and not-a-numbers are refused, not averaged."""
+    good, bad = [1.0, 1.0], [1.0, wrong]
+    with pytest.raises(ValueError, match="positive finite"):
+        log_ratios(*((bad, good) if side == "base" else (good, bad)))
+
+
+def test_a_ratio_needs_both_sides() -> None:
+    """A figure without its partner is no duet."""
+    with pytest.raises(ValueError, match="found 2 and 1"):
+        log_ratios([1.0, 2.0], [1.0])
+
+
+def test_a_sample_is_number_mean_and_standard_deviation() -> None:
+    """1, 2, 3 %: mean 2 %, standard deviation 1 %."""
+    found = sample(np.array([0.01, 0.02, 0.03]))
+    assert found.n == 3
+    assert [found.mean, found.sd] == pytest.approx([0.02, 0.01])
+    assert found.error == pytest.approx(ERROR)
+
+
+@pytest.mark.parametrize("logs", [[], [0.01], [0.01, math.nan], [0.01, -math.inf]])
+def test_too_few_or_impossible_values_are_refused(logs: list[float]) -> None:
+    """One duet has no scatter."""
+    with pytest.raises(ValueError, match="at least two finite"):
+        sample(np.array(logs))
+
+
+def test_the_interval_is_students() -> None:
+    """0.02 ± 4.3027 * 0.0057735."""
+    low, high = interval(THREE, 0.05)
+    assert low == pytest.approx(0.02 - T_2 * ERROR, rel=1e-5)
+    assert high == pytest.approx(0.02 + T_2 * ERROR, rel=1e-5)
+
+
+def test_the_minimal_effect_test_counts_from_the_floor() -> None:
+    """A floor of 1 % (on the log scale) leaves sqrt(3) standard errors: p = 0.1127 on one side."""
+    floor = math.expm1(0.01)
+    one_side = 0.5 - math.sqrt(3) / (2 * math.sqrt(5))
+    assert moved_p(THREE, floor, 1) == pytest.approx(one_side)
+    assert moved_p(THREE, floor) == pytest.approx(2 * one_side)
+    # Three sqrt(3) standard errors in the wrong direction.
+    assert moved_p(THREE, floor, -1) == pytest.approx(0.5 + math.sqrt(27) / (2 * math.sqrt(29)))
+
+
+def test_up_and_down_are_the_same_distance() -> None:
+    """Which side is called head does not matter."""
+    mirrored = Sample(3, -0.02, 0.01)
+    assert moved_p(mirrored, 0.01) == pytest.approx(moved_p(THREE, 0.01))
+    assert moved_p(mirrored, 0.01, -1) == pytest.approx(moved_p(THREE, 0.01, 1))
+    assert same_p(mirrored, 0.05) == pytest.approx(same_p(THREE, 0.05))
+
+
+def test_nothing_to_see_is_never_less_than_certain() -> None:
+    """The doubled p value stays a probability."""
+    assert moved_p(Sample(5, 0.0, 0.01), 0.01) == 1.0
+
+
+def test_equivalence_is_two_one_sided_tests() -> None:
+    """Tolerance 5 %: 3 % left above (t = 5.196, p = 0.0175) and 7 % below; the worse one counts."""
+    above = 0.5 - math.sqrt(27) / (2 * math.sqrt(29))
+    assert same_p(THREE, math.expm1(0.05)) == pytest.approx(above)
+    assert above == pytest.approx(0.01754, abs=1e-5)
+
+
+def test_the_detectable_change_adds_floor_error_and_power() -> None:
+    """0.01 + (4.3027 + 1.0607) * 0.0057735 = 0.04097 on the log scale: a change of 4.18 %."""
+    found = detectable(THREE, math.expm1(0.01), alpha=0.05, power=0.8)
+    assert found == pytest.approx(math.expm1(0.01 + (T_2 + T_2_POWER) * ERROR), rel=1e-5)
+    assert found == pytest.approx(0.0418, abs=1e-4)
+
+
+def test_equal_duets_are_believed_as_far_as_figures_resolve() -> None:
+    """Rounded percentiles can agree to the last bit; that is no proof of a change of one step."""
+    constant = sample(np.full(5, 0.001))
+    assert constant.sd == pytest.approx(0, abs=1e-12)
+    assert constant.error == pytest.approx(RESOLUTION / math.sqrt(5))
+    assert moved_p(constant, 0.002) == 1.0
+    assert moved_p(sample(np.full(5, 0.02)), 0.002) < 1e-5
+    assert same_p(sample(np.zeros(5)), 0.01) < 1e-5
+
+
+def test_needed_duets_are_the_fewest_that_do() -> None:
+    """At n duets (t(1-a) + t(power)) sd / sqrt n is within the distance; at n - 1 it is not."""
+    found = duets_needed(0.01, 0.01, alpha=0.05, power=0.8)
+    # Printed tables, one-sided 5 % and 20 %: df 7: 1.895 + 0.896 = 2.791 < sqrt 8 = 2.828;
+    # df 6: 1.943 + 0.906 = 2.849 > sqrt 7 = 2.646.
+    assert found == 8
+    assert duets_needed(0.01, 1e-5, alpha=0.05, power=0.8) is None
+    assert duets_needed(0.01, -0.01, alpha=0.05, power=0.8) is None
+
+
+def test_adjusted_p_values_are_benjamini_and_hochbergs() -> None:
+    """P m / rank, then the running minimum from the largest: 0.01 * 4 is capped by 0.03 * 4 / 3."""
+    assert adjusted([0.03, 0.01, 0.5, 0.02]) == pytest.approx([0.04, 0.04, 0.5, 0.04])
+    assert adjusted([]) == []
+    assert adjusted([0.2]) == pytest.approx([0.2])
+
+
+def test_looks_spend_the_error_rate_once() -> None:
+    """Scheduled looks have their own shares; an early end takes what is left."""
+    looks = Looks((5, 8, 12), (0.1, 0.3, 0.6), least=3)
+    assert looks.last == 12
+    assert looks.latest(4) is None
+    assert looks.latest(5) == (5, 0.1)
+    assert looks.latest(7) == (5, 0.1)
+    assert looks.latest(12) == (12, 0.6)
+    assert looks.latest(2, final=True) is None
+    assert looks.latest(3, final=True) == (3, 1)
+    assert looks.latest(5, final=True) == (5, 1)
+    assert looks.latest(7, final=True) == pytest.approx((7, 0.9))
+    assert looks.latest(8, final=True) == pytest.approx((8, 0.9))
+    assert looks.latest(12, final=True) == pytest.approx((12, 0.6))
+    assert looks.latest(15, final=True) == (12, 0.6)
+
+
+@pytest.mark.parametrize("count", range(3, 13))
+def test_no_early_end_spends_more_than_all(count: int) -> None:
+    """Shares of the looks before the end and of the end add up to one, wherever it comes."""
+    looks = Looks((5, 8, 12), (0.1, 0.3, 0.6), least=3)
+    found = looks.latest(count, final=True)
+    assert found is not None
+    earlier = [share for at, share in ((5, 0.1), (8, 0.3)) if at < found[0]]
+    assert sum(earlier) + found[1] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("counts", "shares", "least"),
+    [
+        ((8, 5), (0.5, 0.5), 3),
+        ((5,), (0.9,), 3),
+        ((5, 8), (1.0,), 3),
+        ((5,), (1.0,), 6),
+        ((), (), 2),
+    ],
+)
+def test_impossible_looks_are_refused(
+    counts: tuple[int, ...], shares: tuple[float, ...], least: int
+) -> None:
+    """Shares that add up to more than one would promise what they do not hold."""
+    with pytest.raises(ValueError, match="looks: "):
+        Looks(counts, shares, least)

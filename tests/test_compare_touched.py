@@ -1,0 +1,369 @@
+"""What a change can have touched: never too little, and not everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+import pytest
+from packaging.requirements import Requirement
+
+from servebench import experiments, paths, rig, stacks
+from servebench.compare import closure, touched
+from servebench.compare.closure import Imports, Installed, Reach
+from servebench.compare.model import PackageChange
+from servebench.compare.pairing import Pair, differences, paired
+from servebench.compare.touched import Change, Touched
+from servebench.model import Case, InterpreterRecord, Load, LoadModel
+from servebench.stacks import Stack
+from synthetic import make_case
+
+ROOT = paths.project_root()
+EXPERIMENTS: Final = frozenset(path.parent.name for path in ROOT.glob("apps/*/experiment.toml"))
+PLATFORM = MappingProxyType(closure.marker_environment("3.14.7"))
+
+
+@pytest.fixture(scope="module")
+def cases() -> tuple[Case, ...]:
+    """All declared cases of the quick and nightly profiles."""
+    declared = {
+        case.id: case
+        for experiment in experiments.load_experiments(ROOT)
+        for profile in ("quick", "nightly")
+        for case in experiments.expand(experiment, profile)
+    }
+    return tuple(declared.values())
+
+
+@pytest.fixture(scope="module")
+def reached(cases: tuple[Case, ...], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reach]:
+    """What they load, by our own applications and environments."""
+    reader = closure.Reader(ROOT, rig.assemble(cases, tmp_path_factory.mktemp("logs")))
+    return {case.id: reader.reach(case) for case in cases}
+
+
+def touches(
+    change: Change, cases: Sequence[Case], reached: dict[str, Reach], *, everything: bool = False
+) -> Touched:
+    """Choose among cases that are the same on both sides."""
+    return touched.select(
+        change, [Pair(case, case) for case in cases], reached, everything=everything
+    )
+
+
+def moved(package: str, before: str | None = "1.0", after: str | None = "1.1") -> Change:
+    """One package moves in every stack."""
+    return Change(
+        packages=tuple(
+            PackageChange(stack=stack, package=package, base=before, head=after)
+            for stack in ("current", "pydantic-v1", "pydantic-v2")
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("package", "which"),
+    [
+        ("granian", lambda case: case.server == "granian"),
+        ("uvicorn", lambda case: case.server == "uvicorn"),
+        ("h11", lambda case: case.server == "uvicorn"),
+        ("httptools", lambda case: case.server == "uvicorn"),
+        ("uvloop", lambda case: case.loop == "uvloop"),
+        ("flask", lambda case: case.endpoint.interface == "wsgi"),
+        ("markupsafe", lambda case: case.endpoint.interface == "wsgi"),
+        ("fastapi", lambda case: case.endpoint.interface == "asgi"),
+        ("starlette", lambda case: case.endpoint.interface == "asgi"),
+        ("pydantic", lambda case: case.endpoint.interface == "asgi"),
+        (
+            "pydantic-core",
+            lambda case: case.endpoint.interface == "asgi" and case.stack != "pydantic-v1",
+        ),
+        ("click", lambda _case: True),
+        ("watchfiles", lambda _case: False),
+        ("websockets", lambda _case: False),
+    ],
+)
+def test_a_package_touches_the_cases_that_load_it(
+    package: str,
+    which: Callable[[Case], bool],
+    cases: tuple[Case, ...],
+    reached: dict[str, Reach],
+) -> None:
+    """The closure of what the server and the application require, in the real environments."""
+    found = touches(moved(package), cases, reached)
+    assert {pair.head.id for pair in found.pairs} == {case.id for case in cases if which(case)}
+    assert {pair.because for pair in found.pairs} <= {f"{package} 1.0 → 1.1"}
+    assert found.untouched == len(cases) - len(found.pairs)
+    assert found.inprocess == bool(found.pairs)
+
+
+def test_nothing_of_our_applications_is_unknown(reached: dict[str, Reach]) -> None:
+    """Otherwise every change of a lock would measure everything."""
+    assert {reach.unknown for reach in reached.values()} == {""}
+
+
+@pytest.mark.parametrize(
+    ("path", "which"),
+    [
+        (
+            "apps/asgi-wsgi/asgi_app.py",
+            lambda c: (c.experiment, c.endpoint.interface) == ("asgi-wsgi", "asgi"),
+        ),
+        ("apps/identity.py", lambda _c: True),
+        ("apps/asgi-wsgi/answers.json", lambda c: c.experiment == "asgi-wsgi"),
+        ("apps/answers.json", lambda _c: True),
+        ("apps/asgi-wsgi/unused.py", lambda _c: False),
+        ("apps/asgi-wsgi/README.md", lambda _c: False),
+        ("apps/asgi-wsgi/experiment.toml", lambda _c: False),
+        ("apps/gil-endpoints/published.toml", lambda _c: False),
+        ("apps/pyproject.toml", lambda _c: False),
+        ("apps/stacks/current.txt", lambda _c: False),
+        ("scripts/servebench/launch.py", lambda _c: False),
+        ("benchmarks/gil.py", lambda _c: False),
+    ],
+)
+def test_a_file_touches_the_cases_that_read_it(
+    path: str, which: Callable[[Case], bool], cases: tuple[Case, ...], reached: dict[str, Reach]
+) -> None:
+    """Modules those that import them, other files of an experiment all of its cases."""
+    found = touches(Change(files=(path,), experiments=EXPERIMENTS), cases, reached)
+    assert {pair.head.id for pair in found.pairs} == {case.id for case in cases if which(case)}
+    assert {pair.because for pair in found.pairs} <= {path}
+    assert found.inprocess == (bool(found.pairs) or path.startswith("benchmarks/"))
+
+
+@pytest.mark.parametrize(
+    ("files", "packages", "sentence"),
+    [
+        ((), (), "base and head do not differ."),
+        (
+            ("scripts/servebench/x.py", "tests/test_x.py", "Makefile"),
+            (),
+            "only the harness differs, and the one that runs now measures both sides.",
+        ),
+        (
+            ("README.md", "tests/test_x.py"),
+            (),
+            "only documents and the harness differ, and no measured case depends on them.",
+        ),
+        (
+            ("apps/stacks/current.txt",),
+            moved("watchfiles").packages[:1],
+            (
+                "no measured case loads the packages that moved (watchfiles 1.0 → 1.1); "
+                "of the files, only files of applications differ."
+            ),
+        ),
+    ],
+)
+def test_nothing_to_judge_is_said_in_words(
+    files: tuple[str, ...],
+    packages: tuple[PackageChange, ...],
+    sentence: str,
+    cases: tuple[Case, ...],
+    reached: dict[str, Reach],
+) -> None:
+    """With what did change, so that nobody takes it for an answer."""
+    change = Change(files=files, packages=packages, experiments=EXPERIMENTS)
+    found = touches(change, cases, reached)
+    assert found.nothing == f"Nothing to judge: {sentence}"
+    assert found.untouched == len(cases)
+    every = touches(change, cases, reached, everything=True)
+    assert (len(every.pairs), every.untouched, every.nothing) == (len(cases), 0, "")
+    assert {pair.because for pair in every.pairs} == {touched.EVERYTHING}
+
+
+def test_what_came_or_went_unasked_touches_the_whole_stack() -> None:
+    """A package that nobody requires may be picked up by one that finds it."""
+    cases = [make_case("one/a"), make_case("one/b", stack="other")]
+    reach = {case.id: Reach(frozenset(), frozenset({"uvicorn"})) for case in cases}
+    for before, after in ((None, "1.0"), ("1.0", None)):
+        found = touches(moved("orjson", before, after), cases, reach)
+        assert [pair.head.id for pair in found.pairs] == ["one/a"]
+    assert not touches(moved("orjson"), cases, reach).pairs
+    # What is required somewhere came because of that.
+    reach["one/c"] = Reach(frozenset(), frozenset({"orjson"}))
+    found = touches(moved("orjson", None), [*cases, make_case("one/c")], reach)
+    assert [pair.head.id for pair in found.pairs] == ["one/c"]
+
+
+def test_the_unknown_counts_as_touched() -> None:
+    """And says what is not known."""
+    case = make_case("one/a")
+    reach = {case.id: Reach(frozenset(), frozenset(), "app.py loads code with import_module")}
+    (pair,) = touches(moved("anything"), [case], reach).pairs
+    assert pair.because == "anything 1.0 → 1.1; app.py loads code with import_module"
+    files = ("apps/one/other.py",)
+    (pair,) = touches(Change(files=files, experiments=frozenset({"one"})), [case], reach).pairs
+    assert pair.because == "apps/one/other.py; app.py loads code with import_module"
+    assert not touches(Change(files=("README.md",)), [case], reach).pairs
+
+
+def test_reasons_are_few_and_the_rest_is_counted() -> None:
+    """A relocked stack moves dozens of packages; three are named, those asked for first."""
+    case = make_case("one/a")
+    names = [f"package-{number}" for number in range(5)]
+    moves = tuple(PackageChange(stack="current", package=n, base="1", head="2") for n in names)
+    reach = {case.id: Reach(frozenset(), frozenset(names), direct=frozenset(names[3:4]))}
+    change = Change(packages=moves, interpreters={"3.14": "3.14.7 → 3.14.8"})
+    (pair,) = touches(change, [case], reach).pairs
+    assert pair.because == (
+        "interpreter 3.14: 3.14.7 → 3.14.8; package-3 1 → 2, package-0 1 → 2, package-1 1 → 2 "
+        "and 2 more packages"
+    )
+
+
+def locked(folder: Path, text: str) -> dict[str, Stack]:
+    """A stack `current` with this lock."""
+    folder.mkdir()
+    lock = folder / "current.txt"
+    lock.write_text(text)
+    return {"current": stacks.read_lock("current", lock)}
+
+
+def test_locks_are_compared_by_version_and_by_file(tmp_path: Path) -> None:
+    """A wheel that was added to a release later is installed in place of a build from source."""
+    a, b = "--hash=sha256:" + "a" * 64, "--hash=sha256:" + "b" * 64
+    before = locked(tmp_path / "1", f"gone==1 {a}\nsame==1 {a} {b}\nup==1 {a}\nwheel==1 {a}\n")
+    after = locked(tmp_path / "2", f"new==1 {a}\nsame==1 {b} {a}\nup==2 {a}\nwheel==1 {a} {b}\n")
+    found = touched.package_changes(before, after)
+    assert [(c.package, c.base, c.head) for c in found] == [
+        ("gone", "1", None),
+        ("new", None, "1"),
+        ("up", "1", "2"),
+        ("wheel", "1", "1"),
+    ]
+    assert touched.package_changes(before, before) == ()
+    case = make_case("one/a")
+    reach = {case.id: Reach(frozenset(), frozenset({"wheel"}))}
+    (pair,) = touches(Change(packages=found[3:]), [case], reach).pairs
+    assert pair.because == "wheel 1 from other files"
+
+
+def test_interpreters_of_the_same_name_differ_by_version_or_build() -> None:
+    """A new patch release and another compiler flag are changes; the same build is none."""
+
+    def record(name: str, version: str, build: str) -> InterpreterRecord:
+        return InterpreterRecord(
+            name=name, version=version, build=build, origin="source", free_threaded=False
+        )
+
+    base = [record(name, "3.14.7", "-O3") for name in ("3.14", "3.15", "3.16")]
+    head = [
+        record("3.14", "3.14.8", "-O3"),
+        record("3.15", "3.14.7", "-O2"),
+        record("3.16", "3.14.7", "-O3"),
+    ]
+    assert touched.interpreter_changes(base, head) == {
+        "3.14": "3.14.7 → 3.14.8",
+        "3.15": "built otherwise",
+    }
+
+
+def test_cases_are_compared_with_themselves_only() -> None:
+    """An id that means something else, or that one side lacks, is missing, in head's words."""
+    load = Load(model=LoadModel.CLOSED, connections=256, duration=8, timeout=10)
+    longer = make_case("one/a").load.model_copy(update={"duration": 30.0, "timeout": 60.0})
+    renamed = make_case("one/a").endpoint.model_copy(update={"app": "other:app", "takes": 0.5})
+    base = [make_case("one/a"), make_case("one/b"), make_case("one/old")]
+    head = [
+        make_case("one/a", load=longer, endpoint=renamed),
+        make_case("one/b", load=load, env={"WAIT": "3"}),
+        make_case("one/new"),
+    ]
+    pairs, missing = paired(base, head)
+    assert [(pair.base, pair.head, pair.because) for pair in pairs] == [(base[0], head[0], "")]
+    assert [(one.case, one.reason) for one in missing] == [
+        ("one/b", "defined otherwise on head: env {} → {'WAIT': '3'}; load.connections 128 → 256"),
+        ("one/new", "only head has it"),
+        ("one/old", "only base has it"),
+    ]
+    found = touched.select(Change(), pairs, {"one/a": Reach(frozenset(), frozenset())}, missing)
+    assert (found.missing, found.untouched) == (missing, 1)
+
+
+def test_across_interpreters_only_the_interpreter_may_differ() -> None:
+    """Slots follow from the interpreter; connections do not."""
+    base = make_case("one/py3.14/a", slots=1)
+    head = make_case("one/py3.14t/a", slots=40, endpoint=base.endpoint)
+    assert not differences(base, head, cross=True)
+    assert differences(base, head) == (
+        "id one/py3.14/a → one/py3.14t/a",
+        "python 3.14 → 3.14t",
+        "slots 1 → 40",
+    )
+    other = base.endpoint.model_copy(update={"path": "/other"})
+    pairs, missing = paired([base], [make_case("one/py3.14t/a", endpoint=other)], cross=True)
+    assert not pairs
+    assert [one.reason for one in missing] == [
+        "defined otherwise on head: endpoint.path /py3.14 → /other"
+    ]
+
+
+def requirements(*texts: str) -> tuple[Requirement, ...]:
+    """Parse requirements."""
+    return tuple(Requirement(text) for text in texts)
+
+
+def test_the_closure_follows_markers_and_extras() -> None:
+    """Worked out by hand: extras count where they are asked for, markers where they hold."""
+    environment = Installed(
+        requires={
+            "server": requirements(
+                "Click>=8", "fast_loop; extra == 'speed'", "old; python_version < '3.11'"
+            ),
+            "app": requirements("server[speed]", "windows; sys_platform == 'win32'"),
+            "click": requirements("app; extra == 'never'"),
+            "fast-loop": requirements("app"),  # a circle
+        },
+        provides={},
+    )
+    plain = closure.closure(environment, ["Server"], PLATFORM)
+    assert plain == {"server", "click"}
+    full = {"app", "server", "click", "fast-loop"}
+    assert closure.closure(environment, ["app"], PLATFORM) == full
+    # The extra is asked for when the distribution has been seen without it.
+    assert closure.closure(environment, ["app", "server"], PLATFORM) == full
+    assert closure.closure(environment, ["absent"], PLATFORM) == {"absent"}
+
+
+def test_imports_are_followed_through_local_modules(tmp_path: Path) -> None:
+    """Also those in functions, relative ones and circles; the standard library is left out."""
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("from . import near\n")
+    (package / "near.py").write_text("from ..unreal import x\nfrom .far import y\nimport flask\n")
+    (package / "far.py").write_text("import app\n")
+    (package / "unused.py").write_text("import numpy\n")
+    (tmp_path / "app.py").write_text(
+        "import asyncio, os.path\nfrom fastapi import FastAPI\nimport package\n"
+        "def late():\n    import pydantic.fields\n"
+    )
+    found = closure.imports("app", [tmp_path])
+    assert {path.name for path in found.files} == {"app.py", "__init__.py", "near.py", "far.py"}
+    assert found.names == {"fastapi", "flask", "pydantic", "unreal"}
+    assert not found.unknown
+
+
+@pytest.mark.parametrize(
+    ("text", "doubt"),
+    [
+        (
+            "import importlib\nimportlib.import_module('x')\n",
+            "app.py loads code with import_module",
+        ),
+        ("__import__('x')\n", "app.py loads code with __import__"),
+        ("def broken(:\n", "app.py cannot be read: "),
+    ],
+)
+def test_imports_that_cannot_be_seen_are_unknown(text: str, doubt: str, tmp_path: Path) -> None:
+    """Nobody should rely on what the parser has not seen."""
+    (tmp_path / "app.py").write_text(text)
+    assert closure.imports("app", [tmp_path]).unknown.startswith(doubt)
+
+
+def test_an_application_that_is_not_there_is_no_local_module(tmp_path: Path) -> None:
+    """It counts as a name to be found in the environment, where it is not either."""
+    assert closure.imports("app", [tmp_path]) == Imports(frozenset(), frozenset({"app"}))

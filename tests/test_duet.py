@@ -1,0 +1,284 @@
+"""Duets, real: two servers of one case give a ratio near 1, and a failure of either gives none."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench import Bench, declared, failures_of
+from servebench import load, observation, ports, rows, sampler, validate, warmup
+from servebench.compare import duet, player
+from servebench.compare.duet import DuetOutcome
+from servebench.compare.model import SideName
+from servebench.compare.player import Part
+from servebench.flags import FlagName
+from servebench.metrics import METRICS
+from servebench.model import Case, LoadModel
+from servebench.process import Session
+from servebench.rig import assemble
+from servebench.signals import InterruptedRun
+from synthetic import make_case
+
+JUDGED = {"server_cpu_per_request", "throughput", "pss_steady", "response_p50"}
+
+
+@pytest.fixture
+def play(
+    state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., DuetOutcome]:
+    """Play a short duet of two cases; nothing may be left of it, whatever it gives."""
+    monkeypatch.setattr(player, "DUET_WARM_UP", 0.8)
+    used: list[int] = []
+    real = ports.free_port
+
+    def free_port() -> int:
+        used.append(real())
+        return used[-1]
+
+    monkeypatch.setattr(ports, "free_port", free_port)
+
+    def do(
+        base: Case, head: Case, *, head_first: bool = False, seconds: float = 0.6
+    ) -> DuetOutcome:
+        rig = assemble([base, head], tmp_path / "logs")
+        try:
+            return duet.perform(
+                Part(base, rig),
+                Part(head, rig),
+                lambda side: tmp_path / "logs" / f"{side}.log",
+                head_first=head_first,
+                seconds=seconds,
+            )
+        finally:
+            assert not list((state_home / "servebench" / "sessions").glob("*.json"))
+            assert len(used) == 2
+            for port in used:
+                ports.require_free(port)
+
+    return do
+
+
+def kill_in_the_middle(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Kill the measured generator that is started as the given one, while it sends."""
+    real, started = load.Generation.start, [0]
+
+    def start(*arguments: Any, **named: Any) -> load.Generation:
+        generation = real(*arguments, **named)
+        if started[0] == number:
+            threading.Timer(0.2, os.kill, (generation.session.pid, signal.SIGKILL)).start()
+        started[0] += 1
+        return generation
+
+    monkeypatch.setattr(load.Generation, "start", start)
+
+
+def void(outcome: DuetOutcome, failed: dict[SideName, str]) -> None:
+    """Assert that just these sides failed, for these reasons, and that no figure is left."""
+    assert outcome.metrics == {"base": {}, "head": {}}
+    for side, flags in outcome.flags.items():
+        names = failures_of(flags)
+        if side in failed:
+            assert failed[side] in names, flags
+        else:
+            assert not names, flags
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("head_first", [False, True])
+@pytest.mark.parametrize(
+    "case_id", ["asgi-wsgi/asgi-json/py3.14/w1/c128", "asgi-wsgi/asgi-json/py3.14t/w1/c128"]
+)
+def test_a_case_against_itself(
+    play: Callable[..., DuetOutcome], case_id: str, head_first: bool
+) -> None:
+    """All figures of both sides; the ratio of the core time is 1, within what noise explains."""
+    case = declared(case_id)
+    outcome = play(case, case, head_first=head_first, seconds=1.5)
+    assert not any(failures_of(flags) for flags in outcome.flags.values()), outcome.flags
+    base, head = outcome.metrics["base"], outcome.metrics["head"]
+    assert base.keys() == head.keys() >= JUDGED
+    assert base.keys() <= METRICS.keys()
+    assert head["server_cpu_per_request"] / base["server_cpu_per_request"] == pytest.approx(
+        1, abs=0.1
+    )
+    assert base["good"] == base["requests"] > 0
+    assert 1.5 <= outcome.load_seconds < outcome.seconds
+
+
+@pytest.mark.real
+def test_a_case_that_waits(bench: Bench, play: Callable[..., DuetOutcome]) -> None:
+    """Slow endpoints are warmed up by one wave each, at the same time, and keep their ceiling."""
+    case = declared("badapps/right", root=bench.root)
+    outcome = play(case, case)
+    assert not any(failures_of(flags) for flags in outcome.flags.values()), outcome.flags
+    for figures in outcome.metrics.values():
+        assert figures["throughput"] <= 40 * 1.01
+        assert figures["response_min"] >= 0.099
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("head", "flag"),
+    [
+        ("wrong", "wrong_body"),
+        ("broken", "not_ready"),
+        ("dying", "server_died"),
+        ("strained", "wrong_status"),
+    ],
+)
+def test_a_side_that_fails(
+    bench: Bench, play: Callable[..., DuetOutcome], head: str, flag: str
+) -> None:
+    """Before the load or under it: that side has a reason, and neither has figures."""
+    right, bad = (declared(f"badapps/{name}", root=bench.root) for name in ("right", head))
+    outcome = play(right, bad)
+    void(outcome, {"head": flag})
+    assert not bench.alive()
+
+
+@pytest.mark.real
+def test_both_sides_are_questioned(bench: Bench, play: Callable[..., DuetOutcome]) -> None:
+    """A side that is wrong hides nothing of the other one, whoever started first."""
+    wrong, error = (declared(f"badapps/{name}", root=bench.root) for name in ("wrong", "error"))
+    void(play(wrong, error, head_first=True), {"base": "wrong_body", "head": "wrong_status"})
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("number", "side"), [(0, "base"), (1, "head")])
+def test_a_generator_that_is_killed(
+    bench: Bench,
+    play: Callable[..., DuetOutcome],
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    side: SideName,
+) -> None:
+    """In the middle of the load, either of them: void, and nothing is left."""
+    kill_in_the_middle(monkeypatch, number)
+    case = declared("badapps/right", root=bench.root)
+    void(play(case, case), {side: "client_failed"})
+    assert not bench.alive()
+
+
+@pytest.mark.real
+def test_a_server_that_is_killed(
+    bench: Bench, play: Callable[..., DuetOutcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGKILL to the server of base in the middle of the load."""
+    servers: list[Session] = []
+    real_start, real_over = Session.start, load.Generation.over
+
+    def start(*arguments: Any, **named: Any) -> Session:
+        session = real_start(*arguments, **named)
+        if named["role"] == "server":
+            servers.append(session)
+        return session
+
+    def over(self: load.Generation) -> bool:
+        if self.session.started + 0.3 < time.monotonic() and servers[0].poll() is None:
+            os.kill(servers[0].pid, signal.SIGKILL)
+        return real_over(self)
+
+    monkeypatch.setattr(Session, "start", start)
+    monkeypatch.setattr(load.Generation, "over", over)
+    case = declared("badapps/right", root=bench.root)
+    void(play(case, case), {"base": "server_died"})
+    assert not bench.alive()
+
+
+@pytest.mark.real
+def test_an_interruption_leaves_nothing(
+    bench: Bench, play: Callable[..., DuetOutcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the middle of the load, with two servers and two generators alive."""
+    alive: list[int] = []
+
+    def over(_self: load.Generation) -> bool:
+        alive.append(len(bench.alive()))
+        raise InterruptedRun(signal.SIGINT)
+
+    monkeypatch.setattr(load.Generation, "over", over)
+    case = declared("badapps/right", root=bench.root)
+    with pytest.raises(InterruptedRun):
+        play(case, case)
+    assert alive == [4]
+    assert not bench.alive()
+
+
+def test_loads_of_a_duet() -> None:
+    """At least as long as asked for and 3.3 services; rates keep what their connections rest on."""
+    quick = make_case("e/quick")
+    assert player.duet_load(quick, 3).duration == 3
+    slow = quick.model_copy(
+        update={"endpoint": quick.endpoint.model_copy(update={"floor": 0.9, "takes": 1.0})}
+    )
+    assert player.duet_load(slow, 3).duration == pytest.approx(3.3)
+    paced = quick.load.model_copy(update={"model": LoadModel.PACED, "rate": 10.0})
+    assert player.duet_load(quick.model_copy(update={"load": paced}), 3) == paced
+
+
+def facts(used: float, beside: float) -> validate.Facts:
+    """A launch whose generator used some of its only core, as another one did."""
+    return validate.Facts(
+        case=make_case("e/x"), figures={"client_cores": used}, client_beside=beside,
+        server_cores=1, client_cores=1,
+    )  # fmt: skip
+
+
+def test_two_generators_share_their_cores() -> None:
+    """0.5 and 0.4 of a core leave some of it; 0.5 and 0.48 are more than 95 %."""
+    names = {flag.name for flag in validate.judge(facts(0.5, 0.4))}
+    assert FlagName.CLIENT_SATURATED not in names
+    found = [f for f in validate.judge(facts(0.5, 0.48)) if f.name is FlagName.CLIENT_SATURATED]
+    assert "the generators to use less than 95% of their 1 cores, found 0.98" in found[0].detail
+
+
+def test_the_other_side_is_no_noise_of_the_host() -> None:
+    """1.6 cores busy: 0.5 + 0.2 this side, 0.45 + 0.25 the other, 0.1 harness: 0.1 of others."""
+    usage = sampler.Usage(1.0, 2.0, 0, 0, pids_changed=False, method="cpu-clock")
+    level = sampler.Level(1, 1, 1)
+    empty = np.zeros(0)
+    seen = observation.Observed(
+        result=load.LoadResult(
+            rows.Rows(empty, empty, empty, empty.astype("i8"), empty.astype("i8")),
+            rows.Summary.model_validate(
+                {"summary": {"total": 2.0}, "statusCodeDistribution": {}, "errorDistribution": {}}
+            ),
+            2.0,
+            0.2,
+        ),
+        usage=usage,
+        host=sampler.HostUsage(2.0, busy_cores=1.6, steal_share=0.0, harness_cores=0.1),
+        memory=sampler.Memory(level, level, level, 1, 1, None),
+        pids_before=frozenset({1}),
+        pids_after=frozenset({1}),
+        connections={},
+        warm_up=warmup.WarmUp(1.0, (), steady=True),
+        handled=None,
+    )
+    beside = observation.Beside(server=0.45, client=0.25)
+    assert observation._costs({}, seen, beside)["host_other"] == pytest.approx(0.1)
+
+
+def answers(*ends: float) -> rows.Rows:
+    """Rows of which only the ends matter."""
+    end = np.asarray(ends)
+    return rows.Rows(end, end, end, np.full(len(end), 200), np.ones(len(end), dtype="i8"))
+
+
+def test_what_has_to_be_steady_is_the_ratio() -> None:
+    """100 and 110 answers in the halves of both sides: quicker, alike; 100 and 121: not."""
+    half = [*np.linspace(0.01, 0.99, 100)]
+    quicker, much = np.linspace(1.01, 1.99, 110), np.linspace(1.01, 1.99, 121)
+    both = answers(*half, *quicker)
+    assert duet.settled(both, both, 2)
+    assert duet.settled(answers(*half, *quicker, 2.5), both, 2), "after the deadline"
+    assert not duet.settled(both, answers(*half, *much), 2)
+    assert not duet.settled(both, answers(*half), 2)

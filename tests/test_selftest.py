@@ -1,0 +1,195 @@
+"""The self-test counts what was said, leaves nothing out, and holds other ways against it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servebench.compare import customary, scores, trial_store
+from servebench.compare.model import Verdict
+from servebench.compare.selftest import Task, each
+from servebench.compare.trials import Figures, Said, Trial
+from servebench.errors import RecordError
+from servebench.report import selftest as report
+
+CPU = "server_cpu_per_request"
+
+
+def said(case: str, verdict: Verdict, ratio: float | None = None, metric: str = CPU) -> Said:
+    return Said(
+        case=case, metric=metric, verdict=verdict, ratio=ratio, low=None, high=None,
+        detectable=0.01, screened=8, confirmed=0,
+    )  # fmt: skip
+
+
+def trial(kind: str, *answers: Said, **more: Any) -> Trial:
+    fields: dict[str, Any] = {
+        "id": "20261120T120000Z-compare-abc", "kind": kind, "machine": "m", "commit": None,
+        "started": "2026-11-20T12:00:00Z", "screening_seconds": 60.0,
+        "confirmation_seconds": 30.0, "wall_seconds": 120.0, "planned": 1, "said": answers,
+        "figures": (),
+    }  # fmt: skip
+    return Trial(**{**fields, **more})
+
+
+SAME = said("a", Verdict.NO_CHANGE)
+
+
+def test_false_verdicts_are_counted_per_comparison_and_per_case() -> None:
+    """One bad comparison of three, one bad case of four; intervals are Clopper-Pearson's."""
+    found = scores.false_verdicts(
+        [
+            trial("aa", SAME, said("b", Verdict.NO_CHANGE)),
+            trial(
+                "aa", said("a", Verdict.FASTER, 0.9), said("a", Verdict.FASTER, 1.1, "throughput")
+            ),
+            trial("aa", said("a", Verdict.INCONCLUSIVE)),
+            trial("busy", said("a", Verdict.SLOWER, 1.1), planted="a", size=0.1),
+        ]
+    )
+    assert found is not None
+    whole, cases = found
+    assert (whole.hits, whole.of) == (1, 3)
+    assert (cases.hits, cases.of) == (1, 4)
+    # Beta quantiles: 0.025 of Beta(1, 3) is 1 - 0.975^(1/3); 0.975 of Beta(2, 2) solves 3x²-2x³.
+    assert whole.low == pytest.approx(1 - 0.975 ** (1 / 3))
+    assert 3 * whole.high**2 - 2 * whole.high**3 == pytest.approx(0.975)
+
+
+def test_never_is_not_claimed() -> None:
+    """No false verdict in 30 comparisons leaves a rate of up to 11.6 %."""
+    rate = scores.rate(0, 30)
+    assert rate.low == 0
+    assert rate.high == pytest.approx(1 - 0.025 ** (1 / 30))
+
+
+def test_no_trials_no_rate() -> None:
+    """Nothing measured is not 'no false verdicts'."""
+    assert scores.false_verdicts([]) is None
+    assert report.sentence([]) == ""
+    assert "No trial has been made" in report.page([])
+
+
+def test_power_size_and_bias() -> None:
+    """Two of three tries found; reported 2.2 % and 1.8 %, against 2.1 % more instructions."""
+    plant: dict[str, Any] = {"planted": "a", "size": 0.02, "instructions": 1.021}
+    (one,) = scores.found(
+        [
+            trial("busy", said("a", Verdict.SLOWER, 1.022), **plant),
+            trial("busy", said("a", Verdict.SLOWER, 1.018), **plant),
+            trial("busy", said("a", Verdict.NO_CHANGE, 1.004), **plant),
+        ]
+    )
+    assert (one.rate.hits, one.rate.of, one.wrong) == (2, 3, 0)
+    assert one.reported == pytest.approx(0.02)
+    assert one.error == pytest.approx(-0.001)
+    assert one.worst == pytest.approx(-0.003)
+    assert one.spread == pytest.approx(0.002 * 2**0.5)
+
+
+def test_the_opposite_verdict_is_no_find() -> None:
+    """A slowdown that is called faster is worse than a miss, and shown."""
+    (one,) = scores.found([trial("busy", said("a", Verdict.FASTER, 0.98), planted="a", size=0.02)])
+    assert (one.rate.hits, one.wrong) == (0, 1)
+
+
+def test_a_verdict_on_another_case_or_metric_is_no_find() -> None:
+    """Only the planted case, in the metric of the plant."""
+    answers = (said("b", Verdict.SLOWER, 1.1), said("a", Verdict.SLOWER, 1.1, "throughput"))
+    (one,) = scores.found([trial("busy", *answers, planted="a", size=0.02)])
+    assert one.rate.hits == 0
+
+
+def test_lost_concurrency_is_caught_by_latency_or_by_its_proof() -> None:
+    """Either verdict says that head serves one request after the other."""
+    proof = said("a", Verdict.NOT_COMPARABLE).model_copy(
+        update={"reason": "head: not_concurrent: 5 requests took 5 times as long"}
+    )
+    other = proof.model_copy(update={"reason": "head: wrong_body: x"})
+    slow = said("a", Verdict.SLOWER, 30.0, "service_p50")
+    found = [
+        scores.found([trial("queue", one, planted="a", size=1.0)])[0].rate.hits
+        for one in (proof, slow, other)
+    ]
+    assert found == [1, 1, 0]
+
+
+def test_customary_rules_see_the_same_launches() -> None:
+    """Thresholds on single and best launches; asv's test wants six samples, and a factor."""
+    low, high = [1.0, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06], [1.2, 1.21, 1.22, 1.23, 1.24, 1.25, 1.0]
+    assert customary.single(low, high, 0.05) == "no change"
+    assert customary.single(low, high[:-1], 0.05) == "slower"
+    assert customary.single(high, low, 0.05) == "faster"
+    assert customary.best_of(low, high, 0.05) == "no change"
+    assert customary.best_of(low, high[:-1], 0.05) == "slower"
+    apart = [value + 0.2 for value in low]
+    assert customary.asv_continuous(low, apart, 1.1) == "slower"
+    assert customary.asv_continuous(low, apart, 1.3) == "no change"
+    assert customary.asv_continuous(apart, low, 1.1) == "faster"
+    assert customary.asv_continuous(low, [v + 0.001 for v in low], 1.0001) == "no change"
+
+
+def test_the_contest_uses_throughput_turned_round() -> None:
+    """Lower throughput is slower; the customary rule that sees 10 % misses 2 %."""
+
+    def planted(size: float, head: float) -> Trial:
+        figures = Figures(case="a", metric="throughput", base=(1000.0,) * 8, head=(head,) * 8)
+        return trial(
+            "busy", said("a", Verdict.SLOWER, 1 + size), planted="a", size=size, figures=(figures,)
+        )
+
+    ways = {
+        way.name: way
+        for way in scores.contest([planted(0.02, 980.0), planted(0.1, 900.0), trial("aa", SAME)])
+    }
+    five = ways["one launch each, 5 %"]
+    assert [(size, rate.hits, rate.of) for size, rate in five.misses] == [(0.02, 1, 1), (0.1, 0, 1)]
+    assert [rate.hits for _, rate in ways["servebench"].misses] == [0, 0]
+    assert ways["servebench"].minutes == 2.0
+    alarms = ways["servebench"].alarms
+    assert alarms is not None
+    assert (alarms.hits, alarms.of) == (0, 1)
+
+
+def test_trials_are_kept_and_read_whole(tmp_path: Path) -> None:
+    """A file that is no trial stops the reading: none is left out silently."""
+    one = trial("aa", SAME)
+    path = trial_store.save(tmp_path, one)
+    assert path == tmp_path / "selftest" / "m" / "20261120T120000Z-aa.json"
+    assert trial_store.load(tmp_path) == (one,)
+    path.with_name("x.json").write_text('{"format": 2}')
+    with pytest.raises(RecordError, match="expected a trial of format 1"):
+        trial_store.load(tmp_path)
+
+
+def test_time_ends_a_self_test_between_trials() -> None:
+    """What was begun is finished and kept; what was not begun is not counted."""
+    tasks = [Task("aa", 0.0, ("a",), None, seed) for seed in range(5)]
+    kept: list[Trial] = []
+    made = each(
+        tasks, lambda _: trial("aa", SAME), kept.append, lambda *_: None,
+        lambda: len(kept) == 2,
+    )  # fmt: skip
+    assert made == len(kept) == 2
+
+
+def test_the_page_shows_rates_power_and_the_other_ways() -> None:
+    """Golden in its parts."""
+    text = report.page(
+        [
+            trial("aa", SAME),
+            trial(
+                "busy", said("a", Verdict.SLOWER, 1.011), planted="a", size=0.01,
+                instructions=1.012,
+                figures=(Figures(case="a", metric=CPU, base=(1.0, 1.0), head=(1.01, 1.01)),),
+            ),
+        ]
+    )  # fmt: skip
+    assert "0 of 1 comparisons of a stack with itself gave a false verdict" in text
+    assert (
+        "| handler computes longer | 1 % | a | 1 of 1 | 2.5…100.0 % | 0 | +1.10 % | — "
+        "| -0.10 points | -0.10 points | 60 s | 30 s |"
+    ) in text
+    assert "| servebench | 0 of 1 | 0 of 1 | 0 of 1 | 2.0 |" in text
