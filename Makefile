@@ -1,9 +1,9 @@
 # setup  everything that measuring needs (cached; a second run only checks)
-# bench  quick profile of every experiment, then its tables
-# test   the test suite; TESTS= selects, JOBS= runs that many at once
+# bench  quick profile of every experiment, then its tables; the fifth, inside the process, by asv
+# test   the test suite; TESTS= selects, JOBS= so many at once
 # check  lint, format, types
 PYTHON ?= python3
-JOBS ?= 1
+JOBS ?= 2
 TESTS ?= tests
 BIN := .venv/bin
 
@@ -14,7 +14,8 @@ setup:
 	@$(BIN)/servebench setup $(FOR_TESTS)
 
 bench: setup
-	@$(BIN)/servebench run --profile quick; code=$$?; $(BIN)/servebench show latest; exit $$code
+	@$(BIN)/servebench run --profile quick; code=$$?; $(BIN)/servebench show latest; \
+	$(BIN)/servebench micro --select 'gil.Cpu.time_tasks(*, 4)' --select 'gil.Network*' && exit $$code
 
 test: FOR_TESTS := --tests
 test: setup

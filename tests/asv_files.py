@@ -67,6 +67,7 @@ def write(
     machine: str = "synthetic-2c",
     cores: int = 2,
     hour: int = 9,
+    committed: int = 1_700_000_000_000,
 ) -> None:
     """Write one environment's results; combinations that are not named failed."""
     described = Machine()
@@ -76,7 +77,7 @@ def write(
         {**described.__dict__, "python": python, "stack": stack},
         {"stack": stack},
         commit,
-        1_700_000_000_000,
+        committed,
         python,
         f"servebench-py{python}-stack{stack}",
         {},

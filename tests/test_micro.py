@@ -181,7 +181,7 @@ def test_nothing_measured_is_said_and_is_no_page() -> None:
     measured = replace(failed, status="measured", value=1.0)
 
     def snapshot(commit: str, started: int, reading: Reading) -> Snapshot:
-        return Snapshot("m", 2, "", commit, started, (reading,))
+        return Snapshot("m", 2, "", commit, 0, started, (reading,))
 
     now = snapshot("a", 2000, measured)
     others = (snapshot("b", 2000, measured), snapshot("a", 500, measured))

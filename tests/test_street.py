@@ -51,6 +51,28 @@ def _imports(path: Path) -> set[str]:
     return found
 
 
+def _of_comparisons(path: Path) -> set[str]:
+    """Modules of the comparison that a file imports."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            parts = node.module.split(".")
+            if parts[:2] == ["servebench", "compare"]:
+                found |= set(parts[2:3]) or {alias.name for alias in node.names}
+    return found
+
+
+def test_reports_read_the_comparison_and_measure_nothing() -> None:
+    """A report is made from the stored comparison alone, on any machine."""
+    allowed = {"model", "scores", "trials"}
+    wrong = {
+        f"{path.relative_to(_PACKAGE)} imports {name}"
+        for path in _modules("report")
+        for name in _of_comparisons(path) - allowed
+    }
+    assert not wrong
+
+
 @pytest.mark.parametrize("rule", FORBIDDEN)
 def test_no_stage_reaches_back_or_ahead(rule: str) -> None:
     """A stage that imported another could do its work, and nobody would see it in the artefact."""

@@ -78,6 +78,7 @@ class Snapshot:
         cores: How many it has; None if asv was not told.
         described: The machine in words.
         commit: 40 hex digits.
+        committed: Date of the commit, ms since 1970.
         started: Start of the last benchmark, ms since 1970.
         readings: In asv's order of benchmarks and parameters.
     """
@@ -86,6 +87,7 @@ class Snapshot:
     cores: int | None
     described: str
     commit: str
+    committed: int
     started: int
     readings: tuple[Reading, ...]
 
@@ -103,7 +105,7 @@ class Snapshot:
 
 
 def read(results: Path) -> tuple[Snapshot, ...]:
-    """Read all of asv's results, the newest measurement first.
+    """Read all of asv's results, the newest commit first, whenever it was measured.
 
     Args:
         results: asv's `results_dir`; nothing is in it if it is not there.
@@ -132,11 +134,11 @@ def read(results: Path) -> tuple[Snapshot, ...]:
             f"{results}: expected asv's results, found {type(problem).__name__}: {problem}; "
             "run `asv update`, or remove the file that is wrong"
         ) from problem
-    return tuple(sorted(snapshots, key=lambda snapshot: (-snapshot.started, snapshot.commit)))
+    return tuple(sorted(snapshots, key=lambda one: (-one.committed, -one.started, one.commit)))
 
 
 def newest(snapshots: Iterable[Snapshot], *prefixes: str) -> Snapshot | None:
-    """The newest measurement in which one of these benchmarks gave a figure."""
+    """The newest commit in which one of these benchmarks gave a figure."""
     return next((snapshot for snapshot in snapshots if snapshot.has(*prefixes)), None)
 
 
@@ -167,6 +169,7 @@ def _snapshot(machine: str, commit: str, many: Sequence[Results], benchmarks: An
         cores=int(cores) if cores and cores.isdigit() else None,
         described=", ".join(word for word in named if word),
         commit=commit,
+        committed=int(many[0].date),
         started=max(
             (int(when) for result in many for when in result.started_at.values() if when), default=0
         ),
