@@ -69,11 +69,10 @@ def test_samples_become_a_median_and_what_failed_no_figure(tmp_path: Path) -> No
 
 def test_an_old_commit_that_was_measured_late_is_not_the_newest(tmp_path: Path) -> None:
     """History is often measured backwards; what holds today is what the newest commit says."""
-    late, early = {"commit": "a" * 40, "hour": 20}, {"commit": "b" * 40, "hour": 8}
-    for place, day in ((late, 1_600_000_000_000), (early, 1_700_000_000_000)):
+    for commit, hour, day in (("a", 20, 1_600_000_000_000), ("b", 8, 1_700_000_000_000)):
         asv_files.write(
             tmp_path, "3.14", "s", [(SLOWEST, {(): 1.0})],
-            commit=str(place["commit"]), hour=int(place["hour"]), committed=day,
+            commit=commit * 40, hour=hour, committed=day,
         )  # fmt: skip
     asv_files.list_benchmarks(tmp_path, ALL)
     assert [one.commit[0] for one in readings.read(tmp_path)] == ["b", "a"]
