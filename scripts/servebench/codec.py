@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal, NoReturn
 
-from pydantic import Field, ValidationError, create_model
+from pydantic import BaseModel, Field, ValidationError, create_model
 
 from servebench import units
 from servebench.errors import RecordError
@@ -163,12 +163,17 @@ def decode(data: bytes, name: str) -> Run:
 
 def schema() -> str:
     """The JSON Schema (2020-12) of run files, as text."""
-    described = DiskRun.model_json_schema()
+    return describe(DiskRun, f"servebench run file, format {FORMAT_VERSION}")
+
+
+def describe(kind: type[BaseModel], title: str) -> str:
+    """The JSON Schema (2020-12) of what a type reads, as text."""
+    described = kind.model_json_schema()
     return (
         json.dumps(
             {
                 "$schema": "https://json-schema.org/draft/2020-12/schema",
-                "title": f"servebench run file, format {FORMAT_VERSION}",
+                "title": title,
                 **{key: value for key, value in described.items() if key != "title"},
             },
             indent=1,

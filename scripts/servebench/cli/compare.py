@@ -148,8 +148,8 @@ def exit_code(comparison: Comparison) -> int:
     found = {one.verdict for one in judged}
     if Verdict.NOT_COMPARABLE in found or (Verdict.SLOWER in found and not comparison.cross):
         return 1
-    measured = any(one.screened or one.confirmed for one in judged) or comparison.micro
-    return 0 if measured or not comparison.planned else 3
+    measured = any(one.screened or one.confirmed for one in judged)
+    return 0 if measured or not (comparison.planned or comparison.micro) else 3
 
 
 def _sides(
@@ -243,9 +243,9 @@ def _compared(
     sentence = (
         f"cases that can have changed: {len(touched.pairs)}; that cannot: {touched.untouched}"
     )
-    told.note(
-        sentence + (f"; without counterpart: {len(touched.missing)}" if touched.missing else "")
-    )
+    sentence += f"; without counterpart: {len(touched.missing)}" if touched.missing else ""
+    sentence += f"; in-process benchmarks: {len(touched.targets)}" if touched.targets else ""
+    told.note(sentence)
     try:
         with measuring():
             return session.compare(

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from servebench import codec, paths, store
 from servebench.cli.options import SelectOption
+from servebench.compare import keeping
 from servebench.declarations import FILE, read_toml
 from servebench.errors import RecordError, UsageError
 from servebench.inprocess import page as inside
@@ -98,9 +99,15 @@ def schema_command(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The file; default: standard output.")
     ] = None,
+    comparison: Annotated[
+        bool,
+        typer.Option(
+            "--comparison", help="Of comparisons (kept as results/comparison.schema.json)."
+        ),
+    ] = False,
 ) -> None:
     """Write the JSON Schema of run files (kept as results/schema.json)."""
-    _write(codec.schema(), output)
+    _write(keeping.schema() if comparison else codec.schema(), output)
 
 
 def _about(root: Path) -> dict[str, About]:

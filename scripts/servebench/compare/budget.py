@@ -11,7 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from servebench.expected import COSTS, drain
 from servebench.model import Case
@@ -22,6 +22,8 @@ from servebench.protocol import (
     UNIT_REQUESTS,
 )
 
+_Item = TypeVar("_Item")
+
 CONFIRMATION: Final = 0.35
 """Largest share of the budget that the screening leaves to the confirmation."""
 
@@ -30,6 +32,9 @@ CLOSER: Final = 0.20
 
 FIRST_LOOK: Final = 0.65
 """Share of the budget in which all chosen cases must reach their first look."""
+
+INSIDE: Final = 0.20
+"""Largest share that in-process benchmarks may take, where servers are compared as well."""
 
 NOISE: Final = 0.10
 """Share of the budget that duets of base against itself may take."""
@@ -67,6 +72,19 @@ class Budget:
     def confirmation_ends(self, *, closer: float) -> float:
         """Moment at which the confirmation has to be over; `closer` as above."""
         return self.screening_ends(confirming=0, closer=closer)
+
+
+def inside(total: float | None, wanted: float, *, alone: bool) -> float:
+    """Seconds of the budget that are kept for in-process benchmarks.
+
+    Args:
+        total: The budget; None: nothing has to be kept.
+        wanted: What they would take.
+        alone: Nothing else is compared.
+    """
+    if total is None:
+        return 0.0
+    return total if alone else min(wanted, INSIDE * total)
 
 
 def duet_seconds(case: Case, seconds: float = DUET_SECONDS) -> float:
@@ -118,8 +136,8 @@ def affordable(
     return tuple(case for case in cases if case.id in chosen)
 
 
-def spread(cases: Sequence[Case], kind: Callable[[Case], Hashable]) -> list[Case]:
-    """Order cases so that each kind's first comes before any kind's second."""
+def spread(cases: Sequence[_Item], kind: Callable[[_Item], Hashable]) -> list[_Item]:
+    """Order cases (or benchmarks) so that each kind's first comes before any kind's second."""
     seen: dict[Hashable, int] = defaultdict(int)
     ranked = []
     for case in cases:

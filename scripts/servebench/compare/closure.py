@@ -91,8 +91,13 @@ class Reader:
     _installed: dict[Path, Installed] = field(default_factory=dict)
     _imports: dict[tuple[str, str], Imports] = field(default_factory=dict)
 
-    def reach(self, case: Case) -> Reach:
-        """Find what a case of this side loads."""
+    def reach(self, case: Case, *, served: bool = True) -> Reach:
+        """Find what a case of this side loads.
+
+        Args:
+            case: The case.
+            served: With its server; without: what its application loads in whatever process.
+        """
         module = case.endpoint.app.partition(":")[0]
         imported = self._imports.get((case.experiment, module))
         if imported is None:
@@ -107,7 +112,7 @@ class Reader:
         if strange and not unknown:
             unknown = f"what its import of {strange[0]} loads is not known"
         server = SERVERS[case.server]
-        roots = {server.name, *server.loads(case)}
+        roots = {server.name, *server.loads(case)} if served else set()
         for name in imported.names - set(strange):
             roots |= environment.provides[name]
         return Reach(

@@ -14,7 +14,15 @@ from servebench.compare.decide import Confirmation, Screening
 from servebench.compare.events import events
 from servebench.compare.forecast import seconds_to_decide
 from servebench.compare.method import Method
-from servebench.compare.model import CaseComparison, Comparison, Duet, Judgement, Verdict
+from servebench.compare.model import (
+    CaseComparison,
+    Comparison,
+    Duet,
+    Judgement,
+    MicroComparison,
+    Missing,
+    Verdict,
+)
 from servebench.compare.pairing import Pair
 from servebench.compare.sides import Side
 from servebench.compare.touched import Touched
@@ -62,6 +70,8 @@ class Draft:
         noise: Sequence[float],
         notes: Sequence[str],
         wall_seconds: float,
+        micro: Sequence[MicroComparison] = (),
+        absent: Sequence[Missing] = (),
     ) -> Comparison:
         """Write the record of what was measured.
 
@@ -74,6 +84,8 @@ class Draft:
             noise: Log ratios of duets of base against itself.
             notes: What happened.
             wall_seconds: Since the beginning.
+            micro: In-process benchmarks.
+            absent: Those of them that only one side has.
         """
         cases = tuple(
             self._case(
@@ -101,8 +113,9 @@ class Draft:
             packages=self.touched.packages,
             planned=len(self.touched.pairs),
             untouched=self.touched.untouched,
-            missing=self.touched.missing,
+            missing=(*self.touched.missing, *absent),
             cases=cases,
+            micro=tuple(micro),
             events=events(cases),
             noise=spread(noise),
             method=dict(self.method),

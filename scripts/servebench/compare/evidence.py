@@ -44,12 +44,20 @@ def look(logs: Logs, share: float, metric: str, *, direction: Direction = 0) -> 
         metric: Key of the metric registry: its floor and tolerance are meant.
         direction: Where a change is looked for; 0: either.
     """
-    found, kind = statistics.sample(logs), METRICS[metric]
+    kind = METRICS[metric]
+    return weigh(logs, share, kind.floor, kind.tolerance, direction=direction)
+
+
+def weigh(
+    logs: Logs, share: float, floor: float, tolerance: float, *, direction: Direction = 0
+) -> Evidence:
+    """Look at log ratios of whatever has this relevance floor and tolerance; else as `look`."""
+    found = statistics.sample(logs)
     return Evidence(
         sample=found,
         share=share,
-        moved=min(1.0, statistics.moved_p(found, kind.floor, direction) / share),
-        same=min(1.0, statistics.same_p(found, kind.tolerance) / share),
+        moved=min(1.0, statistics.moved_p(found, floor, direction) / share),
+        same=min(1.0, statistics.same_p(found, tolerance) / share),
     )
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from servebench import paths
-from servebench.compare.model import Comparison
+from servebench import codec, paths
+from servebench.compare.model import FORMAT_VERSION, Comparison
 from servebench.store import PARTIAL, replace
 
 KEPT: Final = 50
@@ -44,3 +44,8 @@ def forget(place: Path | None = None) -> None:
     """Remove all but the newest; names sort by time."""
     for old in sorted((place or folder()).glob("*.json"))[:-KEPT]:
         old.unlink(missing_ok=True)
+
+
+def schema() -> str:
+    """The JSON Schema (2020-12) of comparison files, as text."""
+    return codec.describe(Comparison, f"servebench comparison, format {FORMAT_VERSION}")

@@ -109,6 +109,7 @@ class LiveReporter(PlainReporter):
         """Name the stage."""
         super().stage(name, cases)
         self._stage = name
+        self._status.update(Text(name))
 
     def playing(self, case: Case, done: int, remaining: float) -> None:
         """Show what is measured, and how long the next decisions will take."""

@@ -21,12 +21,14 @@ from servebench.compare.budget import Budget
 from servebench.compare.closer import CloserLook
 from servebench.compare.decide import Confirmation, Screening
 from servebench.compare.draft import Draft, Header, Judgements
+from servebench.compare.inside import Inside
 from servebench.compare.instruments import Instruments, Real
 from servebench.compare.method import Method
 from servebench.compare.model import Comparison, Duet, Judgement, Stage, Verdict
 from servebench.compare.pace import Pace
 from servebench.compare.pairing import Pair
 from servebench.compare.player import Part
+from servebench.compare.processes import Processes, RealProcesses
 from servebench.compare.progress import Reporter
 from servebench.compare.sides import Side
 from servebench.compare.touched import Touched
@@ -61,6 +63,7 @@ def compare(
     header: Header | None = None,
     method: Method | None = None,
     instruments: Instruments | None = None,
+    processes: Processes | None = None,
     folder: Path | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Comparison:
@@ -69,13 +72,14 @@ def compare(
     Args:
         base: The one side, ready to be launched.
         head: The other.
-        touched: The cases to judge; at least one.
+        touched: The cases and in-process benchmarks to judge; at least one.
         budget_seconds: Time for all of it, from now; None: until all is decided.
         seed: Of the order of the duets.
         reporter: Told of everything.
         header: What else the record says.
         method: How to decide.
         instruments: What to measure with; by default real servers.
+        processes: What to run in-process benchmarks with; by default real processes.
         folder: Where the comparison is kept; see `keeping`.
         clock: Seconds since some moment.
 
@@ -86,9 +90,17 @@ def compare(
         InterruptedComparison: The partial one has been saved, and is attached.
         RecordError: The comparison could not be saved at its end.
     """
-    if not touched.pairs:
+    if not touched.pairs and not touched.targets:
         raise ValueError("nothing to judge: see Touched.nothing")
-    method = method or Method()
+    method, began = method or Method(), clock()
+    inside = Inside(
+        touched.targets,
+        processes or RealProcesses(base, head),
+        method,
+        random.Random(seed),  # noqa: S311 - an order that can be repeated
+        clock,
+    )
+    kept = budget.inside(budget_seconds, inside.seconds(), alone=not touched.pairs)
     session = _Session(
         draft=Draft(
             base=base,
@@ -96,14 +108,15 @@ def compare(
             touched=touched,
             header=header or Header(),
             budget_seconds=budget_seconds,
-            method={**method.record(), "seed": seed},
+            method={**method.record(), **inside.record(), "seed": seed},
             started=utc_now(),
         ),
         method=method,
-        budget=Budget(budget_seconds, clock()),
+        budget=Budget(None if budget_seconds is None else budget_seconds - kept, began),
         seed=seed,
         reporter=reporter,
         instruments=instruments or Real(paths.state_dir() / "logs"),
+        inside=inside,
         folder=folder,
         clock=clock,
     )
@@ -120,6 +133,7 @@ class _Session:
     seed: int
     reporter: Reporter
     instruments: Instruments
+    inside: Inside
     folder: Path | None
     clock: Callable[[], float]
     notes: list[str] = field(default_factory=list)
@@ -147,7 +161,11 @@ class _Session:
         """Screen, confirm, look closer; save what there is, whatever happens."""
         first = self.method.screening.counts[0]
         seconds = sum(first * self.pace.seconds(case) for case in self.screening.duets)
-        self.reporter.begin(len(self.screening.duets), seconds, self.budget.total)
+        self.reporter.begin(
+            len(self.screening.duets) + len(self.inside.targets),
+            seconds + self.inside.seconds(),
+            self.draft.budget_seconds,
+        )
         if self.left_out.duets:
             self._note(
                 f"the budget is too small for {len(self.left_out.duets)} of {len(self.pairs)} "
@@ -157,6 +175,7 @@ class _Session:
             self._screen()
             self._confirm()
             self._look_closer()
+            self._look_inside()
         except InterruptedRun as interruption:
             self._note(f"interrupted by {interruption} at {utc_now()}")
             partial = self._judged("partial")
@@ -170,7 +189,8 @@ class _Session:
         return complete
 
     def _screen(self) -> None:
-        self.reporter.stage("screening", len(self.screening.duets))
+        if self.screening.duets:
+            self.reporter.stage("screening", len(self.screening.duets))
         while waiting := self.screening.open():
             ends = self.budget.screening_ends(
                 confirming=pace.confirming(self.pace, self.screening),
@@ -203,6 +223,14 @@ class _Session:
         if reported:
             self.reporter.stage("closer look", len(reported))
             self.closer.look(reported, self.reporter)
+
+    def _look_inside(self) -> None:
+        """Compare in-process benchmarks, in the time that was kept for them or is left."""
+        ends, total = math.inf, self.draft.budget_seconds
+        if total is not None:
+            share = total if not self.pairs else budget.INSIDE * total
+            ends = min(self.budget.began + total, self.clock() + share)
+        self.inside.look(ends, self.reporter)
 
     def _round(self, cases: Sequence[str], stage: Stage, ends: float) -> bool:
         """Play one duet of each case for which there is time; tell whether there was for any."""
@@ -267,11 +295,16 @@ class _Session:
             self.confirmation = Confirmation(self.screening)
         self.confirmation.close()
         found = verdicts.judge(self.screening, self.confirmation)
-        return self._comparison(status, verdicts.judge(self.left_out) | found)
+        return self._comparison(status, verdicts.judge(self.left_out) | found, judged=True)
 
     def _comparison(
-        self, status: Literal["complete", "partial"], judgements: Judgements
+        self,
+        status: Literal["complete", "partial"],
+        judgements: Judgements,
+        *,
+        judged: bool = False,
     ) -> Comparison:
+        micro, absent = self.inside.judged() if judged else ((), ())
         return self.draft.comparison(
             status=status,
             screening=self.screening,
@@ -279,8 +312,10 @@ class _Session:
             judgements=judgements,
             seen=self.closer.seen,
             noise=self.noise,
-            notes=self.notes,
+            notes=(*self.notes, *self.inside.notes),
             wall_seconds=self.clock() - self.budget.began,
+            micro=micro,
+            absent=absent,
         )
 
     def _parts(self, case: str) -> tuple[Part, Part]:

@@ -14,12 +14,13 @@ A wrong "not touched" would be the only harmful mistake, so that what is unknown
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Final
 
-from servebench.compare import closure, revisions, wording
+from servebench.compare import closure, inprocess, revisions, wording
 from servebench.compare.closure import Reach
+from servebench.compare.inprocess import Target
 from servebench.compare.model import Missing, PackageChange
 from servebench.compare.pairing import Pair, paired
 from servebench.compare.sides import Sides
@@ -64,6 +65,7 @@ class Touched:
         inprocess: Whether it can have touched what the in-process benchmarks measure.
         notes: What a reader should know.
         nothing: Why there is nothing to judge, in a sentence; empty if there is something.
+        targets: What of the in-process benchmarks is compared.
     """
 
     pairs: tuple[Pair, ...]
@@ -73,6 +75,7 @@ class Touched:
     inprocess: bool
     notes: tuple[str, ...] = ()
     nothing: str = ""
+    targets: tuple[Target, ...] = ()
 
 
 def find(sides: Sides, *, everything: bool = False) -> Touched:
@@ -102,7 +105,25 @@ def find(sides: Sides, *, everything: bool = False) -> Touched:
     reached = {
         pair.head.id: readers[0].reach(pair.base) | readers[1].reach(pair.head) for pair in common
     }
-    return select(change, common, reached, missing, everything=everything, notes=sides.notes)
+    found = select(change, common, reached, missing, everything=everything, notes=sides.notes)
+    if not found.inprocess:
+        return found
+    inside = {
+        pair.head.id: readers[0].reach(pair.base, served=False)
+        | readers[1].reach(pair.head, served=False)
+        for pair in common
+    }
+    roots = (base.root, head.root)
+    orphans = _orphans(change.packages, common, reached)
+
+    def reason(pair: Pair) -> str:
+        said = pair.because or because(pair.head, change, inside[pair.head.id], orphans)
+        return said or (EVERYTHING if everything else "")
+
+    targets = inprocess.targets(
+        common, reason, inprocess.available(roots), inprocess.changed_suites(roots, files)
+    )
+    return replace(found, targets=targets, nothing="" if targets else found.nothing)
 
 
 def select(

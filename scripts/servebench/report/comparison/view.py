@@ -111,7 +111,7 @@ def _rows(comparison: Comparison) -> Iterator[Row]:
         name = f"{micro.benchmark} [{micro.stack}, {micro.python}]"
         judged = micro.judgement
         yield Row(
-            case=name, metric="", label=micro.unit, judged=judged,
+            case=name, metric="", label="time in process", judged=judged,
             verdict=f"{words.MARKS[judged.verdict]} {judged.verdict.value}",
             change=words.percent(judged.ratio), interval=words.interval(judged),
             detectable=words.size(judged.detectable), figures="",
@@ -159,7 +159,7 @@ def _tone(
     undecided: tuple[Row, ...],
     unchanged: tuple[Row, ...],
 ) -> Tone:
-    if not comparison.planned:
+    if not comparison.planned and not comparison.micro:
         return "nothing"
     if worse and better:
         return "mixed"

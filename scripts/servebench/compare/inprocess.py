@@ -1,0 +1,153 @@
+"""What of the in-process benchmarks a comparison looks at: a few, and only what can have changed.
+
+asv's suites in `benchmarks/` time far more than a pull request can wait for. Of them are compared:
+
+- `handlers.Cpu`: the CPU time of one request without a socket, for each endpoint that the change
+  can have touched, on the interpreter and stack of its cases,
+- `pydantic_models`: the CPU time to validate 20 services from Python objects and from JSON, and to
+  write them, where the cases of that experiment are touched.
+
+A server is no part of these: what only a server loads touches none of them.
+
+Each side runs the suites of its own checkout. A benchmark whose `version` is another one measures
+something else, and is not compared. One that keeps its version while its code changes promises the
+same figure: that is what a change in `benchmarks/` is judged for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from servebench.compare import closure, wording
+from servebench.compare.pairing import Pair
+
+LONGEST: Final = 0.05
+"""Endpoints that compute for longer, s, are left out: it is no longer the serving that is timed."""
+
+BASELINES: Final = ("driver/asgi", "driver/wsgi")
+"""Applications of the suite `handlers` that do nothing: what its own driver costs."""
+
+PYDANTIC: Final = "pydantic-v1-v2"
+"""The experiment whose models the suite `pydantic_models` measures."""
+
+_HANDLER: Final = "handlers.Cpu.time_request"
+_MODELS: Final[tuple[tuple[str, tuple[int | str, ...]], ...]] = (
+    ("pydantic_models.Validate.time_valid", (20, "python")),
+    ("pydantic_models.Validate.time_valid", (20, "json")),
+    ("pydantic_models.Serialise.time_serialised", (20, "json")),
+)
+_SUITES: Final = ("handlers", "pydantic_models")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a benchmark runs: a stack's environment for an interpreter."""
+
+    stack: str
+    python: str
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One benchmark to be compared.
+
+    Attributes:
+        benchmark: As asv names it: `handlers.Cpu.time_request`.
+        parameters: One value per axis.
+        base: Where it runs on base.
+        head: Where it runs on head; another interpreter in a cross comparison.
+        because: Why the change can have touched it.
+    """
+
+    benchmark: str
+    parameters: tuple[int | str, ...]
+    base: Place
+    head: Place
+    because: str
+
+    @property
+    def name(self) -> str:
+        """As asv shows it: `handlers.Cpu.time_request('asgi-wsgi/asgi-json')`."""
+        return f"{self.benchmark}({', '.join(map(repr, self.parameters))})"
+
+    @property
+    def python(self) -> str:
+        """The interpreter, or both: `3.14 → 3.14t`."""
+        same = self.base.python == self.head.python
+        return self.head.python if same else f"{self.base.python} → {self.head.python}"
+
+
+def changed_suites(roots: Iterable[Path], changed: Sequence[str]) -> dict[str, str]:
+    """Tell which suites import a changed file of `benchmarks/`: name → which, in words.
+
+    Args:
+        roots: Checkouts of both sides.
+        changed: Paths from the checkout's root of the files that differ.
+    """
+    roots = tuple(roots)
+    found = {}
+    for suite in _SUITES:
+        read = {
+            path.relative_to(root).as_posix()
+            for root in roots
+            for path in closure.imports(f"benchmarks.{suite}", (root,)).files
+        }
+        own = [path for path in changed if path in read]
+        if own:
+            found[suite] = wording.some(own, 3, "file")
+    return found
+
+
+def available(roots: Iterable[Path]) -> frozenset[str]:
+    """The suites that all checkouts have."""
+    roots = tuple(roots)
+    return frozenset(
+        suite
+        for suite in _SUITES
+        if all((root / "benchmarks" / f"{suite}.py").is_file() for root in roots)
+    )
+
+
+def targets(
+    common: Sequence[Pair],
+    reason: Callable[[Pair], str],
+    suites: Iterable[str],
+    changed: Mapping[str, str],
+) -> tuple[Target, ...]:
+    """Choose what is compared. Pure.
+
+    Args:
+        common: Cases that both sides have.
+        reason: Why the change can have touched what a case's application does without a server;
+            empty if it cannot.
+        suites: Those that both sides have.
+        changed: Those that the change touches by themselves, with the reason.
+
+    Returns:
+        Each benchmark and place once, in the order of the cases.
+    """
+    found: dict[tuple[str, Place, Place], Target] = {}
+
+    def add(pair: Pair, benchmark: str, parameters: tuple[int | str, ...], because: str) -> None:
+        suite = benchmark.partition(".")[0]
+        because = because or changed.get(suite, "")
+        if suite not in suites or not because:
+            return
+        base, head = (Place(case.stack, case.python) for case in (pair.base, pair.head))
+        target = Target(benchmark, parameters, base, head, because)
+        found.setdefault((target.name, base, head), target)
+
+    for pair in common if "handlers" in changed else ():
+        for baseline in BASELINES:
+            add(pair, _HANDLER, (baseline,), "")
+    for pair in common:
+        case, because = pair.head, reason(pair)
+        if case.endpoint.takes <= LONGEST:
+            add(pair, _HANDLER, (f"{case.experiment}/{case.endpoint.name}",), because)
+        if case.experiment == PYDANTIC:
+            for benchmark, parameters in _MODELS:
+                add(pair, benchmark, parameters, because)
+    return tuple(found.values())
