@@ -17,7 +17,7 @@ MEASURING = {
     *("launch", "serving", "observation", "load", "burst", "process", "warmup", "probe"),
     *("verify", "sampler", "runner", "ports"),
 }
-READING = {"summary", "published", "report"}
+READING = {"summary", "published", "report", "site"}
 
 FORBIDDEN = {
     "declaring starts nothing": (DECLARING, MEASURING | READING),

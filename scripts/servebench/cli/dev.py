@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ from rich.console import Console
 
 from servebench import launch, overhead, paths
 from servebench import plan as planning
+from servebench.cli.options import DEFAULT_SEED, SeedOption
 from servebench.errors import LaunchError, UsageError
 from servebench.exclusive import measuring
 from servebench.model import Case, LoadModel
@@ -94,3 +96,32 @@ def _shortened(case_id: str, seconds: float) -> Case:
     if len(plan.cases) > 1 or case.load.model is not LoadModel.CLOSED:
         raise UsageError(f"{case_id}: expected one closed-loop case of the quick profile")
     return case
+
+
+@dev_app.command("history")
+def history_command(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder that is made: a results folder.")
+    ],
+    years: Annotated[float, typer.Option("--years", min=0.01, max=50, help="So many.")] = 5.0,
+    series: Annotated[int, typer.Option("--series", min=1, help="Cases times metrics.")] = 2000,
+    seed: SeedOption = DEFAULT_SEED,
+) -> None:
+    """Make up a history: nights with planted changes, gaps, breaks, failures, and their records.
+
+    To see what the site does with years of nights. Nothing of it was measured.
+    """
+    from servebench.site import synthetic  # noqa: PLC0415 - only this verb waits for numpy
+
+    if output.is_dir() and any(output.iterdir()):
+        raise UsageError(
+            f"{output}: expected a folder that is empty or not there, so that what was made up "
+            "never stands beside what was measured; choose another one"
+        )
+    imagined = synthetic.imagine(years, series, seed)
+    written = synthetic.write(imagined, output)
+    Console(highlight=False).print(
+        f"{output}: {written} nights of {series} series, {len(imagined.planted)} changes planted",
+        markup=False,
+        soft_wrap=True,
+    )

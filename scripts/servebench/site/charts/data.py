@@ -1,0 +1,149 @@
+"""What charts are drawn from: figures with their intervals and what stands beside them. Pure.
+
+SI units throughout; how they read says the `Quantity`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from servebench import units
+from servebench.metrics import METRICS, Direction
+
+_ID: Final = re.compile(r"[a-z][a-z0-9-]*")
+_PLACES: Final = re.compile(r"(?:https://|\.{0,2}/(?!/)|[#?]|[A-Za-z0-9_-]+(?:[/#?.]|$))[^\s\\]*")
+"""Addresses that stay on the site, or say openly where they lead. White space and backslashes are
+refused: browsers drop the one and turn the other round, and `/\\host` would be another host."""
+_SPREAD: Final = 0.25  # up to here both halves of an interval are nearly equal
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a chart is.
+
+    Attributes:
+        id: Its id on the page: small letters, digits and hyphens.
+        title: What is shown, in a few words.
+        caption: How to read it, or what it says.
+    """
+
+    id: str
+    title: str
+    caption: str = ""
+
+    def __post_init__(self) -> None:
+        if not _ID.fullmatch(self.id):
+            raise ValueError(f"id {self.id!r}: small letters, digits and hyphens, a letter first")
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """What an axis shows, and how its figures read."""
+
+    title: str
+    format: units.Formatter
+    better: Direction = "neither"
+
+    @classmethod
+    def of(cls, metric: str) -> Quantity:
+        """The quantity of a metric of the registry."""
+        row = METRICS[metric]
+        return cls(row.title, row.format, row.better)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A figure, or the reason why there is none.
+
+    Attributes:
+        mean: The figure; None: there is none, and `note` says why.
+        low: Lower end of its interval; None together with `high`.
+        high: Upper end of its interval.
+        ceiling: What arithmetic allows here.
+        published: What the source published.
+        valid: Whether it may be judged; drawn hollow if not.
+        note: Its flags, or why there is no figure.
+    """
+
+    mean: float | None
+    low: float | None = None
+    high: float | None = None
+    ceiling: float | None = None
+    published: float | None = None
+    valid: bool = True
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        numbers = (self.mean, self.low, self.high, self.ceiling, self.published)
+        if any(number is not None and not math.isfinite(number) for number in numbers):
+            raise ValueError(f"{numbers}: not finite; what is no number has none, and a note")
+        if (self.low is None) != (self.high is None):
+            raise ValueError("an interval has two ends or none")
+        if self.mean is None:
+            if self.low is not None or not self.note:
+                raise ValueError("without a figure there is no interval, and a note says why")
+        elif (
+            self.low is not None
+            and self.high is not None
+            and not self.low <= self.mean <= self.high
+        ):
+            raise ValueError(f"{self.low} ≤ {self.mean} ≤ {self.high} does not hold")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A text that leads somewhere: on this site, or to an https address."""
+
+    text: str
+    href: str
+
+    def __post_init__(self) -> None:
+        check_href(self.href)
+
+
+def check_href(href: str) -> None:
+    """Refuse addresses that would run something or leave the site unseen.
+
+    Raises:
+        ValueError: Neither relative, nor `https://`.
+    """
+    if href and not _PLACES.fullmatch(href):
+        raise ValueError(f"address {href!r}: expected a relative one, or https://")
+
+
+def interval(quantity: Quantity, value: Value) -> str:
+    """The interval: `±1.2 %`, or `lo…hi` where it is wide; empty when there is none."""
+    if value.mean is None or value.low is None or value.high is None:
+        return ""
+    half = max(value.high - value.mean, value.mean - value.low)
+    if half == 0:
+        return ""  # the same in every launch
+    if value.mean and half / abs(value.mean) <= _SPREAD:
+        return f"±{units.significant(100 * half / abs(value.mean), 2)} %"
+    return f"{quantity.format(value.low)}…{quantity.format(value.high)}"
+
+
+def figure_text(quantity: Quantity, value: Value) -> str:
+    """The figure with its interval, short: `3,041/s ±1.2 %`; a dash when there is none."""
+    if value.mean is None:
+        return "—"
+    return " ".join(filter(None, (quantity.format(value.mean), interval(quantity, value))))
+
+
+def sentence(quantity: Quantity, value: Value) -> str:
+    """The figure and everything that stands beside it, for reading aloud."""
+    if value.mean is None:
+        return f"no figure: {value.note}"
+    parts = [quantity.format(value.mean)]
+    if found := interval(quantity, value):
+        parts.append(f"95 % interval {found}")
+    if value.ceiling is not None:
+        parts.append(f"ceiling {quantity.format(value.ceiling)}")
+    if value.published is not None:
+        parts.append(f"published {quantity.format(value.published)}")
+    if not value.valid:
+        parts.append("not judged")
+    return ", ".join(filter(None, (*parts, value.note)))

@@ -1,0 +1,106 @@
+"""The plane of a chart with two axes: margins, grid, labels; texts that avoid each other. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+from servebench.site.charts import text
+from servebench.site.charts.lanes import lying_axis
+from servebench.site.charts.scale import Axis
+from servebench.site.charts.shapes import Line, Shape, Text
+
+TITLE: Final = 24.0
+"""Height of the upright axis' title, which lies above the plane: nobody turns their head."""
+BELOW: Final = 44.0
+"""Height of labels and title below the plane."""
+_EDGE: Final = 14.0  # right of the plane: room for half a tick's label
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """The area between the axes, px."""
+
+    left: float
+    right: float
+    top: float
+    bottom: float
+
+
+def plane(width: float, height: float, y: Axis, top: float = TITLE) -> Plane:
+    """The area that labels and titles leave of a drawing."""
+    labels = max((text.width(tick.text) for tick in y.ticks), default=0.0)
+    return Plane(round(labels + 10, 1), width - _EDGE, top, height - BELOW)
+
+
+def axes(area: Plane, x: Axis, y: Axis, width: float) -> list[Shape]:
+    """Grid, labels, titles, and the line at the bottom."""
+    found: list[Shape] = []
+    if y.title:
+        found.append(Text("faint", 0.0, 12.0, text.fit(y.title, width)))
+    for tick in y.ticks:
+        found.append(Line("grid", area.left, tick.at, area.right, tick.at))
+        found.append(Text("tick", area.left - 6, tick.at + 4, tick.text, "end"))
+    found += lying_axis(x, area.top, area.bottom)
+    found.append(Line("axis", area.left, area.bottom, area.right, area.bottom))
+    return found
+
+
+@dataclass(slots=True)
+class Room:
+    """Which places of a plane are taken, so that texts do not lie on texts or marks."""
+
+    area: Plane
+    _taken: list[tuple[float, float, float, float]] = field(default_factory=list)
+
+    def take(self, x: float, y: float, r: float) -> None:
+        """A mark of radius `r` is there."""
+        self._taken.append((x - r, y - r, x + r, y + r))
+
+    def take_line(self, points: Sequence[tuple[float, float]]) -> None:
+        """A line is there."""
+        for (x1, y1), (x2, y2) in pairwise(points):
+            steps = 1 + int(max(abs(x2 - x1), abs(y2 - y1)) / 8)
+            for step in range(steps + 1):
+                share = step / steps
+                self.take(x1 + share * (x2 - x1), y1 + share * (y2 - y1), 1.5)
+
+    def label(self, x: float, y: float, words: str) -> Text | None:
+        """A label beside the mark at a place, where there is room; None: there is none."""
+        width = text.width(words)
+        for dx, dy in ((9.0, 4.0), (-9.0 - width, 4.0), (-width / 2, -9.0), (-width / 2, 18.0)):
+            box = (x + dx, y + dy - 10, x + dx + width, y + dy + 3)
+            if self._inside(box) and self._free(box):
+                self._taken.append(box)
+                return Text("note", round(x + dx, 1), round(y + dy, 1), words)
+        return None
+
+    def _inside(self, box: tuple[float, float, float, float]) -> bool:
+        left, top, right, bottom = box
+        return (
+            left >= self.area.left
+            and right <= self.area.right + _EDGE
+            and top >= self.area.top - TITLE / 2
+            and bottom <= self.area.bottom
+        )
+
+    def _free(self, box: tuple[float, float, float, float]) -> bool:
+        left, top, right, bottom = box
+        return not any(
+            left < other_right and other_left < right and top < other_bottom and other_top < bottom
+            for other_left, other_top, other_right, other_bottom in self._taken
+        )
+
+
+def span(values: Iterable[float], *, zero: bool, log: bool) -> tuple[float, float]:
+    """The range of an axis that holds the values; at least one, and positive for a log scale."""
+    found = [value for value in values if value > 0 or not log]
+    low, high = min(found), max(found)
+    if log:
+        return low / 1.15, high * 1.15
+    if zero and low >= 0:
+        return 0.0, 1.06 * high if high > 0 else 1.0
+    pad = 0.06 * (high - low) or 0.06 * abs(high) or 1.0
+    return low - pad, high + pad

@@ -1,0 +1,276 @@
+"""From figures to px: scales, round ticks, and tick labels that do not overlap. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from itertools import pairwise
+from typing import Final
+
+from servebench import units
+from servebench.site.charts import text
+from servebench.site.charts.data import Quantity
+from servebench.site.charts.shapes import Anchor
+
+_GAP: Final = 8.0  # between two labels, px
+_OVERHANG: Final = 24.0  # of a label to the left, where the upright axis' labels leave room, px
+_DAY: Final = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Maps `low`…`high` onto `start`…`end` px; what is beyond lands on the edge.
+
+    A logarithmic scale needs `low` > 0.
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high or (self.log and self.low <= 0):
+            raise ValueError(f"no scale from {self.low} to {self.high}")
+
+    def at(self, value: float) -> float:
+        """Where a figure stands, px, to a tenth."""
+        value = min(max(value, self.low), self.high)
+        if self.log:
+            share = math.log(value / self.low) / math.log(self.high / self.low)
+        else:
+            share = (value - self.low) / (self.high - self.low)
+        return round(self.start + (self.end - self.start) * share, 1)
+
+    def holds(self, value: float) -> bool:
+        """Whether a figure lies within."""
+        return self.low <= value <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """One tick: where it stands (px), its label, and which end of the label stands there."""
+
+    at: float
+    text: str
+    anchor: Anchor = "middle"
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """Left and right end of the label, px."""
+        width = text.width(self.text)
+        left = self.at - {"start": 0.0, "middle": width / 2, "end": width}[self.anchor]
+        return left, left + width
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A scale with its ticks and title."""
+
+    scale: Scale
+    ticks: tuple[Tick, ...]
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class AxisUnit:
+    """One unit for all labels of an axis: SI figure × `factor` = figure in `name`."""
+
+    factor: float
+    name: str
+
+
+_SECONDS: Final = (
+    (1.0, AxisUnit(1.0, "s")), (1e-3, AxisUnit(1e3, "ms")), (1e-6, AxisUnit(1e6, "µs")),
+    (0.0, AxisUnit(1e9, "ns")),
+)  # fmt: skip
+_LADDERS: Final[dict[units.Formatter, tuple[tuple[float, AxisUnit], ...]]] = {
+    units.seconds: _SECONDS,
+    units.rate: ((0.0, AxisUnit(1.0, "1/s")),),
+    units.size: ((0.0, AxisUnit(1e-6, "MB")),),
+    units.share: ((0.0, AxisUnit(100.0, "%")),),
+    units.cores: ((0.0, AxisUnit(1.0, "cores")),),
+}
+"""Units of an axis by the formatter of its figures: from which figure on, which unit."""
+_PLAIN: Final = ((0.0, AxisUnit(1.0, "")),)
+
+
+def axis_unit(quantity: Quantity, largest: float) -> AxisUnit:
+    """The unit in which an axis up to `largest` (SI) reads best."""
+    ladder = _LADDERS.get(quantity.format, _PLAIN)
+    return next(unit for least, unit in ladder if abs(largest) >= least)
+
+
+def nice_step(span: float, most: int) -> float:
+    """The smallest of 1, 2 and 5 times a power of ten that cuts `span` into at most `most`."""
+    rough = span / max(most, 1)
+    power = 10.0 ** math.floor(math.log10(rough))
+    # The tolerance lets 5 steps of 0.1 be 0.5 in spite of binary fractions.
+    return next(power * f for f in (1, 2, 5, 10, 20) if power * f >= rough * (1 - 1e-9))
+
+
+def nice(low: float, high: float, most: int) -> tuple[list[float], float]:
+    """Multiples of a round step within the range, and the step."""
+    step = nice_step(high - low, most)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [index * step for index in range(first, last + 1)], step
+
+
+def nice_log(low: float, high: float, most: int) -> list[float]:
+    """1, 2 and 5 times powers of ten; powers alone, or some of them, where those are too many."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    found: list[float] = []
+    for factors in ((1, 2, 5), (1,)):
+        found = [
+            factor * 10.0**power
+            for power in decades
+            for factor in factors
+            if low * (1 - 1e-9) <= factor * 10.0**power <= high * (1 + 1e-9)
+        ]
+        if len(found) <= most:
+            break
+    found = found[:: math.ceil(len(found) / most)] if found else found
+    return found if len(found) > 1 else nice(low, high, most)[0]
+
+
+def value_axis(quantity: Quantity, scale: Scale, most: int, *, sideways: bool = False) -> Axis:
+    """An axis of figures with at most `most` steps.
+
+    With `sideways` it lies: labels beside each other must leave room between them.
+    """
+    ticks: tuple[Tick, ...] = ()
+    title = quantity.title
+    for steps in range(most, 0, -1):
+        if scale.log:
+            values = nice_log(scale.low, scale.high, steps)
+            labels = [_log_label(quantity, value) for value in values]
+        else:
+            values, step = nice(scale.low, scale.high, steps)
+            unit = axis_unit(quantity, max(abs(scale.low), abs(scale.high)))
+            labels = [_label(value * unit.factor, step * unit.factor) for value in values]
+            title = _titled(quantity.title, unit.name)
+        ticks = tuple(
+            _tick(scale, value, label, sideways=sideways)
+            for value, label in zip(values, labels, strict=True)
+        )
+        if not sideways or not _overlap(ticks):
+            break
+    if scale.log and len(_LADDERS.get(quantity.format, _PLAIN)) == 1:
+        title = _titled(quantity.title, axis_unit(quantity, scale.high).name)
+    return Axis(scale, ticks, title)
+
+
+def declared_axis(quantity: Quantity, scale: Scale, values: Iterable[float]) -> Axis:
+    """A lying axis with ticks at the values that were measured, as many as have room.
+
+    The largest value always has its label: it tells how far the axis goes.
+    """
+    largest = max(abs(scale.low), abs(scale.high))
+    unit = axis_unit(quantity, largest)
+    kept: list[Tick] = []
+    for value in sorted(set(values)):
+        tick = _tick(scale, value, f"{value * unit.factor:,.10g}", sideways=True)
+        kept.append(tick)
+    return Axis(scale, _thinned(kept), _titled(quantity.title, unit.name))
+
+
+def time_axis(scale: Scale) -> Axis:
+    """A lying axis of dates; the scale is in seconds since 1970, UTC.
+
+    Days, months or years, the closest ticks whose labels have room; where not even two ticks fall
+    into the range, its first and last day.
+    """
+    first, last = _day(scale.low), _day(scale.high)
+    for dates, form, step, days in _CALENDAR:
+        if (last - first).days > 60 * step * days:
+            continue
+        ticks = tuple(
+            _tick(scale, _seconds(day), day.strftime(form), sideways=True)
+            for day in dates(first, last, step)
+            if scale.holds(_seconds(day))
+        )
+        enough = 1 if (last - first).days < 2 else 2
+        if len(ticks) >= enough and not _overlap(ticks):
+            return Axis(scale, ticks, "")
+    ends = [_tick(scale, scale.low, first.isoformat(), sideways=True)]
+    if first != last:
+        ends.append(_tick(scale, scale.high, last.isoformat(), sideways=True))
+    return Axis(scale, tuple(ends), "")
+
+
+def day_text(seconds: float) -> str:
+    """The date of a moment, UTC."""
+    return _day(seconds).isoformat()
+
+
+def _days(first: date, last: date, step: int) -> list[date]:
+    span = range(first.toordinal(), last.toordinal() + 1)
+    return [date.fromordinal(number) for number in span if number % step == 0]
+
+
+def _months(first: date, last: date, step: int) -> list[date]:
+    span = range(first.year * 12 + first.month - 1, last.year * 12 + last.month)
+    return [date(number // 12, number % 12 + 1, 1) for number in span if number % step == 0]
+
+
+_CALENDAR: Final[tuple[tuple[Callable[[date, date, int], list[date]], str, int, int], ...]] = (
+    *((_days, "%Y-%m-%d", step, 1) for step in (1, 2, 7, 14)),
+    *((_months, "%Y-%m", step, 30) for step in (1, 2, 3, 6)),
+    *((_months, "%Y", 12 * step, 30) for step in (1, 2, 5, 10)),
+)
+"""Which dates, how they read, the step, and about how many days one unit of it has."""
+
+
+def _day(seconds: float) -> date:
+    return datetime.fromtimestamp(seconds, UTC).date()
+
+
+def _seconds(day: date) -> float:
+    return (day.toordinal() - date(1970, 1, 1).toordinal()) * _DAY
+
+
+def _titled(title: str, unit: str) -> str:
+    return f"{title} ({unit})" if unit and unit != title else title
+
+
+def _label(value: float, step: float) -> str:
+    """As many decimals as tell the steps apart."""
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    shown = f"{value:,.{decimals}f}"
+    return shown.replace("-", "−") if float(shown.replace(",", "")) else "0"
+
+
+def _log_label(quantity: Quantity, value: float) -> str:
+    """Each label has the unit that reads best: `500 µs`, `1 ms`, `1 s`."""
+    ladder = _LADDERS.get(quantity.format, _PLAIN)
+    unit = axis_unit(quantity, value * (1 + 1e-9))
+    shown = f"{float(f'{value * unit.factor:.6g}'):,.10g}"
+    return f"{shown} {unit.name}" if len(ladder) > 1 else shown
+
+
+def _tick(scale: Scale, value: float, label: str, *, sideways: bool) -> Tick:
+    """A tick; a lying axis' first and last label do not reach over its ends by much."""
+    tick = Tick(scale.at(value), label)
+    if sideways:
+        left, right = tick.span
+        if left < max(0.0, min(scale.start, scale.end) - _OVERHANG):
+            return Tick(tick.at, label, "start")
+        if right > max(scale.start, scale.end) + _GAP:
+            return Tick(tick.at, label, "end")
+    return tick
+
+
+def _overlap(ticks: Sequence[Tick]) -> bool:
+    return any(before.span[1] + _GAP > after.span[0] for before, after in pairwise(ticks))
+
+
+def _thinned(ticks: Sequence[Tick]) -> tuple[Tick, ...]:
+    """Ticks whose labels have room; from the right, so that the last stays."""
+    kept: list[Tick] = []
+    for tick in reversed(ticks):
+        if not kept or tick.span[1] + _GAP <= kept[-1].span[0]:
+            kept.append(tick)
+    return tuple(reversed(kept))

@@ -1,0 +1,270 @@
+"""A series over time: figures with band and noise ribbon, change points, breaks, bumps, gaps. Pure.
+
+This is the picture that a page has without JavaScript. A history of years has more points than a
+picture has room for: neighbours then share a mark at their median, and the band spans all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from servebench.report.comparison import words
+from servebench.site.charts import figure, keys, text, timeline
+from servebench.site.charts.data import Quantity, sentence
+from servebench.site.charts.figure import Chart, Key
+from servebench.site.charts.forest import tone
+from servebench.site.charts.history import Trend, TrendPoint
+from servebench.site.charts.plane import BELOW, TITLE, Plane, axes, plane
+from servebench.site.charts.scale import Scale, day_text, time_axis, value_axis
+from servebench.site.charts.shapes import (
+    NARROW,
+    WIDE,
+    Drawing,
+    Line,
+    Mark,
+    Path,
+    Rect,
+    Shape,
+    Text,
+    band,
+    polyline,
+    symbol,
+)
+from servebench.site.charts.thinning import Bin
+from servebench.site.charts.timeline import Timeline
+
+_HEIGHTS: Final = {WIDE: 320.0, NARROW: 270.0}
+_TOP: Final = 56.0  # the axis' title, and two lines of change points' labels
+_LABEL_ROWS: Final = (30.0, 46.0)
+_BUMP: Final = 3.5  # below the axis, px
+_DOT: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where things go in one drawing."""
+
+    area: Plane
+    x: Scale
+    y: Scale
+
+    def point(self, at: float, value: float) -> tuple[float, float]:
+        """Px of a time and a figure."""
+        return self.x.at(at), self.y.at(value)
+
+
+def trend(data: Trend) -> Chart:
+    """Draw the trend.
+
+    Series of marks for the keyboard: 0 the figures (with gaps and flagged ones), 1 change points,
+    2 breaks, 3 stack bumps.
+    """
+    line = timeline.make(data)
+    recent = timeline.newest_first(data, figure.ROWS)
+    return Chart(
+        about=data.about,
+        kind="trend",
+        wide=_draw(data, line, WIDE),
+        narrow=_draw(data, line, NARROW),
+        table=figure.table(
+            ("day", "run", *figure.VALUE_HEAD, "what happened"),
+            (
+                (day_text(point.time.timestamp()), figure.linked(point.run, point.href),
+                 *figure.value_cells(data.quantity, point.value), happened)
+                for point, happened in recent
+            ),
+            words=2,
+            hidden=len(data.points) - len(recent),
+        ),
+        legend=tuple(_legend(data, line)),
+        notes=tuple(_notes(line)),
+    )  # fmt: skip
+
+
+def _draw(data: Trend, line: Timeline, width: float) -> Drawing:
+    if line.range is None:
+        return figure.empty(width, "No figures yet: the table says why.")
+    height = _HEIGHTS[width]
+    top = _TOP if line.changes else TITLE
+    y = value_axis(data.quantity, Scale(*line.range, height - BELOW, top), 5)
+    area = plane(width, height, y, top)
+    x = time_axis(Scale(*line.span, area.left + 6, area.right - 6))
+    place = _Place(area, x.scale, y.scale)
+    found: list[Shape | Mark] = [*axes(area, x, y, width)]
+    found += _backdrop(line, place)
+    found += _breaks(line, place)
+    found += _bumps(line, place)
+    found += _figures(data, line, place)
+    found += _changes(line, place, width)
+    return Drawing(width, height, tuple(found))
+
+
+def _backdrop(line: Timeline, place: _Place) -> Iterator[Shape]:
+    """Noise ribbon, confidence band and the line, from back to front."""
+    for ribbon in line.ribbons:
+        left, top = place.point(ribbon.start, ribbon.high)
+        right, bottom = place.point(ribbon.end, ribbon.low)
+        yield Rect("ribbon", left, top, max(2.0, right - left), max(0.0, bottom - top))
+    for run in line.lines:
+        if len(run) > 1:
+            yield Path(
+                "band",
+                band(
+                    [place.point(each.at, each.high) for each in run],
+                    [place.point(each.at, each.low) for each in run],
+                ),
+            )
+            yield Path("line trend-line", polyline([place.point(e.at, e.mean) for e in run]))
+        elif run[0].low < run[0].high:
+            x, low = place.point(run[0].at, run[0].low)
+            yield Line("whisker", x, low, x, place.y.at(run[0].high))
+
+
+def _figures(data: Trend, line: Timeline, place: _Place) -> Iterator[Mark]:
+    """All figures, flagged ones and gaps, from left to right."""
+    made: list[tuple[float, _Made]] = [
+        *((each.at, _bin_mark(data, each, place)) for each in line.bins),
+        *((group[0].time.timestamp(), _flagged(data.quantity, group, place))
+          for group in line.flagged),
+        *((group[0].time.timestamp(), _gap(group, place)) for group in line.gaps),
+    ]  # fmt: skip
+    for point, (_, (say, x, y, shapes, kind, href)) in enumerate(sorted(made, key=lambda m: m[0])):
+        yield Mark(say, 0, point, x, y, shapes, kind, href)
+
+
+_Made = tuple[str, float, float, tuple[Shape, ...], str, str]
+
+
+def _bin_mark(data: Trend, each: Bin, place: _Place) -> _Made:
+    x, y = place.point(each.at, each.mean)
+    point = data.points[each.index]
+    said = sentence(data.quantity, point.value)
+    if each.size == 1:
+        say = f"{day_text(each.at)}: {said}"
+    else:
+        days = f"{day_text(each.start)} to {day_text(each.end)}"
+        say = f"{days}: median of {each.size} runs {said}"
+    dot = Path("dot", symbol("circle", x, y, _DOT))
+    return text.clip(say), x, y, (dot,), "", point.href
+
+
+def _flagged(quantity: Quantity, group: Sequence[TrendPoint], place: _Place) -> _Made:
+    first = group[0]
+    at = first.time.timestamp()
+    x, y = place.point(at, first.value.mean or 0.0)
+    say = f"{day_text(at)}: {sentence(quantity, first.value)}{_more(group)}"
+    dot = Path("dot hollow", symbol("circle", x, y, _DOT))
+    return text.clip(say), x, y, (dot,), "flagged", first.href
+
+
+def _gap(group: Sequence[TrendPoint], place: _Place) -> _Made:
+    first = group[0]
+    at = first.time.timestamp()
+    x, y = place.x.at(at), place.area.bottom - 6
+    say = f"{day_text(at)}: no figure: {first.value.note}{_more(group)}"
+    cross = Path("missing-mark", symbol("cross", x, y, _DOT))
+    return text.clip(say), x, y, (cross,), "gap", first.href
+
+
+def _breaks(line: Timeline, place: _Place) -> Iterator[Mark]:
+    for point, group in enumerate(line.breaks):
+        at = group[0].time.timestamp()
+        x = place.x.at(at)
+        yield Mark(
+            say=text.clip(
+                f"{day_text(at)}: not comparable with before: "
+                + "; ".join(event.label for event in group)
+            ),
+            series=2,
+            point=point,
+            x=x,
+            y=place.area.top,
+            shapes=(Line("break", x, place.area.top, x, place.area.bottom),),
+            kind="break-mark",
+        )
+
+
+def _bumps(line: Timeline, place: _Place) -> Iterator[Mark]:
+    for point, group in enumerate(line.bumps):
+        at = group[0].time.timestamp()
+        x = place.x.at(at)
+        bottom = place.area.bottom
+        yield Mark(
+            say=text.clip(f"{day_text(at)}: " + "; ".join(event.label for event in group)),
+            series=3,
+            point=point,
+            x=x,
+            y=bottom,
+            shapes=(Path("bump", symbol("triangle", x, bottom + _BUMP, 2.5)),),
+            kind="bump-mark",
+        )
+
+
+def _changes(line: Timeline, place: _Place, width: float) -> Iterator[Mark]:
+    """Change points; a label that finds no room in two lines is left to pointer and table."""
+    free = [0.0 for _ in _LABEL_ROWS]
+    for point, change in enumerate(line.changes):
+        x = place.x.at(change.time.timestamp())
+        label = f"{words.MARKS[change.verdict]} {words.percent(change.ratio.mean)}"
+        half = text.width(label) * 0.54
+        middle = min(max(x, place.area.left + half), width - half)
+        shapes: list[Shape] = [Line("change", x, place.area.top - 4, x, place.area.bottom)]
+        row = next((r for r, left in enumerate(free) if middle - half > left), None)
+        if row is not None:
+            free[row] = middle + half + 6
+            shapes.append(Text("strong", round(middle, 1), _LABEL_ROWS[row], label, "middle"))
+        yield Mark(
+            say=text.clip(timeline.sentence_of(change)),
+            series=1,
+            point=point,
+            x=x,
+            y=place.area.top,
+            shapes=tuple(shapes),
+            kind=f"change-mark {tone(change.verdict)}",
+            href=change.href,
+        )
+
+
+def _more(group: Sequence[TrendPoint]) -> str:
+    if len(group) == 1:
+        return ""
+    return f"; and {len(group) - 1} more until {day_text(group[-1].time.timestamp())}"
+
+
+def _notes(line: Timeline) -> Iterator[str]:
+    if line.per_mark > 1:
+        yield (
+            f"{line.figures} figures in {len(line.bins)} marks: each is the median of up to "
+            f"{line.per_mark} neighbours, and the band spans all of their intervals."
+        )
+    if line.clipped:
+        yield f"{line.clipped} figures beyond the axis are drawn at its edge."
+    if line.hidden_changes:
+        yield f"{line.hidden_changes} older change points are not drawn."
+    if line.range is not None and line.range[0] > 0:
+        yield "The upright axis does not begin at zero."
+
+
+def _legend(data: Trend, line: Timeline) -> Iterator[Key]:
+    if line.range is None:
+        return
+    if any(each.low < each.high for each in line.bins):
+        yield keys.BAND
+    if line.ribbons:
+        yield keys.RIBBON
+    for verdict in dict.fromkeys(change.verdict for change in line.changes):
+        yield Key(
+            f"{words.MARKS[verdict]} {verdict.value} from here on",
+            (Line("change", 14, 0, 14, 14),),
+            f"change-mark {tone(verdict)}",
+        )
+    if data.breaks:
+        yield keys.BREAK
+    if data.bumps:
+        yield keys.BUMP
+    if line.flagged:
+        yield replace(keys.HOLLOW, kind="flagged")
+    if line.gaps:
+        yield keys.MISSING

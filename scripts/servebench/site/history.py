@@ -1,0 +1,206 @@
+"""All nights of a machine as one table, and the points of its series. Pure.
+
+A table holds figures as blocks of nights × cases × metrics, so that years of thousands of series
+fit into memory and are cut into files without a loop over points. Failed and missing measurements
+have no figure (NaN) and a status with a reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from servebench.site.nights import Counts, Figures, Header, Kind, Night, Odd, Status
+
+STATES: Final[tuple[Status | Literal["absent"], ...]] = (
+    "absent", "measured", "disturbed", "failed", "not measured",
+)  # fmt: skip
+"""States by their code in `Table.status`; absent: the night did not plan the case."""
+
+PROFILES: Final = ("nightly", "published", "quick")
+"""A trend consists of runs of one profile, whose loads last equally long: the first one here that
+the machine has runs of."""
+
+_CODE: Final = {state: code for code, state in enumerate(STATES)}
+
+_MEASURED: Final = Odd("measured")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """All nights of one machine and kind, oldest first.
+
+    Attributes:
+        machine: The machine's id.
+        kind: Server runs, or asv's benchmarks.
+        nights: Their headers; `sources` are the digests of what they were made from.
+        cases: All that were ever measured, in order of appearance; `groups` stands beside.
+        metrics: All that were ever measured, in order of appearance.
+        mean: Nights × cases × metrics; NaN: no figure. `low`, `high`, `launches` likewise.
+        status: Nights × cases: places in `STATES`.
+        flags: Nights × cases: places in `flag_sets`.
+        flag_sets: Sets of flags' names; the first is empty.
+        reasons: By night and case: why there is no figure.
+    """
+
+    machine: str
+    kind: Kind
+    nights: tuple[Header, ...]
+    sources: tuple[str, ...]
+    cases: tuple[str, ...]
+    groups: tuple[str, ...]
+    metrics: tuple[str, ...]
+    mean: Figures
+    low: Figures
+    high: Figures
+    launches: Counts
+    status: Counts
+    flags: npt.NDArray[np.int32]
+    flag_sets: tuple[tuple[str, ...], ...]
+    reasons: dict[tuple[int, int], str]
+
+    def place(self, case: str, metric: str) -> tuple[int, int]:
+        """Where a series stands in the blocks; ValueError if there is none."""
+        return self.cases.index(case), self.metrics.index(metric)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One night of one series, in SI units.
+
+    Attributes:
+        mean: The figure; None: there is none, and `reason` says why.
+        low: Lower end of its interval; None: it has none.
+        high: Upper end.
+        launches: How many it rests on.
+        flags: Names.
+    """
+
+    run: str
+    time: int
+    commit: str | None
+    stack: str
+    status: Status
+    mean: float | None
+    low: float | None
+    high: float | None
+    launches: int
+    flags: tuple[str, ...]
+    reason: str = ""
+
+
+def tables(nights: Iterable[Night]) -> tuple[Table, ...]:
+    """One table per machine and kind; of server runs those of one profile (see `PROFILES`)."""
+    found: dict[tuple[str, Kind], list[Night]] = {}
+    for night in nights:
+        found.setdefault((night.header.machine, night.header.kind), []).append(night)
+    return tuple(
+        _table(machine, kind, _of_one_profile(found[machine, kind]))
+        for machine, kind in sorted(found)
+    )
+
+
+def points(table: Table, case: str, metric: str) -> tuple[Point, ...]:
+    """The points of a series, oldest first; nights that did not plan the case have none."""
+    row, column = table.place(case, metric)
+    return tuple(
+        _point(table, night, row, column) for night in np.flatnonzero(table.status[:, row]).tolist()
+    )
+
+
+def series(table: Table) -> Iterator[tuple[int, int]]:
+    """Places (case, metric) of all series with at least one figure, case by case."""
+    there = ~np.isnan(table.mean).all(axis=0)
+    yield from ((int(case), int(metric)) for case, metric in np.argwhere(there))
+
+
+def _of_one_profile(nights: Sequence[Night]) -> list[Night]:
+    there = {night.header.profile for night in nights}
+    profile = next((name for name in PROFILES if name in there), None)
+    kept = [night for night in nights if profile is None or night.header.profile == profile]
+    return sorted(kept, key=lambda night: (night.header.time, night.header.run))
+
+
+def _table(machine: str, kind: Kind, nights: Sequence[Night]) -> Table:
+    cases: dict[str, str] = {}
+    metrics: dict[str, None] = {}
+    for night in nights:
+        cases.update(zip(night.header.cases, night.header.groups, strict=True))
+        metrics.update(dict.fromkeys(night.header.metrics))
+    shape = (len(nights), len(cases), len(metrics))
+    mean, low, high = (np.full(shape, math.nan, dtype=np.float32) for _ in range(3))
+    launches = np.zeros(shape, dtype=np.uint8)
+    status = np.zeros(shape[:2], dtype=np.uint8)
+    flags = np.zeros(shape[:2], dtype=np.int32)
+    sets: dict[tuple[str, ...], int] = {(): 0}
+    reasons: dict[tuple[int, int], str] = {}
+    every_case, every_metric = tuple(cases), tuple(metrics)
+    for place, night in enumerate(nights):
+        header = night.header
+        rows = _places(header.cases, cases)
+        # Nearly all nights measure the same, and whole blocks are copied faster.
+        same = header.cases == every_case and header.metrics == every_metric
+        where = ... if same else np.ix_(rows, _places(header.metrics, metrics))
+        mean[place][where] = night.mean
+        low[place][where] = night.low
+        high[place][where] = night.high
+        launches[place][where] = night.launches
+        status[place, rows] = _CODE["measured"]
+        for case, odd in header.odd.items():
+            status[place, rows[case]] = _CODE[odd.status]
+            flags[place, rows[case]] = sets.setdefault(odd.flags, len(sets))
+            if odd.reason:
+                reasons[place, int(rows[case])] = odd.reason
+    return Table(
+        machine=machine,
+        kind=kind,
+        nights=tuple(night.header for night in nights),
+        sources=tuple(night.source for night in nights),
+        cases=tuple(cases),
+        groups=tuple(cases.values()),
+        metrics=tuple(metrics),
+        mean=mean,
+        low=low,
+        high=high,
+        launches=launches,
+        status=status,
+        flags=flags,
+        flag_sets=tuple(sets),
+        reasons=reasons,
+    )
+
+
+def _places(names: Sequence[str], known: Iterable[str]) -> npt.NDArray[np.intp]:
+    by_name = {name: place for place, name in enumerate(known)}
+    return np.array([by_name[name] for name in names], dtype=np.intp)
+
+
+def _figure(value: np.float32) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _point(table: Table, night: int, row: int, column: int) -> Point:
+    header = table.nights[night]
+    place = header.cases.index(table.cases[row])
+    odd = header.odd.get(place, _MEASURED)
+    mean, low, high = (
+        _figure(block[night, row, column]) for block in (table.mean, table.low, table.high)
+    )
+    return Point(
+        run=header.run,
+        time=header.time,
+        commit=header.commit,
+        stack=header.stacks.get(header.stack_of[place], ""),
+        status=odd.status,
+        mean=mean,
+        low=low,
+        high=high,
+        launches=int(table.launches[night, row, column]),
+        flags=odd.flags,
+        reason=odd.reason or ("" if mean is not None else "this run has no such figure"),
+    )

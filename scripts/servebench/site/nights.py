@@ -1,0 +1,177 @@
+"""A night: one run as columns, which is all that a trend needs of it.
+
+A run file is large and slow to check; a night is one line of JSON (what was measured, with what)
+and one block of numbers (cases × metrics), which load in a fraction of a millisecond. The packed
+form is a cache of the run file, and what the generator of synthetic histories writes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from servebench.errors import RecordError
+
+FORMAT: Final = 1
+"""Version of the packed form; another one is made anew from the run file."""
+
+Kind = Literal["load", "inprocess"]
+Status = Literal["measured", "disturbed", "failed", "not measured"]
+Figures = npt.NDArray[np.float32]
+Counts = npt.NDArray[np.uint8]
+
+_MAGIC: Final = b"servebench night %d\n" % FORMAT
+_FIGURE: Final = np.dtype("<f4")  # 24 bits: more than the six digits of a run file
+_BLOCKS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Odd:
+    """What is to be said of a case besides that it was measured without any flag.
+
+    Attributes:
+        status: `disturbed`: measured, but nothing is decided from it.
+        flags: Names, sorted.
+        reason: Why there is no figure, where there is none.
+    """
+
+    status: Status
+    flags: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A night without its figures.
+
+    Attributes:
+        run: The run's id.
+        kind: From server runs, or from asv's benchmarks inside the process.
+        profile: Of the run; `asv` for benchmarks.
+        time: Start, s since 1970; of benchmarks the date of the commit.
+        commit: 40 hex digits; None outside a repository.
+        machine: The machine's id.
+        fingerprint: The machine in words; another one is another machine, whatever its id.
+        interpreters: Name → version and build, in words.
+        stacks: Name → digest of the lock.
+        packages: Stack → package → version.
+        cases: Ids.
+        groups: Per case, what it shares its data files with.
+        definitions: Per case, a digest of its declaration.
+        pythons: Per case, the interpreter's name.
+        stack_of: Per case, the stack's name.
+        metrics: Names; for benchmarks the unit that asv gives.
+        odd: Place in `cases` → what is to be said of it.
+    """
+
+    run: str
+    kind: Kind
+    profile: str
+    time: int
+    commit: str | None
+    machine: str
+    fingerprint: str
+    interpreters: dict[str, str]
+    stacks: dict[str, str]
+    packages: dict[str, dict[str, str]]
+    cases: tuple[str, ...]
+    groups: tuple[str, ...]
+    definitions: tuple[str, ...]
+    pythons: tuple[str, ...]
+    stack_of: tuple[str, ...]
+    metrics: tuple[str, ...]
+    odd: dict[int, Odd] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Night:
+    """One run as columns.
+
+    Attributes:
+        header: What was measured.
+        mean: Cases × metrics, SI units; NaN: no figure.
+        low: Lower ends of the intervals; NaN: none.
+        high: Upper ends.
+        launches: Cases × metrics, how many launches (or samples) a figure rests on, up to 255.
+        source: Digest of the bytes that it was made from.
+    """
+
+    header: Header
+    mean: Figures
+    low: Figures
+    high: Figures
+    launches: Counts
+    source: str = ""
+
+
+def empty(header: Header) -> tuple[Figures, Figures, Figures, Counts]:
+    """Blocks for a night's figures: none yet."""
+    shape = (len(header.cases), len(header.metrics))
+    nothing = np.full(shape, math.nan, dtype=_FIGURE)
+    return nothing, nothing.copy(), nothing.copy(), np.zeros(shape, dtype=np.uint8)
+
+
+def pack(night: Night) -> bytes:
+    """The night as bytes."""
+    header = {key: value for key, value in asdict(night.header).items() if key != "odd"}
+    header["odd"] = {
+        str(place): [odd.status, odd.flags, odd.reason] for place, odd in night.header.odd.items()
+    }
+    line = json.dumps(header, separators=(",", ":"), allow_nan=False)
+    blocks = (night.mean, night.low, night.high)
+    return b"".join(
+        (
+            _MAGIC,
+            line.encode(),
+            b"\n",
+            *(block.astype(_FIGURE, copy=False).tobytes() for block in blocks),
+            night.launches.tobytes(),
+        )
+    )
+
+
+def unpack(data: bytes, name: str, source: str = "") -> Night:
+    """The night of these bytes.
+
+    Args:
+        data: What `pack` made.
+        name: What to call them in an error.
+        source: Digest of the bytes that the night was made from.
+
+    Raises:
+        RecordError: Not a night of this format, or damaged.
+    """
+    end = data.find(b"\n", len(_MAGIC))
+    if not data.startswith(_MAGIC) or end < 0:
+        raise RecordError(f"{name}: expected a packed night of format {FORMAT}; remove the file")
+    try:
+        header = _header(json.loads(data[len(_MAGIC) : end]))
+    except (ValueError, TypeError, KeyError) as problem:
+        raise RecordError(f"{name}: damaged ({problem}); remove the file") from problem
+    shape = (len(header.cases), len(header.metrics))
+    size = shape[0] * shape[1]
+    expected = end + 1 + size * (_BLOCKS * _FIGURE.itemsize + 1)
+    if len(data) != expected:
+        raise RecordError(
+            f"{name}: expected {expected} bytes, found {len(data)}; it is cut short: remove it"
+        )
+    figures = np.frombuffer(data, _FIGURE, _BLOCKS * size, end + 1).reshape(_BLOCKS, *shape)
+    launches = np.frombuffer(data, np.uint8, size, expected - size).reshape(shape)
+    return Night(header, figures[0], figures[1], figures[2], launches, source)
+
+
+def _header(document: dict[str, Any]) -> Header:
+    columns = ("cases", "groups", "definitions", "pythons", "stack_of", "metrics")
+    tuples: dict[str, Any] = {key: tuple(document.pop(key)) for key in columns}
+    if len({len(tuples[key]) for key in columns[:-1]}) != 1:
+        raise ValueError("columns of cases of different lengths")
+    odd = {
+        int(place): Odd(status, tuple(flags), reason)
+        for place, (status, flags, reason) in document.pop("odd").items()
+    }
+    return Header(**document, **tuples, odd=odd)

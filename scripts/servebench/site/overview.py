@@ -1,0 +1,213 @@
+"""What is there, in small files: the overview of all series, the index for tools, badges. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from servebench.changes import ChangeRecord
+from servebench.compare.model import Verdict
+from servebench.metrics import METRICS
+from servebench.site import history
+from servebench.site.history import Point, Table
+from servebench.site.shards import FORMAT, LETTERS, Shard
+
+Sharded = Mapping[str, Sequence[tuple[Table, Shard]]]
+"""Machine → its tables' shards."""
+
+_DIGITS: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """A figure, or a ratio of two, that stands for a whole experiment.
+
+    Attributes:
+        name: Of its badge's file.
+        label: In words.
+        case: Id.
+        base: Id of the case that it is divided by; None: the figure itself.
+        metric: Name.
+    """
+
+    name: str
+    label: str
+    case: str
+    base: str | None
+    metric: str
+
+
+HEADLINES: Final = (
+    Headline(
+        "free-threaded-cpu", "free-threaded / GIL, two CPU-bound threads",
+        "gil-endpoints/sync_cpu/py3.14t", "gil-endpoints/sync_cpu/py3.14", "throughput",
+    ),
+    Headline(
+        "free-threaded-asgi", "free-threaded / GIL, FastAPI JSON",
+        "asgi-wsgi/asgi-json/py3.14t/w1/c128", "asgi-wsgi/asgi-json/py3.14/w1/c128", "throughput",
+    ),
+    Headline(
+        "pydantic", "Pydantic 2 / 1, CPU per request",
+        "pydantic-v1-v2/pydantic-v2/py3.14/c16", "pydantic-v1-v2/pydantic-v1/py3.14/c16",
+        "server_cpu_per_request",
+    ),
+    Headline("asgi", "FastAPI JSON", "asgi-wsgi/asgi-json/py3.14/w1/c128", None, "throughput"),
+    Headline("wsgi", "Flask JSON", "asgi-wsgi/wsgi-json/py3.14/w1/t64/c128", None, "throughput"),
+)  # fmt: skip
+
+
+def overview(
+    tables: Iterable[Table], changes: Iterable[ChangeRecord], problems: Sequence[str]
+) -> dict[str, Any]:
+    """The newest figure of every series, as columns, SI units, six digits.
+
+    `when` is a place in the machine's `runs`, counted from the end: 0 is the newest night.
+    """
+    return {
+        "format": FORMAT,
+        "letters": LETTERS,
+        "machines": [_machine(table) for table in tables],
+        "changes": [_change(record) for record in changes],
+        "problems": list(problems),
+    }
+
+
+def index(sharded: Iterable[tuple[Table, Sequence[Shard]]], runs: Iterable[str]) -> dict[str, Any]:
+    """For tools: every case with its series and the folders of their files, and every run."""
+    cases: dict[tuple[str, str, str], dict[str, list[str]]] = {}
+    for table, shards in sharded:
+        for shard in shards:
+            for case, metric in shard.series:
+                series = cases.setdefault((table.machine, table.kind, table.cases[case]), {})
+                series.setdefault(shard.id, []).append(table.metrics[metric])
+    return {
+        "format": FORMAT,
+        "manifest": "manifest.json",
+        "overview": "overview.json",
+        "feed": "changes.atom",
+        "runs": [f"runs/{run}.json" for run in runs],
+        "cases": [
+            {"machine": machine, "kind": kind, "case": case, "series": series}
+            for (machine, kind, case), series in cases.items()
+        ],
+    }
+
+
+def badges(tables: Sequence[Table], changes: Sequence[ChangeRecord]) -> dict[str, dict[str, Any]]:
+    """By name: what shields.io shows (its endpoint format, version 1).
+
+    A headline's figure is the newest one of the machine that was measured last.
+    """
+    newest = sorted(
+        (table for table in tables if table.kind == "load" and table.nights),
+        key=lambda table: -table.nights[-1].time,
+    )
+    found = {headline.name: _badge(headline, newest) for headline in HEADLINES}
+    worse = [r for r in changes if r.status == "open" and r.verdict is Verdict.SLOWER]
+    if not newest:
+        found["changes"] = _shield("open regressions", "not measured", "lightgrey")
+    else:
+        found["changes"] = _shield(
+            "open regressions", str(len(worse)) if worse else "none", "orange" if worse else "blue"
+        )
+    return found
+
+
+def ratio(numerator: Point, denominator: Point) -> tuple[float, float | None, float | None] | None:
+    """Ratio of two points of one night, with its interval; None if one has no figure.
+
+    The intervals are taken as independent and symmetric on the logarithmic scale, which is how
+    they were made.
+    """
+    if not (numerator.mean and denominator.mean and numerator.mean * denominator.mean > 0):
+        return None
+    middle = numerator.mean / denominator.mean
+    halves = [
+        math.log(point.high / point.low) / 2
+        for point in (numerator, denominator)
+        if point.low is not None and point.high is not None and point.low > 0
+    ]
+    if len(halves) < 2:
+        return middle, None, None
+    factor = math.exp(math.hypot(*halves))
+    return middle, middle / factor, middle * factor
+
+
+def newest_point(table: Table, case: str, metric: str) -> Point | None:
+    """The newest point of a series that may be judged; None if there is none."""
+    if case not in table.cases or metric not in table.metrics:
+        return None
+    judged = (
+        point
+        for point in reversed(history.points(table, case, metric))
+        if point.status == "measured" and point.mean is not None
+    )
+    return next(judged, None)
+
+
+def _badge(headline: Headline, newest: Sequence[Table]) -> dict[str, Any]:
+    for table in newest:
+        point = newest_point(table, headline.case, headline.metric)
+        if point is None or point.mean is None:
+            continue
+        if headline.base is None:
+            text = METRICS[headline.metric].format(point.mean)
+            return _shield(headline.label, text, "blue")
+        base = newest_point(table, headline.base, headline.metric)
+        if base is not None and base.run == point.run and (found := ratio(point, base)):
+            return _shield(headline.label, f"{found[0]:.2f}×", "blue")
+    return _shield(headline.label, "not measured", "lightgrey")
+
+
+def _shield(
+    label: str, message: str, color: Literal["blue", "orange", "lightgrey"]
+) -> dict[str, Any]:
+    return {"schemaVersion": 1, "label": label, "message": message, "color": color}
+
+
+def _machine(table: Table) -> dict[str, Any]:
+    columns: dict[str, list[Any]] = {
+        key: [] for key in ("case", "metric", "mean", "low", "high", "status", "when", "points")
+    }
+    letters = list(LETTERS.values())
+    last = len(table.nights) - 1
+    planned = {case: np.flatnonzero(table.status[:, case]) for case in range(len(table.cases))}
+    figures = (~np.isnan(table.mean)).sum(axis=0)
+    for case, metric in history.series(table):
+        night = int(planned[case][-1])
+        columns["case"].append(case)
+        columns["metric"].append(metric)
+        for name, block in (("mean", table.mean), ("low", table.low), ("high", table.high)):
+            columns[name].append(_short(float(block[night, case, metric])))
+        columns["status"].append(letters[int(table.status[night, case])])
+        columns["when"].append(last - night)
+        columns["points"].append(int(figures[case, metric]))
+    first, newest = table.nights[0], table.nights[-1]
+    return {
+        "machine": table.machine,
+        "kind": table.kind,
+        "nights": len(table.nights),
+        "first": _moment(first.time),
+        "newest": {"run": newest.run, "time": _moment(newest.time), "commit": newest.commit},
+        "cases": table.cases,
+        "metrics": table.metrics,
+        "series": {**columns, "status": "".join(columns["status"])},
+    }
+
+
+def _change(record: ChangeRecord) -> dict[str, Any]:
+    keys = {"id", "status", "series", "when", "ratio", "low", "high", "verdict", "culprit"}
+    return record.model_dump(mode="json", include=keys)
+
+
+def _short(value: float) -> float | None:
+    return None if math.isnan(value) else float(f"{value:.{_DIGITS}g}")
+
+
+def _moment(time: int) -> str:
+    return datetime.fromtimestamp(time, UTC).isoformat()

@@ -1,0 +1,221 @@
+"""Change records, the feed of them, made-up histories, and Parquet."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from servebench import changes
+from servebench.changes import ChangeRecord, Release, SeriesName, StackState
+from servebench.cli import app
+from servebench.compare.model import PackageChange, Verdict
+from servebench.errors import RecordError
+from servebench.site import data, feeds, history, parquet, reading, shards, story, synthetic
+
+ATOM = {"a": "http://www.w3.org/2005/Atom"}
+
+
+def a_record(**changed: Any) -> ChangeRecord:
+    """A change of 3.1 % that a release caused."""
+    fields: dict[str, Any] = {
+        "id": "20261120-granian-0",
+        "status": "open",
+        "series": SeriesName(machine="m", case="a/b", metric="server_cpu_per_request"),
+        "when": datetime(2026, 11, 20, 3, tzinfo=UTC),
+        "base": StackState(stack="current", digest="0" * 64),
+        "head": StackState(stack="current", digest="1" * 64),
+        "packages": (
+            PackageChange(stack="current", package="granian", base="2.8.6", head="2.8.7"),
+        ),
+        "ratio": 1.031,
+        "low": 1.025,
+        "high": 1.037,
+        "verdict": Verdict.SLOWER,
+        "culprit": Release(package="granian", version="2.8.7", previous="2.8.6"),
+        "method": "Ten duets.",
+    }
+    return ChangeRecord(**{**fields, **changed})
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """And its state may change later; nothing else is asked of it."""
+    path = changes.save(tmp_path, a_record())
+    assert changes.read(path) == a_record()
+    assert changes.save(tmp_path, a_record(status="closed", note="fixed in 2.8.8")) == path
+    assert changes.read(path).status == "closed"
+    assert changes.files(tmp_path) == [path]
+
+
+def test_a_record_under_another_name_is_refused(tmp_path: Path) -> None:
+    """Its address on the site is its id."""
+    path = changes.save(tmp_path, a_record())
+    with pytest.raises(RecordError, match="expected the record's id"):
+        changes.read(path.rename(path.with_name("other.json")))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"id": "../x"},
+        {"ratio": 1.04},
+        {"low": math.inf},
+        {"when": datetime(2026, 11, 20)},
+        {"culprit": "granian"},
+    ],
+    ids=["id", "outside", "infinite", "zone", "culprit"],
+)
+def test_a_record_that_contradicts_itself_is_refused(wrong: dict[str, Any]) -> None:
+    """Evidence is checked where it is made."""
+    with pytest.raises(ValueError, match="validation error"):
+        a_record(**wrong)
+
+
+def test_the_feed_has_the_newest_change_first_in_words() -> None:
+    """One entry each, with its address below the site's."""
+    newer = a_record(
+        id="x", when=datetime(2026, 11, 21, tzinfo=UTC), ratio=0.9, low=0.89, high=0.91,
+        verdict=Verdict.FASTER, culprit=None, status="closed",
+    )  # fmt: skip
+    feed = ET.fromstring(feeds.atom([a_record(), newer], "https://example.org/bench/"))
+    titles = [entry.findtext("a:title", namespaces=ATOM) for entry in feed.findall("a:entry", ATOM)]
+    assert titles == [
+        "a/b: faster, CPU/request −10 % (95 %: −11 % to −9.0 %) [closed]",
+        "a/b: slower, CPU/request +3.1 % (95 %: +2.5 % to +3.7 %), since granian 2.8.7",
+    ]
+    assert feed.findtext("a:updated", namespaces=ATOM) == "2026-11-21T00:00:00Z"
+    links = [link.get("href") for link in feed.findall("a:entry/a:link", ATOM)]
+    assert links == [
+        "https://example.org/bench/c/x/",
+        "https://example.org/bench/c/20261120-granian-0/",
+    ]
+    assert "granian 2.8.6 → 2.8.7" in str(feed.findtext("a:entry[2]/a:summary", namespaces=ATOM))
+
+
+def test_hostile_text_is_text_in_the_feed() -> None:
+    """Markup is escaped, and what XML cannot hold is replaced."""
+    feed = ET.fromstring(feeds.atom([a_record(note="<img onerror=x>\x00\x1b]8;;")]))
+    summary = str(feed.findtext("a:entry/a:summary", namespaces=ATOM))
+    assert "<img onerror=x>\ufffd\ufffd]8;;" in summary
+
+
+def test_an_empty_feed_is_a_feed() -> None:
+    """With the date that never changes."""
+    feed = ET.fromstring(feeds.atom([]))
+    assert feed.findtext("a:updated", namespaces=ATOM) == "1970-01-01T00:00:00Z"
+    assert feeds.atom([]) == feeds.atom([])
+
+
+def test_the_same_seed_makes_the_same_history() -> None:
+    """And another one another."""
+    one, same, other = (synthetic.imagine(0.2, 45, seed) for seed in (1, 1, 2))
+    for a, b in zip(synthetic.generate(one), synthetic.generate(same), strict=True):
+        assert a.header == b.header
+        np.testing.assert_array_equal(a.mean, b.mean)
+    assert synthetic.records(one) == synthetic.records(same)
+    assert one.planted != other.planted
+
+
+def test_a_made_up_history_has_what_was_asked_for(tmp_path: Path) -> None:
+    """Series, gaps, a break, failures, and a record of each planted change, with its size."""
+    imagined = synthetic.imagine(1.5, 130, 3)
+    synthetic.write(imagined, tmp_path)
+    sources = reading.read(tmp_path, tmp_path / "cache")
+    assert sources.problems == ()
+    (table,) = history.tables(sources.nights)
+    assert len(list(history.series(table))) == 130
+    assert len(table.nights) == len(imagined.times) < 548
+    assert len(story.gaps(table)) >= 1
+    assert {b.what for b in story.breaks(table)[imagined.cases[0]]} >= {"machine"}
+    assert {"failed", "disturbed"} <= {history.STATES[code] for code in np.unique(table.status)}
+    assert sorted(record.id for record in sources.changes) == sorted(
+        record.id for record in synthetic.records(imagined)
+    )
+    assert len(sources.changes) == len(imagined.planted) > 0
+
+
+def test_a_planted_change_moves_the_series_by_its_factor() -> None:
+    """On means of 15 nights on both sides the scatter of 1 % is 0.4 %: seen within 2 %."""
+    imagined = synthetic.imagine(1, 40, 6)
+    (table,) = history.tables(synthetic.generate(imagined))
+    change = imagined.planted[0]
+    row, column = table.place(imagined.cases[change.cases[0]], "server_cpu_per_request")
+    near = {other.night for other in imagined.planted if other is not change} | {imagined.moved}
+    before = slice(change.night - 15, change.night)
+    after = slice(change.night, change.night + 15)
+    assert not near & set(range(change.night - 15, change.night + 15)), "choose another seed"
+    figures = np.log(table.mean[:, row, column])
+    moved = math.exp(float(np.nanmean(figures[after]) - np.nanmean(figures[before])))
+    assert moved == pytest.approx(change.factor, rel=0.02)
+
+
+def test_another_night_rewrites_one_year(tmp_path: Path) -> None:
+    """What a night costs does not grow with the years before it."""
+    imagined = synthetic.imagine(2, 48, 1)
+    synthetic.write(imagined, tmp_path / "results")
+    newest = max((tmp_path / "results" / "nights").rglob("*.night"), key=lambda path: path.name)
+    aside = newest.rename(tmp_path / "aside")
+    data.build(tmp_path / "results", tmp_path / "site", tmp_path / "cache")
+    old = set((tmp_path / "site" / "series").rglob("*.json"))
+    aside.rename(newest)
+    data.build(tmp_path / "results", tmp_path / "site", tmp_path / "cache")
+    new = set((tmp_path / "site" / "series").rglob("*.json"))
+    assert {path.name[:4] for path in new - old} == {newest.name[:4]}
+    assert {path.name[:4] for path in old & new} == {"2024", "2025"}
+
+
+def test_a_history_is_made_from_the_command_line(tmp_path: Path) -> None:
+    """And never beside something that was measured."""
+    folder = tmp_path / "made"
+    command = ["dev", "history", "--years", "0.1", "--series", "25", "-o", str(folder)]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert "nights of 25 series" in done.output
+    assert len(reading.read(folder, tmp_path / "cache").nights) > 20
+    refused = CliRunner().invoke(app, command)
+    assert "expected a folder that is empty" in str(refused.exception)
+
+
+@pytest.mark.skipif(not parquet.available(), reason="pyarrow is an extra")
+def test_parquet_has_a_row_per_point_with_the_same_figures() -> None:
+    """The series files and Parquet say the same."""
+    from pyarrow import parquet as reader
+
+    imagined = synthetic.imagine(0.3, 45, 2)
+    (table,) = history.tables(synthetic.generate(imagined))
+    for year in shards.years(table):
+        read = reader.read_table(io.BytesIO(parquet.parquet_file(table, year)))
+        assert read.column_names == list(parquet.COLUMNS)
+        rows = read.to_pylist()
+        assert len(rows) == sum(
+            int((table.status[year.span, case] > 0).sum()) for case, _ in history.series(table)
+        )
+        by_run: dict[tuple[str, str, str], Any] = {
+            (row["run"], row["case"], row["metric"]): row for row in rows
+        }
+        for point in history.points(table, table.cases[0], "throughput"):
+            row = by_run.get((point.run, table.cases[0], "throughput"))
+            if row is not None:
+                assert row["mean"] == point.mean
+                assert row["status"] == point.status
+                assert row["stack"] == point.stack
+                assert row["time"].timestamp() == point.time
+                assert row["flags"] == ",".join(point.flags)
+
+
+def test_without_pyarrow_the_site_says_that_there_is_no_parquet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is an extra, and nothing else is missing."""
+    monkeypatch.setattr(parquet, "available", lambda: False)
+    written = data.build(tmp_path / "results", tmp_path / "site", tmp_path / "cache")
+    assert data.NO_PARQUET in written.notes
+    assert "parquet" not in json.loads((tmp_path / "site" / "manifest.json").read_bytes())
