@@ -1,9 +1,10 @@
 """Instructions per request and per validation, counted by Valgrind: exact where clocks are noisy.
 
-A count repeats exactly, or to 0.1 % where code draws random numbers (Pydantic's JSON parser), on
-whatever machine, as long as interpreter, packages and code are the same. It says what one thread
-executes: no waiting, no contention, no memory latency; handlers that run in threads are left out.
-Everything of an environment is counted once, by `setup_cache`.
+A count repeats to 0.03 %, most of them exactly, whatever else the machine does, as long as
+interpreter, processor, packages and code are the same; without a C compiler (see
+`servebench.icount.counting`) to 0.1 % where code draws random numbers, as Pydantic's JSON parser
+does. It says what one thread executes: no waiting, no contention, no memory latency; handlers that
+run in threads are left out. Everything of an environment is counted once, by `setup_cache`.
 
 What is counted is in `_counted.py`, how in `scripts/servebench/icount`.
 """
@@ -23,7 +24,7 @@ from . import _endpoints, _project, _requests
 unit = "instructions"
 
 # By hand: raise it when the drivers, the jobs or the phases change.
-version = "1"
+version = "2"
 
 # s a request may take without Valgrind, which takes 50 times as long and needs 120 of them.
 LONGEST = 0.05
@@ -38,11 +39,13 @@ class Counted(TypedDict):
         figures: Target → instructions per unit.
         failures: Target → why counting it went wrong.
         unfit: Target → why it is not to be counted here.
+        seeded: Whether the figures were counted with the same random numbers as ever.
     """
 
     figures: dict[str, float]
     failures: dict[str, str]
     unfit: dict[str, str]
+    seeded: bool
 
 
 class Requests:
@@ -91,7 +94,8 @@ def setup_cache() -> Counted:
     wanted = [name for name in targets() if name not in unfit]
     lacking = counting.missing()
     if lacking is not None:
-        return Counted(figures={}, failures={}, unfit=unfit | dict.fromkeys(wanted, lacking))
+        unfit |= dict.fromkeys(wanted, lacking)
+        return Counted(figures={}, failures={}, unfit=unfit, seeded=False)
     found = counting.count(
         Path(sys.executable),
         ["-P", "-m", f"{__package__}._counted"],
@@ -103,11 +107,16 @@ def setup_cache() -> Counted:
         },
         timeout=TIMEOUT_S - 60,
     )
-    figures = {n: o.per_unit for n, o in found.items() if isinstance(o, counting.Instructions)}
+    counted = {n: o for n, o in found.items() if isinstance(o, counting.Instructions)}
     others = {n: o for n, o in found.items() if isinstance(o, counting.Uncounted)}
     unfit |= {name: other.reason for name, other in others.items() if other.unfit}
     failures = {name: other.reason for name, other in others.items() if not other.unfit}
-    return Counted(figures=figures, failures=failures, unfit=unfit)
+    return Counted(
+        figures={name: one.per_unit for name, one in counted.items()},
+        failures=failures,
+        unfit=unfit,
+        seeded=all(one.seeded for one in counted.values()),
+    )
 
 
 # asv takes it from the function.
@@ -119,6 +128,8 @@ def _figure(counted: Counted, target: str) -> float:
         _project.skip(counted["unfit"][target])
     if target in counted["failures"]:
         raise RuntimeError(f"{target}: {counted['failures'][target]}")
+    if not counted["seeded"]:
+        sys.stderr.write("without a C compiler: random numbers may have moved it by 0.1 %\n")
     return counted["figures"][target]
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from servebench import procfs, reasons
+from servebench import owned, reasons
 from servebench.errors import LaunchError
 from servebench.flags import FlagName
 from servebench.model import Load
@@ -298,29 +298,18 @@ def sweep(folder: Path | None = None) -> None:
     Args:
         folder: Where they are; by default where `Generation.start` makes them by default.
     """
-    for place in _base(folder).glob(f"{_PREFIX}-*-*-*-*"):
-        with suppress(ValueError):
-            owner, start = map(int, place.name.split("-")[3:5])
-            # Of another container nobody here can tell who lives.
-            if place.name.split("-")[2] == _namespace() and not procfs.lives(owner, start):
-                shutil.rmtree(place, ignore_errors=True)
+    owned.sweep(_PREFIX, _base(folder))
 
 
 def scratch(folder: Path | None) -> Path:
     """Make a folder for a generator that `sweep` knows, below `folder` or in memory."""
-    me = procfs.stat(os.getpid())
-    owner = f"{_namespace()}-{os.getpid()}-{me.start if me else 0}"
-    return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}-{owner}-", dir=_base(folder)))
+    return owned.make(_PREFIX, _base(folder))
 
 
 def _base(folder: Path | None) -> Path:
     if folder is None and os.access(_SHARED_MEMORY, os.W_OK | os.X_OK):
         return _SHARED_MEMORY
     return folder or Path(tempfile.gettempdir())
-
-
-def _namespace() -> str:
-    return "".join(letter for letter in procfs.pid_namespace() if letter.isdigit())
 
 
 def threads_for(cores: Sequence[int] | None) -> int:

@@ -1,31 +1,32 @@
 """Instructions per unit of work, counted by Valgrind's Callgrind in one process per target.
 
 The same program under the same interpreter executes the same instructions every time, however
-noisy the machine. What would make a difference is held still: the seed of hashes, the layout of the
-address space, the environment, and garbage collection, which happens between the counted phases
-(its cost is not in the figure). A unit's figure is the difference between doing it 2n and n times,
-divided by n, so that what is done once per phase is in no figure either.
+noisy the machine. What would make a difference is held still (`valgrind`), and so is garbage
+collection, which happens between the counted phases (its cost is not in the figure). A unit's
+figure is the difference between doing it 2n and n times, divided by n, so that what is done once
+per phase is in no figure either.
+
+Random numbers are held still by a library that a C compiler makes for each counting. Without one
+all is counted nevertheless; `Instructions.seeded` tells.
 
 Valgrind runs one thread at a time: the figures tell what work costs, and nothing about contention.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import os
 import shutil
-import signal
 import statistics
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from servebench import owned
 from servebench.errors import CountError
-from servebench.icount import callgrind, phases
+from servebench.icount import callgrind, phases, valgrind
 from servebench.icount.callgrind import Part
 
 ROUNDS: Final = 3
@@ -35,10 +36,7 @@ TIMEOUT_S: Final = 1800.0
 SPREAD_LIMIT: Final = 0.05
 # A phase without work costs some hundred instructions, an unmarked one millions.
 _NOTHING_LIMIT: Final = 50_000
-# Everything else that the caller's environment says must not reach the counted program.
-_KEPT: Final = ("PATH", "LD_LIBRARY_PATH")
-_PACKAGES: Final = Path(__file__).resolve().parents[2]
-_LAST_WORDS: Final = 500
+_PREFIX: Final = "servebench-count"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +48,14 @@ class Instructions:
         spread: Largest minus smallest round of the process, as a share of `per_unit`. Not how
             well a repetition agrees, which has the same rounds.
         n: Units in a single phase.
+        seeded: Whether random numbers were the same as in every other counting. If not, what
+            draws some may differ by 0.1 % when it is counted again.
     """
 
     per_unit: float
     spread: float
     n: int
+    seeded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +73,13 @@ class Uncounted:
 
 def missing() -> str | None:
     """Say what counting needs and this machine has not; None if nothing."""
-    needs = {"valgrind": "valgrind", "setarch": "util-linux"}
-    absent = [tool for tool in needs if shutil.which(tool) is None]
+    absent = [tool for tool in valgrind.NEEDED if shutil.which(tool) is None]
     if not absent:
         return None
+    packages = dict.fromkeys(valgrind.NEEDED[tool] for tool in absent)
     return (
         f"counting instructions needs {' and '.join(absent)} on PATH: on Debian, "
-        f"`apt-get install {' '.join(needs[tool] for tool in absent)}`"
+        f"`apt-get install {' '.join(packages)}`"
     )
 
 
@@ -111,15 +112,19 @@ def count(
     lacking = missing()
     if lacking is not None:
         raise CountError(lacking)
-    with tempfile.TemporaryDirectory(prefix="servebench-count-") as name:
-        folder = Path(name)
-        plan = {"targets": list(targets), "rounds": rounds, "reports": name}
+    base = Path(tempfile.gettempdir())
+    owned.sweep(_PREFIX, base)
+    folder = owned.make(_PREFIX, base)
+    try:
+        plan = {"targets": list(targets), "rounds": rounds, "reports": str(folder)}
         (folder / "plan.json").write_text(json.dumps(plan), "utf-8")
-        _run(_argv(python, payload, folder), _environment(env or {}, folder), folder, timeout)
+        valgrind.run(python, payload, folder, env or {}, timeout)
         return {
             target: _outcome(_report(folder / f"{index}.json"), folder, rounds)
             for index, target in enumerate(targets)
         }
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def figure(parts: Sequence[Part], n: int, rounds: int) -> Instructions | Uncounted:
@@ -162,71 +167,6 @@ def figure(parts: Sequence[Part], n: int, rounds: int) -> Instructions | Uncount
     return Instructions(per_unit, spread, n)
 
 
-def _argv(python: Path, payload: Sequence[str], folder: Path) -> list[str]:
-    # However we end, the kernel ends Valgrind; its other processes then see that they are orphans.
-    tied = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
-    return [
-        *tied,
-        *("setarch", "-R"),  # no randomised addresses: the hashes of objects depend on them
-        *("valgrind", "--quiet", "--vgdb=no", "--tool=callgrind"),
-        f"--callgrind-out-file={folder}/%p",
-        f"--zero-before={phases.ZERO}",
-        f"--dump-before={phases.DUMP}",
-        str(python),
-        *payload,
-    ]
-
-
-def _environment(env: Mapping[str, str], folder: Path) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    path = [str(_PACKAGES), *filter(None, [env.get("PYTHONPATH")])]
-    return {
-        **kept,
-        **env,
-        "HOME": str(folder),  # where Valgrind would look for options of the user's
-        "LC_ALL": "C.UTF-8",
-        # The allocator of 3.14t asks for memory at random addresses, but not for so much at once.
-        "MIMALLOC_ARENA_RESERVE": "2GiB",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONHASHSEED": "0",
-        "PYTHONPATH": os.pathsep.join(path),
-        phases.PLAN: str(folder / "plan.json"),
-    }
-
-
-def _run(argv: list[str], env: dict[str, str], folder: Path, timeout: float) -> None:
-    log = folder / "log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            argv,
-            cwd=folder,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            code = process.wait(timeout)
-        except subprocess.TimeoutExpired as error:
-            raise CountError(
-                f"expected Valgrind to finish in {timeout:g} s, and it has not; {_said(log)}"
-            ) from error
-        finally:
-            # The payload's processes too, whatever ended the wait.
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    if code != 0:
-        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        raise CountError(f"{argv[0]} … {argv[-1]} {how}, no instructions counted; {_said(log)}")
-
-
-def _said(log: Path) -> str:
-    words = log.read_text("utf-8", "replace").strip()
-    return f"it said: {words[-_LAST_WORDS:]}" if words else "it said nothing"
-
-
 def _report(file: Path) -> dict[str, Any]:
     try:
         report = json.loads(file.read_text("utf-8"))
@@ -241,4 +181,7 @@ def _report(file: Path) -> dict[str, Any]:
 def _outcome(report: dict[str, Any], folder: Path, rounds: int) -> Instructions | Uncounted:
     if "reason" in report:
         return Uncounted(report["reason"], report["unfit"])
-    return figure(callgrind.read(folder, report["process"]), report["n"], rounds)
+    found = figure(callgrind.read(folder, report["process"]), report["n"], rounds)
+    if isinstance(found, Uncounted):
+        return found
+    return dataclasses.replace(found, seeded=report["seeded"])

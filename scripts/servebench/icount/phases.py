@@ -15,6 +15,7 @@ import gc
 import itertools
 import json
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -26,6 +27,9 @@ from typing import Any, Final, NoReturn
 ZERO: Final = "getpgrp"
 DUMP: Final = "getppid"
 PLAN: Final = "SERVEBENCH_ICOUNT_PLAN"
+LIBRARY: Final = "fixed_random.so"
+
+_PR_SET_PDEATHSIG: Final = 1  # prctl(2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +65,41 @@ def run(prepare: Callable[[str], Unit], preload: Callable[[], object] | None = N
     plan = json.loads(Path(os.environ[PLAN]).read_text("utf-8"))
     if preload is not None:
         preload()
-    parent = os.getpid()
+    parent, tie = os.getpid(), _tie()
     for index, target in enumerate(plan["targets"]):
         report = Path(plan["reports"]) / f"{index}.json"
         sys.stdout.flush()
         sys.stderr.flush()
         child = os.fork()
         if child == 0:
+            tie()
+            if _parent() != parent:  # it ended before the tie
+                os._exit(1)
             _work(prepare, target, plan["rounds"], parent, report)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if not report.exists():
             how = f"signal {-code}" if code < 0 else f"exit code {code}"
             _write(report, {"reason": f"its process ended with {how}", "unfit": False})
+
+
+def _tie() -> Callable[[], object]:
+    """Give what has the kernel end this process when its parent ends; no fork inherits that.
+
+    Without ctypes nothing does so before the end of a phase.
+    """
+    try:
+        import ctypes  # noqa: PLC0415 - an interpreter may have been built without it
+
+        prctl = ctypes.CDLL(None).prctl
+    except (ImportError, OSError, AttributeError):
+        return lambda: None
+    return lambda: prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+
+
+def _parent() -> int:
+    """As `os.getppid`, which is a mark."""
+    _, _, fields = Path("/proc/self/stat").read_text("utf-8", "replace").rpartition(")")
+    return int(fields.split()[1])
 
 
 def _work(
@@ -106,7 +133,9 @@ def _phases(unit: Unit, rounds: int, parent: int) -> dict[str, Any]:
         if _phase(unit.call, times) != parent:
             raise SystemExit("the counting process has ended")
         gc.collect()
-    return {"process": os.getpid(), "n": unit.n}
+    # Only now: what is read must not move what the phases allocate.
+    seeded = LIBRARY in Path("/proc/self/maps").read_text("utf-8", "replace")
+    return {"process": os.getpid(), "n": unit.n, "seeded": seeded}
 
 
 def _phase(call: Callable[[], object], times: int) -> int:

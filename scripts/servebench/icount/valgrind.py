@@ -1,0 +1,112 @@
+"""One process under Valgrind's Callgrind, with all held still that would change its instructions.
+
+Held still are the seed of hashes, random numbers (`preload`), the layout of the address space, and
+the environment. Whatever ends us ends the process, too.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from servebench.errors import CountError
+from servebench.icount import phases, preload
+
+NEEDED: Final = {"valgrind": "valgrind", "setarch": "util-linux", "setpriv": "util-linux"}
+"""Programs that it takes, and Debian's packages of them."""
+
+# Everything else that the caller's environment says must not reach the counted program.
+_KEPT: Final = ("PATH", "LD_LIBRARY_PATH")
+_PACKAGES: Final = Path(__file__).resolve().parents[2]
+_LAST_WORDS: Final = 500
+
+
+def run(
+    python: Path, payload: Sequence[str], folder: Path, env: Mapping[str, str], timeout: float
+) -> None:
+    """Run a payload to its end; dumps go to `folder`, as `<process>.<number>`.
+
+    Args:
+        python: The interpreter.
+        payload: Its arguments.
+        folder: Working directory, with the payload's `plan.json`.
+        env: The payload's environment variables; it gets PATH and these.
+        timeout: Seconds.
+
+    Raises:
+        CountError: It could not be started, failed, or took too long; with its last words.
+    """
+    argv, log = _argv(python, payload, folder), folder / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            argv,
+            cwd=folder,
+            env=_environment(env, folder),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired as error:
+            raise CountError(
+                f"expected Valgrind to finish in {timeout:g} s, and it has not; {_said(log)}"
+            ) from error
+        finally:
+            # The payload's processes too, whatever ended the wait.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    if code != 0:
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        raise CountError(f"{argv[0]} … {argv[-1]} {how}, no instructions counted; {_said(log)}")
+
+
+def _argv(python: Path, payload: Sequence[str], folder: Path) -> list[str]:
+    return [
+        # However we end, the kernel ends Valgrind. What ends its caller, such as asv when its time
+        # is over, reaches the caller's process group only. Targets see to it themselves.
+        *("setpriv", "--pdeathsig", "KILL"),
+        *("setarch", "-R"),  # no randomised addresses: the hashes of objects depend on them
+        *("valgrind", "--quiet", "--vgdb=no", "--tool=callgrind"),
+        f"--callgrind-out-file={folder}/%p",
+        f"--zero-before={phases.ZERO}",
+        f"--dump-before={phases.DUMP}",
+        str(python),
+        *payload,
+    ]
+
+
+def _environment(env: Mapping[str, str], folder: Path) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    return {
+        **kept,
+        **env,
+        "HOME": str(folder),  # where Valgrind would look for options of the user's
+        "LC_ALL": "C.UTF-8",
+        # setpriv and setarch load it as well, and draw nothing.
+        "LD_PRELOAD": _joined(preload.build(folder), env.get("LD_PRELOAD")),
+        # The allocator of 3.14t asks for memory at random addresses, but not for so much at once.
+        "MIMALLOC_ARENA_RESERVE": "2GiB",
+        # … and gives it back when the clock says so.
+        "MIMALLOC_PURGE_DELAY": "-1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+        "PYTHONPATH": _joined(_PACKAGES, env.get("PYTHONPATH")),
+        phases.PLAN: str(folder / "plan.json"),
+    }
+
+
+def _joined(*paths: Path | str | None) -> str:
+    return os.pathsep.join(str(path) for path in paths if path)
+
+
+def _said(log: Path) -> str:
+    words = log.read_text("utf-8", "replace").strip()
+    return f"it said: {words[-_LAST_WORDS:]}" if words else "it said nothing"
