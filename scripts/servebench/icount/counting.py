@@ -116,7 +116,7 @@ def count(
     owned.sweep(_PREFIX, base)
     folder = owned.make(_PREFIX, base)
     try:
-        plan = {"targets": list(targets), "rounds": rounds, "reports": str(folder)}
+        plan = {"targets": list(targets), "rounds": rounds, "reports": "."}
         (folder / "plan.json").write_text(json.dumps(plan), "utf-8")
         valgrind.run(python, payload, folder, env or {}, timeout)
         return {

@@ -99,7 +99,9 @@ def _environment(env: Mapping[str, str], folder: Path) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
         "PYTHONPATH": _joined(_PACKAGES, env.get("PYTHONPATH")),
-        phases.PLAN: str(folder / "plan.json"),
+        # Seen from the working directory: letters that change from count to count would be
+        # interned, and collide in tables now and then.
+        phases.PLAN: "plan.json",
     }
 
 
