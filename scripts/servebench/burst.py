@@ -6,11 +6,8 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from servebench import load, reasons
-from servebench.process import Session
 from servebench.rows import Summary, read_summary
 
 
@@ -43,11 +40,9 @@ def run_briefly(
 
 
 @dataclass
-class Burst:
-    """A generator without rows at work: `start`, `collect`; use it as a context manager."""
+class Burst(load.Generator):
+    """A load without rows: `start`, `collect`."""
 
-    folder: Path
-    session: Session
     limit: float
 
     @classmethod
@@ -84,18 +79,3 @@ class Burst:
             found = f"it still runs after {self.limit:.0f} s" if code is None else f"{code}"
             raise load.failed(self.session, "exit code 0", found)
         return read_summary(reasons.read(self.folder / "summary.json"))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stop it, whatever happened, and remove its files."""
-        try:
-            self.session.stop(0)
-        finally:
-            shutil.rmtree(self.folder, ignore_errors=True)

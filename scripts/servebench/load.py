@@ -100,15 +100,40 @@ def _milliseconds(seconds: float) -> str:
 
 
 @dataclass
-class Generation:
-    """A generator at work: `start`, `wait_load`, `collect`; use it as a context manager.
+class Generator:
+    """A generator at work, with the folder of its files; use it as a context manager."""
+
+    folder: Path
+    session: Session
+
+    def stop(self) -> None:
+        """End the generator, whatever it does, and remove its files."""
+        try:
+            self.session.stop(0)
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop it, whatever happened."""
+        self.stop()
+
+
+@dataclass
+class Generation(Generator):
+    """A load with rows: `start`, `wait_load`, `collect`.
 
     Two of them may work side by side (duets).
     """
 
     load: Load
-    folder: Path
-    session: Session
     _began: float | None = None
     _clock: list[tuple[float, float]] = field(default_factory=list)
 
@@ -141,7 +166,7 @@ class Generation:
                 oha, load, url, place / "rows.sqlite",
                 output=place / "summary.json", threads=threads_for(cores),
             )  # fmt: skip
-            return cls(load, place, client_session(argv, cores, place))
+            return cls(place, client_session(argv, cores, place), load)
         except BaseException:
             shutil.rmtree(place, ignore_errors=True)
             raise
@@ -204,25 +229,6 @@ class Generation:
         result = LoadResult(rows, summary, summary.seconds, self._cores())
         self.stop()
         return result
-
-    def stop(self) -> None:
-        """End the generator, whatever it does, and remove its files."""
-        try:
-            self.session.stop(0)
-        finally:
-            shutil.rmtree(self.folder, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stop it, whatever happened."""
-        self.stop()
 
     def _sample(self, summary: Path) -> None:
         """Read the generator's CPU clock, but only while it sends.

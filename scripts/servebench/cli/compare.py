@@ -21,7 +21,6 @@ from servebench.compare.sides import Sides, Wanted
 from servebench.compare.touched import Touched
 from servebench.errors import RecordError, UsageError
 from servebench.exclusive import measuring
-from servebench.runner import utc_now
 from servebench.signals import InterruptedRun, interruptible
 from servebench.toolchain.narrator import Narrator
 
@@ -220,23 +219,12 @@ def _compared(
     """Measure, if there is something to judge; an interrupted comparison is partial."""
     # Statistics take a second to import, which no other verb should wait for.
     from servebench.compare import session  # noqa: PLC0415
-    from servebench.compare.decide import Screening  # noqa: PLC0415
-    from servebench.compare.draft import Draft, Header  # noqa: PLC0415
+    from servebench.compare.draft import Header, unmeasured  # noqa: PLC0415
     from servebench.compare.progress import reporter  # noqa: PLC0415
 
     header = Header(cross=sides.cross, reproduce=(again,), notes=notes)
     if touched.nothing:
-        draft = Draft(sides.base, sides.head, touched, header, limit, {}, utc_now())
-        return draft.comparison(
-            status="complete",
-            screening=Screening(()),
-            confirmation=None,
-            judgements={},
-            seen={},
-            noise=(),
-            notes=(touched.nothing,),
-            wall_seconds=0.0,
-        ), None
+        return unmeasured(sides.base, sides.head, touched, header, limit), None
     told = reporter(console)
     for sentence in touched.notes:
         told.note(sentence)

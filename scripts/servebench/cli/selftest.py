@@ -7,13 +7,14 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final, get_args
 
 import typer
 from rich.console import Console
 
 from servebench import load, orphans, paths
 from servebench.cli.options import SelectOption
+from servebench.compare.plants import Kind
 from servebench.errors import UsageError
 from servebench.exclusive import measuring
 from servebench.signals import interruptible
@@ -25,7 +26,7 @@ selftest_app = typer.Typer(
     no_args_is_help=True, help="Measure the instrument: false verdicts, power, bias."
 )
 
-KINDS = ("busy", "dependency", "memory", "queue")
+KINDS: Final = get_args(Kind)
 
 MinutesOption = Annotated[
     float | None, typer.Option("--minutes", min=1, help="Begin no comparison after so long.")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+import numpy as np
+
 from servebench import __version__, tools
+from servebench.compare import statistics
 from servebench.compare.closer import Seen
 from servebench.compare.decide import Confirmation, Screening
 from servebench.compare.events import events
 from servebench.compare.forecast import seconds_to_decide
-from servebench.compare.method import Method
 from servebench.compare.model import (
     CaseComparison,
     Comparison,
@@ -156,7 +157,7 @@ def unmeasured(
     base: Side, head: Side, touched: Touched, header: Header, budget_seconds: float | None
 ) -> Comparison:
     """The record of a comparison in which there is nothing to judge, and why."""
-    draft = Draft(base, head, touched, header, budget_seconds, Method().record(), started=utc_now())
+    draft = Draft(base, head, touched, header, budget_seconds, method={}, started=utc_now())
     return draft.comparison(
         status="complete",
         screening=Screening(()),
@@ -171,10 +172,7 @@ def unmeasured(
 
 def spread(logs: Sequence[float]) -> float | None:
     """Standard deviation of log ratios; None for fewer than three."""
-    if len(logs) < 3:
-        return None
-    mean = math.fsum(logs) / len(logs)
-    return math.sqrt(math.fsum((one - mean) ** 2 for one in logs) / (len(logs) - 1))
+    return None if len(logs) < 3 else statistics.sample(np.asarray(logs)).sd
 
 
 def _name(started: str, commit: str | None) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from typing import Any
 
 from servebench.compare import statistics
 from servebench.compare.method import CONFIDENCE_RATE
@@ -33,6 +35,25 @@ class Evidence:
         if self.sample is None:
             return None
         return statistics.interval(self.sample, CONFIDENCE_RATE * self.share)
+
+    def figures(self, floor: float, power: float) -> dict[str, Any]:
+        """Ratio, interval and detectable change as a judgement has them; empty without look.
+
+        Args:
+            floor: Relevance floor, relative.
+            power: For which the detectable change is given.
+        """
+        ends = self.interval
+        if self.sample is None or ends is None:
+            return {}
+        return {
+            "ratio": math.exp(self.sample.mean),
+            "low": math.exp(ends[0]),
+            "high": math.exp(ends[1]),
+            "detectable": statistics.detectable(
+                self.sample, floor, alpha=CONFIDENCE_RATE, power=power
+            ),
+        }
 
 
 def look(logs: Logs, share: float, metric: str, *, direction: Direction = 0) -> Evidence:

@@ -21,7 +21,7 @@ from servebench.compare import statistics
 from servebench.compare.decide import State
 from servebench.compare.evidence import Evidence, weigh
 from servebench.compare.inprocess import Target
-from servebench.compare.method import CONFIDENCE_RATE, Method
+from servebench.compare.method import Method
 from servebench.compare.model import Judgement, MicroComparison, Missing, Stage, Verdict
 from servebench.compare.processes import Played
 from servebench.compare.samples import FAILURES
@@ -216,7 +216,7 @@ def _screened(target: Target, screening: Family) -> dict[str, Any]:
         "verdict": Verdict.NO_CHANGE if state is State.SAME else Verdict.INCONCLUSIVE,
         "p": screening.adjusted().get(target) if evidence.sample else None,
         "reason": reason,
-        **_figures(evidence, screening.method),
+        **evidence.figures(FLOOR, screening.method.power),
     }
 
 
@@ -233,22 +233,7 @@ def _confirmed(target: Target, confirmation: Family) -> dict[str, Any]:
         "verdict": verdict,
         "p": confirmation.adjusted()[target],
         "reason": reason,
-        **_figures(evidence, confirmation.method),
-    }
-
-
-def _figures(evidence: Evidence, method: Method) -> dict[str, float]:
-    """Ratio, interval and detectable change; empty before the first look."""
-    ends = evidence.interval
-    if evidence.sample is None or ends is None:
-        return {}
-    return {
-        "ratio": math.exp(evidence.sample.mean),
-        "low": math.exp(ends[0]),
-        "high": math.exp(ends[1]),
-        "detectable": statistics.detectable(
-            evidence.sample, FLOOR, alpha=CONFIDENCE_RATE, power=method.power
-        ),
+        **evidence.figures(FLOOR, confirmation.method.power),
     }
 
 

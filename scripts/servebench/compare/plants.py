@@ -14,28 +14,17 @@ from pathlib import Path
 from typing import Final, Literal, cast
 
 from servebench.errors import SetupError, UsageError
-from servebench.model import Case, Frozen
+from servebench.model import Case
 
 Kind = Literal["busy", "dependency", "memory", "queue"]
+"""`busy`: the handler itself computes longer. `dependency`: the framework does. `memory`: the
+process holds more. `queue`: fewer requests are served at once."""
 
 DEPENDENCIES: Final = {
     "asgi": ("starlette/routing.py", "Route", "matches"),
     "wsgi": ("flask/app.py", "Flask", "full_dispatch_request"),
 }
 """Where each interface's framework passes once per request: file, class, method."""
-
-
-class Plant(Frozen):
-    """What is planted.
-
-    Attributes:
-        kind: `busy`: the handler itself computes longer. `dependency`: the framework does.
-            `memory`: the process holds more. `queue`: fewer requests are served at once.
-        size: Relative growth that is aimed at (0.01: 1 %); for `queue` the requests at once.
-    """
-
-    kind: Kind
-    size: float
 
 
 def into_handler(apps: Path, case: Case, loops: int) -> None:

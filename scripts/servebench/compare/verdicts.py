@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any, Final
 
-from servebench.compare import statistics
 from servebench.compare.decide import Candidate, Confirmation, Screening, State
-from servebench.compare.evidence import Evidence
-from servebench.compare.method import CONFIDENCE_RATE, Method
 from servebench.compare.model import Judgement, Verdict
 from servebench.compare.samples import CaseDuets, broken, disturbances
 from servebench.compare.statistics import Direction
@@ -104,7 +100,7 @@ class _Judge:
             verdict=Verdict.NO_CHANGE if state is State.SAME else Verdict.INCONCLUSIVE,
             p=p if evidence.sample else None,
             reason=reason,
-            **_figures(evidence, metric, self.screening.method),
+            **evidence.figures(METRICS[metric].floor, self.screening.method.power),
             **self.counts,
         )
 
@@ -125,21 +121,6 @@ class _Judge:
             verdict=verdict,
             p=p,
             reason=reason,
-            **_figures(evidence, candidate.metric, confirmation.method),
+            **evidence.figures(METRICS[candidate.metric].floor, confirmation.method.power),
             **self.counts,
         )
-
-
-def _figures(evidence: Evidence, metric: str, method: Method) -> dict[str, Any]:
-    """Ratio, interval and detectable change; empty before the first look."""
-    ends = evidence.interval
-    if evidence.sample is None or ends is None:
-        return {}
-    return {
-        "ratio": math.exp(evidence.sample.mean),
-        "low": math.exp(ends[0]),
-        "high": math.exp(ends[1]),
-        "detectable": statistics.detectable(
-            evidence.sample, METRICS[metric].floor, alpha=CONFIDENCE_RATE, power=method.power
-        ),
-    }

@@ -271,8 +271,3 @@ def _steps(
     more = sum(case.seconds_to_decide or 0.0 for case in comparison.cases)
     if more:
         yield f"Inconclusive: about {formats.duration(more)} more would decide it; raise --budget."
-
-
-def context(metric: str) -> str:
-    """One sentence of what a metric means; empty for in-process benchmarks."""
-    return METRICS[metric].meaning if metric else ""
