@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import random
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -107,13 +107,15 @@ class Fake:
         number = len(self.launches)
         return Outcome((), {"throughput": float(number)}, seconds=5, load_seconds=2)
 
-    def instructions(self, base: Part, head: Part, limit: float) -> Instructions | str:
-        """Count."""
+    def instructions(
+        self, pairs: Sequence[tuple[Part, Part]], limit: float
+    ) -> tuple[Instructions | str, ...]:
+        """Count: as many more as the core time grows."""
         assert limit > 0
-        assert base.case == head.case
-        self.counted.append(head.case.id)
-        self.now += 50
-        return Instructions(base=300_000, head=309_000, spread=1e-5)
+        self.counted += [head.case.id for _, head in pairs]
+        self.now += 15
+        grown = [1 + self.slower.get(head.case.id, 0.0) for _, head in pairs]
+        return tuple(Instructions(base=300_000, head=300_000 * g, spread=1e-5) for g in grown)
 
 
 @dataclass
@@ -251,7 +253,7 @@ def test_one_case_is_slower(compare: Compare) -> None:
     assert fake.launches == ["base", "head", "head", "base"]
     assert (case.absolute_base["throughput"], case.absolute_head["throughput"]) == (2.5, 2.5)
     assert case.instructions is not None
-    assert fake.counted == [slow]
+    assert fake.counted == [slow, *others]
     assert told.stages == ["screening", "confirmation", "closer look"]
 
 

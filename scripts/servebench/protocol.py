@@ -24,18 +24,21 @@ UNIT_REQUESTS: Final = 3
 DUET_SECONDS: Final = 1.5
 """Least load of a duet, s.
 
-What differs from duet to duet is above all the memory that the kernel happened to give the two
-servers: ratios scatter by about 1.1 % whether the load lasts 1.5 or 4 s (FastAPI's json on two
-cores of a virtual machine, 12 duets of each), so short duets, and more of them, tell most per
-minute. Address randomisation stays on: without it they scatter less (about 0.9 %), but the layout
-that both sides then always get would be in every figure.
+A longer load scatters less, and fewer fit into a minute: with 0.6, 1, 1.5 and 2 s ratios scatter by
+2.0, 1.5, 1.3 and 1.1 %, and what 90 s of them tell is the same within what 20 duets of each can
+show (FastAPI's json on two cores of a virtual machine). Longer than 2 s they scatter hardly less:
+what is left differs from start to start, above all the memory that the kernel happened to give the
+two servers. Address randomisation stays on: without it they scatter a little less (about 0.9 %),
+but the layout that both sides then always get would be in every figure. Loading the two sides in
+turns of 0.02 to 0.2 s instead of at the same time (one generator stopped while the other works)
+makes no difference that twelve duets could show.
 """
 
 DUET_WAVES: Final = 3.3
 """Times the service of a slow endpoint that a duet's load lasts at least: some whole waves."""
 
-DUET_WARM_UP: Final = 1.2
-"""Length of the warm-up of a duet, s: thousands of requests to any handler that is quick.
+DUET_WARM_UP: Final = 0.5
+"""Length of the warm-up of a duet, s: some thousand requests to any handler that is quick.
 
 In windows the ratio of two servers that share a core scatters by more than 5 % from one 0.2 s to
 the next, even on a quiet machine. Whether it was long enough is seen in the load: `duet.settled`.

@@ -28,7 +28,10 @@ CONFIRMATION: Final = 0.35
 """Largest share of the budget that the screening leaves to the confirmation."""
 
 CLOSER: Final = 0.20
-"""Largest share that both leave to sequential launches and instruction counts."""
+"""Largest share that both leave to sequential launches."""
+
+COUNTING: Final = 0.15
+"""Share of the budget that instruction counts may take before the first duet."""
 
 FIRST_LOOK: Final = 0.65
 """Share of the budget in which all chosen cases must reach their first look."""

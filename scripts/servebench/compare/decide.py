@@ -1,6 +1,7 @@
 """Which cases need another duet: the screening of all, and the confirmation of what it found.
 
     screening = Screening(cases)
+    screening.hint(case, direction)   # where instructions moved
     while time and screening.open():   # in rounds: one duet of each open case
         screening.add(duet)
     screening.close()
@@ -22,6 +23,7 @@ from enum import StrEnum
 
 from servebench.compare import statistics
 from servebench.compare.evidence import Evidence, Looking
+from servebench.compare.judged import judged
 from servebench.compare.method import Method
 from servebench.compare.model import Duet
 from servebench.compare.samples import CaseDuets, broken
@@ -67,6 +69,21 @@ class Screening:
         self._final: frozenset[str] = frozenset()
         self._closed = False
         self._ps: dict[Pair, float] | None = None  # forgotten with every duet
+        self._hints: dict[Pair, Direction] = {}
+
+    def hint(self, case: str, direction: Direction) -> None:
+        """Say beforehand that a case's instructions moved: what follows from that is confirmed.
+
+        CPU per request follows, and, where nothing but computing limits it, the throughput. Whether
+        they really moved is for the confirmation, whose duets know nothing of the hint.
+        """
+        for metric, sign in (("server_cpu_per_request", direction), ("throughput", -direction)):
+            if metric in judged(self.duets[case].case).leading:
+                self._hints[case, metric] = 1 if sign > 0 else -1
+
+    def hinted(self, case: str, metric: str) -> bool:
+        """Whether this is to be confirmed because instructions moved."""
+        return (case, metric) in self._hints
 
     def add(self, duet: Duet) -> None:
         """Take another duet.
@@ -99,10 +116,12 @@ class Screening:
     def candidates(self) -> tuple[Candidate, ...]:
         """What would be confirmed if the screening were closed after its latest looks."""
         found = []
-        for (case, metric), p in self.adjusted().items():
-            seen = self.evidence(case, metric).sample
+        for pair, p in self.adjusted().items():
+            seen = self.evidence(*pair).sample
             if p <= self.method.screening_rate and seen is not None:
-                found.append(Candidate(case, metric, 1 if seen.mean > 0 else -1, p))
+                found.append(Candidate(*pair, 1 if seen.mean > 0 else -1, p))
+            elif pair in self._hints:
+                found.append(Candidate(*pair, self._hints[pair], p))
         return tuple(sorted(found, key=lambda candidate: candidate.p))
 
     def evidence(self, case: str, metric: str) -> Evidence:
@@ -128,7 +147,9 @@ class Screening:
 
     def _moved(self) -> frozenset[Pair]:
         rate = self.method.screening_rate
-        return frozenset(pair for pair, p in self.adjusted().items() if p <= rate)
+        return frozenset(
+            pair for pair, p in self.adjusted().items() if p <= rate or pair in self._hints
+        )
 
     def _state(self, case: str, metric: str, moved: frozenset[Pair]) -> State:
         if (case, metric) in moved:

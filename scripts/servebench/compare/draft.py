@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -19,6 +19,7 @@ from servebench.compare.model import (
     CaseComparison,
     Comparison,
     Duet,
+    Instructions,
     Judgement,
     MicroComparison,
     Missing,
@@ -68,6 +69,7 @@ class Draft:
         confirmation: Confirmation | None,
         judgements: Judgements,
         seen: Mapping[str, Seen],
+        counted: Callable[[str], Instructions | None],
         noise: Sequence[float],
         notes: Sequence[str],
         wall_seconds: float,
@@ -81,7 +83,8 @@ class Draft:
             screening: With the duets so far.
             confirmation: The same, once there is one.
             judgements: The verdicts; empty while they are open.
-            seen: What sequential launches and counts showed, by case.
+            seen: What sequential launches showed, by case.
+            counted: Gives the instruction counts of a case.
             noise: Log ratios of duets of base against itself.
             notes: What happened.
             wall_seconds: Since the beginning.
@@ -95,6 +98,7 @@ class Draft:
                 confirmation,
                 judgements.get(pair.head.id, ()),
                 seen.get(pair.head.id, Seen()),
+                counted(pair.head.id),
             )
             for pair in self.touched.pairs
         )
@@ -131,6 +135,7 @@ class Draft:
         confirmation: Confirmation | None,
         judgements: tuple[Judgement, ...],
         seen: Seen,
+        instructions: Instructions | None,
     ) -> CaseComparison:
         case = pair.head.id
         duets: list[Duet] = []
@@ -144,7 +149,7 @@ class Draft:
             commands=self.head.rig.commands(pair.head),
             judgements=judgements,
             duets=tuple(duets),
-            instructions=seen.instructions,
+            instructions=instructions,
             absolute_base=seen.base,
             absolute_head=seen.head,
             seconds_to_decide=seconds_to_decide(case, screening, confirmation)
@@ -164,6 +169,7 @@ def unmeasured(
         confirmation=None,
         judgements={},
         seen={},
+        counted=lambda _: None,
         noise=(),
         notes=(touched.nothing,),
         wall_seconds=0.0,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -16,6 +18,7 @@ from servebench.compare.model import Instructions, SideName
 from servebench.compare.player import Part
 from servebench.errors import CountError
 from servebench.icount import counting
+from servebench.model import Case
 from servebench.protocol import DUET_SECONDS, WINDOW_SECONDS
 from servebench.runner import Outcome
 
@@ -32,8 +35,15 @@ class Instruments(Protocol):
     def launch(self, part: Part) -> Outcome:
         """Do one launch with nothing beside it; may raise `InterruptedRun` and nothing else."""
 
-    def instructions(self, base: Part, head: Part, limit: float) -> Instructions | str:
-        """Count both sides' instructions per request within `limit` s, or say why not."""
+    def instructions(
+        self, pairs: Sequence[tuple[Part, Part]], limit: float
+    ) -> tuple[Instructions | str, ...]:
+        """Count both sides' instructions per request within `limit` s, or say why not.
+
+        Args:
+            pairs: Base and head of cases that share stack, interpreter and environment variables.
+            limit: Seconds for all of them.
+        """
 
 
 class Real:
@@ -64,18 +74,21 @@ class Real:
         options = launch.Options(window=WINDOW_SECONDS["quick"])
         return launch.perform(part.case, part.rig, options, self._logs(part.case.id)("head"))
 
-    def instructions(self, base: Part, head: Part, limit: float) -> Instructions | str:
-        """Count both sides one after the other; the counter is this checkout's."""
+    def instructions(
+        self, pairs: Sequence[tuple[Part, Part]], limit: float
+    ) -> tuple[Instructions | str, ...]:
+        """Count both sides at the same time; the counter is this checkout's."""
+        sides = [[pair[0] for pair in pairs], [pair[1] for pair in pairs]]
+        ends = time.monotonic() + limit
         try:
-            found = [_count(part, limit / 2) for part in (base, head)]
+            with ExitStack() as stack:
+                under_way = [stack.enter_context(_counting(side)) for side in sides]
+                base, head = (collect(ends - time.monotonic()) for collect in under_way)
         except CountError as error:
-            return str(error)
-        for one in found:
-            if isinstance(one, counting.Uncounted):
-                return one.reason
-        below, above = (one for one in found if isinstance(one, counting.Instructions))
-        return Instructions(
-            base=below.per_unit, head=above.per_unit, spread=max(below.spread, above.spread)
+            return (str(error),) * len(pairs)
+        return tuple(
+            _together(base[_target(below.case)], head[_target(above.case)])
+            for below, above in pairs
         )
 
     def _logs(self, case: str) -> Callable[[SideName], Path]:
@@ -83,20 +96,34 @@ class Real:
         return lambda side: self._folder / f"{stem}-{side}.log"
 
 
-def _count(part: Part, limit: float) -> counting.Instructions | counting.Uncounted:
-    """Count one request to a case's endpoint, in process and without a server."""
-    case, rig = part.case, part.rig
-    target = f"request/{case.experiment}/{case.endpoint.name}"
-    found = counting.count(
+def _counting(parts: Sequence[Part]) -> AbstractContextManager[counting.Collect]:
+    """Begin to count one request to each case's endpoint, in process and without a server."""
+    case, rig = parts[0].case, parts[0].rig
+    return counting.started(
         rig.pythons[case.stack, case.python],
         ["-P", "-m", "benchmarks._counted"],
-        [target],
+        list(dict.fromkeys(_target(part.case) for part in parts)),
         env={
             **case.env,
             "PYTHONPATH": str(paths.project_root()),
             "SERVEBENCH_CHECKOUT": str(rig.apps.parent),
             "SERVEBENCH_STACK": case.stack,
         },
-        timeout=limit,
     )
-    return found[target]
+
+
+def _target(case: Case) -> str:
+    return f"request/{case.experiment}/{case.endpoint.name}"
+
+
+def _together(
+    base: counting.Instructions | counting.Uncounted,
+    head: counting.Instructions | counting.Uncounted,
+) -> Instructions | str:
+    if isinstance(base, counting.Uncounted):
+        return base.reason
+    if isinstance(head, counting.Uncounted):
+        return head.reason
+    return Instructions(
+        base=base.per_unit, head=head.per_unit, spread=max(base.spread, head.spread)
+    )

@@ -120,7 +120,9 @@ def _link(source: str, target: str) -> str:
 
 
 def _loop(steps: int) -> ast.stmt:
-    return ast.parse(f"for _ in range({steps}):\n    pass").body[0]
+    # Not `range`: numbers from 257 on are objects that are made and thrown away, so that a long
+    # loop's step costs three times as much as a short one's.
+    return ast.parse(f"for _ in bytes({steps}):\n    pass").body[0]
 
 
 def _module(apps: Path, case: Case) -> Path:

@@ -54,7 +54,7 @@ class Found:
         case: Where.
         rate: How often the verdict was the right one.
         wrong: How often it was the opposite.
-        error: Mean of the reported size minus the instruction ratio's, relative; None without.
+        error: Mean of the reported size minus what instructions predict, relative; None without.
         worst: The largest such difference, in size.
         spread: Standard deviation of the reported sizes; None for fewer than two.
         reported: Mean reported size, relative.
@@ -151,13 +151,13 @@ def _found(kind: Kind, size: float, case: str, many: Sequence[Trial]) -> Found:
     said = [one for t in many for one in t.said if one.case == case and one.metric == metric]
     sizes = [one.ratio - 1 for one in said if one.ratio is not None and one.verdict in _MOVED]
     errors = [
-        one.ratio - trial.instructions
+        one.ratio - trial.predicted
         for trial in many
         for one in trial.said
         if one.case == case
         and one.metric == metric
         and one.ratio is not None
-        and trial.instructions is not None
+        and trial.predicted is not None
         and one.verdict in _MOVED
     ]
     return Found(

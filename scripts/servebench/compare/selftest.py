@@ -1,17 +1,21 @@
 """Comparisons whose right answer is known: nothing changed, or a slowdown of known size.
 
 Base is this checkout. Head is the same, or a copy with one thing planted (`plants`). Everything
-else is `session.compare`, exactly as a pull request gets it.
+else is `session.compare` as a pull request gets it, but that what says nothing new is left out:
+the same code is not counted again for every try, and no absolute figures are taken of what moved.
 """
 
 from __future__ import annotations
 
+import math
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from statistics import fmean
 from typing import Final
 
 from servebench import experiments, header, paths, rig
@@ -29,17 +33,22 @@ from servebench.errors import NothingMeasuredError, SetupError, UsageError
 from servebench.model import Case, Profile
 
 CALIBRATION_LAUNCHES: Final = 3
-"""Launches whose least CPU per request is what a slowdown's size refers to."""
+"""Launches whose least figures are what a first guess of a plant starts from."""
+
+CALIBRATION_SIZE: Final = 0.10
+CALIBRATION_DUETS: Final = 8
+"""A loop costs other time in a server than alone: one of about 10 % is measured there, by so many
+duets. Their scatter of 1 % leaves 4 % of the size uncertain: 0.04 points of a slowdown of 1 %."""
 
 MEMORY_METRIC: Final = "pss_steady"
 CPU_METRIC: Final = "server_cpu_per_request"
 
 _LOOP_STEPS: Final = 2_000_000
-_LOOP_SECONDS: Final = 60.0  # limit; the loop takes 0.05 s or so
+_PROGRAM_SECONDS: Final = 60.0  # limit; they take a second or so
 _TIME_LOOP: Final = (
     "import time\n"
     "def loop():\n"
-    f"    for _ in range({_LOOP_STEPS}):\n"
+    f"    for _ in bytes({_LOOP_STEPS}):\n"
     "        pass\n"
     "def once():\n"
     "    began = time.perf_counter()\n"
@@ -47,7 +56,17 @@ _TIME_LOOP: Final = (
     "    return time.perf_counter() - began\n"
     "print(min(once() for _ in range(9)))\n"
 )
-_COUNT_SECONDS: Final = 300.0
+_TIME_REQUEST: Final = (
+    "import sys, time\n"
+    "from benchmarks import _requests\n"
+    "call = _requests.open_request(sys.argv[1])\n"
+    "def once():\n"
+    "    began = time.process_time()\n"
+    "    for _ in range(1000):\n"
+    "        call()\n"
+    "    return (time.process_time() - began) / 1000\n"
+    "print(min(once() for _ in range(9)))\n"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +105,30 @@ def chosen(globs: Sequence[str], profile: Profile = "quick") -> tuple[Case, ...]
     return tuple(c for c in cases if not globs or any(fnmatchcase(c.id, g) for g in globs))
 
 
+class Remembering:
+    """Instruments that count the same code once: counts repeat."""
+
+    def __init__(self, instruments: Instruments) -> None:
+        self._instruments = instruments
+        self.duet, self.launch = instruments.duet, instruments.launch
+        self._counted: dict[tuple[tuple[Path, Path, str], ...], tuple[Instructions | str, ...]] = {}
+
+    def instructions(
+        self, pairs: Sequence[tuple[Part, Part]], limit: float
+    ) -> tuple[Instructions | str, ...]:
+        """Count, or say what was counted before."""
+        key = tuple(
+            (head.rig.apps, head.rig.pythons[head.case.stack, head.case.python], head.case.id)
+            for _, head in pairs
+        )
+        if key not in self._counted:
+            found = self._instruments.instructions(pairs, limit)
+            if any(isinstance(one, str) for one in found):
+                return found  # time may have been short
+            self._counted[key] = found
+        return self._counted[key]
+
+
 class Bench:
     """Makes trials, and remembers what it has calibrated."""
 
@@ -108,11 +151,12 @@ class Bench:
         self.scratch, self.reporter = scratch, reporter
         logs = paths.state_dir() / "logs"
         self.rig = rig.assemble(cases, logs)
-        self.instruments = instruments or Real(logs)
+        self.instruments = Remembering(instruments or Real(logs))
         self.commit, self.dirty = header.revision(paths.project_root())
         self._costs: dict[str, dict[str, float]] = {}
         self._steps: dict[tuple[str, str], float] = {}
-        self._counted: dict[tuple[str, str, float], float | None] = {}
+        self._shares: dict[str, float] = {}
+        self._calibrated: dict[tuple[Kind, str], float] = {}
 
     def trial(self, task: Task) -> Trial:
         """Make one.
@@ -131,10 +175,9 @@ class Bench:
         folder = self.scratch / f"{task.kind}-{task.size:g}-{planted.id.replace('/', '_')}"
         head_rig = self._planted(task, planted, folder)
         head = self._side(cases, f"{task.kind} {task.size:g}", head_rig)
-        instructions = self._instructions(task, planted, head_rig)
         return of_comparison(
             self._compare(base, head, task), task.kind,
-            size=task.size, planted=planted.id, instructions=instructions,
+            size=task.size, planted=planted.id, share=self._share(planted),
         )  # fmt: skip
 
     def _compare(self, base: Side, head: Side, task: Task) -> Comparison:
@@ -148,7 +191,7 @@ class Bench:
         return session.compare(
             base, head, touched, task.budget, task.seed, self.reporter,
             header=Header(notes=("a self-test: the right answer is known",)),
-            instruments=self.instruments, folder=self.scratch / "comparisons",
+            instruments=self.instruments, folder=self.scratch / "comparisons", closely=False,
         )  # fmt: skip
 
     def _side(self, cases: tuple[Case, ...], label: str, of: rig.Rig) -> Side:
@@ -160,33 +203,65 @@ class Bench:
 
     def _planted(self, task: Task, case: Case, folder: Path) -> rig.Rig:
         """A rig whose case is slower; made once and used by all trials of the same plant."""
-        pair = (case.stack, case.python)
-        apps = folder / "apps"
-        known = apps.exists()
-        if not known:
-            shutil.copytree(self.rig.apps, apps, ignore=shutil.ignore_patterns("__pycache__"))
-        if task.kind == "dependency":
+        match task.kind:
+            case "memory":
+                amount = round(task.size * self._cost(case)[MEMORY_METRIC])
+            case "queue":
+                amount = round(task.size)
+            case _:
+                amount = max(1, round(task.size * self._loops(task.kind, case)))
+        return self._with(task.kind, case, amount, folder)
+
+    def _with(self, kind: Kind, case: Case, amount: int, folder: Path) -> rig.Rig:
+        """A rig with a plant of so many steps, bytes, or requests at once, in a folder."""
+        if kind == "dependency":
+            pair = (case.stack, case.python)
             copy = folder / "environment"
             python = copy / "bin" / "python"
             if not copy.exists():
                 original = self.rig.pythons[pair].parent.parent
-                python = plants.into_dependency(original, case, self._loops(case, task.size), copy)
+                python = plants.into_dependency(original, case, amount, copy)
             return replace(self.rig, pythons={**self.rig.pythons, pair: python})
-        if not known:
-            match task.kind:
+        apps = folder / "apps"
+        if not apps.exists():
+            shutil.copytree(self.rig.apps, apps, ignore=shutil.ignore_patterns("__pycache__"))
+            match kind:
                 case "busy":
-                    plants.into_handler(apps, case, self._loops(case, task.size))
+                    plants.into_handler(apps, case, amount)
                 case "memory":
-                    size = round(task.size * self._cost(case)[MEMORY_METRIC])
-                    plants.into_memory(apps, case, size)
+                    plants.into_memory(apps, case, amount)
                 case _:
-                    plants.into_queue(apps, case, round(task.size))
+                    plants.into_queue(apps, case, amount)
         return replace(self.rig, apps=apps)
 
-    def _loops(self, case: Case, size: float) -> int:
-        """Steps of an empty loop that take the share `size` of the case's CPU per request."""
-        seconds = size * self._cost(case)[CPU_METRIC]
-        return max(1, round(seconds / self._step(case)))
+    def _loops(self, kind: Kind, case: Case) -> float:
+        """Steps of an empty loop that would double the case's CPU per request, as duets show.
+
+        Raises:
+            NothingMeasuredError: No duet was usable.
+        """
+        key = (kind, case.id)
+        if key not in self._calibrated:
+            seconds = CALIBRATION_SIZE * self._cost(case)[CPU_METRIC]
+            steps = max(1, round(seconds / self._step(case)))
+            folder = self.scratch / f"calibration-{kind}-{case.id.replace('/', '_')}"
+            slower = self._with(kind, case, steps, folder)
+            logs = []
+            for number in range(CALIBRATION_DUETS):
+                outcome = self.instruments.duet(
+                    Part(case, self.rig), Part(case, slower), head_first=number % 2 == 1
+                )
+                base, head = outcome.metrics["base"], outcome.metrics["head"]
+                if base and head:
+                    logs.append(math.log(head[CPU_METRIC] / base[CPU_METRIC]))
+            grown = math.expm1(fmean(logs)) if logs else 0.0
+            if grown <= 0:
+                raise NothingMeasuredError(
+                    f"{case.id}: expected a loop of {steps} steps to cost about "
+                    f"{CALIBRATION_SIZE:.0%} of its CPU, and {len(logs)} duets show {grown:+.1%}"
+                )
+            self._calibrated[key] = steps / grown
+        return self._calibrated[key]
 
     def _cost(self, case: Case) -> dict[str, float]:
         """Figures of the case as it is: of each metric the least of a few launches."""
@@ -207,33 +282,43 @@ class Bench:
         """Seconds of one step of an empty loop in the case's interpreter."""
         pair = (case.stack, case.python)
         if pair not in self._steps:
-            cores = self.rig.server_cores(case)
-            pinned = ["taskset", "-c", ",".join(map(str, cores))] if self.rig.machine.pinned else []
-            argv = [*pinned, str(self.rig.pythons[pair]), "-I", "-c", _TIME_LOOP]
-            try:
-                done = subprocess.run(
-                    argv, capture_output=True, text=True, check=True, timeout=_LOOP_SECONDS
-                )
-            except (OSError, subprocess.SubprocessError) as error:
-                raise SetupError(
-                    f"cannot time an empty loop on Python {case.python}: {error}"
-                ) from error
-            self._steps[pair] = float(done.stdout) / _LOOP_STEPS
+            self._steps[pair] = self._timed(case, "-I", "-c", _TIME_LOOP) / _LOOP_STEPS
         return self._steps[pair]
 
-    def _instructions(self, task: Task, case: Case, head: rig.Rig) -> float | None:
-        """Ratio of instructions per request; None where they cannot be counted."""
-        if task.kind not in {"busy", "dependency"}:
-            return None
-        key = (task.kind, case.id, task.size)
-        if key not in self._counted:
-            found = self.instruments.instructions(
-                Part(case, self.rig), Part(case, head), _COUNT_SECONDS
-            )
-            self._counted[key] = (
-                found.head / found.base if isinstance(found, Instructions) else None
-            )
-        return self._counted[key]
+    def _share(self, case: Case) -> float:
+        """Part of the case's CPU per request that its application takes without a server."""
+        if case.id not in self._shares:
+            name = f"{case.experiment}/{case.endpoint.name}"
+            alone = self._timed(case, "-P", "-c", _TIME_REQUEST, name)
+            self._shares[case.id] = alone / self._cost(case)[CPU_METRIC]
+        return self._shares[case.id]
+
+    def _timed(self, case: Case, *arguments: str) -> float:
+        """Seconds that a program of the case's environment prints, on the case's server cores.
+
+        Raises:
+            SetupError: It does not.
+        """
+        python = self.rig.pythons[case.stack, case.python]
+        cores = ",".join(map(str, self.rig.server_cores(case)))
+        pinned = ["taskset", "-c", cores] if self.rig.machine.pinned else []
+        root = str(paths.project_root())
+        try:
+            done = subprocess.run(
+                [*pinned, str(python), *arguments],
+                env={
+                    **os.environ,
+                    **case.env,
+                    "PYTHONPATH": root,
+                    "SERVEBENCH_CHECKOUT": root,
+                    "SERVEBENCH_STACK": case.stack,
+                },
+                capture_output=True, text=True, check=True, timeout=_PROGRAM_SECONDS,
+            )  # fmt: skip
+            return float(done.stdout)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            said = getattr(error, "stderr", None) or ""
+            raise SetupError(f"{case.id}: cannot time its code: {error} {said[-300:]}") from error
 
 
 def each(

@@ -1,8 +1,9 @@
 """One comparison from its first duet to its verdicts, in bounded time.
 
-Rounds of screening over all cases that are open, a confirmation of what seems to have moved, and a
-closer look (sequential launches, instruction counts) at what did: `decide` says which cases need
-another duet, `budget` whether there is time for it. Every duet is saved as soon as it is over.
+Instruction counts of all cases, rounds of screening over those that are open, a confirmation of
+what seems to have moved, and a closer look (sequential launches) at what did: `decide` says which
+cases need another duet, `budget` whether there is time for it. Every duet is saved as soon as it is
+over.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from servebench import paths
 from servebench.compare import budget, keeping, pace, verdicts
 from servebench.compare.budget import Budget
 from servebench.compare.closer import CloserLook
+from servebench.compare.counts import Counts
 from servebench.compare.decide import Confirmation, Screening
 from servebench.compare.draft import Draft, Header, Judgements
 from servebench.compare.inside import Inside
@@ -65,6 +67,7 @@ def compare(
     instruments: Instruments | None = None,
     processes: Processes | None = None,
     folder: Path | None = None,
+    closely: bool = True,
     clock: Callable[[], float] = time.monotonic,
 ) -> Comparison:
     """Compare head with base.
@@ -81,6 +84,7 @@ def compare(
         instruments: What to measure with; by default real servers.
         processes: What to run in-process benchmarks with; by default real processes.
         folder: Where the comparison is kept; see `keeping`.
+        closely: Whether to take absolute figures of what moved; no verdict depends on them.
         clock: Seconds since some moment.
 
     Returns:
@@ -118,6 +122,7 @@ def compare(
         instruments=instruments or Real(paths.state_dir() / "logs"),
         inside=inside,
         folder=folder,
+        closely=closely,
         clock=clock,
     )
     return session.run()
@@ -135,6 +140,7 @@ class _Session:
     instruments: Instruments
     inside: Inside
     folder: Path | None
+    closely: bool
     clock: Callable[[], float]
     notes: list[str] = field(default_factory=list)
     noise: list[float] = field(default_factory=list)
@@ -155,6 +161,7 @@ class _Session:
         self.left_out = Screening([c for c in cases if c.id not in taken], self.method)
         # Who starts first in a case's first duet is drawn, and swapped from then on.
         self.head_first = {case.id: self.random.random() < 0.5 for case in cases}
+        self.counts = Counts(self.instruments, self._parts)
         self.closer = CloserLook(self.instruments, self._parts, self._time_left)
 
     def run(self) -> Comparison:
@@ -172,6 +179,7 @@ class _Session:
                 "cases: they were not measured"
             )
         try:
+            self._count()
             self._screen()
             self._confirm()
             self._look_closer()
@@ -187,6 +195,18 @@ class _Session:
         keeping.save(complete, self.folder)
         keeping.forget(self.folder)
         return complete
+
+    def _count(self) -> None:
+        """Count instructions first: they tell where to look, in a small share of the time."""
+        cases = tuple(self.screening.duets)
+        if not cases:
+            return
+        total, began = self.budget.total, self.clock()
+        ends = math.inf if total is None else began + budget.COUNTING * total
+        self.counts.count(cases, lambda: ends - self.clock(), self.reporter)
+        for case in cases:
+            if direction := self.counts.moved(case):
+                self.screening.hint(case, direction)
 
     def _screen(self) -> None:
         if self.screening.duets:
@@ -220,7 +240,7 @@ class _Session:
             self.confirmation.close()
         found = verdicts.judge(self.screening, self.confirmation)
         reported = [case for case in found if _moved(found[case])]
-        if reported:
+        if reported and self.closely:
             self.reporter.stage("closer look", len(reported))
             self.closer.look(reported, self.reporter)
 
@@ -311,6 +331,7 @@ class _Session:
             confirmation=self.confirmation,
             judgements=judgements,
             seen=self.closer.seen,
+            counted=self.counts.of,
             noise=self.noise,
             notes=(*self.notes, *self.inside.notes),
             wall_seconds=self.clock() - self.budget.began,

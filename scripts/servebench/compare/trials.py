@@ -62,6 +62,10 @@ class Trial(Frozen):
     instructions: float | None = Field(
         default=None, description="Ratio of the instructions per request, head over base."
     )
+    share: float | None = Field(
+        default=None,
+        description="Part of base's CPU per request that the application takes without a server.",
+    )
     machine: str
     commit: str | None
     started: str
@@ -75,6 +79,17 @@ class Trial(Frozen):
         default_factory=dict, description="Validity flag → how many duets it was raised in."
     )
 
+    @property
+    def predicted(self) -> float | None:
+        """Ratio of the CPU per request that follows from the instructions; None without a count.
+
+        Instructions are those of the application alone, while a request's CPU is the server's and
+        the kernel's too: a growth of the one is a smaller growth of the other.
+        """
+        if self.instructions is None or self.share is None:
+            return None
+        return 1 + (self.instructions - 1) * self.share
+
 
 def of_comparison(
     comparison: Comparison,
@@ -82,9 +97,10 @@ def of_comparison(
     *,
     size: float = 0.0,
     planted: str = "",
-    instructions: float | None = None,
+    share: float | None = None,
 ) -> Trial:
     """Keep of a comparison what the self-test needs."""
+    counted = next((one.instructions for one in comparison.cases if one.case.id == planted), None)
     duets = [duet for case in comparison.cases for duet in case.duets]
     flags: dict[str, int] = {}
     for duet in duets:
@@ -95,7 +111,8 @@ def of_comparison(
         kind=kind,
         size=size,
         planted=planted,
-        instructions=instructions,
+        instructions=None if counted is None else counted.head / counted.base,
+        share=share,
         machine=comparison.machine.id,
         commit=comparison.head.commit,
         started=comparison.started,

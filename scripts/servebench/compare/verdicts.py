@@ -12,6 +12,7 @@ from servebench.compare.statistics import Direction
 from servebench.metrics import METRICS
 
 UNCONFIRMED: Final = "it moved in the screening; no time was left for fresh duets"
+HINTED: Final = "its instructions moved; fresh duets did not confirm that it did"
 REFUTED: Final = "it moved in the screening; fresh duets did not confirm it"
 
 
@@ -109,7 +110,8 @@ class _Judge:
         pair = candidate.case, candidate.metric
         evidence, p = confirmation.evidence(candidate), confirmation.adjusted()[pair]
         state = confirmation.states()[pair]
-        verdict, reason = Verdict.INCONCLUSIVE, REFUTED
+        hinted = self.screening.hinted(*pair)
+        verdict, reason = Verdict.INCONCLUSIVE, HINTED if hinted else REFUTED
         if evidence.sample is None:
             evidence, p, reason = self.screening.evidence(*pair), candidate.p, UNCONFIRMED
         elif state is State.MOVED:

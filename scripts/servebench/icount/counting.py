@@ -19,7 +19,8 @@ import json
 import shutil
 import statistics
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -71,6 +72,10 @@ class Uncounted:
     unfit: bool = False
 
 
+Collect = Callable[[float], dict[str, Instructions | Uncounted]]
+"""Waits for the figures; raises `CountError` if there are none."""
+
+
 def missing() -> str | None:
     """Say what counting needs and this machine has not; None if nothing."""
     absent = [tool for tool in valgrind.NEEDED if shutil.which(tool) is None]
@@ -109,6 +114,27 @@ def count(
     Raises:
         CountError: Nothing could be counted.
     """
+    with started(python, payload, targets, env=env, rounds=rounds) as collect:
+        return collect(timeout)
+
+
+@contextmanager
+def started(
+    python: Path,
+    payload: Sequence[str],
+    targets: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    rounds: int = ROUNDS,
+) -> Iterator[Collect]:
+    """Count as `count` does, beside other work: counts do not mind what else the machine does.
+
+    Yields:
+        What waits for the figures, for at most so many seconds. Leaving ends the counting.
+
+    Raises:
+        CountError: Nothing can be counted.
+    """
     lacking = missing()
     if lacking is not None:
         raise CountError(lacking)
@@ -118,11 +144,16 @@ def count(
     try:
         plan = {"targets": list(targets), "rounds": rounds, "reports": "."}
         (folder / "plan.json").write_text(json.dumps(plan), "utf-8")
-        valgrind.run(python, payload, folder, env or {}, timeout)
-        return {
-            target: _outcome(_report(folder / f"{index}.json"), folder, rounds)
-            for index, target in enumerate(targets)
-        }
+        with valgrind.Process(python, payload, folder, env or {}) as process:
+
+            def collect(timeout: float) -> dict[str, Instructions | Uncounted]:
+                process.wait(timeout)
+                return {
+                    target: _outcome(_report(folder / f"{index}.json"), folder, rounds)
+                    for index, target in enumerate(targets)
+                }
+
+            yield collect
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from servebench.errors import CountError
 from servebench.icount import phases, preload
@@ -26,46 +26,62 @@ _PACKAGES: Final = Path(__file__).resolve().parents[2]
 _LAST_WORDS: Final = 500
 
 
-def run(
-    python: Path, payload: Sequence[str], folder: Path, env: Mapping[str, str], timeout: float
-) -> None:
-    """Run a payload to its end; dumps go to `folder`, as `<process>.<number>`.
+class Process:
+    """A payload under Valgrind; use it as a context manager, which ends it whatever happened."""
 
-    Args:
-        python: The interpreter.
-        payload: Its arguments.
-        folder: Working directory, with the payload's `plan.json`.
-        env: The payload's environment variables; it gets PATH and these.
-        timeout: Seconds.
+    def __init__(
+        self, python: Path, payload: Sequence[str], folder: Path, env: Mapping[str, str]
+    ) -> None:
+        """Start it; dumps go to `folder`, as `<process>.<number>`.
 
-    Raises:
-        CountError: It could not be started, failed, or took too long; with its last words.
-    """
-    argv, log = _argv(python, payload, folder), folder / "log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            argv,
-            cwd=folder,
-            env=_environment(env, folder),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        Args:
+            python: The interpreter.
+            payload: Its arguments.
+            folder: Working directory, with the payload's `plan.json`.
+            env: The payload's environment variables; it gets PATH and these.
+
+        Raises:
+            CountError: It could not be started.
+        """
+        self._argv, self._log = _argv(python, payload, folder), folder / "log"
+        with self._log.open("wb") as output:
+            self._popen = subprocess.Popen(
+                self._argv,
+                cwd=folder,
+                env=_environment(env, folder),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def wait(self, timeout: float) -> None:
+        """Wait for its end, for so many seconds.
+
+        Raises:
+            CountError: It failed, or took too long; with its last words.
+        """
         try:
-            code = process.wait(timeout)
+            code = self._popen.wait(max(timeout, 0))
         except subprocess.TimeoutExpired as error:
             raise CountError(
-                f"expected Valgrind to finish in {timeout:g} s, and it has not; {_said(log)}"
+                f"expected Valgrind to finish in {timeout:g} s, and it has not; {_said(self._log)}"
             ) from error
-        finally:
-            # The payload's processes too, whatever ended the wait.
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    if code != 0:
-        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        raise CountError(f"{argv[0]} … {argv[-1]} {how}, no instructions counted; {_said(log)}")
+        if code != 0:
+            how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            raise CountError(
+                f"{self._argv[0]} … {self._argv[-1]} {how}, no instructions counted; "
+                f"{_said(self._log)}"
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it, and the payload's own processes too."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._popen.pid, signal.SIGKILL)
+        self._popen.wait()
 
 
 def _argv(python: Path, payload: Sequence[str], folder: Path) -> list[str]:

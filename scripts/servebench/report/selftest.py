@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from servebench.compare import scores
 from servebench.compare.scores import Contest, Found, Rate
@@ -10,12 +11,24 @@ from servebench.compare.trials import Trial
 from servebench.report import formats
 from servebench.report.markdown import escape, grid
 
-_KINDS = {
+KINDS: Final = {
     "busy": "handler computes longer",
     "dependency": "framework computes longer",
     "memory": "process holds more",
     "queue": "fewer requests at once",
 }
+
+
+PLANTED_HEAD: Final = (
+    "planted", "size", "case", "found", "95 % interval", "called the opposite", "reported",
+    "spread", "minus what instructions predict, mean", "worst", "screening", "confirmation",
+)  # fmt: skip
+
+
+def way_head(sizes: Sequence[float]) -> tuple[str, ...]:
+    """Headings of `way_cells`, for these planted sizes."""
+    misses = (f"misses of {100 * size:g} %" for size in sizes)
+    return ("way", "false alarms per comparison", "per case", *misses, "minutes per case")
 
 
 def page(trials: Sequence[Trial]) -> str:
@@ -53,26 +66,24 @@ def _parts(trials: Sequence[Trial]) -> Iterator[str]:
     if found:
         yield "## Something was planted"
         yield grid(
-            ["planted", "size", "case", "found", "95 % interval", "called the opposite",
-             "reported", "spread", "minus instructions, mean", "worst",
-             "screening", "confirmation"],
+            PLANTED_HEAD,
             ["---", "---:", "---", *["---:"] * 9],
-            [list(_row(one)) for one in found],
+            [list(planted_cells(one)) for one in found],
         )  # fmt: skip
     ways = scores.contest(trials)
     sizes = [size for size, _ in ways[0].misses]
     if sizes:
         yield "## Other ways of judging, on the same launches"
         yield grid(
-            ["way", "false alarms per comparison", "per case",
-             *(f"misses of {100 * size:g} %" for size in sizes), "minutes per case"],
+            way_head(sizes),
             ["---", *["---:"] * (3 + len(sizes))],
-            [list(_way(way)) for way in ways],
+            [list(way_cells(way)) for way in ways],
         )  # fmt: skip
 
 
-def _row(one: Found) -> Iterator[str]:
-    yield _KINDS[one.kind]
+def planted_cells(one: Found) -> Iterator[str]:
+    """Cells for `PLANTED_HEAD`."""
+    yield KINDS[one.kind]
     yield f"{one.size:g} at once" if one.kind == "queue" else f"{100 * one.size:g} %"
     yield one.case
     yield f"{one.rate.hits} of {one.rate.of}"
@@ -86,7 +97,8 @@ def _row(one: Found) -> Iterator[str]:
     yield formats.duration(one.confirmation)
 
 
-def _way(way: Contest) -> Iterator[str]:
+def way_cells(way: Contest) -> Iterator[str]:
+    """Cells for `way_head`."""
     yield way.name
     for rate in (way.alarms, way.case_alarms):
         yield formats.MISSING if rate is None else f"{rate.hits} of {rate.of}"
