@@ -1,27 +1,34 @@
 # setup  everything that measuring needs (cached; a second run only checks)
-# bench  quick profile of every experiment, then its tables; the fifth, inside the process, by asv
+# harness  of that, the harness's own environment: enough to plan, publish and talk
+# bench  quick profile of every experiment, then its tables; the fifth, inside the process, by asv;
+#        then the site, of which it says where it is
 # test   the test suite; TESTS= selects, JOBS= so many at once
-# check  lint, format, types
+# check  lint, format, types (of the JavaScript too)
 PYTHON ?= python3
 JOBS ?= 2
 TESTS ?= tests
 BIN := .venv/bin
 
-.PHONY: setup bench test check
+.PHONY: harness setup bench test check
 
-setup:
+harness:
 	@$(PYTHON) scripts/bootstrap.py
+
+setup: harness
 	@$(BIN)/servebench setup $(FOR_TESTS)
 
 bench: setup
 	@$(BIN)/servebench run --profile quick; code=$$?; $(BIN)/servebench show latest; \
-	$(BIN)/servebench micro --select 'gil.Cpu.time_tasks(*, 4)' --select 'gil.Network*' && exit $$code
+	$(BIN)/servebench micro --select 'gil.Cpu.time_tasks(*, 4)' --select 'gil.Network*'; micro=$$?; \
+	$(BIN)/servebench site; site=$$?; \
+	for code in $$micro $$code $$site; do [ $$code = 0 ] || exit $$code; done
 
 test: FOR_TESTS := --tests
 test: setup
 	@$(BIN)/pytest $(if $(filter-out 1,$(JOBS)),-n $(JOBS)) $(TESTS)
 
-check: setup
+check: harness
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/python scripts/typescript/check.py

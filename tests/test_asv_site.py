@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
 import json
-import os
 import random
 import shutil
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
 from rich.console import Console
 from typer.testing import CliRunner
 
 import asv_history
 import synthetic
 from asv_history import History
+from browsing import Watched, browser, kept, served
 from servebench.cli.asv import asv_app
 from servebench.errors import SetupError, UsageError
 from servebench.inprocess import publish, tachyon, vendored
 from servebench.model import CaseResult
 from servebench.toolchain.narrator import Narrator
-from servebench.toolchain.packages import CHROMIUM
 
 COMMITS = 40
 STEP = 25
@@ -190,65 +183,6 @@ def test_every_copy_comes_with_its_licence() -> None:
     assert files == {"vendored.toml", *(copy.file for copy in copies)}
 
 
-@dataclass
-class Watched:
-    """A page and all that went wrong on it."""
-
-    page: Page
-    base: str
-    troubles: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.page.on("console", self._spoke)
-        self.page.on("pageerror", lambda error: self.troubles.append(f"raised {error}"))
-        self.page.on("request", self._asked)
-        self.page.on("requestfailed", lambda request: self.troubles.append(f"no {request.url}"))
-        self.page.on("response", self._answered)
-
-    def _spoke(self, message: Any) -> None:
-        if message.type in {"error", "warning"}:
-            self.troubles.append(f"{message.type}: {message.text}")
-
-    def _asked(self, request: Any) -> None:
-        if not request.url.startswith((self.base, "data:")):
-            self.troubles.append(f"asked another host: {request.url}")
-
-    def _answered(self, response: Any) -> None:
-        if response.status >= 400:
-            self.troubles.append(f"{response.status} {response.url}")
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """Serve a folder on loopback; its address."""
-
-    class Silent(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            pass
-
-    handler = functools.partial(Silent, directory=folder)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
-        server.shutdown()
-
-
-@contextmanager
-def browser() -> Iterator[Browser]:
-    """Start the system's Chromium; without it the test is skipped, but not in CI."""
-    program = CHROMIUM.find()
-    if program is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"no browser: {CHROMIUM.remedy}")
-    with sync_playwright() as driver:
-        # Root, as in containers, gets no sandbox from Chromium.
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        chromium = driver.chromium.launch(executable_path=str(program), args=arguments)
-        try:
-            yield chromium
-        finally:
-            chromium.close()
-
-
 @pytest.mark.real
 def test_the_site_in_a_browser(published: Published) -> None:
     """Grid, graph, list and regressions show in Chromium: no error, no other host."""
@@ -264,7 +198,7 @@ def test_the_site_in_a_browser(published: Published) -> None:
         page.wait_for_selector("#main-graph canvas.flot-base")
         drawn = "$('#main-graph').data('plot').getData().map(series => series.data.length)"
         page.wait_for_function(f"{drawn}.includes({COMMITS})")
-        _kept(page, "graph")
+        kept(page, "asv-graph")
 
         # Measured on one interpreter only, which is not the first; and declared, but not measured.
         for name in (NAME.replace("planted", "free"), NAME.replace("planted", "never")):
@@ -279,7 +213,7 @@ def test_the_site_in_a_browser(published: Published) -> None:
         row = page.wait_for_selector("#regressions-body table tbody tr")
         assert row is not None
         assert NAME in row.inner_text()
-        _kept(page, "regressions")
+        kept(page, "asv-regressions")
         assert watched.troubles == []
 
 
@@ -297,11 +231,5 @@ def test_tachyons_view_in_a_browser(published: Published) -> None:
         watched = Watched(page, base)
         page.goto(base + tachyon.PAGE)
         page.wait_for_selector("text=40 revisions")
-        _kept(page, "tachyon")
+        kept(page, "asv-tachyon")
         assert watched.troubles == []
-
-
-def _kept(page: Page, name: str) -> None:
-    """Take a screenshot where somebody wants to look at it."""
-    if folder := os.environ.get("SERVEBENCH_SCREENSHOTS"):
-        page.screenshot(path=Path(folder) / f"asv-{name}.png")

@@ -1,8 +1,9 @@
 """`apps/<experiment>/published.toml`: what the source published, and how to show ours beside it.
 
-Four things are declared there, none of them is code: the published figures (SI units, by case),
-the tables of the article, the statements about its shape as ratios that can be checked, and the
-sentences that answer its question. An experiment without the file gets a table of everything.
+Five things are declared there, none of them is code: the published figures (SI units, by case),
+the tables of the article, its charts, the statements about its shape as ratios that can be
+checked, and the sentences that answer its question. An experiment without the file gets a table of
+everything.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final, Self
 from pydantic import Field, ValidationError, model_validator
 
 from servebench.errors import DeclarationError
+from servebench.layouts import ChartLayout
 from servebench.metrics import METRICS
 from servebench.model import Frozen
 from servebench.report.keys import KEYS
@@ -98,6 +100,7 @@ class Published(Frozen):
     )
     notes: tuple[str, ...] = Field(default=(), description="How figures were carried over.")
     tables: tuple[TableLayout, ...] = ()
+    charts: tuple[ChartLayout, ...] = Field(default=(), description="For the site: layouts.py.")
     shapes: tuple[Shape, ...] = ()
     answers: tuple[str, ...] = Field(
         default=(), description="Sentences with figures: templates, see report/sentences.py."
@@ -114,6 +117,9 @@ class Published(Frozen):
         if unknown := sorted(name for name in named if "/" not in name and name not in self.cases):
             raise ValueError(f"names {unknown} are not in [cases]: {', '.join(self.cases)}")
         _known_metrics({metric for row in self.figures.values() for metric in row})
+        anchors = [chart.name for chart in self.charts]
+        if len(set(anchors)) < len(anchors):
+            raise ValueError(f"charts need names of their own, found {anchors}")
         return self
 
     def ids(self, name: str) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ from rich.console import Console
 from servebench import codec, paths, store
 from servebench.cli.options import SelectOption
 from servebench.compare import keeping
-from servebench.declarations import FILE, read_toml
 from servebench.errors import RecordError, UsageError
 from servebench.inprocess import page as inside
 from servebench.inprocess import readings
@@ -21,8 +20,9 @@ from servebench.inprocess.declared import read_declared
 from servebench.model import Profile
 from servebench.published import load_published
 from servebench.report import markdown
+from servebench.report.about import read_about
 from servebench.report.findings import Source, write_findings
-from servebench.report.page import About, Section, as_json, make_page, narrowed
+from servebench.report.page import Section, as_json, make_page, narrowed
 from servebench.report.terminal import print_page
 from servebench.summary import summarise
 
@@ -49,7 +49,7 @@ def show_command(
         )
     root = paths.project_root()
     published = load_published(root)
-    page = make_page(summary, published, _about(root), select or ())
+    page = make_page(summary, published, read_about(root), select or ())
     if as_json_:
         described = as_json(chosen, published, page)
         typer.echo(json.dumps(described, indent=2, ensure_ascii=False, allow_nan=False))
@@ -90,7 +90,7 @@ def findings_command(
             "servebench run --profile nightly"
         )
     text = write_findings(
-        sources, load_published(root), _about(root), _inside(root, results, sources)
+        sources, load_published(root), read_about(root), _inside(root, results, sources)
     )
     _write(text, output)
 
@@ -108,18 +108,6 @@ def schema_command(
 ) -> None:
     """Write the JSON Schema of run files (kept as results/schema.json)."""
     _write(keeping.schema() if comparison else codec.schema(), output)
-
-
-def _about(root: Path) -> dict[str, About]:
-    """What the declarations say in words; the rest of them is not needed for showing."""
-    written = {
-        path.parent.name: read_toml(path, path.relative_to(root).as_posix())
-        for path in sorted((root / "apps").glob(f"*/{FILE}"))
-    }
-    return {
-        name: About(str(table.get("question", "")), tuple(table.get("deviations", ())))
-        for name, table in written.items()
-    }
 
 
 def _inside(root: Path, results: Path, sources: list[Source]) -> tuple[Section, ...]:

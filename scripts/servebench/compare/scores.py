@@ -100,12 +100,14 @@ def rate(hits: int, of: int) -> Rate:
     Raises:
         ValueError: Of nothing.
     """
-    from scipy import stats  # noqa: PLC0415 - takes a second to import
+    # scipy.stats has it too, and takes a second more to import.
+    from scipy import special  # noqa: PLC0415 - only those who read rates wait for its import
 
     if of < 1:
         raise ValueError("a rate of nothing")
-    ends = stats.binomtest(hits, of).proportion_ci(method="exact")
-    return Rate(hits, of, float(ends.low), float(ends.high))
+    low = float(special.betaincinv(hits, of - hits + 1, 0.025)) if hits else 0.0
+    high = float(special.betaincinv(hits + 1, of - hits, 0.975)) if hits < of else 1.0
+    return Rate(hits, of, low, high)
 
 
 def false_verdicts(trials: Iterable[Trial]) -> tuple[Rate, Rate] | None:

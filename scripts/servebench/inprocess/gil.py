@@ -13,7 +13,7 @@ from servebench import units
 from servebench.formulas import evaluate
 from servebench.inprocess.declared import Declared, GilShape, Part
 from servebench.inprocess.readings import Reading, Snapshot
-from servebench.inprocess.tables import quotient, spread_note, status_text
+from servebench.inprocess.tables import cell, quotient, spread_note
 from servebench.report import formats
 from servebench.report.shapes import ShapeResult, judge
 from servebench.report.tables import Cell, Row, Table
@@ -84,8 +84,8 @@ def _cells(
 ) -> list[Cell]:
     """Time, speed-up and, where there is a ceiling, the shortest possible time and its share."""
     part = declared.parts[name]
-    ours = _reading(snapshot, part, where, mode, python)
-    serial = _reading(snapshot, part, where, SERIAL, python)
+    ours = reading_of(snapshot, part, where, mode, python)
+    serial = reading_of(snapshot, part, where, SERIAL, python)
     theirs, gains = "", ""
     if python == GIL:
         theirs = ", ".join(units.seconds(s) for (s,) in declared.seconds(name, where, mode))
@@ -94,11 +94,11 @@ def _cells(
         )
     value, gained = ours.value if ours else None, quotient(serial, ours)
     cells = [
-        Cell(status_text(ours), published=theirs),
+        cell(ours, theirs),
         Cell(formats.MISSING if gained is None else formats.ratio(gained), published=gains),
     ]
     if part.least:
-        least = _least(snapshot, part, where, python)
+        least = least_time(snapshot, part, where, python)
         share = least / value if least and value else None
         if share is not None and share > 1 / IMPOSSIBLE and mode != SERIAL:
             impossible.append(f"{mode} on {python} took {units.share(1 / share)} of the shortest")
@@ -109,9 +109,9 @@ def _cells(
     return cells
 
 
-def _least(snapshot: Snapshot, part: Part, where: dict[str, str], python: str) -> float | None:
+def least_time(snapshot: Snapshot, part: Part, where: dict[str, str], python: str) -> float | None:
     """The shortest possible time in seconds; None where what it follows from was not measured."""
-    serial = _reading(snapshot, part, where, SERIAL, python)
+    serial = reading_of(snapshot, part, where, SERIAL, python)
     known: dict[str, float] = {}
     if serial and serial.value is not None:
         known["serial"] = serial.value
@@ -151,9 +151,10 @@ def _least_note(snapshot: Snapshot, part: Part, pythons: Sequence[str]) -> str:
     return text + (f" (the slowest single round: {', '.join(rounds)})" if rounds else "")
 
 
-def _reading(
+def reading_of(
     snapshot: Snapshot, part: Part, where: dict[str, str], mode: str, python: str
 ) -> Reading | None:
+    """The reading of one row and mode on an interpreter; None if there is none."""
     wanted = {**where, "mode": mode}
     found = (
         reading
@@ -166,7 +167,7 @@ def _reading(
 def _shape(snapshot: Snapshot, declared: Declared, shape: GilShape) -> ShapeResult:
     part = declared.parts[shape.part]
     sides = [
-        _reading(snapshot, part, shape.where, side.mode, side.python)
+        reading_of(snapshot, part, shape.where, side.mode, side.python)
         for side in (shape.above, shape.below)
     ]
     ours = _ratio(*sides)

@@ -171,7 +171,14 @@ def require_commit(root: Path) -> tuple[str, bool]:
 
 
 def run(
-    step: Step, config: Path, root: Path, scratch: Path, log: Path, *, rounds: int = 1
+    step: Step,
+    config: Path,
+    root: Path,
+    scratch: Path,
+    log: Path,
+    *,
+    rounds: int = 1,
+    commit: str = "HEAD",
 ) -> Iterator[Progress]:
     """Run a step, telling how far it is; asv and all that it started end with the iteration.
 
@@ -182,12 +189,14 @@ def run(
         scratch: Folder for asv's temporary files.
         log: File for asv's output.
         rounds: Processes per benchmark.
+        commit: What to measure: HEAD, or 40 hex digits.
 
     Raises:
         SetupError: asv could not do its work; benchmarks that fail are no error here.
         LaunchError: asv could not be started, or could not be ended.
     """
-    argv = [sys.executable, "-m", "asv", "run", "--config", str(config), "HEAD"]
+    which = commit if commit == "HEAD" else f"{commit}^!"
+    argv = [sys.executable, "-m", "asv", "run", "--config", str(config), which]
     for bench in step.benches:
         argv += ["--bench", bench]
     for environment in step.environments:

@@ -61,6 +61,13 @@ class Reading:
         return dict(self.params)
 
     @property
+    def case(self) -> str:
+        """Its name among the cases: `inprocess/<benchmark>(a=1, b=x)/py3.14/current`."""
+        params = ", ".join(f"{key}={value}" for key, value in self.params)
+        named = f"{self.benchmark}({params})" if params else self.benchmark
+        return "/".join(("inprocess", named, f"py{self.python}", self.stack))
+
+    @property
     def spread(self) -> float | None:
         """The larger distance of a quartile from the median, relative to the median."""
         if self.quartiles is None or not self.value:

@@ -35,6 +35,12 @@ def status_text(reading: Reading | None) -> str:
     return "failed" if reading.value is None else figure(reading.value, reading.unit)
 
 
+def cell(reading: Reading | None, published: str = "") -> Cell:
+    """A reading's figure with its name, and what was published."""
+    named = "" if reading is None or reading.status == "skipped" else reading.case
+    return Cell(status_text(reading), published=published, case=named)
+
+
 def worst(readings: Iterable[Reading]) -> float | None:
     """The largest spread of any reading; None if none has one."""
     return max((r.spread for r in readings if r.spread is not None), default=None)
@@ -69,7 +75,7 @@ def scaling(snapshot: Snapshot) -> Table | None:
             slower = quotient(here, alone)
             gain = int(threads) / slower if slower else None
             cells += [
-                Cell(status_text(here)),
+                cell(here),
                 Cell(formats.MISSING if gain is None else formats.ratio(gain)),
             ]
         ideal = min(int(threads), snapshot.cores or int(threads))
@@ -113,7 +119,7 @@ def cost(snapshot: Snapshot, module: str, title: str) -> Table | None:
         here = [by_key.get((benchmark, params, *environment)) for environment in columns]
         if all(reading is None or reading.status == "skipped" for reading in here):
             continue
-        cells = [Cell(status_text(reading)) for reading in here]
+        cells = [cell(reading) for reading in here]
         for stack, _ in both:
             sides = [by_key.get((benchmark, params, p, stack)) for p in ("3.14t", "3.14")]
             ratio = quotient(*sides)

@@ -10,7 +10,7 @@ from typing import Final
 
 from servebench import summary
 from servebench.inprocess.readings import Reading, Snapshot
-from servebench.inprocess.tables import label, quotient, spread_note, status_text
+from servebench.inprocess.tables import cell, label, quotient, spread_note
 from servebench.model import Case
 from servebench.report import formats
 from servebench.report.shapes import ShapeResult, judge
@@ -38,7 +38,7 @@ def table(snapshot: Snapshot, run: RunSummary | None) -> Table | None:
         if not any(side and side.status == "measured" for side in sides):
             continue
         gain = quotient(sides[0], sides[1])
-        cells = [Cell(status_text(side)) for side in sides]
+        cells = [cell(side) for side in sides]
         cells.insert(2, Cell(formats.MISSING if gain is None else formats.ratio(gain)))
         rows.append(Row(keys=("in process", label(benchmark, params)), cells=tuple(cells)))
     if not rows:
@@ -138,4 +138,7 @@ def _gain(run: RunSummary, by_stack: dict[str, Case], metric: str) -> Estimate |
 
 def _cell(run: RunSummary, case: Case | None, metric: str) -> Cell:
     found = run.cases[case.id].metrics.get(metric) if case is not None else None
-    return Cell(formats.figure(metric, found.mean if found else None))
+    return Cell(
+        formats.figure(metric, found.mean if found else None),
+        case=case.id if found and case else "",
+    )

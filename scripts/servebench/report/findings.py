@@ -124,7 +124,7 @@ def _finding(
         source=published.source if published else None,
         answers=_answers(experiment, having, published),
         shapes=_shape_table(checked),
-        differences=_differences(checked),
+        differences=differences(checked),
         coverage=_coverage(primary, experiment) if primary else "",
         tables=tuple(
             TableText(table.title, markdown.table(table))
@@ -177,7 +177,7 @@ def _shape_table(checked: Sequence[tuple[Source, Sequence[ShapeResult]]]) -> str
     return markdown.grid(head, align, rows)
 
 
-def _differences(checked: Sequence[tuple[Source, Sequence[ShapeResult]]]) -> tuple[str, ...]:
+def differences(checked: Sequence[tuple[Source, Sequence[ShapeResult]]]) -> tuple[str, ...]:
     """Statements that do not hold, or cannot be decided, with the declared reason."""
     told: dict[str, None] = {}
     for source, results in checked:

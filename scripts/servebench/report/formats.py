@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from servebench import units
@@ -10,6 +11,7 @@ from servebench.summary import Estimate
 
 MISSING: Final = "—"
 _SYMMETRIC: Final = 0.25  # up to here both halves of an interval are nearly equal
+_ROUNDING: Final = 1e-9  # of means over logarithms, relative
 
 
 def figure(metric: str, value: float | None) -> str:
@@ -21,7 +23,7 @@ def interval(metric: str, estimate: Estimate | None) -> str:
     """The 95 % interval: `±1.2 %`, or `lo…hi` where it is wide; empty when there is none."""
     if estimate is None or estimate.low is None or estimate.high is None:
         return ""
-    if estimate.low == estimate.high:
+    if math.isclose(estimate.low, estimate.high, rel_tol=_ROUNDING):
         return ""  # the same in every launch: a declared value, or a count of zero
     spread = estimate.spread
     if spread is not None and spread <= _SYMMETRIC:

@@ -7,7 +7,7 @@ own, so that nothing measured is ever left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -29,11 +29,15 @@ DEFAULT_COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Our figure, its interval, and the published figure; each may be empty."""
+    """Our figure, its interval, and the published figure; each may be empty.
+
+    `case` is the id of the case that it is of, where that is one.
+    """
 
     ours: str
     interval: str = ""
     published: str = ""
+    case: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +122,13 @@ def default_layout(cases: Sequence[CaseSummary], title: str) -> TableLayout:
 def build(layout: TableLayout, cases: Sequence[CaseSummary], published: Published | None) -> Table:
     """Build one table from the cases that it selects."""
     keys = _telling_apart(layout, cases)
-    ordered = _ordered(cases, keys)
-    marks, notes = _notes(ordered, keys)
+    cases = ordered(cases, keys)
+    marks, notes = _notes(cases, keys)
     if layout.across is None:
-        rows, columns = _plain(layout, ordered, keys, marks, published)
+        rows, columns = _plain(layout, cases, keys, marks, published)
         titles = tuple(KEYS[key].title for key in keys)
     else:
-        rows, columns = _pivot(layout, ordered, keys, marks, published)
+        rows, columns = _pivot(layout, cases, keys, marks, published)
         titles = tuple(KEYS[key].title for key in keys if key != layout.across)
         titles = (f"{KEYS[layout.across].title} →", *titles)
     if layout.note:
@@ -183,7 +187,7 @@ def _pivot(
                 if case_here is not None:
                     cell = _cell(case_here, metric, published, first=True)
                     if letters := marks.get(case_here.id):
-                        cell = Cell(f"{cell.ours} {letters}", cell.interval, cell.published)
+                        cell = replace(cell, ours=f"{cell.ours} {letters}")
                 cells.append(cell)
             rows.append(Row(keys=(heading(layout, metric), *line), cells=tuple(cells)))
     return tuple(rows), tuple(columns)
@@ -200,6 +204,7 @@ def _cell(case: CaseSummary, metric: str, published: Published | None, *, first:
         ours=ours,
         interval=formats.interval(metric, estimate),
         published="" if theirs is None else formats.figure(metric, theirs),
+        case=case.id,
     )
 
 
@@ -211,7 +216,7 @@ def _telling_apart(layout: TableLayout, cases: Sequence[CaseSummary]) -> tuple[s
     return keys if len(distinct) == len(cases) else (*keys, "id")
 
 
-def _ordered(cases: Sequence[CaseSummary], keys: tuple[str, ...]) -> list[CaseSummary]:
+def ordered(cases: Sequence[CaseSummary], keys: tuple[str, ...]) -> list[CaseSummary]:
     """Sorted by the keys: numbers by size, names in the order in which they first come."""
     places: dict[tuple[str, str], int] = {}
     for case in cases:

@@ -5,8 +5,10 @@
     index.json                          every case with its series and runs, for tools
     nights/<machine>-<kind>/<year>-<hash>.json   runs, gaps, breaks and stack bumps of a year
     series/<shard>/<year>-<hash>.json   figures of about twelve series
+    across/<machine>-<kind>/<metric>/<year>-<hash>.json   one metric of all cases, to compare them
     parquet/<machine>-<kind>/<year>-<hash>.parquet   the same for notebooks, if pyarrow is there
     runs/<run>.json                     the run files as they are
+    c/<change>.json                     the change records
     badge/<name>.json, changes.atom     for shields.io and feed readers
 
 A file whose inputs did not change is not made again: the manifest remembers, beside the digest of
@@ -23,7 +25,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
-from servebench.site import feeds, history, overview, parquet, reading, shards, story
+from servebench.site import across, feeds, history, overview, parquet, reading, shards, story
 from servebench.site.folder import Folder
 from servebench.site.history import Table
 from servebench.site.reading import Sources
@@ -31,7 +33,7 @@ from servebench.site.shards import FORMAT, Columns, Shard, Year, dense, folder_n
 from servebench.site.story import Story
 
 MANIFEST: Final = "manifest.json"
-OURS: Final = ("series", "nights", "parquet", "badge")
+OURS: Final = ("series", "across", "nights", "parquet", "badge")
 """Folders in which nothing else stands: what was not made this time is removed there."""
 
 NO_PARQUET: Final = (
@@ -52,6 +54,7 @@ class Written:
 
     Attributes:
         shards: Per table, in order.
+        stories: Per table, in the same order.
         written: Files that were written.
         kept: Files that were there already.
         removed: Files that nothing is in any more.
@@ -59,6 +62,7 @@ class Written:
     """
 
     shards: tuple[tuple[Table, tuple[Shard, ...]], ...]
+    stories: tuple[Story, ...]
     written: int
     kept: int
     removed: int
@@ -128,8 +132,8 @@ def write(
     if with_parquet and not with_arrow:
         notes.append(NO_PARQUET)
     sharded = tuple((table, shards.shards(table)) for table in tables)
-    for table, many in sharded:
-        happened = story.story(table)
+    stories = tuple(story.story(table) for table, _ in sharded)
+    for (table, many), happened in zip(sharded, stories, strict=True):
         for year in shards.years(table):
             _write_year(folder, manifest, happened, table, many, year, with_arrow)
     for run, path in sources.runs.items():
@@ -138,10 +142,12 @@ def write(
     folder.put("overview.json", dense(overview.overview(found, sources.changes, sources.problems)))
     folder.put("index.json", dense(overview.index(sharded, sources.runs)))
     folder.put("changes.atom", feeds.atom(sources.changes, base))
+    for record in sources.changes:
+        folder.put(f"c/{record.id}.json", (record.model_dump_json(indent=1) + "\n").encode())
     for name, badge in overview.badges(found, sources.changes).items():
         folder.put(f"badge/{name}.json", dense(badge))
     folder.put(MANIFEST, dense({"format": FORMAT, **manifest.now}))  # last: it vouches for the rest
-    return Written(sharded, folder.written, folder.kept, 0, tuple(notes))
+    return Written(sharded, stories, folder.written, folder.kept, 0, tuple(notes))
 
 
 def build(
@@ -193,9 +199,17 @@ def _write_year(
             shards.made_from(table, shard, year),
             partial(_shard_file, scaled, shard),
         )
+    told = json.dumps([FORMAT, table.metrics, table.cases, table.sources[year.span]])
+    inputs = hashlib.sha256(told.encode()).hexdigest()[:12]
+    for metric in across.metrics(table):
+        manifest.keep_or_make(
+            folder,
+            ("across", across.folder(table, metric), key),
+            ".json",
+            inputs,
+            partial(_across_file, scaled, metric),
+        )
     if with_arrow:
-        told = json.dumps([FORMAT, table.metrics, table.cases, table.sources[year.span]])
-        inputs = hashlib.sha256(told.encode()).hexdigest()[:12]
         manifest.keep_or_make(
             folder,
             ("parquet", name, key),
@@ -207,6 +221,10 @@ def _write_year(
 
 def _shard_file(scaled: Callable[[], Columns], shard: Shard) -> bytes:
     return shards.shard_file(scaled(), shard)
+
+
+def _across_file(scaled: Callable[[], Columns], metric: str) -> bytes:
+    return across.across_file(scaled(), metric)
 
 
 def _before(path: Path) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ the disk, and a file that was cut short by an interruption is found by its size.
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -93,6 +94,13 @@ class Folder:
         self.written += 1
         return name
 
+    def keep(self, folder: str) -> None:
+        """Leave everything below a folder as it is."""
+        for path in self._path(folder).rglob("*"):
+            if path.is_file():
+                self.names.add(path.relative_to(self.root).as_posix())
+                self.kept += 1
+
     def remove_others(self, *folders: str) -> int:
         """Remove the files below these folders that were neither written nor kept.
 
@@ -101,10 +109,12 @@ class Folder:
         """
         removed = 0
         for folder in folders:
-            for path in self._path(folder).rglob("*"):
-                if path.is_file() and path.relative_to(self.root).as_posix() not in self.names:
-                    path.unlink()
-                    removed += 1
+            for place, _, files in os.walk(self._path(folder)):
+                inside = Path(place).relative_to(self.root).as_posix()
+                for name in files:
+                    if f"{inside}/{name}" not in self.names:
+                        Path(place, name).unlink()
+                        removed += 1
         return removed
 
     def _path(self, name: str) -> Path:

@@ -105,12 +105,24 @@ def tables(nights: Iterable[Night]) -> tuple[Table, ...]:
     )
 
 
-def points(table: Table, case: str, metric: str) -> tuple[Point, ...]:
-    """The points of a series, oldest first; nights that did not plan the case have none."""
+def points(table: Table, case: str, metric: str, newest: int | None = None) -> tuple[Point, ...]:
+    """The points of a series, oldest first; nights that did not plan the case have none.
+
+    Args:
+        table: Where it stands.
+        case: Its case's id.
+        metric: Its name.
+        newest: Only so many of the newest; None: all.
+    """
     row, column = table.place(case, metric)
-    return tuple(
-        _point(table, night, row, column) for night in np.flatnonzero(table.status[:, row]).tolist()
-    )
+    nights = np.flatnonzero(table.status[:, row])
+    return _points(table, nights if newest is None else nights[-newest:], row, column)
+
+
+def point(table: Table, night: int, case: str, metric: str) -> Point:
+    """The point of one night, given by its place in `Table.nights`, which planned the case."""
+    (found,) = _points(table, np.array([night]), *table.place(case, metric))
+    return found
 
 
 def series(table: Table) -> Iterator[tuple[int, int]]:
@@ -180,27 +192,32 @@ def _places(names: Sequence[str], known: Iterable[str]) -> npt.NDArray[np.intp]:
     return np.array([by_name[name] for name in names], dtype=np.intp)
 
 
-def _figure(value: np.float32) -> float | None:
-    return None if np.isnan(value) else float(value)
-
-
-def _point(table: Table, night: int, row: int, column: int) -> Point:
-    header = table.nights[night]
-    place = header.cases.index(table.cases[row])
-    odd = header.odd.get(place, _MEASURED)
-    mean, low, high = (
-        _figure(block[night, row, column]) for block in (table.mean, table.low, table.high)
-    )
-    return Point(
-        run=header.run,
-        time=header.time,
-        commit=header.commit,
-        stack=header.stacks.get(header.stack_of[place], ""),
-        status=odd.status,
-        mean=mean,
-        low=low,
-        high=high,
-        launches=int(table.launches[night, row, column]),
-        flags=odd.flags,
-        reason=odd.reason or ("" if mean is not None else "this run has no such figure"),
-    )
+def _points(table: Table, nights: npt.NDArray[np.intp], row: int, column: int) -> tuple[Point, ...]:
+    """Points of these nights; their figures are taken out of the blocks at once."""
+    blocks = (table.mean, table.low, table.high, table.launches)
+    taken = (block[nights, row, column].tolist() for block in blocks)
+    case, place = table.cases[row], 0
+    found = []
+    for night, *figures, launches in zip(nights.tolist(), *taken, strict=True):
+        header = table.nights[night]
+        # Nearly all nights have a case in the same place.
+        if place >= len(header.cases) or header.cases[place] != case:
+            place = header.cases.index(case)
+        odd = header.odd.get(place, _MEASURED)
+        mean, low, high = (None if math.isnan(value) else value for value in figures)
+        found.append(
+            Point(
+                run=header.run,
+                time=header.time,
+                commit=header.commit,
+                stack=header.stacks.get(header.stack_of[place], ""),
+                status=odd.status,
+                mean=mean,
+                low=low,
+                high=high,
+                launches=launches,
+                flags=odd.flags,
+                reason=odd.reason or ("" if mean is not None else "this run has no such figure"),
+            )
+        )
+    return tuple(found)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from servebench.flags import DISTURBING
-from servebench.inprocess.readings import Reading, Snapshot
+from servebench.inprocess.readings import Snapshot
 from servebench.metrics import METRICS
 from servebench.model import CaseResult, Machine, Run, Status
 from servebench.site.nights import Figures, Header, Night, Odd, empty
@@ -92,7 +92,7 @@ def of_snapshot(snapshot: Snapshot, source: str = "") -> Night:
         interpreters={reading.python: reading.python for reading in readings},
         stacks={},
         packages={},
-        cases=tuple(name_of(reading) for reading in readings),
+        cases=tuple(reading.case for reading in readings),
         groups=tuple(f"inprocess/{reading.benchmark}" for reading in readings),
         definitions=("",) * len(readings),
         pythons=tuple(reading.python for reading in readings),
@@ -113,13 +113,6 @@ def of_snapshot(snapshot: Snapshot, source: str = "") -> Night:
                 low[row, column], high[row, column] = reading.quartiles
             launches[row, column] = min(max(len(reading.samples), 1), _MOST)
     return Night(header, mean, low, high, launches, source)
-
-
-def name_of(reading: Reading) -> str:
-    """The case that a reading of asv's is: `inprocess/<benchmark>(a=1, b=x)/py3.14/current`."""
-    params = ", ".join(f"{key}={value}" for key, value in reading.params)
-    named = f"{reading.benchmark}({params})" if params else reading.benchmark
-    return "/".join(("inprocess", named, f"py{reading.python}", reading.stack))
 
 
 def _put(estimate: Estimate, row: int, column: int, blocks: tuple[Figures, ...]) -> None:

@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -22,11 +23,13 @@ from servebench.compare import trial_store
 from servebench.compare.trials import Trial
 from servebench.errors import RecordError, SetupError
 from servebench.inprocess import readings
+from servebench.night.model import NightRecord, read_record
 from servebench.site import making, nights
 from servebench.site.nights import Night
 
 NIGHTS: Final = "nights"
-"""Folder of nights that were generated, not measured (`servebench dev history`)."""
+"""Folder of the records of nights (`night.model`), and of nights that were generated, not measured
+(`servebench dev history`)."""
 SUFFIX: Final = ".night"
 
 _ASV: Final = "asv"
@@ -46,6 +49,7 @@ class Sources:
         changes: By id.
         trials: Of the instrument itself.
         problems: What could not be read, in sentences.
+        night_records: What came of each night's shards, oldest first.
     """
 
     nights: tuple[Night, ...]
@@ -53,6 +57,7 @@ class Sources:
     changes: tuple[ChangeRecord, ...]
     trials: tuple[Trial, ...]
     problems: tuple[str, ...]
+    night_records: tuple[NightRecord, ...] = ()
 
 
 @dataclass(slots=True)
@@ -98,11 +103,15 @@ def read(results: Path, cache: Path) -> Sources:
     for path in changes.files(results):
         records += _attempt(partial(_record, path), problems)
     trials = _attempt(partial(trial_store.load, results), problems)
+    shared: list[NightRecord] = []
+    for path in sorted((results / NIGHTS).glob("*/*.json")):
+        shared += _attempt(partial(_shared, path), problems)
+    shared.sort(key=lambda record: (record.created, record.id))
     if digests.seen != digests.known:
         _write(cache / _INDEX, json.dumps(digests.seen).encode())
     # People read them on the site, where the folders of the machine that built it mean nothing.
     told = tuple(problem.replace(f"{results}/", "") for problem in problems)
-    return Sources(tuple(found), runs, tuple(records), tuple(trials), told)
+    return Sources(tuple(found), runs, tuple(records), tuple(trials), told, tuple(shared))
 
 
 def _attempt(read_some: Callable[[], Sequence[T]], problems: list[str]) -> Sequence[T]:
@@ -119,7 +128,8 @@ def _of_run(path: Path, cache: Path, digests: Digests) -> list[Night]:
     packed = cache / "runs" / str(nights.FORMAT) / f"{source}{SUFFIX}"
     if (night := _cached(packed, source)) is not None:
         return [night]
-    night = making.of_run(codec.decode(path.read_bytes(), str(path)), source)
+    run = codec.decode(path.read_bytes(), str(path))
+    night = making.of_run(_checked(path, run, run.started), source)
     _write(packed, nights.pack(night))
     return [night]
 
@@ -159,6 +169,25 @@ def _packed(path: Path) -> list[Night]:
 
 def _record(path: Path) -> list[ChangeRecord]:
     return [changes.read(path)]
+
+
+def _shared(path: Path) -> list[NightRecord]:
+    record = read_record(path)
+    return [_checked(path, record, record.created)]
+
+
+def _checked(path: Path, value: T, moment: str) -> T:
+    """The value, if this is a moment; pages and trends stand in the order of time."""
+    try:
+        with_zone = datetime.fromisoformat(moment).tzinfo is not None
+    except ValueError:
+        with_zone = False
+    if not with_zone:
+        raise RecordError(
+            f"{path}: expected a moment like 2026-11-20T03:00:00+00:00, found {moment:.40}; "
+            "the file is damaged: remove it"
+        )
+    return value
 
 
 def _cached(path: Path, source: str) -> Night | None:

@@ -18,6 +18,7 @@ _PLACES: Final = re.compile(r"(?:https://|\.{0,2}/(?!/)|[#?]|[A-Za-z0-9_-]+(?:[/
 """Addresses that stay on the site, or say openly where they lead. White space and backslashes are
 refused: browsers drop the one and turn the other round, and `/\\host` would be another host."""
 _SPREAD: Final = 0.25  # up to here both halves of an interval are nearly equal
+_ROUNDING: Final = 1e-9  # of means over logarithms, relative
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ def interval(quantity: Quantity, value: Value) -> str:
     if value.mean is None or value.low is None or value.high is None:
         return ""
     half = max(value.high - value.mean, value.mean - value.low)
-    if half == 0:
+    if half <= _ROUNDING * abs(value.mean):
         return ""  # the same in every launch
     if value.mean and half / abs(value.mean) <= _SPREAD:
         return f"±{units.significant(100 * half / abs(value.mean), 2)} %"

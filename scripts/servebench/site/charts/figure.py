@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 import jinja2
+from markupsafe import Markup
 
-from servebench.site.charts import shapes, text
+from servebench.site.charts import shapes, text, written
 from servebench.site.charts.data import About, Link, Quantity, Value, interval
 from servebench.site.charts.shapes import Drawing, Shape
 
@@ -71,13 +72,22 @@ class Chart:
 
 def figure(chart: Chart) -> str:
     """The chart as a `<figure>`."""
-    return _environment().get_template("figure.html.j2").render(chart=chart)
+    numbers = [chart.table.is_number(column) for column in range(len(chart.table.head))]
+    template = _environment().get_template("figure.html.j2")
+    return template.render(
+        chart=chart,
+        legend=[(key, _markup("".join(map(written.shape, key.shapes)))) for key in chart.legend],
+        drawings=[
+            _markup(written.svg(drawing, chart.about.title, fitting))
+            for drawing, fitting in ((chart.wide, "wide"), (chart.narrow, "narrow"))
+        ],
+        rows=_markup(written.rows(chart.table.rows, numbers)),
+    )
 
 
 def svg(drawing: Drawing, label: str, fitting: Fitting = "any") -> str:
     """One drawing as an `<svg>` of its own; colours come from the page's stylesheet."""
-    template = _environment().get_template("drawing.svg.j2")
-    return template.render(drawing=drawing, label=label, fitting=fitting)
+    return written.svg(drawing, label, fitting)
 
 
 def stylesheet() -> str:
@@ -141,6 +151,10 @@ def linked(label: str, href: str) -> Cell:
     return Link(label, href) if href else label
 
 
+def _markup(made: str) -> Markup:
+    return Markup(made)  # noqa: S704 - `written` escapes
+
+
 @cache
 def _environment() -> jinja2.Environment:
     return jinja2.Environment(
@@ -154,8 +168,6 @@ def _environment() -> jinja2.Environment:
 
 
 def _finalize(value: object) -> object:
-    """Lengths to tenths of a px; text without what XML forbids. Escaping comes after this."""
-    if type(value) is float:
-        return shapes.px(value)
+    """Text without what HTML forbids. Escaping comes after this."""
     # Not `isinstance`: markup is a str too, and is clean already.
     return text.clean(value) if type(value) is str else value

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
@@ -177,6 +178,7 @@ def declared_axis(quantity: Quantity, scale: Scale, values: Iterable[float]) -> 
     return Axis(scale, _thinned(kept), _titled(quantity.title, unit.name))
 
 
+@lru_cache(maxsize=256)  # all trends of a night have one of a few
 def time_axis(scale: Scale) -> Axis:
     """A lying axis of dates; the scale is in seconds since 1970, UTC.
 

@@ -1,0 +1,187 @@
+"""The charts that an experiment declares, from the cases of one run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from servebench.layouts import BarsLayout, ChartLayout, CurveLayout, HeatLayout, LinesLayout
+from servebench.metrics import METRICS
+from servebench.published import Published
+from servebench.report.keys import KEYS
+from servebench.report.tables import ordered, select
+from servebench.site.charts.bars import Bar, BarGroup, Bars, bars
+from servebench.site.charts.data import About, Quantity, Value
+from servebench.site.charts.figure import Chart
+from servebench.site.charts.heat import Heat, heat
+from servebench.site.charts.lines import curve, percentiles, sweep
+from servebench.site.charts.measured import value_of
+from servebench.site.charts.varied import Point, Series
+from servebench.summary import CaseSummary
+from servebench.units import count
+
+Address = Callable[[str], str]
+"""From a case's id to where its page is."""
+
+_LATENCIES: Final = ("service_", "response_")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The cases of one run that charts are drawn from.
+
+    Attributes:
+        cases: Of one experiment.
+        published: What its source published.
+        address: Where a case's page is.
+        source: Which run it is, for the captions.
+        anchor: Put before the charts' names: a page may show several runs.
+    """
+
+    cases: Sequence[CaseSummary]
+    published: Published | None
+    address: Address
+    source: str
+    anchor: str = ""
+
+    def value(self, case: CaseSummary, metric: str) -> Value:
+        """One figure with everything that stands beside it."""
+        return value_of(case, metric, self.published)
+
+    def about(self, layout: ChartLayout) -> About:
+        """Name, title, and how to read it."""
+        caption = " ".join(filter(None, (layout.caption, self.source)))
+        return About(f"{self.anchor}{layout.name}", layout.title, caption)
+
+
+def figures(shown: Shown, layout: ChartLayout) -> int:
+    """How many figures a chart would have of these cases."""
+    return sum(
+        metric in case.metrics for case in _chosen(shown, layout) for metric in layout.figures
+    )
+
+
+def draw(shown: Shown, layout: ChartLayout) -> Chart | None:
+    """Draw a chart; None if its cases have no figure."""
+    if not figures(shown, layout):
+        return None
+    if isinstance(layout, BarsLayout):
+        return _bars(shown, layout)
+    if isinstance(layout, LinesLayout):
+        return _lines(shown, layout)
+    if isinstance(layout, CurveLayout):
+        return _curve(shown, layout)
+    return _heat(shown, layout)
+
+
+def default_layout(cases: Sequence[CaseSummary]) -> BarsLayout:
+    """The chart of an experiment that declares none: requests per second of all cases."""
+    return BarsLayout(
+        kind="bars",
+        name="throughput",
+        title=METRICS["throughput"].title.capitalize(),
+        select=("*",),
+        metric="throughput",
+        keys=("id",),
+        series="python" if len({case.case.python for case in cases}) > 1 else None,
+    )
+
+
+def _chosen(shown: Shown, layout: ChartLayout) -> list[CaseSummary]:
+    return select(shown.cases, layout.select, layout.but_not)
+
+
+def _words(case: CaseSummary, keys: Sequence[str]) -> str:
+    """`3.14t, 2 workers`: numbers need to be told what they count."""
+    parts = []
+    for key in keys:
+        value = KEYS[key].of(case.case)
+        text = KEYS[key].text(case.case)
+        if isinstance(value, int):
+            title = KEYS[key].title
+            text = f"{text} {title.removesuffix('s') if value == 1 else title}"
+        parts.append(text)
+    return ", ".join(parts)
+
+
+def _bars(shown: Shown, layout: BarsLayout) -> Chart:
+    cases = _chosen(shown, layout)
+    told = [_words(case, (*layout.group, *layout.keys)) for case in cases]
+    # Bars with the same words would be taken for repetitions.
+    keys = layout.keys if len(set(told)) == len(told) else (*layout.keys, "id")
+    groups: dict[str, list[Bar]] = {}
+    for case in ordered(cases, (*layout.group, *keys)):
+        series = KEYS[layout.series].text(case.case) if layout.series else ""
+        value = shown.value(case, layout.metric)
+        bar = Bar(_words(case, keys), series, value, shown.address(case.id))
+        groups.setdefault(_words(case, layout.group), []).append(bar)
+    made = tuple(BarGroup(title, tuple(many)) for title, many in groups.items())
+    return bars(Bars(shown.about(layout), Quantity.of(layout.metric), made))
+
+
+def _lines(shown: Shown, layout: LinesLayout) -> Chart:
+    varied = KEYS[layout.x]
+    found: dict[tuple[str, str], list[Point]] = {}
+    for case in ordered(_chosen(shown, layout), (*layout.series, layout.x)):
+        x = varied.of(case.case)
+        if not isinstance(x, int | float):
+            continue  # the server was not told how many: there is no place on the axis for it
+        for metric in layout.metrics:
+            point = Point(float(x), shown.value(case, metric), href=shown.address(case.id))
+            variant = _variant(metric) if len(layout.metrics) > 1 else ""
+            found.setdefault((_words(case, layout.series), variant), []).append(point)
+    series = tuple(
+        Series(name, tuple(points), variant) for (name, variant), points in found.items()
+    )
+    x_axis = Quantity(varied.title, count)
+    row = METRICS[layout.metrics[0]]
+    y_axis = Quantity(layout.unit, row.format, row.better)
+    if layout.kind == "percentiles":
+        return percentiles(shown.about(layout), x_axis, y_axis, series)
+    return sweep(shown.about(layout), x_axis, y_axis, series, log_y=layout.log)
+
+
+def _curve(shown: Shown, layout: CurveLayout) -> Chart:
+    found: dict[str, list[Point]] = {}
+    for case in ordered(_chosen(shown, layout), (*layout.series, layout.label)):
+        across = case.metrics.get(layout.x)
+        if across is None:
+            continue  # a case without throughput has no place in the plane; the table above has it
+        point = Point(
+            across.mean,
+            shown.value(case, layout.y),
+            _words(case, (layout.label,)),
+            shown.address(case.id),
+        )
+        found.setdefault(_words(case, layout.series), []).append(point)
+    series = tuple(Series(name, tuple(points)) for name, points in found.items())
+    axes = (Quantity.of(layout.x), Quantity.of(layout.y))
+    return curve(shown.about(layout), *axes, series)
+
+
+def _heat(shown: Shown, layout: HeatLayout) -> Chart:
+    cases = ordered(_chosen(shown, layout), (layout.rows, layout.columns))
+    down, across = KEYS[layout.rows], KEYS[layout.columns]
+    rows = tuple(dict.fromkeys(down.text(case.case) for case in cases))
+    columns = tuple(
+        dict.fromkeys(across.text(case.case) for case in ordered(cases, (layout.columns,)))
+    )
+    places = {(down.text(case.case), across.text(case.case)): case for case in cases}
+    cells = tuple(
+        tuple(
+            shown.value(places[row, column], layout.metric) if (row, column) in places else None
+            for column in columns
+        )
+        for row in rows
+    )
+    quantity = Quantity.of(layout.metric)
+    return heat(Heat(shown.about(layout), quantity, down.title, across.title, rows, columns, cells))
+
+
+def _variant(metric: str) -> str:
+    """`p50` of `service_p50`."""
+    for prefix in _LATENCIES:
+        if metric.startswith(prefix):
+            return metric.removeprefix(prefix).replace("p999", "p99.9")
+    return METRICS[metric].title

@@ -1,0 +1,45 @@
+"""The site's pages: one module and one template for each kind of page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from servebench.site.pages import (
+    case,
+    cases,
+    changes,
+    compare,
+    data,
+    experiment,
+    front,
+    machines,
+    method,
+    missing,
+    run,
+    runs,
+)
+from servebench.site.pages.page import Page
+from servebench.site.pages.site import Site
+
+KINDS: Final[tuple[Callable[[Site], Iterator[Page]], ...]] = (
+    front.pages,
+    experiment.pages,
+    case.pages,
+    cases.pages,
+    changes.pages,
+    compare.pages,
+    runs.pages,
+    run.pages,
+    machines.pages,
+    data.pages,
+    method.pages,
+    missing.pages,
+)
+"""Every kind of page; to add one, add its module here."""
+
+
+def pages(site: Site) -> Iterator[Page]:
+    """All pages."""
+    for kind in KINDS:
+        yield from kind(site)

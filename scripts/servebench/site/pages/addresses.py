@@ -1,0 +1,110 @@
+"""The address of every kind of page, relative to the site's root: published once, kept for ever.
+
+An address is a URL path as it stands in a link, percent-encoded, without a slash at its beginning:
+`b/asgi-wsgi/asgi-json/py3.14t/w2/c256/`. What is looked at is in the path; how, in the query. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import lru_cache
+from typing import Final
+from urllib.parse import quote, unquote, urlencode
+
+FRONT: Final = ""
+COMPARE: Final = "compare/"
+CHANGES: Final = "c/"
+RUNS: Final = "runs/"
+MACHINES: Final = "machines/"
+EXPERIMENTS: Final = "x/"
+CASES: Final = "b/"
+DATA: Final = "data/"
+METHOD: Final = "method/"
+ASV: Final = "asv/"
+FEED: Final = "changes.atom"
+NOT_FOUND: Final = "404.html"
+RAW_ASV: Final = "raw/asv/"
+
+INDEX: Final = "index.html"
+
+_SEGMENT: Final = re.compile(r"[A-Za-z0-9_(][A-Za-z0-9 ._(),=+@'-]{0,99}")
+"""What may be the name of a folder everywhere, and is no trap for anybody (no dot first)."""
+_LONGEST: Final = 200
+_TRAPS: Final = frozenset({INDEX, "con", "nul", "aux", "prn"})
+
+
+def experiment(name: str) -> str:
+    """Page of an experiment."""
+    return _below(EXPERIMENTS, name)
+
+
+def case(case_id: str) -> str:
+    """Page of a case: its trends on every machine."""
+    return _below(CASES, case_id)
+
+
+def change(change_id: str) -> str:
+    """Frozen page of a change point."""
+    return _below(CHANGES, change_id)
+
+
+def run(run_id: str) -> str:
+    """Page of a run, or of what asv measured of a commit."""
+    return _below(RUNS, run_id)
+
+
+def year(number: int) -> str:
+    """The runs of a year. No run has this name: theirs begin with a date."""
+    return f"{RUNS}year-{number}/"
+
+
+def run_file(run_id: str) -> str:
+    """The run file itself, as it was measured."""
+    return f"{RUNS}{quote(run_id)}.json"
+
+
+def machine(machine_id: str) -> str:
+    """Page of a machine."""
+    return _below(MACHINES, machine_id)
+
+
+def compare(a: str = "", b: str = "") -> str:
+    """The comparison of two sides; without them, the page where they are chosen."""
+    chosen = {key: value for key, value in (("a", a), ("b", b)) if value}
+    return f"{COMPARE}?{urlencode(chosen)}" if chosen else COMPARE
+
+
+def file(address: str) -> str:
+    """The file, below the site's folder, that is served at an address.
+
+    >>> file("b/a%20b/")
+    'b/a b/index.html'
+    """
+    path = unquote(address.partition("?")[0].partition("#")[0])
+    return f"{path}{INDEX}" if not path or path.endswith("/") else path
+
+
+def root(path: str) -> str:
+    """From a file of the site back to its root: `../../` of `c/one/index.html`, `./` of the first.
+
+    Links made of it work wherever the site is put.
+    """
+    return "../" * path.count("/") or "./"
+
+
+@lru_cache(maxsize=8192)
+def _below(folder: str, name: str) -> str:
+    """The address of what has this name; of its digest, where no folder can have the name."""
+    segments = name.split("/")
+    fine = len(name) <= _LONGEST and all(
+        _SEGMENT.fullmatch(segment)
+        and segment.lower() not in _TRAPS
+        and not segment.endswith((" ", "."))
+        for segment in segments
+    )
+    if not fine:
+        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        return f"{folder}~{digest}/"
+    quoted = quote(name, safe="/(),=+@'")
+    return f"{folder}{quoted}/"

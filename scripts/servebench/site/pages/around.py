@@ -1,0 +1,94 @@
+"""The trend around a change, for its frozen page: it ends a fixed number of nights after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from servebench.changes import ChangeRecord
+from servebench.site import history
+from servebench.site.charts.data import About
+from servebench.site.charts.history import Trend
+from servebench.site.history import Point, Table
+from servebench.site.nights import Kind
+from servebench.site.pages import drawn
+from servebench.site.pages.site import Site
+from servebench.site.story import Story
+
+NIGHTS: Final = 45
+"""So many before a change and after it."""
+
+_KINDS: Final[tuple[Kind, ...]] = ("load", "inprocess")
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """The nights around a change.
+
+    Attributes:
+        table: Where they stand.
+        points: Of the change's series, oldest first.
+    """
+
+    table: Table
+    points: tuple[Point, ...]
+
+
+def around(site: Site, record: ChangeRecord) -> Around | None:
+    """Cut them out; None if the series is not on this site."""
+    name = record.series
+    for kind in _KINDS:
+        table = site.tables.get((name.machine, kind))
+        if table is None or name.case not in table.cases or name.metric not in table.metrics:
+            continue
+        planned = np.flatnonzero(table.status[:, table.cases.index(name.case)]).tolist()
+        when = record.when.timestamp()
+        first = sum(table.nights[night].time < when for night in planned)
+        kept = planned[max(0, first - NIGHTS) : first + NIGHTS]
+        points = tuple(history.point(table, night, name.case, name.metric) for night in kept)
+        return Around(table, points) if points else None
+    return None
+
+
+def trend(root: str, record: ChangeRecord, cut: Around, happened: Story, title: str) -> Trend:
+    """What is drawn.
+
+    Args:
+        root: From the page to the site's root.
+        record: The change.
+        cut: The nights around it.
+        happened: To their table.
+        title: What is measured, in words.
+    """
+    name = record.series
+    first, last = cut.points[0].time, cut.points[-1].time
+    stacks = {record.base.stack, record.head.stack}
+
+    def time(night: int) -> int:
+        return cut.table.nights[night].time
+
+    return Trend(
+        about=About(
+            "around",
+            f"{title} before and after",
+            f"Up to {NIGHTS} nights on either side, as they were measured, one by one.",
+        ),
+        quantity=drawn.quantity(name.metric, title),
+        points=tuple(drawn.point(root, point) for point in cut.points),
+        changes=(drawn.change(record),),
+        breaks=tuple(
+            drawn.event(time(one.night), f"{one.what}: {one.before} → {one.after}")
+            for one in happened.breaks.get(name.case, ())
+            if first < time(one.night) <= last
+        ),
+        bumps=tuple(
+            drawn.event(
+                time(bump.night), drawn.moved(bump.packages) or f"{bump.stack}: other hashes"
+            )
+            for bump in happened.bumps
+            if bump.stack in stacks and first < time(bump.night) <= last
+        ),
+        most=2 * NIGHTS,
+    )

@@ -1,0 +1,275 @@
+"""A case: its trend on every machine, its newest figures, its launches, how to measure it again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import numpy as np
+from markupsafe import Markup
+
+from servebench.changes import ChangeRecord
+from servebench.metrics import METRICS
+from servebench.site import history
+from servebench.site.charts import trend
+from servebench.site.history import Point, Table
+from servebench.site.nights import Header
+from servebench.site.pages import addresses, case_data, case_facts, launches, trace, trends, words
+from servebench.site.pages.changes import Told, told
+from servebench.site.pages.experiment import FURTHER
+from servebench.site.pages.page import Page, digest, markup, render
+from servebench.site.pages.site import INSIDE, Site
+from servebench.summary import CaseSummary, Estimate
+
+_MODULES: Final = ("js/keyboard.js", "js/trend.js")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One metric of a case on one machine.
+
+    Attributes:
+        metric: Its name.
+        title: In words.
+        meaning: In a sentence; may be empty.
+        figure: The newest one, with its unit.
+        interval: Its interval.
+        range: From the lowest to the highest of all nights.
+        nights: How many have a figure.
+    """
+
+    metric: str
+    title: str
+    meaning: str
+    figure: str
+    interval: str
+    range: str
+    nights: int
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A case on one machine.
+
+    Attributes:
+        table: Where it stands.
+        metric: The one that is drawn.
+        newest: Its newest point.
+        header: Of that night.
+        chart: The trend.
+        lines: All metrics.
+    """
+
+    table: Table
+    metric: str
+    newest: Point
+    header: Header
+    chart: Markup
+    lines: tuple[Line, ...]
+
+    @property
+    def figure(self) -> str:
+        """The newest figure in words."""
+        return words.figure(self.newest.mean, self.metric)
+
+    @property
+    def interval(self) -> str:
+        """Its interval, if it has one."""
+        return _interval(self.newest, self.metric)
+
+    @property
+    def interval_title(self) -> str:
+        """What the interval is."""
+        return trends.interval_title(self.table.kind)
+
+    @property
+    def title(self) -> str:
+        """What is drawn, in words."""
+        return trends.title(self.metric)
+
+
+def pages(site: Site) -> Iterator[Page]:
+    """One page for each case that any run planned."""
+    tables = site.cases()
+    stamps = {id(table): digest(table.sources) for table in site.tables.values()}
+    seen = _last_seen(site.headers)
+    newest = _newest_headers(site.headers)
+    concerned = _by_case(site.changes)
+    for case in dict.fromkeys((*tables, *seen)):
+        path = addresses.file(addresses.case(case))
+        records = concerned.get(case, ())
+        others = tuple(header for header in newest if case in header.cases)
+        inputs = digest(
+            (
+                case,
+                *(stamps[id(table)] for table in tables.get(case, ())),
+                *(record.model_dump_json() for record in records),
+                *(header.run for header in others),
+                *(summary.run.id for summary in site.newest.values() if case in summary.cases),
+                seen[case],
+            )
+        )
+        here = tuple(tables.get(case, ()))
+        make = partial(_html, site, path, case, here, records, others, seen[case])
+        yield Page(path, make, inputs)
+
+
+def _last_seen(headers: Mapping[str, Header]) -> dict[str, str]:
+    """By case: the newest run that planned it."""
+    found: dict[str, str] = {}
+    before: dict[tuple[str, ...], str] = {}
+    for run, header in headers.items():
+        before[header.cases] = run  # nearly all nights have the same cases
+    for cases, run in before.items():
+        found |= dict.fromkeys(cases, run)
+    return found
+
+
+def _newest_headers(headers: Mapping[str, Header]) -> tuple[Header, ...]:
+    """The newest run of each machine and profile."""
+    found = {(one.machine, one.kind, one.profile): one for one in headers.values()}
+    return tuple(found.values())
+
+
+def _by_case(changes: tuple[ChangeRecord, ...]) -> dict[str, tuple[ChangeRecord, ...]]:
+    found: dict[str, tuple[ChangeRecord, ...]] = {}
+    for record in changes:
+        for case in dict.fromkeys(one.case for one in (record.series, *record.others)):
+            found[case] = (*found.get(case, ()), record)
+    return found
+
+
+def _html(
+    site: Site,
+    path: str,
+    case: str,
+    tables: tuple[Table, ...],
+    changes: tuple[ChangeRecord, ...],
+    others: tuple[Header, ...],
+    seen: str,
+) -> str:
+    root = addresses.root(path)
+    views = [
+        _view(site, root, table, case, changes, "trend" if place == 0 else f"trend-{place + 1}")
+        for place, table in enumerate(tables)
+    ]
+    summaries = [one for one in site.newest.values() if case in one.cases]
+    described = max(summaries, key=lambda one: one.run.started, default=None)
+    summary = described.cases[case] if described else None
+    metric = views[0].metric if views and views[0].metric in METRICS else _metric(summary)
+    each = None
+    if metric is not None:
+        here = launches.results(summaries, case)
+        each = launches.chart(here, metric, lambda run: root + addresses.run(run))
+    header = views[0].header if views else site.headers[seen]
+    experiment, label = _experiment(site, case)
+    return render(
+        site,
+        "case.html.j2",
+        path=path,
+        title=case,
+        description=f"Trend and newest figures of {case}.",
+        modules=_MODULES if views else _MODULES[:1],
+        case=case,
+        experiment=experiment,
+        experiment_label=label,
+        views=views,
+        data=case_data.for_scripts(site, case, tables, changes, root) if views else None,
+        changes=[(one, _where(one, case)) for one in map(told, changes)],
+        others=[one for one in others if all(one.run != view.newest.run for view in views)],
+        seen=seen,
+        launches=None if each is None else markup(each),
+        summary=summary,
+        facts=case_facts.declared(summary.case) if summary else case_facts.recorded(header, case),
+        command=trace.command(case, header.profile, header.commit),
+        links=trace.links(site, views[0].newest.run if views else seen),
+        files=case_data.files(site, case, tables),
+    )
+
+
+def _view(
+    site: Site,
+    root: str,
+    table: Table,
+    case: str,
+    changes: tuple[ChangeRecord, ...],
+    anchor: str,
+) -> View:
+    names = trends.metrics(table, case)
+    metric = names[0] if names else (table.metrics[0] if table.metrics else "")
+    night = int(np.flatnonzero(table.status[:, table.cases.index(case)])[-1])
+    happened = site.stories[table.machine, table.kind]
+    data = trends.trend(root, table, happened, changes, case, metric, anchor)
+    newest = history.point(table, night, case, metric)
+    return View(
+        table=table,
+        metric=metric,
+        newest=newest,
+        header=table.nights[night],
+        chart=markup(trend.trend(data)),
+        lines=tuple(_lines(table, newest, night, case, names)),
+    )
+
+
+def _lines(
+    table: Table, newest: Point, night: int, case: str, names: tuple[str, ...]
+) -> Iterator[Line]:
+    """All metrics of a case; what is to be said of one is to be said of all."""
+    row = table.cases.index(case)
+    of_case = table.mean[:, row]
+    ends = (block[night, row].tolist() for block in (table.mean, table.low, table.high))
+    mean, low, high = ([None if math.isnan(one) else one for one in end] for end in ends)
+    for metric in names:
+        column = table.metrics.index(metric)
+        figures = of_case[:, column]
+        figures = figures[~np.isnan(figures)]
+        lowest, highest = (
+            words.figure(float(end), metric) for end in (figures.min(), figures.max())
+        )
+        known = METRICS.get(metric)
+        point = replace(newest, mean=mean[column], low=low[column], high=high[column])
+        yield Line(
+            metric=metric,
+            title=trends.title(metric),
+            meaning=known.meaning if known else "",
+            figure=words.figure(point.mean, metric),
+            interval=_interval(point, metric),
+            range=f"{lowest} … {highest}" if len(figures) > 1 else "",
+            nights=len(figures),
+        )
+
+
+def _interval(point: Point, metric: str) -> str:
+    if point.mean is None:
+        return point.reason or (point.status if point.status != "measured" else "not in this run")
+    estimate = Estimate(n=point.launches, mean=point.mean, low=point.low, high=point.high)
+    return words.spread(estimate, metric)
+
+
+def _metric(summary: CaseSummary | None) -> str | None:
+    """The metric that launches are shown of, for a case without a trend."""
+    if summary is None:
+        return None
+    return next((name for name in trends.PREFERRED if name in summary.metrics), None)
+
+
+def _where(change: Told, case: str) -> str:
+    """What of the case a change moved: `CPU/request on xeon-2c`."""
+    record = change.record
+    names = [one for one in (record.series, *record.others) if one.case == case]
+    return ", ".join(dict.fromkeys(f"{trends.title(one.metric)} on {one.machine}" for one in names))
+
+
+def _experiment(site: Site, case: str) -> tuple[str, str]:
+    """Address and name of the experiment that a case belongs to; empty if it has no page."""
+    name = case.partition("/")[0]
+    if name == "inprocess":
+        benchmark = case.partition("/")[2]
+        shown = site.inside.benchmarks if site.inside else ()
+        name = INSIDE if benchmark.startswith(shown) else FURTHER
+    elif name not in site.experiments():
+        return "", name
+    return addresses.experiment(name), name

@@ -1,0 +1,40 @@
+"""All cases by experiment: the way to a trend for those who do not come from a change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from servebench.site.pages import addresses
+from servebench.site.pages.page import Page, digest, render
+from servebench.site.pages.site import Site
+
+_INSIDE = "inprocess"
+
+
+def pages(site: Site) -> Iterator[Page]:
+    """The list."""
+    path = addresses.file(addresses.CASES)
+    yield Page(path, partial(_html, site, path), digest(sorted(site.planned)))
+
+
+def groups(cases: frozenset[str]) -> dict[str, tuple[str, ...]]:
+    """By experiment, and inside the process by suite; everything in the order of names."""
+    found: dict[str, list[str]] = {}
+    for case in sorted(cases, key=lambda case: (case.startswith(f"{_INSIDE}/"), case)):
+        experiment, _, rest = case.partition("/")
+        group = f"{_INSIDE}: {rest.partition('.')[0]}" if experiment == _INSIDE else experiment
+        found.setdefault(group, []).append(case)
+    return {group: tuple(many) for group, many in found.items()}
+
+
+def _html(site: Site, path: str) -> str:
+    return render(
+        site,
+        "cases.html.j2",
+        path=path,
+        title="Cases",
+        description="Every case with a trend, by experiment.",
+        groups=groups(site.planned),
+        experiments=frozenset(site.experiments()),
+    )

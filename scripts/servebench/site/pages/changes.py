@@ -1,0 +1,216 @@
+"""Change points: a list of them, and for each a frozen page with its evidence.
+
+What a page says comes from the change's record, whose figures do not move any more; the trend
+around it comes from run files, which do not either.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+
+from markupsafe import Markup
+
+from servebench.changes import ChangeRecord
+from servebench.compare.model import PackageChange, Verdict
+from servebench.metrics import METRICS
+from servebench.report.comparison import words as verdicts
+from servebench.site.charts import forest, trend
+from servebench.site.charts.data import About, Value
+from servebench.site.charts.forest import Effect, Forest
+from servebench.site.pages import addresses
+from servebench.site.pages.around import Around, around
+from servebench.site.pages.around import trend as trend_around
+from servebench.site.pages.page import Page, digest, markup, render
+from servebench.site.pages.site import Site
+
+_UNKNOWN_FLOOR: Final = 0.01  # relevance floor of benchmarks inside the process
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A change in words.
+
+    Attributes:
+        record: The change.
+        title: What is measured.
+        word: The verdict's word without its mark: memory gets larger, not slower.
+        change: `+3.10 %`.
+        interval: `+2.50…+3.70 %`, of 95 %.
+        cause: The release that did it: `granian 2.8.6 → 2.8.7`; empty while nobody knows.
+    """
+
+    record: ChangeRecord
+    title: str
+    word: str
+    change: str
+    interval: str
+    cause: str
+
+
+def pages(site: Site) -> Iterator[Page]:
+    """The list, and one page for each change."""
+    path = addresses.file(addresses.CHANGES)
+    cases, machines = site.planned, {header.machine for header in site.headers.values()}
+    still, over = listed(site.changes)
+    told_of = (record.model_dump_json() for record in site.changes)
+    yield Page(path, partial(_list, site, path, still, over), digest([site.static, *told_of]))
+    for record in site.changes:
+        path = addresses.file(addresses.change(record.id))
+        cut = around(site, record)
+        series = (record.series, *record.others)
+        inputs = digest(
+            (
+                site.static,
+                record.model_dump_json(),
+                *(str(run in site.headers) for run in (record.before_run, record.after_run)),
+                *(str(one.case in cases) for one in series),
+                str(record.series.machine in machines),
+                *(repr(point) for point in (() if cut is None else cut.points)),
+            )
+        )
+        yield Page(path, partial(_page, site, path, record, cut), inputs)
+
+
+def listed(
+    records: Iterable[ChangeRecord],
+) -> tuple[tuple[ChangeRecord, ...], tuple[ChangeRecord, ...]]:
+    """Open changes, the worst first; and closed ones, in the order given."""
+    found = tuple(records)
+    still = sorted((one for one in found if one.status == "open"), key=_weight, reverse=True)
+    return tuple(still), tuple(one for one in found if one.status == "closed")
+
+
+def told(record: ChangeRecord) -> Told:
+    """Put a change into words."""
+    metric, culprit = record.series.metric, record.culprit
+    known = metric in METRICS
+    return Told(
+        record=record,
+        title=METRICS[metric].title if known else f"time in process ({metric})",
+        word=(
+            verdicts.verdict(metric, record.verdict).partition(" ")[2]
+            if known
+            else record.verdict.value
+        ),
+        change=verdicts.percent(record.ratio),
+        interval=verdicts.percent(record.low).removesuffix(" %")
+        + "…"
+        + verdicts.percent(record.high),
+        cause=(
+            f"{culprit.package} {culprit.previous or 'new'} → {culprit.version}" if culprit else ""
+        ),
+    )
+
+
+def commands(
+    record: ChangeRecord, before: int | None, after: int | None
+) -> tuple[tuple[str, str], ...]:
+    """What measures a change again, each with what it does: pairs of words and command.
+
+    Args:
+        record: The change.
+        before: Time of the last run before it, s since 1970; for records that name no date.
+        after: Time of the first run after it.
+    """
+    options = ["--select", record.series.case] if record.series.metric in METRICS else []
+    options += ["--profile", "nightly"]
+    days = [
+        state.as_of or (f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d}" if time else None)
+        for state, time in ((record.base, before), (record.head, after))
+    ]
+    found = []
+    if days[0] and days[1] and days[0] != days[1]:
+        dates = [word for day in days for word in ("--stack-as-of", day or "")]
+        found.append(("The stacks of both days, alive together", [*dates, *options]))
+    if record.culprit is not None and record.culprit.previous:
+        other = f"{record.culprit.package}=={record.culprit.previous}"
+        found.append(("The locks against the release before", ["--with", other, *options]))
+    return tuple(
+        (label, shlex.join(["servebench", "compare", *options])) for label, options in found
+    )
+
+
+def _weight(record: ChangeRecord) -> tuple[bool, float]:
+    """Worse before better, and what is furthest beyond its relevance floor first."""
+    row = METRICS.get(record.series.metric)
+    floor = (row.floor if row else 0) or _UNKNOWN_FLOOR
+    return record.verdict is Verdict.SLOWER, abs(math.log(record.ratio)) / floor
+
+
+def _list(
+    site: Site,
+    path: str,
+    still: tuple[ChangeRecord, ...],
+    over: tuple[ChangeRecord, ...],
+) -> str:
+    return render(
+        site,
+        "changes.html.j2",
+        path=path,
+        title="Changes",
+        description="Where the Python web stack became faster or slower for good, and why.",
+        still=[told(record) for record in still],
+        over=[told(record) for record in over],
+    )
+
+
+def _page(site: Site, path: str, record: ChangeRecord, cut: Around | None) -> str:
+    name, told_ = record.series, told(record)
+    before, after = (
+        None if run not in site.headers else site.headers[run].time
+        for run in (record.before_run or "", record.after_run or "")
+    )
+    return render(
+        site,
+        "change.html.j2",
+        path=path,
+        modules=("js/keyboard.js",),
+        title=f"{name.case}: {told_.title} {told_.change}",
+        description=f"{told_.title} of {name.case}: {told_.word}, {told_.change}, 95 % interval "
+        f"{told_.interval}.",
+        record=record,
+        told=told_,
+        machines={header.machine for header in site.headers.values()},
+        query=f"?metric={name.metric}" if name.metric in METRICS else "",
+        forest=_forest(told_),
+        trend=None if cut is None else _trend(site, path, told_, cut),
+        packages=[
+            (one, _is_cause(record, one))
+            for one in sorted(
+                record.packages, key=lambda one: (not _is_cause(record, one), one.package)
+            )
+        ],
+        commands=commands(record, before, after),
+    )
+
+
+def _is_cause(record: ChangeRecord, package: PackageChange) -> bool:
+    return record.culprit is not None and record.culprit.package == package.package
+
+
+def _forest(told_: Told) -> Markup:
+    record = told_.record
+    effect = Effect(
+        label=f"{record.series.case} · {told_.title}",
+        ratio=Value(record.ratio, record.low, record.high),
+        verdict=record.verdict,
+        word=f"{verdicts.MARKS[record.verdict]} {told_.word}",
+    )
+    about = About(
+        "evidence",
+        "The confirming comparison",
+        "After over before, with its 95 % interval. These figures do not move any more.",
+    )
+    return markup(forest.forest(Forest(about, (effect,))))
+
+
+def _trend(site: Site, path: str, told_: Told, cut: Around) -> Markup:
+    happened = site.stories[cut.table.machine, cut.table.kind]
+    data = trend_around(addresses.root(path), told_.record, cut, happened, told_.title)
+    return markup(trend.trend(data))

@@ -1,0 +1,230 @@
+"""What the runs say of an experiment: charts, verdicts on the published shape, what was flagged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from servebench.layouts import ChartLayout
+from servebench.report import findings, formats
+from servebench.report.page import Section, facts, make_section
+from servebench.report.shapes import ShapeResult
+from servebench.site.charts import declared
+from servebench.site.charts.declared import Shown
+from servebench.site.charts.figure import Chart
+from servebench.site.pages import addresses, words
+from servebench.site.pages.answers import speakers
+from servebench.site.pages.site import Site
+from servebench.summary import CaseSummary, RunSummary, meaning
+
+_FEW: Final = 3  # figures: fewer are not worth a second drawing
+_STANDARD: Final = ("published", "nightly")
+"""Profiles that answer questions; a quick run speaks where neither has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A run that measured the experiment.
+
+    Attributes:
+        label: Its profile, in words.
+        summary: All of it.
+        cases: Those of the experiment.
+        section: What reports say of them.
+    """
+
+    label: str
+    summary: RunSummary
+    cases: tuple[CaseSummary, ...]
+    section: Section
+
+    @property
+    def run(self) -> str:
+        """The run's id."""
+        return self.summary.run.id
+
+    @property
+    def profile(self) -> str:
+        """The run's."""
+        return self.summary.run.profile
+
+    @property
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """What, where, when and with what."""
+        return facts(self.summary)
+
+    @property
+    def coverage(self) -> str:
+        """How much of the plan was measured."""
+        measured, expected = (sum(getattr(case, name) for case in self.cases)
+                              for name in ("measured", "expected"))  # fmt: skip
+        return f"{measured} of {words.many(expected, 'launch', 'launches')} measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A chart, and the same from the other runs."""
+
+    chart: Chart
+    others: tuple[tuple[str, Chart], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a statement holds in one run: the ratio found, with its interval and flags."""
+
+    ratio: str
+    verdict: str
+    flags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement about the shape of the result."""
+
+    text: str
+    expected: str
+    published: str
+    verdicts: tuple[Verdict, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """A flag of a run: what it says, for example, and which cases have it."""
+
+    name: str
+    meaning: str
+    example: str
+    cases: tuple[str, ...]
+
+
+def sources(site: Site, experiment: str) -> tuple[Source, ...]:
+    """The runs that measured an experiment, in the order in which they speak."""
+    found = [
+        Source(
+            label=f"{summary.run.profile} profile",
+            summary=summary,
+            cases=cases,
+            section=make_section(
+                summary,
+                experiment,
+                cases,
+                site.published.get(experiment),
+                site.about.get(experiment),
+            ),
+        )
+        for summary in speakers(site)
+        if (cases := _cases(summary, experiment))
+        and any(case.status == "measured" for case in cases)
+    ]
+    standard = tuple(source for source in found if source.profile in _STANDARD)
+    return standard or tuple(found)
+
+
+def charts(site: Site, experiment: str, root: str, found: Sequence[Source]) -> Iterator[Drawn]:
+    """The declared charts, each from the run that has most of its figures.
+
+    Args:
+        site: What is shown.
+        experiment: Its name.
+        root: From the page to the site's root.
+        found: Its sources.
+    """
+    published = site.published.get(experiment)
+    layouts = published.charts if published else ()
+    if not layouts and found:
+        layouts = (declared.default_layout(found[0].cases),)
+    for layout in layouts:
+        best = partial(_rank, site, experiment, root, layout)
+        drawn = []
+        for place, source in enumerate(sorted(found, key=best)):
+            shown = _shown(site, experiment, root, source, f"{source.profile}-" if place else "")
+            if declared.figures(shown, layout) >= (_FEW if place else 1):
+                chart = declared.draw(shown, layout)
+                drawn += [(source.label, chart)] if chart is not None else []
+        if drawn:
+            yield Drawn(drawn[0][1], tuple(drawn[1:]))
+
+
+def statements(found: Sequence[Source]) -> tuple[Statement, ...]:
+    """The published shape, held against each run."""
+    shapes = (source.section.shapes for source in found)
+    return tuple(statement(results) for results in zip(*shapes, strict=True))
+
+
+def statement(results: Sequence[ShapeResult]) -> Statement:
+    """One statement, and what each run says of it."""
+    first = results[0]
+    theirs = first.published
+    return Statement(
+        text=first.statement,
+        expected=first.expected,
+        published=formats.MISSING if theirs is None else formats.ratio(theirs),
+        verdicts=tuple(_verdict(result) for result in results),
+    )
+
+
+def differences(found: Sequence[Source]) -> tuple[str, ...]:
+    """Where our shape is not the published one, and why."""
+    return findings.differences(
+        [(findings.Source(one.label, "", one.summary), one.section.shapes) for one in found]
+    )
+
+
+def flags(source: Source) -> tuple[Raised, ...]:
+    """All that was flagged in a run's cases, the most frequent first."""
+    found: dict[str, tuple[str, str, list[str]]] = {}
+    for case in source.cases:
+        for flag in case.warnings:
+            entry: tuple[str, str, list[str]] = (meaning(flag.name), flag.detail, [])
+            found.setdefault(str(flag.name), entry)[2].append(case.id)
+    raised = (Raised(name, said, example, tuple(many))
+              for name, (said, example, many) in found.items())  # fmt: skip
+    return tuple(sorted(raised, key=lambda one: -len(one.cases)))
+
+
+def failures(source: Source) -> tuple[tuple[str, str], ...]:
+    """Cases of which launches failed, and why."""
+    return tuple(
+        (
+            case.id,
+            f"{len(case.failures)} of {words.many(case.expected, 'launch', 'launches')} failed: "
+            + "; ".join(dict.fromkeys(failure.reason for failure in case.failures)),
+        )
+        for case in source.cases
+        if case.failures
+    )
+
+
+def _cases(summary: RunSummary, experiment: str) -> tuple[CaseSummary, ...]:
+    return tuple(case for case in summary.cases.values() if case.case.experiment == experiment)
+
+
+def _shown(site: Site, experiment: str, root: str, source: Source, anchor: str = "") -> Shown:
+    launches = source.summary.run.launches
+    return Shown(
+        cases=source.cases,
+        published=site.published.get(experiment),
+        address=lambda case: root + addresses.case(case),
+        source=f"From the {source.label}, {words.many(launches, 'launch', 'launches')} per case.",
+        anchor=anchor,
+    )
+
+
+def _verdict(result: ShapeResult) -> Verdict:
+    ours = result.ours
+    ratio = formats.MISSING
+    if ours is not None:
+        interval = formats.ratio_interval(ours)
+        ratio = formats.ratio(ours.mean) + (f" ({interval})" if interval else "")
+    return Verdict(ratio, result.verdict, result.flags)
+
+
+def _rank(
+    site: Site, experiment: str, root: str, layout: ChartLayout, source: Source
+) -> tuple[int, int]:
+    """Most figures first; of equally many, of the run with more launches: they have intervals."""
+    shown = _shown(site, experiment, root, source)
+    return -declared.figures(shown, layout), -source.summary.run.launches

@@ -1,0 +1,77 @@
+"""The first page: what happened last night, what is open, and where the experiments stand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from servebench.site.pages import addresses, headlines, status
+from servebench.site.pages.answers import Answer, answers
+from servebench.site.pages.changes import listed, told
+from servebench.site.pages.page import Page, render
+from servebench.site.pages.site import INSIDE, Site
+
+OPEN: Final = 8
+"""So many open changes are shown here; all are on their own page."""
+MACHINES: Final = 3
+STALE: Final = 3 * 86_400
+"""From so many seconds on the newest run is called stale: a night may be missed, two may not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An experiment on the first page."""
+
+    name: str
+    question: str
+    answer: Answer | None
+    cases: int
+
+
+def pages(site: Site) -> Iterator[Page]:
+    """The first page."""
+    path = addresses.file(addresses.FRONT)
+    still, _ = listed(site.changes)
+    newest = site.newest_tables
+    yield Page(
+        path,
+        render(
+            site,
+            "front.html.j2",
+            path=path,
+            title="servebench",
+            description="Nightly benchmarks of the Python web stack: what changed, by how much, "
+            "and how sure that is.",
+            states=[
+                (table, found, status.sentence(found))
+                for table in newest[:MACHINES]
+                for found in (status.of_table(table, site.changes),)
+            ],
+            further=len(newest) - MACHINES,
+            stale=STALE,
+            night=next(iter(site.sources.night_records[-1:]), None),
+            still=[told(record) for record in still[:OPEN]],
+            open_changes=len(still),
+            headlines=headlines.shown(newest),
+            questions=list(_questions(site)),
+            problems=site.sources.problems,
+        ),
+    )
+
+
+def _questions(site: Site) -> Iterator[Question]:
+    cases = {case for table in site.newest_tables for case in table.cases}
+    measured = Counter(case.partition("/")[0] for case in cases)
+    for name in site.experiments():
+        if name == INSIDE and site.inside is not None:
+            yield Question(name, site.inside.question, None, 0)
+            continue
+        about = site.about.get(name)
+        yield Question(
+            name,
+            about.question if about else "",
+            next(answers(site, name), None),
+            measured[name],
+        )

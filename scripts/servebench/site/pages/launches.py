@@ -1,0 +1,81 @@
+"""Every launch of a case in the newest runs: what means and intervals were made of. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from servebench.flags import DISTURBING
+from servebench.metrics import METRICS
+from servebench.model import CaseResult, Launch, Status
+from servebench.site.charts.data import About, Quantity, Value
+from servebench.site.charts.figure import Chart
+from servebench.site.charts.lines import lines
+from servebench.site.charts.varied import Lines, Point, Series
+from servebench.summary import RunSummary
+from servebench.units import count
+
+_FEW: Final = 2
+
+
+def results(summaries: Iterable[RunSummary], case: str) -> Iterator[tuple[RunSummary, CaseResult]]:
+    """The runs that planned a case, with what came of it."""
+    for summary in summaries:
+        for result in summary.run.results:
+            if result.case.id == case:
+                yield summary, result
+
+
+def chart(
+    found: Iterable[tuple[RunSummary, CaseResult]], metric: str, address: Callable[[str], str]
+) -> Chart | None:
+    """One mark per launch; None for fewer than two figures.
+
+    Args:
+        found: See `results`.
+        metric: Of the registry.
+        address: From a run's id to where its page is.
+    """
+    planned = [(summary, result) for summary, result in found if result.launches]
+    machines = {summary.run.machine.id for summary, _ in planned}
+    series = tuple(
+        Series(
+            _name(summary, several=len(machines) > 1),
+            tuple(
+                Point(
+                    float(launch.round + 1),
+                    _value(launch, metric),
+                    href=address(summary.run.id),
+                )
+                for launch in sorted(result.launches, key=lambda launch: launch.round)
+            ),
+        )
+        for summary, result in planned
+    )
+    measured = [point for one in series for point in one.points if point.y.mean is not None]
+    if len(measured) < _FEW:
+        return None
+    about = About(
+        "launches",
+        f"{METRICS[metric].title}, launch by launch",
+        "Each mark is one start of the server. Means and intervals are over these, not requests.",
+    )
+    return lines(Lines(about, Quantity("launch", count), Quantity.of(metric), series))
+
+
+def _value(launch: Launch, metric: str) -> Value:
+    names = [str(flag.name) for flag in launch.flags]
+    if launch.status is not Status.OK:
+        why = "; ".join(f"{flag.name}: {flag.detail}" for flag in launch.flags)
+        return Value(None, note=f"failed: {why}")
+    if metric not in launch.metrics:
+        return Value(None, note="no such figure")
+    judged = not any(flag.name in DISTURBING for flag in launch.flags)
+    return Value(launch.metrics[metric], valid=judged, note=", ".join(names))
+
+
+def _name(summary: RunSummary, *, several: bool) -> str:
+    """Which run: its profile and day, and its machine where runs are of several."""
+    run = summary.run
+    named = f"{run.profile}, {run.started[:10]}"
+    return f"{named}, {run.machine.id}" if several else named

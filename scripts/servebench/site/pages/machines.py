@@ -1,0 +1,194 @@
+"""Machines: what they are, what they have measured, and how quiet they have been."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+
+import numpy as np
+from markupsafe import Markup
+
+from servebench.compare import scores
+from servebench.compare.scores import Rate
+from servebench.report.page import describe_machine
+from servebench.site.charts import trend
+from servebench.site.charts.data import About, Quantity, Value
+from servebench.site.charts.history import Event, Trend, TrendPoint
+from servebench.site.history import STATES, Table
+from servebench.site.nights import Header
+from servebench.site.pages import addresses, runs
+from servebench.site.pages.page import Page, digest, markup, render
+from servebench.site.pages.runs import Row
+from servebench.site.pages.site import Site
+from servebench.units import share
+
+NEWEST: Final = 20
+"""So many runs are on a machine's page."""
+METRIC: Final = "throughput"
+"""Whose intervals say how quiet a machine is."""
+
+_MEASURED: Final = STATES.index("measured")
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A machine in the list.
+
+    Attributes:
+        id: Its name.
+        described: In words.
+        runs: Of server runs, how many.
+        snapshots: Of commits that asv measured, how many.
+        newest: The newest run of either kind.
+    """
+
+    id: str
+    described: str
+    runs: int
+    snapshots: int
+    newest: Header
+
+
+def pages(site: Site) -> Iterator[Page]:
+    """The list, and one page for each machine."""
+    by_machine: dict[str, list[Header]] = {}
+    for header in site.headers.values():
+        by_machine.setdefault(header.machine, []).append(header)
+    every = [_summary(site, machine, many) for machine, many in by_machine.items()]
+    path = addresses.file(addresses.MACHINES)
+    yield Page(
+        path,
+        render(
+            site,
+            "machines.html.j2",
+            path=path,
+            title="Machines",
+            description="What the figures were measured on, and how quiet it was.",
+            machines=sorted(every, key=lambda one: one.newest.time, reverse=True),
+        ),
+    )
+    for one in every:
+        path = addresses.file(addresses.machine(one.id))
+        headers = by_machine[one.id]
+        inputs = digest(
+            (
+                one.described,
+                *(site.nights[header.run].source for header in headers),
+                *(trial.id for trial in site.sources.trials if trial.machine == one.id),
+            )
+        )
+        yield Page(path, partial(_html, site, path, one, headers), inputs)
+
+
+def widths(table: Table, metric: str = METRIC) -> list[float | None]:
+    """Night by night, how far launches of one case are apart: the noise of machine and method.
+
+    The median over cases of half the 95 % interval of a metric, relative to the figure. None: no
+    case has an interval.
+    """
+    if metric not in table.metrics:
+        return [None] * len(table.nights)
+    column = table.metrics.index(metric)
+    mean, low, high = (block[:, :, column] for block in (table.mean, table.low, table.high))
+    halves = (high - low) / 2 / np.where(mean > 0, mean, np.nan)
+    halves = np.where((table.status == _MEASURED) & (halves > 0), halves, np.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # numpy's, of nights without an interval
+        medians = np.nanmedian(halves, axis=1) if halves.size else np.full(len(halves), np.nan)
+    return [None if np.isnan(value) else float(value) for value in medians]
+
+
+def moves(headers: Sequence[Header]) -> list[tuple[Header, str]]:
+    """Where the machine's description changed: the first run after it, and what is different."""
+    found: list[tuple[Header, str]] = []
+    before: Header | None = None
+    for header in headers:
+        if header.kind != "load":
+            continue
+        if before is not None and header.fingerprint != before.fingerprint:
+            found.append((header, _difference(before.fingerprint, header.fingerprint)))
+        before = header
+    return found
+
+
+def _difference(before: str, after: str) -> str:
+    """Only the parts that differ; fingerprints are `key value; key value; …`."""
+    old, new = before.split("; "), after.split("; ")
+    gone = [part for part in old if part not in new]
+    come = [part for part in new if part not in old]
+    return f"{'; '.join(gone) or 'nothing'} → {'; '.join(come) or 'nothing'}"
+
+
+def _summary(site: Site, machine: str, headers: Sequence[Header]) -> Summary:
+    newest = max(headers, key=lambda header: (header.kind == "load", header.time, header.run))
+    known = [
+        summary.run for (name, _), summary in site.newest.items() if name == machine
+    ]  # fmt: skip
+    last = max(known, key=lambda run: run.started, default=None)
+    return Summary(
+        id=machine,
+        described=describe_machine(last.machine) if last else newest.fingerprint,
+        runs=sum(header.kind == "load" for header in headers),
+        snapshots=sum(header.kind == "inprocess" for header in headers),
+        newest=newest,
+    )
+
+
+def _html(site: Site, path: str, one: Summary, headers: Sequence[Header]) -> str:
+    table = site.tables.get((one.id, "load"))
+    known = widths(table) if table else []
+    told = [width for width in known if width is not None]
+    newest = sorted(headers, key=lambda header: (runs.started(header), header.run), reverse=True)
+    trials = [trial for trial in site.sources.trials if trial.machine == one.id]
+    alarms: tuple[Rate, Rate] | None = scores.false_verdicts(trials)
+    rows: list[tuple[datetime, Row]] = [
+        (runs.started(header), runs.row(header)) for header in newest[:NEWEST]
+    ]
+    return render(
+        site,
+        "machine.html.j2",
+        path=path,
+        title=f"Machine {one.id}",
+        description=one.described,
+        modules=("js/keyboard.js",),
+        one=one,
+        noise=_noise(path, table, known, headers) if table and len(told) > 1 else None,
+        width=share(told[0]) if told else "",
+        moves=[(header, told) for header, told in reversed(moves(headers))],
+        rows=rows,
+        total=len(headers),
+        table=table,
+        alarms=alarms,
+        trials=len(trials),
+    )
+
+
+def _noise(
+    path: str, table: Table, found: Sequence[float | None], headers: Sequence[Header]
+) -> Markup:
+    """The noise history as a chart."""
+    root = addresses.root(path)
+    points = tuple(
+        TrendPoint(
+            datetime.fromtimestamp(night.time, UTC),
+            night.run,
+            Value(width, note="" if width is not None else "no case has an interval"),
+            root + addresses.run(night.run),
+        )
+        for night, width in zip(table.nights, found, strict=True)
+    )
+    about = About(
+        "noise",
+        "How far launches of one case are apart",
+        "Half the 95 % interval of the throughput, relative to it: the median over all cases of a "
+        "run. Low is quiet.",
+    )
+    breaks = tuple(
+        Event(datetime.fromtimestamp(header.time, UTC), told) for header, told in moves(headers)
+    )
+    quantity = Quantity("half of the interval", share, "lower")
+    return markup(trend.trend(Trend(about, quantity, points, breaks=breaks)))

@@ -1,0 +1,52 @@
+"""How to read the site: what is measured, how it is judged, and how often that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from servebench.compare import scores
+from servebench.flags import FLAGS
+from servebench.report import selftest
+from servebench.site.pages import addresses
+from servebench.site.pages.page import Page, digest, render
+from servebench.site.pages.site import Site
+from servebench.summary import CONFIDENCE, ENOUGH_LAUNCHES
+
+
+def pages(site: Site) -> Iterator[Page]:
+    """The page."""
+    path = addresses.file(addresses.METHOD)
+    told = (
+        f"{trial.model_dump_json()} {trial.planted in site.planned}"
+        for trial in site.sources.trials
+    )
+    # Exact intervals need scipy, which takes a second to import: only when trials have changed.
+    yield Page(path, partial(_html, site, path), digest(["method", *told]))
+
+
+def _html(site: Site, path: str) -> str:
+    trials = site.sources.trials
+    ways = scores.contest(trials) if trials else ()
+    sizes = [size for size, _ in ways[0].misses] if ways else []
+    days = sorted(trial.started[:10] for trial in trials)
+    return render(
+        site,
+        "method.html.j2",
+        path=path,
+        title="Method",
+        description="How the figures are made and judged, and how often the judgement is wrong, "
+        "as measured.",
+        confidence=f"{100 * CONFIDENCE:g} %",
+        enough=ENOUGH_LAUNCHES,
+        trials=len(trials),
+        machines=sorted({trial.machine for trial in trials}),
+        days=(days[0], days[-1]) if days else None,
+        alarms=selftest.sentence(trials),
+        planted_head=selftest.PLANTED_HEAD,
+        planted=[list(selftest.planted_cells(one)) for one in scores.found(trials)],
+        way_head=selftest.way_head(sizes),
+        ways=[list(selftest.way_cells(way)) for way in ways] if sizes else [],
+        fails=[(name, kind) for name, kind in FLAGS.items() if kind.severity == "fail"],
+        warns=[(name, kind) for name, kind in FLAGS.items() if kind.severity == "warn"],
+    )

@@ -1,0 +1,140 @@
+"""A page: where it is and what is in it; and how templates become HTML.
+
+Every kind of page is a module beside this one with `pages(site) -> Iterator[Page]` and a template
+`templates/<kind>.html.j2` that extends `base.html.j2`; `pages/__init__.py` lists them.
+
+The same `results/` give the same bytes: nothing here asks what time it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import jinja2
+from markupsafe import Markup
+
+from servebench.site.charts import figure as charts
+from servebench.site.charts import text
+from servebench.site.charts.figure import Chart
+from servebench.site.pages import addresses, words
+from servebench.site.pages.site import Site
+
+MODULES: Final = ("js/ages.js",)
+"""Of every page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One file of the site.
+
+    Attributes:
+        path: Of the file, as `addresses.file` gives it: `c/one/index.html`.
+        html: All of it, or what makes it: then it is only made if `inputs` are others than those of
+            the last build.
+        inputs: `digest` of all that the page shows besides the program itself, which is taken care
+            of; empty: what makes it is called every time.
+    """
+
+    path: str
+    html: str | Callable[[], str]
+    inputs: str = ""
+
+    @property
+    def made_from(self) -> str:
+        """`inputs`, or a digest of the page itself; empty: not known before it is made."""
+        return self.inputs or (digest((self.html,)) if isinstance(self.html, str) else "")
+
+    def text(self) -> str:
+        """The page's HTML."""
+        return self.html if isinstance(self.html, str) else self.html()
+
+
+def digest(parts: Iterable[str]) -> str:
+    """A short digest of texts in their order, for `Page.inputs`."""
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def render(
+    site: Site,
+    template: str,
+    *,
+    path: str,
+    title: str,
+    root: str | None = None,
+    description: str = "",
+    modules: tuple[str, ...] = (),
+    **context: Any,
+) -> str:
+    """A page of a template.
+
+    Besides `context` a template knows `site`, `path`, `root` (see `addresses.root`), `static` (of
+    stylesheet and modules, from the root), `at` (the addresses), and the functions and filters of
+    `_environment`.
+
+    Args:
+        site: What is shown.
+        template: Its file below `templates/`.
+        path: Of the page.
+        title: In plain text.
+        root: What links begin with, if the page is served elsewhere than at `path`.
+        description: For those who find the page elsewhere; plain text.
+        modules: Modules below `static/` that the page loads: `js/trend.js`.
+        context: What else the template shows. Plain strings are escaped; `Markup` is not.
+    """
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            site=site,
+            path=path,
+            root=addresses.root(path) if root is None else root,
+            static=site.static,
+            title=title,
+            description=description,
+            modules=(*MODULES, *modules),
+            **context,
+        )
+    )
+
+
+def markup(chart: Chart) -> Markup:
+    """A chart for a template."""
+    return Markup(charts.figure(chart))  # noqa: S704 - made by a template that escapes
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("servebench.site.pages", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalize,
+        auto_reload=False,
+    )
+    environment.filters |= {
+        "figure": words.figure,
+        "spread": words.spread,
+        "moment": words.moment,
+        "iso": words.iso,
+        "day": words.day,
+        "change": words.change,
+        "duration": words.duration,
+        "bytes": words.size,
+        "breakable": words.breakable,
+        "prose": words.prose,
+    }
+    environment.globals["at"] = addresses
+    environment.globals["words"] = words
+    return environment
+
+
+def _finalize(value: object) -> object:
+    """Text without what HTML forbids. Escaping comes after this."""
+    # Not `isinstance`: markup is a str too, and is clean already.
+    return text.clean(value) if type(value) is str else value

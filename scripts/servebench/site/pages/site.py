@@ -1,0 +1,123 @@
+"""All that pages are made from, gathered once. Pages read nothing else, and no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from servebench.changes import ChangeRecord
+from servebench.inprocess import page as inside
+from servebench.inprocess.declared import Declared
+from servebench.inprocess.readings import Snapshot
+from servebench.published import Published
+from servebench.report.page import About
+from servebench.site.history import Table
+from servebench.site.nights import Header, Kind, Night
+from servebench.site.reading import Sources
+from servebench.site.shards import Shard
+from servebench.site.story import Story
+from servebench.summary import RunSummary
+
+INSIDE: Final = inside.EXPERIMENT
+"""The experiment whose figures asv measures: `benchmarks/gil_in_process.toml`."""
+
+Trended = tuple[str, Kind]
+"""A machine's id and a kind of figures: what has a table of its own."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """What is shown.
+
+    Attributes:
+        base: Address of the site with a slash at its end; empty: not known. Links are relative
+            anyway.
+        static: Folder of stylesheet and modules, from the root, with a slash at its end.
+        sources: What was read of `results/`: nights, run files, changes, trials, problems.
+        tables: All nights by machine and kind.
+        shards: Of each table, its data files.
+        stories: Of each table: breaks, stack bumps, gaps.
+        nights: Every night by its run's id, also of profiles that have no trend; oldest first.
+        headers: Their headers.
+        newest: The newest run of each machine and profile, read and summarised.
+        about: What the experiments declare in words; `about[name].question`.
+        published: What their sources published.
+        inside: The same for the experiment inside the process; None: this checkout has none.
+        snapshots: What asv measured, newest commit first; read when it is asked for first.
+        read_run: Reads the run file of a run's id and summarises it; RecordError as usual.
+        manifest: `manifest.json`: which data files there are.
+        downloads: Further files, by address: what they are.
+        planned: Every case that any night planned: these have pages.
+        notes: What people should know about the build, in sentences.
+    """
+
+    base: str
+    static: str
+    sources: Sources
+    tables: Mapping[Trended, Table]
+    shards: Mapping[Trended, tuple[Shard, ...]]
+    stories: Mapping[Trended, Story]
+    nights: Mapping[str, Night]
+    headers: Mapping[str, Header]
+    newest: Mapping[tuple[str, str], RunSummary]
+    about: Mapping[str, About]
+    published: Mapping[str, Published]
+    inside: Declared | None
+    snapshots: Callable[[], tuple[Snapshot, ...]]
+    read_run: Callable[[str], RunSummary]
+    manifest: Mapping[str, Any]
+    downloads: Mapping[str, str]
+    planned: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> Mapping[str, Path]:
+        """Run id → its file, oldest first. Nights that were made up, and asv's, have none."""
+        return self.sources.runs
+
+    @property
+    def changes(self) -> tuple[ChangeRecord, ...]:
+        """Change records, newest first."""
+        return tuple(
+            sorted(self.sources.changes, key=lambda record: (record.when, record.id), reverse=True)
+        )
+
+    @property
+    def newest_tables(self) -> tuple[Table, ...]:
+        """The tables of server runs, the machine that was measured last first."""
+        of_runs = (table for table in self.tables.values() if table.kind == "load")
+        return tuple(sorted(of_runs, key=lambda table: (-table.nights[-1].time, table.machine)))
+
+    @property
+    def newest_time(self) -> int | None:
+        """Start of the newest run of any profile, s since 1970; None: nothing was measured.
+
+        Benchmarks inside the process do not count: they stand at their commit's date.
+        """
+        headers = self.headers.values()
+        return max((header.time for header in headers if header.kind == "load"), default=None)
+
+    def cases(self) -> dict[str, list[Table]]:
+        """Every case of a trend and the tables that have it; server runs first, newest first."""
+        found: dict[str, list[Table]] = {}
+        ordered = sorted(
+            self.tables.values(),
+            key=lambda table: (table.kind != "load", -table.nights[-1].time, table.machine),
+        )
+        for table in ordered:
+            for case in table.cases:
+                found.setdefault(case, []).append(table)
+        return found
+
+    def experiments(self) -> tuple[str, ...]:
+        """Names of the experiments: those that are declared, then others that have cases."""
+        measured = {
+            case.partition("/")[0]
+            for table in self.tables.values()
+            if table.kind == "load"
+            for case in table.cases
+        }
+        declared = {*self.about, *(() if self.inside is None else (INSIDE,))}
+        return (*sorted(declared), *sorted(measured - declared))

@@ -1,0 +1,83 @@
+"""Where a figure comes from, and how to get it again: links and commands. Pure."""
+
+from __future__ import annotations
+
+import glob
+import shlex
+from typing import Final
+
+from servebench.site.nights import Header
+from servebench.site.pages import addresses
+from servebench.site.pages.site import Site
+
+_INSIDE: Final = "inprocess/"
+_PROFILES: Final = frozenset({"quick", "nightly", "published"})
+
+
+def command(case_id: str, profile: str = "nightly", commit: str | None = None) -> str:
+    """The shell command that measures a case again.
+
+    Args:
+        case_id: As on the site; of benchmarks `inprocess/<benchmark>(<parameters>)/…`.
+        profile: Of the run that is repeated; ignored for benchmarks.
+        commit: If given, the applications and locks of this commit are measured.
+
+    >>> command("asgi-wsgi/asgi-json/py3.14/w1/c128", "quick")
+    'servebench run --profile quick --select asgi-wsgi/asgi-json/py3.14/w1/c128'
+    """
+    if case_id.startswith(_INSIDE):
+        benchmark = case_id.removeprefix(_INSIDE).partition("/")[0].partition("(")[0]
+        words = ["servebench", "micro", "--select", f"{glob.escape(benchmark)}*"]
+    else:
+        known = profile if profile in _PROFILES else "nightly"
+        words = ["servebench", "run", "--profile", known, "--select", glob.escape(case_id)]
+    return _at(commit) + shlex.join(words)
+
+
+def experiment_command(name: str, profile: str = "nightly", commit: str | None = None) -> str:
+    """The shell command that measures all cases of an experiment again.
+
+    >>> experiment_command("asgi-wsgi", "published")
+    "servebench run --profile published --select 'asgi-wsgi/*'"
+    """
+    known = profile if profile in _PROFILES else "nightly"
+    words = ["servebench", "run", "--profile", known, "--select", f"{glob.escape(name)}/*"]
+    return _at(commit) + shlex.join(words)
+
+
+def run_command(header: Header) -> str:
+    """The shell command that repeats a whole run."""
+    if header.kind == "inprocess":
+        return f"{_at(header.commit)}servebench micro"
+    known = header.profile if header.profile in _PROFILES else "nightly"
+    return f"{_at(header.commit)}servebench run --profile {known}"
+
+
+def links(site: Site, run_id: str, case_id: str = "") -> list[tuple[str, str]]:
+    """What a figure rests on, as labels and addresses: its case, its run, and the raw file.
+
+    A night that was made up has no raw file.
+    """
+    found: list[tuple[str, str]] = []
+    if case_id:
+        found.append(("case", addresses.case(case_id)))
+    if run_id in site.nights:
+        found.append(("run", addresses.run(run_id)))
+    if run_id in site.runs:
+        found.append(("run file", addresses.run_file(run_id)))
+    elif run_id in site.nights and site.nights[run_id].header.kind == "inprocess":
+        found += [("asv's file", address) for address in raw_asv(site, run_id)]
+    return found
+
+
+def raw_asv(site: Site, run_id: str) -> list[str]:
+    """Addresses of asv's files of what it measured of a commit."""
+    header = site.nights[run_id].header
+    start = f"{addresses.RAW_ASV}{header.machine}/{(header.commit or '')[:8]}-"
+    return [address for address in site.downloads if address.startswith(start)]
+
+
+def _at(commit: str | None) -> str:
+    if not commit or not commit.isalnum():
+        return ""
+    return f"git switch --detach {commit[:12]} && make setup && "

@@ -1,0 +1,176 @@
+"""A case's series as trends: which metric comes first, what is drawn, and its noise. Pure."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from servebench import units
+from servebench.changes import ChangeRecord
+from servebench.metrics import METRICS
+from servebench.site import history
+from servebench.site.charts.data import About
+from servebench.site.charts.history import Trend
+from servebench.site.history import Point, Table
+from servebench.site.nights import Kind
+from servebench.site.pages import addresses, drawn
+from servebench.site.story import Story
+
+RECENT: Final = 400
+"""So many nights are drawn in the page itself: a year, and some days before. Scripts show all."""
+
+MARKS: Final = 60
+"""So many marks stand for them: the page is made anew every night."""
+
+PREFERRED: Final = ("server_cpu_per_request", "throughput", "response_p50")
+"""The metric that a page shows first is the first of these that the case has a figure of."""
+
+_FORMATS: Final[dict[units.Formatter, str]] = {
+    units.seconds: "seconds", units.rate: "rate", units.size: "size", units.share: "share",
+    units.cores: "cores", units.count: "count", units.significant: "significant",
+}  # fmt: skip
+_FEW: Final = 8  # differences that it takes to say how large they usually are
+_SPREAD: Final = 1.96  # 95 % of a normal distribution
+_MAD: Final = 1.4826  # from a median absolute deviation to a standard deviation
+
+
+def interval_title(kind: Kind) -> str:
+    """What the intervals of a table are."""
+    return "95 % interval" if kind == "load" else "middle half of the samples"
+
+
+def metrics(table: Table, case: str) -> tuple[str, ...]:
+    """Metrics of which the case has a figure, the one that is shown first first."""
+    row = table.cases.index(case)
+    there = ~np.isnan(table.mean[:, row]).all(axis=0)
+    found = [table.metrics[column] for column in np.flatnonzero(there).tolist()]
+    first = next((name for name in PREFERRED if name in found), None)
+    return tuple(sorted(found, key=lambda name: name != first))
+
+
+def title(metric: str) -> str:
+    """A metric in words; of benchmarks inside the process, whose metrics are units, what it is."""
+    if metric in METRICS:
+        return METRICS[metric].title
+    return "time" if metric == "seconds" else metric or "figure"
+
+
+def format_name(metric: str) -> str:
+    """What `formats.js` calls the format of a metric's figures; of benchmarks it is the unit."""
+    return _FORMATS[METRICS[metric].format] if metric in METRICS else metric
+
+
+def trend(
+    root: str,
+    table: Table,
+    happened: Story,
+    changes: Iterable[ChangeRecord],
+    case: str,
+    metric: str,
+    anchor: str = "trend",
+) -> Trend:
+    """What is drawn of a series.
+
+    Args:
+        root: From the page to the site's root.
+        table: Where the series stands.
+        happened: To the table.
+        changes: All records.
+        case: Its id.
+        metric: Its name.
+        anchor: Of the figure.
+    """
+    points = history.points(table, case, metric, RECENT)
+    first = points[0].time if points else 0
+    breaks, bumps = happenings(table, happened, case)
+    planned = int(np.count_nonzero(table.status[:, table.cases.index(case)]))
+    caption = f"On {table.machine}."
+    if planned > len(points):
+        caption += f" The newest {len(points)} of {planned} nights."
+    return Trend(
+        about=About(anchor, title(metric), caption),
+        quantity=drawn.quantity(metric, title(metric)),
+        points=tuple(
+            # A band is a confidence interval; the spread of asv's samples is none.
+            drawn.point(root, one if table.kind == "load" else replace(one, low=None, high=None))
+            for one in points
+        ),
+        changes=tuple(
+            drawn.change(record, root + addresses.change(record.id))
+            for record in changes
+            if concerns(record, table.machine, case, metric) and record.when.timestamp() >= first
+        ),
+        breaks=tuple(drawn.event(time, label) for time, label in breaks if time > first),
+        bumps=tuple(drawn.event(time, label) for time, label in bumps if time > first),
+        noise=noise(points, [time for time, _ in (*breaks, *bumps)]),
+        most=MARKS,
+    )
+
+
+def happenings(
+    table: Table, happened: Story, case: str
+) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+    """Breaks and stack bumps of a case: times (s since 1970) with what it was."""
+    stack = stack_of(table, case)
+    return (
+        [
+            (table.nights[one.night].time, f"{one.what}: {one.before} → {one.after}")
+            for one in happened.breaks.get(case, ())
+        ],
+        [
+            (
+                table.nights[bump.night].time,
+                f"{bump.stack}: {drawn.moved(bump.packages) or 'hashes only'}",
+            )
+            for bump in happened.bumps
+            if bump.stack == stack
+        ],
+    )
+
+
+def stack_of(table: Table, case: str) -> str:
+    """The stack that a case was measured with last."""
+    night = int(np.flatnonzero(table.status[:, table.cases.index(case)])[-1])
+    header = table.nights[night]
+    return header.stack_of[header.cases.index(case)]
+
+
+def concerns(record: ChangeRecord, machine: str, case: str, metric: str | None = None) -> bool:
+    """Whether a change moved this series; without a metric, any of the case."""
+    return any(
+        one.machine == machine and one.case == case and metric in {None, one.metric}
+        for one in (record.series, *record.others)
+    )
+
+
+def noise(points: Sequence[Point], edges: Iterable[int]) -> float | None:
+    """Half the width of the band in which figures of identical circumstances lie, relative to them.
+
+    From the differences of neighbouring nights between which neither stack nor machine nor
+    interpreter nor case changed (von Neumann, Annals of Mathematical Statistics 12 (1941) 367), by
+    their median, so that a change of the series does not count as noise.
+
+    Args:
+        points: Oldest first.
+        edges: Times at which something changed: it belongs to what follows.
+
+    Returns:
+        None where too few nights tell.
+    """
+    cuts = sorted(edges)
+    good = [(one.time, one.mean) for one in points if one.status == "measured" and one.mean]
+    steps = [
+        abs(math.log(after / before))
+        for (one, before), (other, after) in pairwise(good)
+        if before > 0 and after > 0 and bisect_right(cuts, one) == bisect_right(cuts, other)
+    ]
+    if len(steps) < _FEW:
+        return None
+    return math.expm1(_SPREAD * _MAD * statistics.median(steps) / math.sqrt(2))

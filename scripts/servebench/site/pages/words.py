@@ -1,0 +1,130 @@
+"""Figures, times and addresses as a page writes them: the filters of the templates. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Final
+
+from markupsafe import Markup, escape
+
+from servebench.metrics import METRICS
+from servebench.report import formats
+from servebench.site.charts import text
+from servebench.site.pages import addresses
+from servebench.summary import Estimate
+from servebench.units import count, seconds, significant
+
+MISSING: Final = formats.MISSING
+
+_JOINTS: Final = re.compile(r"(?<=[/_,=-])(?=[^/_,=-])|(?<=\.)(?=[A-Za-z_])")
+_CODE: Final = re.compile(r"`([^`]+)`")
+_STEPS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+_UNITS: Final = {"seconds": seconds}
+
+
+def figure(value: float | None, metric: str) -> str:
+    """A figure with its unit, in three or four digits; a dash where there is none.
+
+    `metric` is of the registry, or the unit that asv gives to a benchmark.
+    """
+    if value is None:
+        return MISSING
+    if metric in METRICS:
+        return METRICS[metric].format(value)
+    known = _UNITS.get(metric)
+    return known(value) if known else f"{significant(value, 4)} {metric}".rstrip()
+
+
+def spread(estimate: Estimate | None, metric: str) -> str:
+    """The interval of a figure: `±1.2 %`, or its ends; empty where there is none."""
+    if metric in METRICS:
+        return formats.interval(metric, estimate)
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return ""
+    return f"{figure(estimate.low, metric)} … {figure(estimate.high, metric)}"
+
+
+def change(ratio: float) -> str:
+    """A ratio as a relative change: `+3.1 %`, `−0.52 %`."""
+    if ratio == 1:
+        return "0 %"
+    sign = "+" if ratio > 1 else "−"
+    return f"{sign}{significant(100 * abs(ratio - 1), 2)} %"
+
+
+def iso(time: float | str | datetime) -> str:
+    """A moment for machines: `2026-11-20T03:00:00Z`. Numbers are seconds since 1970."""
+    return f"{_utc(time):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def moment(time: float | str | datetime) -> str:
+    """A moment for people, to the minute: `20 Nov 2026, 03:00 UTC`."""
+    when = _utc(time)
+    return f"{when.day} {when:%b %Y, %H:%M} UTC"
+
+
+def day(time: float | str | datetime) -> str:
+    """A day for people: `20 Nov 2026`."""
+    when = _utc(time)
+    return f"{when.day} {when:%b %Y}"
+
+
+def duration(value: float) -> str:
+    """A wall time as people say it."""
+    return formats.duration(value)
+
+
+def size(number: float) -> str:
+    """A number of bytes: `14 kB`."""
+    for step, unit in _STEPS:
+        if number >= step:
+            return f"{significant(number / step, 2 if number < 100 * step else 3)} {unit}"
+    return f"{number:.0f} B"
+
+
+def breakable(name: str) -> Markup:
+    """A case id or file name that may be broken at its joints, and there only."""
+    return Markup("<wbr>").join(escape(part) for part in _JOINTS.split(text.clean(name)))
+
+
+def prose(sentence: str) -> Markup:
+    """A sentence in which `code` is marked by backticks."""
+    escaped = str(escape(text.clean(sentence)))
+    return Markup(_CODE.sub(r"<code>\1</code>", escaped))  # noqa: S704 - escaped before
+
+
+def case_items(root: str, cases: Iterable[str]) -> Markup:
+    """Cases as items of a list, each a link to its trend."""
+    return _case_items(root, tuple(cases))
+
+
+@lru_cache(maxsize=64)
+def _case_items(root: str, cases: tuple[str, ...]) -> Markup:
+    # Thousands of nights have the same cases.
+    item = Markup('<li><a class="case" href="{}">{}</a></li>')
+    return Markup("\n").join(
+        item.format(root + addresses.case(case), breakable(case)) for case in cases
+    )
+
+
+def many(number: int, singular: str, plural: str = "") -> str:
+    """`1 case`, `2 cases`, `1,825 nights`."""
+    return f"{count(number)} {singular if number == 1 else plural or f'{singular}s'}"
+
+
+def listed(names: list[str] | tuple[str, ...], last: str = "and") -> str:
+    """Names in a sentence: `a`, `a and b`, `a, b and c`."""
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} {last} {names[-1]}"
+
+
+def _utc(time: float | str | datetime) -> datetime:
+    if isinstance(time, str):
+        time = datetime.fromisoformat(time)
+    if isinstance(time, datetime):
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    return datetime.fromtimestamp(time, UTC)

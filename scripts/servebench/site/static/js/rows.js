@@ -1,0 +1,157 @@
+// @ts-check
+/**
+ * The compare page's table: what the sides are, and one row per case. All texts stay texts.
+ */
+
+import { root } from "./data.js";
+import { change as percent, day, interval, named } from "./formats.js";
+import { spark } from "./spark.js";
+
+/** @typedef {import("./comparing.js").Place} Place */
+/** @typedef {import("./comparing.js").Row} Row */
+/** @typedef {import("./deltas.js").AcrossFile} AcrossFile */
+/** @typedef {import("./sides.js").Side} Side */
+
+const READINGS = { worse: "▼ worse", better: "▲ better", other: "◆ other", same: "" };
+
+/** Folder names that addresses can spell without encoding; a stricter rule than the site's own. */
+const PLAIN = /^[A-Za-z0-9_(][A-Za-z0-9._(),=+@-]{0,99}$/;
+
+/**
+ * An element with its text and its children; nothing is ever read as HTML.
+ *
+ * @param {string} tag
+ * @param {Record<string, string>} attributes
+ * @param {...(Node | string)} children
+ */
+export function make(tag, attributes, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+/**
+ * What a side is: run, day and commit, or how many nights.
+ *
+ * @param {string} letter
+ * @param {Side} side
+ * @param {Place} at
+ */
+export function sideFacts(letter, side, at) {
+  const night = at.nights[at.nights.length - 1];
+  const run = at.file.run[night];
+  const commit = at.file.commit[night];
+  const link = make("a", { href: new URL(`runs/${encodeURIComponent(run)}/`, root()).href }, run);
+  /** @type {(Node | string)[]} */
+  const parts = [];
+  if (side.kind === "py") parts.push(`Python ${side.name}, in `);
+  if (side.kind === "stack") parts.push(`stack ${side.name}${side.day ? ` as on ${side.day}` : ""}, `);
+  if (at.nights.length > 1) parts.push(`mean of ${at.nights.length} nights up to `);
+  else if (side.kind === "stack") parts.push("in ");
+  parts.push(link, `, ${day(at.file.time[night])}`);
+  if (commit) parts.push(`, commit ${commit.slice(0, 8)}`);
+  return [make("dt", {}, letter), make("dd", {}, ...parts)];
+}
+
+/**
+ * One row of the table.
+ *
+ * @param {Row} row
+ * @param {AcrossFile} file
+ * @param {string} metric
+ * @param {boolean} cross
+ */
+export function line(row, file, metric, cross) {
+  const format = named(file.formatter);
+  const tone = toneOf(row, file);
+  const noisy = row.floor ? `±${share(Math.expm1(row.floor))}` : "";
+  const reading = {
+    beyond: READINGS[tone],
+    within: "= within the noise",
+    flagged: "not judged",
+    broken: "not comparable",
+    missing: "no figure",
+  }[row.group];
+  const cells = [
+    make("td", { class: "number" }, ...cell(row.a, format)),
+    make("td", { class: "number" }, ...cell(row.b, format)),
+    make("td", { class: `number ${tone}` }, row.change ? percent(row.change.ratio) : "—", below(ends(row))),
+    make(
+      "td",
+      { class: "number" },
+      row.factor ? `${row.factor.toFixed(1)}×` : "",
+      below(noisy && !row.known ? `${noisy}*` : noisy),
+    ),
+    make("td", { class: `reading ${tone}` }, row.note ? `${reading}: ${row.note}` : reading),
+    make("td", {}, sparkline(row, tone, cross)),
+  ];
+  return make("tr", { "data-group": row.group }, make("th", { scope: "row" }, name(row, metric)), ...cells);
+}
+
+/**
+ * @param {Row} row
+ * @param {AcrossFile} file
+ * @returns {"worse" | "better" | "other" | "same"}
+ */
+function toneOf(row, file) {
+  if (row.group !== "beyond" || !row.change) return "same";
+  if (file.better === "neither") return "other";
+  return row.change.ratio > 1 === (file.better === "higher") ? "better" : "worse";
+}
+
+/**
+ * The case, as a link to its trend where its address can be spelled.
+ *
+ * @param {Row} row
+ * @param {string} metric
+ */
+function name(row, metric) {
+  const parts = row.case.split("/").flatMap((part, place) => (place ? ["/", make("wbr", {}), part] : [part]));
+  if (!row.case.split("/").every((part) => PLAIN.test(part)) || row.case.length > 200) {
+    return make("span", { class: "case" }, ...parts);
+  }
+  const href = new URL(`b/${row.case}/?metric=${encodeURIComponent(metric)}`, root()).href;
+  return make("a", { class: "case", href }, ...parts);
+}
+
+/**
+ * @param {import("./deltas.js").Figure | null} figure
+ * @param {(value: number) => string} format
+ */
+function cell(figure, format) {
+  if (!figure || figure.mean === null) return ["—"];
+  const found = interval(figure.mean, figure.low, figure.high, format);
+  return [format(figure.mean), below(found)];
+}
+
+/**
+ * What stands below a figure.
+ *
+ * @param {string} text
+ */
+const below = (text) => make("span", { class: "below" }, text);
+
+/** @param {Row} row */
+function ends(row) {
+  if (!row.change || row.change.low === null || row.change.high === null) return "";
+  return `${percent(row.change.low).replace(" %", "")}…${percent(row.change.high)}`;
+}
+
+/** @param {number} part */
+function share(part) {
+  return percent(1 + part).slice(1);
+}
+
+/**
+ * @param {Row} row
+ * @param {string} tone
+ * @param {boolean} cross
+ */
+function sparkline(row, tone, cross) {
+  const drawn = row.recent.filter((value) => value !== null).length;
+  if (drawn < 2) return "";
+  const what = cross ? "B over A" : "the figure";
+  const drawing = spark(`${what} in the last ${row.recent.length} nights`, row.recent, tone);
+  return drawing;
+}

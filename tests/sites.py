@@ -1,0 +1,105 @@
+"""Sites for tests: built of a few runs, and read as a browser would, without one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+from rich.console import Console
+
+from servebench.site import build
+from servebench.site.build import Built, Order
+from servebench.toolchain.narrator import Narrator
+
+PROJECT = Path(__file__).parents[1]
+HOST = "http://site.invalid/below/"
+AT_ROOT = "404.html"
+"""The page whose links begin at the host's root."""
+
+
+def made(folder: Path, results: Path, output: str = "site", **changes: object) -> Built:
+    """Build the site of `results` in `folder`, by default without asv's and without Parquet."""
+    options = {"with_asv": False, "with_parquet": False, **changes}
+    order = Order(
+        root=Path(str(options.pop("root", PROJECT))),
+        results=results,
+        output=folder / output,
+        cache=folder / "cache",
+        base=str(options.pop("base", "")),
+        with_asv=bool(options["with_asv"]),
+        with_parquet=bool(options["with_parquet"]),
+    )
+    return build.build(order, Narrator(Console(quiet=True)))
+
+
+@dataclass
+class Document(HTMLParser):
+    """A page as tags, attributes and text."""
+
+    tags: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Keep the tag."""
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_data(self, data: str) -> None:
+        """Keep the text."""
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        """All text with single spaces."""
+        return " ".join(" ".join(self.words).split())
+
+    @property
+    def links(self) -> list[str]:
+        """What the page refers to: links, pictures, styles, modules."""
+        return [attrs[name] for _, attrs in self.tags for name in ("href", "src") if name in attrs]
+
+    @property
+    def ids(self) -> set[str]:
+        """Where a link may lead inside of the page."""
+        return {attrs["id"] for _, attrs in self.tags if "id" in attrs}
+
+
+def read(path: Path) -> Document:
+    """Read a page."""
+    document = Document()
+    document.feed(path.read_text("utf-8"))
+    document.close()
+    return document
+
+
+def documents(site: Path) -> dict[str, Document]:
+    """All pages of ours by their path; asv's are asv's."""
+    return {
+        path.relative_to(site).as_posix(): read(path)
+        for path in sorted(site.rglob("*.html"))
+        if not path.is_relative_to(site / "asv") or "servebench" in path.read_text("utf-8")
+    }
+
+
+def dead_links(site: Path) -> Iterator[str]:
+    """Links that lead to no file, or to no place in it."""
+    pages = documents(site)
+    for name, document in pages.items():
+        for link in document.links:
+            here = HOST + link.lstrip("/") if name == AT_ROOT else urljoin(HOST + name, link)
+            address, fragment = urldefrag(here)
+            parts = urlsplit(address)
+            if not address.startswith(HOST):
+                yield f"{name}: {link} leaves the site"
+                continue
+            path = unquote(parts.path.removeprefix(urlsplit(HOST).path))
+            file = f"{path}index.html" if not path or path.endswith("/") else path
+            if not (site / file).is_file():
+                yield f"{name}: {link} leads nowhere"
+            elif fragment and file in pages and fragment not in pages[file].ids:
+                yield f"{name}: {link} names no place"

@@ -1,0 +1,112 @@
+"""Addresses of the site: published once, so that what is asserted here is never changed."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+import pytest
+
+from servebench.site.pages import addresses
+
+HOSTILE = (
+    "../../etc/passwd",
+    "/etc/passwd",
+    "a//b",
+    "a/./b",
+    "a/../b",
+    ".hidden/x",
+    "a/index.html",
+    "a/b/",
+    "",
+    "<img src=x onerror=alert(1)>",
+    "a?b=c#d",
+    "a\\b",
+    "a%2e%2e",
+    "a\x00b",
+    "a\nb",
+    "x" * 10_000,
+    "a" * 101,
+    "con/aux",
+    "trailing. /x",
+    "\ud800",
+)
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        (addresses.FRONT, ""),
+        (addresses.COMPARE, "compare/"),
+        (addresses.DATA, "data/"),
+        (addresses.METHOD, "method/"),
+        (addresses.ASV, "asv/"),
+        (addresses.CHANGES, "c/"),
+        (addresses.RUNS, "runs/"),
+        (addresses.MACHINES, "machines/"),
+        (addresses.EXPERIMENTS, "x/"),
+        (addresses.CASES, "b/"),
+        (addresses.FEED, "changes.atom"),
+        (addresses.NOT_FOUND, "404.html"),
+        (addresses.experiment("asgi-wsgi"), "x/asgi-wsgi/"),
+        (
+            addresses.case("asgi-wsgi/asgi-json/py3.14t/w2/c256"),
+            "b/asgi-wsgi/asgi-json/py3.14t/w2/c256/",
+        ),
+        (
+            addresses.case("inprocess/gil.Cpu.time_tasks(mode=threads, tasks=4)/py3.14/current"),
+            "b/inprocess/gil.Cpu.time_tasks(mode=threads,%20tasks=4)/py3.14/current/",
+        ),
+        (addresses.change("20261120-granian-0"), "c/20261120-granian-0/"),
+        (
+            addresses.run("20261120T123436Z-nightly-c5891dce"),
+            "runs/20261120T123436Z-nightly-c5891dce/",
+        ),
+        (
+            addresses.run_file("20261120T123436Z-nightly-c5891dce"),
+            "runs/20261120T123436Z-nightly-c5891dce.json",
+        ),
+        (addresses.year(2026), "runs/year-2026/"),
+        (addresses.machine("xeon-2c-a70dae"), "machines/xeon-2c-a70dae/"),
+        (addresses.compare("one", "t w/o"), "compare/?a=one&b=t+w%2Fo"),
+        (addresses.compare(), "compare/"),
+        (addresses.case("<script>"), "b/~5b63e5b2097fc690/"),
+    ],
+)
+def test_addresses_never_change(address: str, expected: str) -> None:
+    """People have linked to them."""
+    assert address == expected
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_that_can_be_no_folder_has_its_digest_as_address(name: str) -> None:
+    """Nothing is written outside of the site, and no link is anything but a link."""
+    address = addresses.case(name)
+    assert re.fullmatch(r"b/~[0-9a-f]{16}/", address)
+
+
+def test_different_names_have_different_addresses() -> None:
+    """Also hostile ones."""
+    assert len({addresses.case(name) for name in HOSTILE}) == len(HOSTILE)
+
+
+@pytest.mark.parametrize(
+    ("address", "file", "root"),
+    [
+        ("", "index.html", "./"),
+        ("c/", "c/index.html", "../"),
+        ("b/a/b%20c/?metric=x#y", "b/a/b c/index.html", "../../../"),
+        ("404.html", "404.html", "./"),
+        ("runs/r.json", "runs/r.json", "../"),
+    ],
+)
+def test_an_address_has_its_file_and_its_way_back(address: str, file: str, root: str) -> None:
+    """So that the site works below any address."""
+    assert addresses.file(address) == file
+    assert addresses.root(file) == root
+
+
+def test_a_server_finds_the_file_of_every_character_that_a_name_may_have() -> None:
+    """What is encoded in the link is decoded by the server, once."""
+    name = "a/B_9 .x(),=+@'-z"
+    assert unquote(addresses.case(name)) == f"b/{name}/"

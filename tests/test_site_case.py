@@ -1,0 +1,234 @@
+"""Case pages: the trend that is drawn, the noise around it, launches, and what scripts are told."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import site_builds
+import synthetic as runs
+from servebench import codec, paths
+from servebench.flags import Flag, FlagName
+from servebench.metrics import METRICS
+from servebench.model import CaseResult, Run
+from servebench.site import synthetic
+from servebench.site.history import Point
+from servebench.site.pages import addresses, case, launches, trends
+from servebench.site.pages.site import Site
+from servebench.site.synthetic import Imagined
+from servebench.summary import summarise
+
+CPU = "server_cpu_per_request"
+
+
+@pytest.fixture(scope="module")
+def past(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Imagined]:
+    """Two years of two cases."""
+    folder = tmp_path_factory.mktemp("past")
+    imagined = synthetic.imagine(2, 40, seed=11)
+    synthetic.write(imagined, folder / "results")
+    return site_builds.gathered(folder), imagined
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Case pages of this checkout's reference results, by the case's address."""
+    folder = tmp_path_factory.mktemp("real")
+    (folder / "results").mkdir()
+    (folder / "results" / "runs").symlink_to(paths.project_root() / "results" / "runs")
+    made = case.pages(site_builds.gathered(folder))
+    return {page.path.removesuffix("index.html"): page.text() for page in made}
+
+
+def night(time: int, mean: float | None, status: Any = "measured", **changes: Any) -> Point:
+    """A point without an interval."""
+    fields: dict[str, Any] = {
+        "run": f"r{time}", "time": time, "commit": None, "stack": "0", "status": status,
+        "mean": mean, "low": None, "high": None, "launches": 3, "flags": (), "reason": "",
+    }  # fmt: skip
+    return Point(**{**fields, **changes})
+
+
+def test_noise_follows_from_the_steps_between_nights() -> None:
+    """All steps are ln 1.02: the logarithm of the band is 1.96 · 1.4826 · ln 1.02 / √2 = 0.0407."""
+    points = [night(time, 1.0 if time % 2 else 1.02) for time in range(20)]
+    assert trends.noise(points, ()) == pytest.approx(
+        math.expm1(1.96 * 1.4826 * math.log(1.02) / math.sqrt(2))
+    )
+    assert trends.noise(points, ()) == pytest.approx(0.0415, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("points", "edges"),
+    [
+        ([night(time, 1.0 + time) for time in range(8)], ()),
+        ([night(time, 1.0 + time) for time in range(9)], (4,)),
+        ([night(time, 1.0 + time, "disturbed") for time in range(20)], ()),
+        ([], ()),
+    ],
+)
+def test_few_nights_do_not_say_how_noisy_a_series_is(
+    points: Sequence[Point], edges: Sequence[int]
+) -> None:
+    """Seven steps are too few; a step over a stack bump or break, or of flagged nights, is none."""
+    assert trends.noise(points, edges) is None
+
+
+def test_a_change_of_level_is_no_noise() -> None:
+    """One step of 50 % among nineteen of ln 1.02 does not move their median."""
+    points = [
+        night(time, (1.0 if time % 2 else 1.02) * (1.5 if time > 9 else 1)) for time in range(20)
+    ]
+    assert trends.noise(points, ()) == pytest.approx(0.0415, abs=5e-5)
+
+
+def test_every_format_of_the_registry_has_a_name_for_scripts() -> None:
+    """A new formatter needs its like in formats.js."""
+    names = {trends.format_name(name) for name in METRICS}
+    assert names <= {"seconds", "rate", "size", "share", "cores", "count", "significant"}
+    assert trends.format_name("instructions") == "instructions"
+
+
+def test_a_page_shows_the_newest_nights_of_its_first_metric(
+    past: tuple[Site, Imagined],
+) -> None:
+    """The cost of a request; 400 of all nights, with the generator's noise as the ribbon."""
+    site, imagined = past
+    (table,) = site.tables.values()
+    name = imagined.cases[0]
+    assert trends.metrics(table, name)[0] == CPU
+    data = trends.trend("../", table, site.stories[table.machine, "load"], site.changes, name, CPU)
+    assert len(data.points) == trends.RECENT
+    assert data.points[-1].run == table.nights[-1].run
+    assert re.search(r"The newest 400 of [67]\d\d nights", data.about.caption)
+    assert data.noise == pytest.approx(1.96 * synthetic.SCATTER, rel=0.3)
+    assert data.bumps
+    assert {point.href for point in data.points} <= {
+        f"../{addresses.run(night.run)}" for night in table.nights
+    }
+
+
+def test_what_scripts_are_told_leads_to_files_that_exist(past: tuple[Site, Imagined]) -> None:
+    """Every metric of the case is in a shard of the manifest, and every change has its page."""
+    site, imagined = past
+    moved = {one.series.case: one for one in site.changes}
+    name = next(one for one in imagined.cases if one in moved)
+    pages = {page.path: page for page in case.pages(site)}
+    html = pages[addresses.file(addresses.case(name))].text()
+    found = re.search(r'<script type="application/json" id="trend-data">(.*?)</script>', html)
+    assert found is not None
+    told = json.loads(found[1])
+    (machine,) = told["machines"]
+    (table,) = site.tables.values()
+    assert told["case"] == name
+    assert [one["name"] for one in machine["metrics"]] == list(trends.metrics(table, name))
+    assert machine["nights"] in site.manifest["nights"]
+    assert set(machine["shards"]) == {one["name"] for one in machine["metrics"]}
+    assert set(machine["shards"].values()) <= set(site.manifest["series"])
+    record = moved[name]
+    assert machine["stack"] == record.base.stack
+    (change,) = [one for one in machine["changes"] if one["time"] == record.when.timestamp()]
+    assert change["ratio"] == record.ratio
+    assert change["href"].endswith(addresses.change(record.id))
+    assert f'href="{"../" * 6}{addresses.change(record.id)}"' in html
+
+
+def test_every_series_is_in_the_table_of_newest_figures(real: dict[str, str]) -> None:
+    """With its unit, its interval and a sentence what it is; figures as in FINDINGS.md."""
+    page = real["b/asgi-wsgi/asgi-json/py3.14/w1/c128/"]
+    assert "Core time of the whole server process tree per answered request." in page
+    rows = re.findall(r'<th scope="row"><a href="\?([^"]*)#over-time">([^<]*)</a>', page)
+    assert rows[0] == ("", METRICS[CPU].title)
+    assert ("metric=throughput", "throughput") in rows
+    assert "servebench run --profile nightly" in page
+    assert "git switch --detach c5891dce5294" in page
+    assert "closed loop, 128 connections" in page
+
+
+def test_a_case_without_a_trend_has_a_page_that_says_so(real: dict[str, str]) -> None:
+    """Two workers were measured by the published profile only; its run is a link away."""
+    page = real["b/asgi-wsgi/asgi-json/py3.14/w2/c256/"]
+    assert "No trend: the runs that trends are made of do not measure this case." in page
+    assert 'href="../../../../../../runs/20261120T110053Z-published-316bba91/"' in page
+    assert "trend-data" not in page
+    assert "servebench run --profile published" in page
+
+
+def test_every_case_of_every_run_has_a_page(real: dict[str, str]) -> None:
+    """44 cases of the nightly run and 56 of the published one, 80 different ones."""
+    lists = (paths.project_root() / "tests" / "data" / "case_ids.txt").read_text().splitlines()
+    planned = {
+        addresses.case(line.partition(" ")[2])
+        for line in lists
+        if line.partition(" ")[0] in {"nightly", "published"}
+    }
+    assert planned <= real.keys()
+
+
+def a_result(*made: Any) -> CaseResult:
+    """A case with these launches."""
+    return CaseResult(case=runs.make_case("a/b"), launches=made)
+
+
+def test_each_launch_is_a_mark() -> None:
+    """What failed has its reason, what was disturbed is hollow; both are runs of the same case."""
+    noisy = Flag(name=FlagName.HOST_NOISE, detail="x")
+    result = a_result(
+        runs.ok("a/b", 0, {CPU: 1e-4}),
+        runs.ok("a/b", 1, {CPU: 2e-4}, noisy),
+        runs.failed("a/b", 2, FlagName.NOT_READY, "60 s were not enough"),
+    )
+    summary = summarise(runs.make_run([result]))
+    chart = launches.chart(launches.results([summary], "a/b"), CPU, lambda run: f"../runs/{run}/")
+    assert chart is not None
+    assert [mark.say for mark in chart.wide.marks] == [
+        "nightly, 2026-11-20, 1 launch: 100 µs",
+        "nightly, 2026-11-20, 2 launch: 200 µs, not judged, host_noise",
+        "nightly, 2026-11-20, 3 launch: no figure: failed: not_ready: 60 s were not enough",
+    ]
+    assert chart.wide.marks[0].href == f"../runs/{summary.run.id}/"
+
+
+def test_one_launch_is_no_distribution() -> None:
+    """One figure needs no chart."""
+    summary = summarise(runs.make_run([a_result(runs.ok("a/b", 0, {CPU: 1e-4}))]))
+    found = launches.results([summary], "a/b")
+    assert launches.chart(found, CPU, lambda run: run) is None
+
+
+def test_pages_are_made_anew_when_a_night_is_added(tmp_path: Path) -> None:
+    """And only then: their digests follow from what they show."""
+
+    def stamps() -> dict[str, str]:
+        return {page.path: page.inputs for page in case.pages(site_builds.gathered(tmp_path))}
+
+    results = tmp_path / "results"
+    first = runs.make_run([runs.steady_result(runs.make_case("a/b"), {CPU: 1e-4})])
+    store_run(results, first)
+    before = stamps()
+    assert stamps() == before
+    store_run(
+        results,
+        first.model_copy(
+            update={
+                "id": "20261121T090000Z-nightly-3f2a9c17",
+                "started": "2026-11-21T09:00:00+00:00",
+            }
+        ),
+    )
+    after = stamps()
+    assert before.keys() == after.keys() == {"b/a/b/index.html"}
+    assert before != after
+
+
+def store_run(results: Path, run: Run) -> None:
+    """Write a run file where the site finds it."""
+    path = results / "runs" / "machine" / "2026" / f"{run.id}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(codec.encode(run))

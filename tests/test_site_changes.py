@@ -1,0 +1,203 @@
+"""Change pages, and the data files that comparisons across cases are made from."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import site_builds
+from servebench import changes
+from servebench.changes import ChangeRecord, Release, SeriesName, StackState
+from servebench.compare.model import PackageChange, Verdict
+from servebench.metrics import METRICS
+from servebench.site import across, data, history, reading, shards, synthetic
+from servebench.site.folder import Folder
+from servebench.site.pages import changes as pages
+from servebench.site.pages.compare import make_form
+
+
+def a_record(**changed: Any) -> ChangeRecord:
+    """A change of 3.1 % that a release caused."""
+    fields: dict[str, Any] = {
+        "id": "20261120-granian-0",
+        "status": "open",
+        "series": SeriesName(machine="m", case="a/b", metric="server_cpu_per_request"),
+        "when": datetime(2026, 11, 20, 3, tzinfo=UTC),
+        "base": StackState(stack="current", digest="0" * 64),
+        "head": StackState(stack="current", digest="1" * 64),
+        "packages": (
+            PackageChange(stack="current", package="anyio", base="4.1", head="4.2"),
+            PackageChange(stack="current", package="granian", base="2.8.6", head="2.8.7"),
+        ),
+        "ratio": 1.031,
+        "low": 1.025,
+        "high": 1.037,
+        "verdict": Verdict.SLOWER,
+        "culprit": Release(package="granian", version="2.8.7", previous="2.8.6"),
+        "method": "Ten duets.",
+    }
+    return ChangeRecord(**{**fields, **changed})
+
+
+def test_a_change_reads_as_a_sentence_s_parts() -> None:
+    """Figure, interval and release; memory gets larger, and a benchmark has asv's unit."""
+    told = pages.told(a_record())
+    assert (told.title, told.word, told.change) == ("CPU/request", "slower", "+3.10 %")
+    assert told.interval == "+2.50…+3.70 %"
+    assert told.cause == "granian 2.8.6 → 2.8.7"
+    memory = SeriesName(machine="m", case="a/b", metric="pss_steady")
+    assert pages.told(a_record(series=memory)).word == "larger"
+    inside = SeriesName(machine="m", case="inprocess/x", metric="seconds")
+    assert pages.told(a_record(series=inside, culprit=None)).title == "time in process (seconds)"
+
+
+def test_open_changes_come_worst_first() -> None:
+    """Slower before faster; 1 % of CPU is five floors of 0.2 %, 4 % of a p99 are two of 2 %."""
+    tail = SeriesName(machine="m", case="a/b", metric="response_p99")
+    gain = {"ratio": 0.5, "low": 0.4, "high": 0.6, "verdict": Verdict.FASTER}
+    records = (
+        a_record(id="gain", **gain),
+        a_record(id="tail", series=tail, ratio=1.04, low=1.03, high=1.05),
+        a_record(id="cpu", ratio=1.01, low=1.005, high=1.015),
+        a_record(id="old", status="closed"),
+    )
+    still, over = pages.listed(records)
+    assert [record.id for record in still] == ["cpu", "tail", "gain"]
+    assert [record.id for record in over] == ["old"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        (
+            {
+                "base": StackState(stack="current", digest="0", as_of="2026-11-18"),
+                "head": StackState(stack="current", digest="1", as_of="2026-11-19"),
+                "culprit": None,
+            },
+            ["--stack-as-of 2026-11-18 --stack-as-of 2026-11-19 --select a/b"],
+        ),
+        ({}, ["--stack-as-of 2026-11-19 --stack-as-of 2026-11-20 --select a/b",
+              "--with granian==2.8.6 --select a/b"]),
+        (
+            {"series": SeriesName(machine="m", case="a'; rm x", metric="throughput"),
+             "culprit": None},
+            ["--stack-as-of 2026-11-19 --stack-as-of 2026-11-20 --select 'a'\"'\"'; rm x'"],
+        ),
+        (
+            {"series": SeriesName(machine="m", case="inprocess/x", metric="seconds"),
+             "culprit": None},
+            ["--stack-as-of 2026-11-19 --stack-as-of 2026-11-20"],
+        ),
+    ],
+    ids=["recorded", "from-runs", "quoted", "in-process"],
+)  # fmt: skip
+def test_the_commands_measure_both_sides_again(
+    changed: dict[str, Any], expected: list[str]
+) -> None:
+    """With the recorded days, or those of the runs; whatever a case is called, it is one word."""
+    before, after = (int(datetime(2026, 11, day, 3, tzinfo=UTC).timestamp()) for day in (19, 20))
+    found = [command for _, command in pages.commands(a_record(**changed), before, after)]
+    assert found == [f"servebench compare {line} --profile nightly" for line in expected]
+
+
+def test_without_any_day_there_is_only_the_release() -> None:
+    """And without a release nothing that could be repeated."""
+    assert [c for _, c in pages.commands(a_record(), None, None)] == [
+        "servebench compare --with granian==2.8.6 --select a/b --profile nightly"
+    ]
+    assert pages.commands(a_record(culprit=None), None, None) == ()
+
+
+def test_a_page_holds_the_evidence_and_the_raw_record(tmp_path: Path) -> None:
+    """Of a machine that is not here: figures, method, lock diff with the cause first, record."""
+    changes.save(tmp_path / "results", a_record(note="fixed in 2.8.8", status="closed"))
+    site = site_builds.built(tmp_path)
+    html = (site / "c" / "20261120-granian-0" / "index.html").read_text("utf-8")
+    for told in ("+3.10 %", "+2.50…+3.70 %", "Ten duets.", "fixed in 2.8.8", "Closed."):
+        assert told in html
+    assert html.index(">granian<") < html.index(">anyio<")
+    assert "<svg" in html
+    assert "not on this site" in html
+    raw = json.loads((site / "c" / "20261120-granian-0.json").read_bytes())
+    assert ChangeRecord.model_validate(raw).ratio == 1.031
+    listed = (site / "c" / "index.html").read_text("utf-8")
+    assert "No change is open." in listed
+    assert 'href="../c/20261120-granian-0/"' in listed
+
+
+def test_files_across_cases_have_the_figures_of_the_shards(tmp_path: Path) -> None:
+    """Metric by metric, the same integers, and what each case ran with."""
+    results = tmp_path / "results"
+    synthetic.write(synthetic.imagine(1.2, 160, 2), results)
+    sources = reading.read(results, tmp_path / "cache")
+    (table,) = history.tables(sources.nights)
+    data.write(Folder(tmp_path / "site"), sources, [table], with_parquet=False)
+    series = {
+        (case["id"], entry["metric"], shard["year"]): (entry, case)
+        for path in (tmp_path / "site" / "series").rglob("*.json")
+        for shard in [json.loads(path.read_bytes())]
+        for entry in shard["series"]
+        for case in [shard["cases"][entry["case"]]]
+    }
+    years = [year.year for year in shards.years(table)]
+    seen = 0
+    for metric in across.COMPARED:
+        files = sorted((tmp_path / "site" / "across").glob(f"*/{metric}/*.json"))
+        assert [int(path.name[:4]) for path in files] == years
+        for path in files:
+            found = json.loads(path.read_bytes())
+            assert (found["metric"], found["floor"]) == (metric, METRICS[metric].floor)
+            for case in found["cases"]:
+                entry, told = series[case["id"], metric, found["year"]]
+                for key in ("exponent", "mean", "low", "high"):
+                    assert case[key] == entry[key]
+                assert case["status"] == told["status"]
+                assert case["python"] == ("3.14t" if "py3.14t" in case["id"] else "3.14")
+                assert case["stack"] == "current"
+                seen += 1
+    assert seen == len(across.COMPARED) * len(years) * 8
+
+
+def test_what_did_not_change_is_not_made_again(tmp_path: Path) -> None:
+    """Neither the files across cases, nor the pages of changes."""
+    synthetic.write(synthetic.imagine(1, 60, 6), tmp_path / "results")
+    site = site_builds.built(tmp_path)
+    stamps = {path: path.stat().st_mtime_ns for path in site.rglob("*") if path.is_file()}
+    site_builds.built(tmp_path)
+    changed = {
+        path.relative_to(site).as_posix()
+        for path, stamp in stamps.items()
+        if path.stat().st_mtime_ns != stamp
+    }
+    assert changed <= {".pages.json"}
+
+
+def test_the_form_offers_what_can_be_compared(tmp_path: Path) -> None:
+    """The newest night against the one before; one night alone: its interpreters."""
+    results = tmp_path / "results"
+    imagined = synthetic.imagine(0.1, 160, 2)
+    synthetic.write(imagined, results)
+    form = make_form(site_builds.gathered(tmp_path))
+    newest = sorted(path.stem for path in results.rglob("*.night"))[-2:]
+    assert [form.a, form.b] == newest
+    labels = {group.label.split(" on ")[0].split(",")[0]: group for group in form.groups}
+    assert [word for word, _ in labels["Runs"].choices[:2]] == newest[::-1]
+    assert form.metrics[0] == ("server_cpu_per_request", "CPU/request")
+    pythons = labels["Interpreters of the newest night"].choices
+    assert [word for word, _ in pythons] == ["py:3.14", "py:3.14t"]
+    assert labels["Stacks of the newest night"].choices == ()  # there is one only
+
+
+def test_one_night_is_compared_by_interpreter(tmp_path: Path) -> None:
+    """And where there is one interpreter too, nothing is."""
+    synthetic.write(synthetic.imagine(0.001, 160, 2), tmp_path / "results")
+    form = make_form(site_builds.gathered(tmp_path))
+    assert (form.a, form.b) == ("py:3.14", "py:3.14t")
+    synthetic.write(synthetic.imagine(0.001, 80, 2), tmp_path / "one" / "results")
+    form = make_form(site_builds.gathered(tmp_path / "one"))
+    assert (form.a, form.b) == ("", "")
