@@ -237,3 +237,7 @@ class Run(Frozen):
     notes: tuple[str, ...] = Field(
         default=(), description="What happened to the run: interruptions, orphans found, …"
     )
+    night: str | None = Field(
+        default=None, description="The night plan that it was measured for; null: none."
+    )
+    shard: int | None = Field(default=None, ge=1, description="Which shard of that plan.")

@@ -91,31 +91,6 @@ def load_seconds(plan: Plan) -> float:
     return plan.launches * sum(expected(case, plan.profile).load for case in plan.cases)
 
 
-def shard(plan: Plan, n: int) -> tuple[Plan, ...]:
-    """Share a plan out over machines so that all take about as long.
-
-    Cases, longest first, each go to the shard with the least to do (Graham 1969: at most 4/3 of
-    the best possible). All launches of a case stay on one machine. Every shard keeps the plan's
-    order; fewer cases than shards give fewer shards.
-
-    Raises:
-        UsageError: n is not positive.
-    """
-    if n < 1:
-        raise UsageError(f"shards: expected 1 or more, found {n}")
-    seconds = {case.id: expected_seconds(case, plan.profile) for case in plan.cases}
-    totals = [0.0] * min(n, len(plan.cases))
-    place: dict[str, int] = {}
-    for identifier in sorted(seconds, key=lambda i: (-seconds[i], i)):
-        least = totals.index(min(totals))
-        totals[least] += seconds[identifier]
-        place[identifier] = least
-    return tuple(
-        plan.model_copy(update={"cases": tuple(c for c in plan.cases if place[c.id] == number)})
-        for number in range(len(totals))
-    )
-
-
 def _cases(experiments: Iterable[Experiment], profile: Profile) -> tuple[Case, ...]:
     return tuple(case for experiment in experiments for case in expand(experiment, profile))
 

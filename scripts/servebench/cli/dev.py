@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
+from dataclasses import asdict
 from itertools import count
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
-from servebench import launch, overhead, paths
+from servebench import launch, overhead, paths, store, units
 from servebench import plan as planning
 from servebench.cli.options import DEFAULT_SEED, SeedOption
+from servebench.cli.scale import scale_command
 from servebench.errors import LaunchError, UsageError
 from servebench.exclusive import measuring
 from servebench.model import Case, LoadModel
 from servebench.overhead import Interval
 from servebench.rig import assemble
 from servebench.signals import interruptible
+from servebench.toolchain.narrator import Narrator
 
 dev_app = typer.Typer(no_args_is_help=True, help="For those who work on servebench itself.")
 
@@ -98,6 +104,9 @@ def _shortened(case_id: str, seconds: float) -> Case:
     return case
 
 
+dev_app.command("site-scale")(scale_command)
+
+
 @dev_app.command("history")
 def history_command(
     output: Annotated[
@@ -125,3 +134,92 @@ def history_command(
         markup=False,
         soft_wrap=True,
     )
+
+
+@dev_app.command("pictures")
+def pictures_command(
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder; default: docs/ of the checkout.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Take none: say whether those there show the site.")
+    ] = False,
+) -> None:
+    """Build the site from results/ and take the README's pictures of it, light and dark.
+
+    A test fails while they show something else than the site does. Exit code 1, with --check: they
+    do not.
+    """
+    from servebench.site import pictures  # noqa: PLC0415 - only this verb waits for numpy
+    from servebench.site.build import Order, build  # noqa: PLC0415
+
+    console = Console(highlight=False)
+    root = paths.project_root()
+    docs = output or root / "docs"
+    with tempfile.TemporaryDirectory(prefix="servebench-pictures-") as folder:
+        site = Path(folder) / "site"
+        order = Order(
+            root=root,
+            results=root / "results",
+            output=site,
+            cache=paths.cache_dir() / "site",
+            with_asv=False,
+            with_parquet=False,
+        )
+        build(order, Narrator(Console(quiet=True)))
+        if not check:
+            for path in pictures.take(site, docs):
+                console.print(str(path), markup=False, soft_wrap=True)
+            return
+        sentences = pictures.stale(site, docs)
+    for sentence in sentences:
+        console.print(sentence, markup=False, soft_wrap=True)
+    if sentences:
+        raise typer.Exit(1)
+
+
+@dev_app.command("growth")
+def growth_command(
+    years: Annotated[float, typer.Option("--years", min=0.01, max=50, help="So many.")] = 5.0,
+    run: Annotated[str, typer.Option("--run", help="The run that each night is as large as.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    seed: SeedOption = DEFAULT_SEED,
+) -> None:
+    """Make up years of nights on a branch, and measure what cloning and pulling them takes.
+
+    Each night is a copy of a recorded run with figures that scatter. A few minutes for five years.
+    """
+    from servebench.history import growth  # noqa: PLC0415 - only this verb waits for it
+
+    results = paths.results_dir()
+    path = store.find(results, run) if run else store.latest(results, profile="nightly")
+    errors = Console(stderr=True, highlight=False)
+    with tempfile.TemporaryDirectory(prefix="servebench-growth-") as folder, interruptible():
+        found = growth.measure(
+            store.load(path),
+            max(1, round(365 * years)),
+            Path(folder),
+            seed=seed,
+            told=lambda sentence: errors.print(sentence, markup=False),
+        )
+    if as_json:
+        typer.echo(json.dumps(asdict(found)))
+        return
+    table = Table("what", "size", "time", title=f"{found.nights} nights", title_justify="left")
+    rows: tuple[tuple[str, float | None, float | None], ...] = (
+        ("a run file", found.run_bytes, None),
+        ("the same, compressed", found.compressed_bytes, None),
+        ("the remote", found.remote_bytes, None),
+        ("full clone", found.clone_bytes, found.clone_seconds),
+        ("shallow clone", found.shallow_bytes, found.shallow_seconds),
+        ("history pull, first", None, found.pull_seconds),
+        ("history push of a night", None, found.push_seconds),
+        ("history pull of that night", None, found.next_pull_seconds),
+    )
+    for what, size, seconds in rows:
+        table.add_row(
+            what,
+            units.size(size) if size is not None else "",
+            units.seconds(seconds) if seconds is not None else "",
+        )
+    Console(highlight=False).print(table)

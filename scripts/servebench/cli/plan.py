@@ -4,54 +4,138 @@ from __future__ import annotations
 
 import json
 from itertools import groupby
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from servebench import actions, header, paths, units
 from servebench import plan as planning
-from servebench import units
 from servebench.cli.options import (
     DEFAULT_SEED,
-    LaunchesOption,
     ProfileOption,
     SeedOption,
-    SelectOption,
 )
+from servebench.errors import NothingMeasuredError, UsageError
 from servebench.model import Plan
+from servebench.night import planned
+from servebench.night.model import NightPlan, write_plan
 from servebench.progress import duration
 
 
 def plan_command(
     profile: ProfileOption = "quick",
-    select: SelectOption = None,
-    launches: LaunchesOption = None,
+    select: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--select",
+            envvar="SERVEBENCH_SELECT",
+            help="Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'; repeatable.",
+        ),
+    ] = None,
+    launches: Annotated[
+        int | None,
+        typer.Option("--launches", min=1, envvar="SERVEBENCH_LAUNCHES", help="Launches per case."),
+    ] = None,
     seed: SeedOption = DEFAULT_SEED,
     shards: Annotated[
-        int, typer.Option("--shards", min=1, help="Share the cases out over so many machines.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            "--shards",
+            min=1,
+            envvar="SERVEBENCH_SHARDS",
+            help="Share the cases out over so many machines.",
+        ),
+    ] = None,
+    machines: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--machine",
+            envvar="SERVEBENCH_MACHINES",
+            help="Id of a machine (`servebench doctor`) that a shard is for; repeatable. Cases "
+            "stay with the machine that has measured them. Without: whichever takes a shard.",
+        ),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--seconds",
+            min=0.5,
+            envvar="SERVEBENCH_SECONDS",
+            help="Load every case for so long, instead of the profile's durations: for trying out.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write the plan of the night, for `run --plan`."),
+    ] = None,
+    github_output: Annotated[
+        bool,
+        typer.Option(
+            "--github-output",
+            help="Hand the shards to a workflow: matrix, shards, night and sha256 (of the "
+            "plan) in GITHUB_OUTPUT.",
+        ),
+    ] = False,
     cases: Annotated[bool, typer.Option("--cases", help="List every case.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the plan of each shard as JSON.")
     ] = False,
 ) -> None:
-    """Show what a run would do: cases, launches and expected time per experiment."""
+    """Show what a run would do: cases, launches and expected time per experiment.
+
+    With --output it is the plan of a night: its shards are balanced by what launches have taken in
+    the recorded runs (`servebench history pull` fetches those of earlier nights), cases stay with
+    their machine, and one calibration case is in every shard.
+    """
     plan = planning.make_plan(profile, list(select or ()), launches, seed)
-    parts = planning.shard(plan, shards)
+    if seconds is not None:
+        plan = planning.lasting(plan, seconds)
+    if not plan.cases:
+        raise NothingMeasuredError(f"profile {profile} has no cases: there is nothing to plan")
+    night = _night(plan, shards, machines)
+    if output is not None:
+        write_plan(output, night)
+    if github_output:
+        if output is None:
+            raise UsageError("--github-output: the shards need their plan, too: add --output FILE")
+        actions.outputs(planned.outputs(night))
     console = Console(highlight=False)
     if as_json:
-        console.print_json(json.dumps({"shards": [_described(part) for part in parts]}))
+        parts = [_described(shard.plan) for shard in night.shards]
+        console.print_json(json.dumps({"shards": parts}))
         return
     console.print(_table(plan))
     if cases:
         for case in plan.cases:
-            seconds = planning.expected_seconds(case, profile)
-            console.print(f"{case.id}  {units.seconds(seconds)}", soft_wrap=True, markup=False)
-    if shards > 1:
-        for number, part in enumerate(parts, start=1):
-            passed = duration(planning.plan_seconds(part))
-            console.print(f"shard {number} of {len(parts)}: {len(part.cases)} cases, {passed}")
+            taken = planning.expected_seconds(case, profile)
+            console.print(f"{case.id}  {units.seconds(taken)}", soft_wrap=True, markup=False)
+    for note in night.notes:
+        console.print(f"note: {note}", soft_wrap=True, markup=False)
+    if len(night.shards) > 1 or output is not None:
+        for shard in night.shards:
+            where = f" on {shard.machine}" if shard.machine else ""
+            console.print(
+                f"shard {shard.number} of {len(night.shards)}{where}: {len(shard.plan.cases)} "
+                f"cases, {duration(shard.expected_seconds)}",
+                markup=False,
+                soft_wrap=True,
+            )
+    if output is not None:
+        console.print(f"{output}: night {night.id}", markup=False, soft_wrap=True)
+
+
+def _night(plan: Plan, shards: int | None, machines: list[str] | None) -> NightPlan:
+    """The plan shared out."""
+    commit, _ = header.revision(paths.project_root())
+    return planned.make(
+        plan,
+        planned.fleet(shards, machines or ()),
+        results=paths.results_dir(),
+        commit=commit,
+    )
 
 
 def _described(plan: Plan) -> dict[str, object]:

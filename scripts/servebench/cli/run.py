@@ -21,7 +21,9 @@ from servebench.cli.options import (
 )
 from servebench.errors import UsageError
 from servebench.exclusive import measuring
-from servebench.model import Case, Plan, Run, Status
+from servebench.model import Case, Plan, Profile, Run, Status
+from servebench.night import assigned as assigned_
+from servebench.night.assigned import Assigned
 from servebench.progress import reporter
 from servebench.protocol import WINDOW_SECONDS
 from servebench.rig import Rig, assemble
@@ -57,6 +59,13 @@ def run_command(
             help="Load every case for so long, instead of the profile's durations: for trying out.",
         ),
     ] = None,
+    plan_file: Annotated[
+        Path | None,
+        typer.Option("--plan", help="Measure a shard of this night (`servebench plan --output`)."),
+    ] = None,
+    shard: Annotated[
+        int | None, typer.Option("--shard", min=1, help="Which shard of it, from 1.")
+    ] = None,
     results: Annotated[
         Path | None, typer.Option("--results", help="Folder for the run file.")
     ] = None,
@@ -64,7 +73,8 @@ def run_command(
     """Measure: launch each case's server, load it, record what it did.
 
     The run file is saved after every launch. Ctrl-C keeps what was measured; `--resume latest`
-    goes on. Exit code 0: every launch was valid. 1: some failed, the others are recorded.
+    goes on. With --plan and --shard it is one machine's part of a night.
+    Exit code 0: every launch was valid. 1: some failed, the others are recorded.
     3: none was usable.
     """
     console = Console(highlight=False)
@@ -74,22 +84,16 @@ def run_command(
     for sentence in found:
         console.print(f"note: {sentence}", markup=False, soft_wrap=True)
     earlier = _earlier(resume, results)
-    if earlier is None:
-        plan = planning.make_plan(profile, list(select or ()), launches, seed)
-        if seconds is not None:
-            plan = planning.lasting(plan, seconds)
-    elif select or launches or seconds:
-        raise UsageError(
-            "--resume goes on with the run's own plan: leave --select, --launches and --seconds out"
-        )
-    else:
-        plan = planning.of_run(earlier)
+    assigned = assigned_.read(plan_file, shard)
+    plan = _planned(earlier, assigned, profile, select, launches, seed, seconds)
     logs = paths.state_dir() / "logs"
     rig = assemble(plan.cases, logs)
     root = paths.project_root()
     if earlier is not None:
         header.require_resumable(earlier, rig, root)
     start = earlier or header.write(plan, rig, root)
+    if assigned is not None:
+        start = assigned.begin(start)
     notes = list(start.notes)
     if found:
         notes.append(f"{len(found)} sessions that an earlier, killed run had left were found first")
@@ -129,6 +133,35 @@ def _earlier(resume: str | None, results: Path) -> Run | None:
     if path not in store.partials(results):
         raise UsageError(f"{path.name} is a finished run: it is never added to; start a new one")
     return store.load(path)
+
+
+def _planned(
+    earlier: Run | None,
+    assigned: Assigned | None,
+    profile: Profile,
+    select: list[str] | None,
+    launches: int | None,
+    seed: int,
+    seconds: float | None,
+) -> Plan:
+    """What is to be measured: the plan of an earlier run, of a shard, or of the options."""
+    own = bool(select or launches or seconds)
+    if earlier is not None and (own or assigned):
+        raise UsageError(
+            "--resume goes on with the run's own plan: leave --select, --launches, --seconds and "
+            "--plan out"
+        )
+    if assigned is not None and own:
+        raise UsageError(
+            "--plan says what is measured: leave --select, --launches and --seconds out, or give "
+            "them to `servebench plan`"
+        )
+    if earlier is not None:
+        return planning.of_run(earlier)
+    if assigned is not None:
+        return assigned.plan
+    plan = planning.make_plan(profile, list(select or ()), launches, seed)
+    return planning.lasting(plan, seconds) if seconds is not None else plan
 
 
 def _measure(

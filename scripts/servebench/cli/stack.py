@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
 
@@ -10,8 +11,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from servebench import stacklock, stacks
-from servebench.errors import SetupError
+from servebench import actions, paths, stackbump, stacklock, stacks
+from servebench.errors import SetupError, UsageError
+from servebench.history.git import remote_of
 from servebench.signals import interruptible
 from servebench.toolchain.narrator import Narrator
 
@@ -47,6 +49,63 @@ def lock_command(
         console.print(table)
     else:
         console.print("no package moved")
+
+
+@stack_app.command("bump")
+def bump_command(
+    commit: Annotated[
+        bool, typer.Option("--commit", help="Commit the locks, and nothing else.")
+    ] = False,
+    push: Annotated[
+        bool, typer.Option("--push", help="With --commit: push the branch, too.")
+    ] = False,
+    remote: Annotated[str, typer.Option("--remote", help="Where to.")] = "origin",
+    github_output: Annotated[
+        bool,
+        typer.Option(
+            "--github-output",
+            help="Hand on whether a lock moved, and the commit, in GITHUB_OUTPUT.",
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Renew all locks to the newest releases, with the list of releases as the commit's message.
+
+    The history of the locks is what all trends are shown over: such a commit holds nothing else.
+    Without --commit the locks are written, and the message is shown. A push that somebody else was
+    faster with is repeated on the new tip.
+    """
+    if push and not commit:
+        raise UsageError("--push: there is nothing to push without --commit")
+    root = paths.project_root()
+    with interruptible():
+        moves = stacklock.lock(None, None, Narrator(Console(stderr=True)))
+    text = stackbump.message(moves)
+    bumped = None
+    if commit:
+        bumped = stackbump.commit(root, text)
+        if push and bumped.moved:
+            told = Console(stderr=True, highlight=False)
+            where = remote_of(root, remote)
+            tip = stackbump.push(
+                root, where, told=lambda line: told.print(line, markup=False, soft_wrap=True)
+            )
+            bumped = replace(bumped, commit=tip)
+    moved = bumped.moved if bumped else bool(moves)
+    if github_output:
+        if bumped is None:
+            raise UsageError("--github-output: the commit is handed on, so add --commit")
+        actions.outputs({"moved": "true" if moved else "false", "commit": bumped.commit})
+    actions.summary(f"```text\n{text if moved else 'no package moved'}\n```")
+    if as_json:
+        rows = [{"package": m.package, "stack": m.stack, "before": m.before, "after": m.after}
+                for m in moves]  # fmt: skip
+        found = {"moved": moved, "commit": bumped.commit if bumped else None, "moves": rows}
+        typer.echo(json.dumps(found))
+        return
+    typer.echo(text if moved else "no package moved", nl=not moved)
+    if bumped is not None and moved:
+        typer.echo(f"commit {bumped.commit}")
 
 
 @stack_app.command("list")

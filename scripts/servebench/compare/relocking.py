@@ -29,7 +29,7 @@ def as_of(root: Path, name: str, day: date | None, narrator: Narrator) -> Stack:
         return stacks.read(name, root)
     with narrator.step(f"stack {name}", f"resolving it as of {day}") as tick:
         text = stacklock.resolve(name, day, tick, root=root)
-    return _kept(root, name, text)
+    return kept(root, name, text)
 
 
 def with_pins(root: Path, name: str, pins: Sequence[Requirement], narrator: Narrator) -> Stack:
@@ -44,7 +44,7 @@ def with_pins(root: Path, name: str, pins: Sequence[Requirement], narrator: Narr
     with narrator.step(f"stack {name}", f"resolving it with {', '.join(texts)}") as tick:
         keep = stacks.lock_file(name, root).read_text("utf-8")
         text = stacklock.resolve(name, None, tick, root=root, keep=keep, pins=texts)
-    return _kept(root, name, text)
+    return kept(root, name, text)
 
 
 def read_pins(texts: Sequence[str]) -> tuple[Requirement, ...]:
@@ -114,7 +114,8 @@ def _held(root: Path, stack: str, pin: Requirement) -> str | None:
     return None
 
 
-def _kept(root: Path, name: str, text: str) -> Stack:
+def kept(root: Path, name: str, text: str) -> Stack:
+    """Keep a lock in the cache, as a stack that can be made."""
     lock = paths.cache_dir() / "resolved" / artefact.digest(text) / f"{name}.txt"
     stacklock.write(lock, text)
     return stacks.read_lock(name, lock, root)

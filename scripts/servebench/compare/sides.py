@@ -159,6 +159,31 @@ def of_packages(root: Path, requirements: Sequence[str], wanted: Wanted) -> Side
     return _prepared(base, head, wanted, root=root, cross=False, notes=notes)
 
 
+def of_locks(
+    root: Path, stack: str, base: tuple[str, str], head: tuple[str, str], wanted: Wanted
+) -> Sides:
+    """Prepare two states of one stack, each with a lock of its own; other stacks are as locked.
+
+    Args:
+        root: The checkout.
+        stack: Which stack.
+        base: What to call the one state, and the text of its lock.
+        head: The same of the other.
+        wanted: Which cases.
+
+    Raises:
+        SetupError: A lock cannot be installed.
+    """
+
+    def part(label: str, text: str) -> _Part:
+        def lock(name: str) -> Stack:
+            return relocking.kept(root, name, text) if name == stack else stacks.read(name, root)
+
+        return _here(root, label, "stack", lock, wanted)
+
+    return _prepared(part(*base), part(*head), wanted, root=root, cross=False)
+
+
 def of_interpreters(root: Path, base: str, head: str, wanted: Wanted) -> Sides:
     """Prepare one checkout on two interpreters.
 

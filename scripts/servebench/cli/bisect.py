@@ -1,0 +1,132 @@
+"""`servebench bisect`: which release caused a change?"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from servebench import changes, load, machine, orphans, paths
+from servebench.changes import ChangeRecord
+from servebench.cli.compare import budget_seconds
+from servebench.cli.options import DEFAULT_SEED, SeedOption
+from servebench.errors import HistoryError, SetupError, UsageError
+from servebench.signals import interruptible
+from servebench.toolchain.narrator import Narrator
+
+
+def bisect_command(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Changes (results/changes/<id>.json); default: all open ones of this machine "
+            "whose cause is not known.",
+            show_default=False,
+        ),
+    ] = None,
+    results: Annotated[
+        Path | None,
+        typer.Option("--results", help="Results folder of the changes; default: this checkout's."),
+    ] = None,
+    budget: Annotated[
+        str, typer.Option("--budget", metavar="TIME", help="Time for all of them.")
+    ] = "30m",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    seed: SeedOption = DEFAULT_SEED,
+) -> None:
+    """Find the release that caused a change, and write it into the change's record.
+
+    Where several packages moved at once, mixtures of both stacks are measured against the one
+    before: each duet halves what is left. The release that remains is tried alone before it is
+    named; where that does not show the change, the record says so instead.
+
+    Exit code 0: done. 1: one of them could not be tried, with the reason.
+    """
+    folder = results or paths.results_dir()
+    here = machine.fingerprint().id
+    records = [changes.read(path) for path in changes.files(folder)]
+    chosen = _chosen(records, names or [], here)
+    console = Console(highlight=False, stderr=as_json)
+    if not chosen:
+        if as_json:
+            typer.echo("[]")
+        console.print(f"no change on this machine ({here}) whose cause is to be found")
+        return
+    for sentence in orphans.reap():
+        console.print(f"note: {sentence}", markup=False, soft_wrap=True)
+    load.sweep()
+    ends = time.monotonic() + (budget_seconds(budget) or 0.0)
+    found: list[ChangeRecord] = []
+    failed = False
+    for place, record in enumerate(chosen):
+        share = (ends - time.monotonic()) / (len(chosen) - place)
+        try:
+            with interruptible():
+                blamed = _blamed(record, time.monotonic() + share, seed, console)
+        except (HistoryError, SetupError) as problem:
+            failed = True
+            Console(stderr=True, highlight=False).print(
+                f"{record.id}: not tried: {problem}", markup=False, soft_wrap=True
+            )
+            continue
+        changes.save(folder, blamed)
+        found.append(blamed)
+        if not as_json:
+            console.print(_sentence(blamed), markup=False, soft_wrap=True)
+    if as_json:
+        typer.echo(json.dumps([record.model_dump(mode="json") for record in found]))
+    if failed:
+        raise typer.Exit(1)
+
+
+def _chosen(records: list[ChangeRecord], names: list[str], here: str) -> list[ChangeRecord]:
+    """The changes that are asked for.
+
+    Raises:
+        UsageError: There is no such change, or it is of another machine.
+    """
+    by_id = {record.id: record for record in records}
+    for name in names:
+        if name not in by_id:
+            raise UsageError(f"no change {name!r}; there are: {', '.join(by_id) or 'none'}")
+        if (whose := by_id[name].series.machine) != here:
+            raise UsageError(
+                f"change {name} was seen on {whose}, and this is {here}: figures of another "
+                "machine tell nothing about it; bisect it there"
+            )
+    if names:
+        return [by_id[name] for name in names]
+    return [
+        record
+        for record in records
+        if record.series.machine == here
+        and record.status == "open"
+        and record.culprit is None
+        # What was tried and could not be told apart says so.
+        and not record.note
+    ]
+
+
+def _blamed(record: ChangeRecord, ends: float, seed: int, console: Console) -> ChangeRecord:
+    """The record with its culprit, as far as duets can tell."""
+    # Statistics take a second to import, which no other verb should wait for.
+    from servebench.compare.progress import reporter  # noqa: PLC0415
+    from servebench.detect import blame, locks, suspects  # noqa: PLC0415
+    from servebench.detect.duets import RealDuets  # noqa: PLC0415
+
+    root, narrator = paths.project_root(), Narrator(console)
+    duets = RealDuets(root, seed, reporter(console), narrator)
+    mixtures = blame.Mixtures(duets, record, locks.find(root, record, narrator), ends)
+    found = blame.search(record.packages, mixtures)
+    return suspects.blamed(record, found)
+
+
+def _sentence(record: ChangeRecord) -> str:
+    if record.culprit is None:
+        return f"{record.id}: {record.note}"
+    before = record.culprit.previous or "nothing"
+    return f"{record.id}: {record.culprit.package} {before} → {record.culprit.version}"

@@ -1,0 +1,263 @@
+"""`servebench detect`: where did a series move for good, and was it the stack?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from servebench import actions, changes, load, machine, orphans, paths
+from servebench.changes import ChangeRecord
+from servebench.cli.compare import budget_seconds
+from servebench.cli.options import DEFAULT_SEED, SeedOption
+from servebench.compare.model import Comparison
+from servebench.detect.model import (
+    COMPARISONS,
+    Candidate,
+    Candidates,
+    Dismissal,
+    read_candidates,
+    write_candidates,
+)
+from servebench.errors import RecordError, UsageError
+from servebench.metrics import METRICS
+from servebench.report.comparison.words import percent
+from servebench.signals import interruptible
+from servebench.toolchain.narrator import Narrator
+
+_SHOWN: Final = 5  # series of a candidate, and steps without a cause, that are printed
+_PLAIN_WIDTH: Final = 120  # columns where there is no terminal to ask
+
+
+def detect_command(
+    confirm: Annotated[
+        bool,
+        typer.Option("--confirm", help="Judge this machine's candidates by duets: measures."),
+    ] = False,
+    from_: Annotated[
+        Path | None,
+        typer.Option("--from", help="With --confirm: candidates of an earlier `detect --output`."),
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", help="Results folder for what is recorded; default: this checkout's."),
+    ] = None,
+    budget: Annotated[
+        str, typer.Option("--budget", metavar="TIME", help="With --confirm: time for measuring.")
+    ] = "30m",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the candidates.")
+    ] = None,
+    github_output: Annotated[
+        bool,
+        typer.Option(
+            "--github-output",
+            help="Hand the machines to a workflow: matrix and candidates in GITHUB_OUTPUT.",
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    seed: SeedOption = DEFAULT_SEED,
+) -> None:
+    """Find series that moved for good when a stack changed, and confirm them by duets.
+
+    Each machine's series of this checkout's results (`servebench history pull` fetches the nights)
+    are looked through, from their last break on. Steps near a change of their stack are candidates:
+    one per change of a stack, however many series moved. Changes that were undone are closed.
+
+    With --confirm, on the machine itself, the stacks before and after are measured together. What
+    is confirmed becomes results/changes/<id>.json, what is not, results/dismissed/<id>.json; the
+    comparison is kept beside them. Nothing is judged twice.
+
+    Exit code 0: done. 1: a candidate could not be judged, with the reason.
+    """
+    if from_ is not None and not confirm:
+        raise UsageError("--from: the candidates of a file are there already: add --confirm")
+    console = Console(highlight=False)
+    results = to or paths.results_dir()
+    if confirm:
+        _confirm(from_, results, budget_seconds(budget), seed, console, as_json=as_json)
+        return
+    found, undone = _detected(paths.results_dir())
+    for record in undone:
+        changes.save(results, record)
+    if output is not None:
+        write_candidates(output, found)
+    if github_output:
+        actions.outputs(_outputs(found))
+    actions.summary(_markdown(found, undone))
+    if as_json:
+        described = found.model_dump(mode="json")
+        typer.echo(json.dumps({**described, "closed": [record.id for record in undone]}))
+        return
+    _show(console, found, undone)
+
+
+def _detected(results: Path) -> tuple[Candidates, tuple[ChangeRecord, ...]]:
+    """What moved, and which changes were undone."""
+    # numpy, and all of the site's reading: only this verb waits for them.
+    from servebench.detect.candidates import detect  # noqa: PLC0415
+    from servebench.detect.conclude import closed  # noqa: PLC0415
+    from servebench.detect.model import dismissals  # noqa: PLC0415
+    from servebench.site import history, reading  # noqa: PLC0415
+
+    sources = reading.read(results, paths.cache_dir() / "site")
+    errors = Console(stderr=True, highlight=False)
+    for problem in sources.problems:
+        errors.print(f"note: {problem}", markup=False, soft_wrap=True)
+    undone = closed(sources.changes, _evidence(results, sources.changes))
+    found = detect(history.tables(sources.nights), sources.changes, dismissals(results))
+    return found, undone
+
+
+def _evidence(results: Path, records: Sequence[ChangeRecord]) -> dict[str, Comparison]:
+    """The comparisons that records name, as far as they are kept."""
+    found = {}
+    for name in {record.evidence for record in records if record.evidence}:
+        path = results / COMPARISONS / f"{name}.json"
+        if path.is_file():
+            try:
+                found[name] = Comparison.model_validate_json(path.read_bytes())
+            except ValueError as problem:
+                raise RecordError(f"{path}: expected a comparison, found: {problem}") from problem
+    return found
+
+
+def _confirm(
+    from_: Path | None,
+    results: Path,
+    seconds: float | None,
+    seed: int,
+    console: Console,
+    *,
+    as_json: bool,
+) -> None:
+    """Judge the candidates of this machine."""
+    from servebench.compare.progress import reporter  # noqa: PLC0415 - statistics take a second
+    from servebench.detect.confirm import confirm  # noqa: PLC0415
+    from servebench.detect.duets import RealDuets  # noqa: PLC0415
+
+    errors = Console(stderr=True, highlight=False)
+    found = read_candidates(from_) if from_ is not None else _detected(paths.results_dir())[0]
+    here = machine.fingerprint().id
+    ours = [candidate for candidate in found.candidates if candidate.machine == here]
+    for candidate in found.candidates:
+        if candidate.machine != here:
+            errors.print(
+                f"note: {candidate.id} waits for its machine {candidate.machine}", markup=False
+            )
+    for sentence in orphans.reap():
+        errors.print(f"note: {sentence}", markup=False, soft_wrap=True)
+    load.sweep()
+    told = errors if as_json else console
+    judge = RealDuets(paths.project_root(), seed, reporter(told), Narrator(told))
+    with interruptible():
+        confirmed = confirm(
+            ours,
+            judge,
+            seconds or 0.0,
+            results,
+            told=lambda sentence: told.print(sentence, markup=False, soft_wrap=True),
+        )
+    if as_json:
+        described = {
+            "confirmed": [record.model_dump(mode="json") for record in confirmed.records],
+            "dismissed": [one.model_dump(mode="json") for one in confirmed.dismissed],
+            "left": {candidate.id: why for candidate, why in confirmed.left},
+        }
+        typer.echo(json.dumps(described))
+    else:
+        both: list[ChangeRecord | Dismissal] = [*confirmed.records, *confirmed.dismissed]
+        for concluded in both:
+            console.print(_sentence(concluded), markup=False, soft_wrap=True)
+        if not ours:
+            console.print(f"no candidate on this machine ({here})", markup=False)
+    actions.summary("\n".join(f"- {_sentence(one)}" for one in confirmed.records) or "No change.")
+    for candidate, why in confirmed.left:
+        errors.print(f"{candidate.id}: not judged: {why}", markup=False, soft_wrap=True)
+    if confirmed.left:
+        raise typer.Exit(1)
+
+
+def _outputs(found: Candidates) -> dict[str, str]:
+    """What a workflow needs of the candidates: one job per machine that has any."""
+    counts: dict[str, int] = {}
+    for candidate in found.candidates:
+        counts[candidate.machine] = counts.get(candidate.machine, 0) + 1
+    include = [
+        {"machine": name, "runner": name, "candidates": count} for name, count in counts.items()
+    ]
+    return {
+        "matrix": json.dumps({"include": include}, separators=(",", ":")),
+        "machines": json.dumps(list(counts), separators=(",", ":")),
+        "candidates": str(len(found.candidates)),
+    }
+
+
+def _show(console: Console, found: Candidates, undone: Sequence[ChangeRecord]) -> None:
+    if not console.is_terminal:
+        console.width = _PLAIN_WIDTH
+    for record in undone:
+        console.print(f"closed: {record.id}: {record.note}", markup=False, soft_wrap=True)
+    for candidate in found.candidates:
+        console.print(_headline(candidate), markup=False, soft_wrap=True)
+        table = Table("case", "metric", "change", "nights")
+        for step in candidate.steps[:_SHOWN]:
+            table.add_row(
+                step.series.case,
+                METRICS[step.series.metric].title,
+                percent(step.ratio),
+                f"{step.nights[0]} + {step.nights[1]}",
+            )
+        console.print(table)
+        if len(candidate.steps) > _SHOWN:
+            console.print(f"and {len(candidate.steps) - _SHOWN} more series")
+    if found.unexplained:
+        console.print(
+            f"{len(found.unexplained)} steps where no stack changed (the machine, or our own "
+            "commits); the strongest:"
+        )
+        strongest = sorted(found.unexplained, key=lambda step: -step.strength)
+        for step in strongest[:_SHOWN]:
+            console.print(
+                f"  {step.series.case} {step.series.metric} {percent(step.ratio)} at "
+                f"{step.after_run} on {step.series.machine}",
+                markup=False,
+                soft_wrap=True,
+            )
+    console.print(
+        f"{len(found.candidates)} candidates, {found.known} judged already"
+        + ("; judge them on their machines: servebench detect --confirm" * bool(found.candidates)),
+        soft_wrap=True,
+    )
+
+
+def _markdown(found: Candidates, undone: Sequence[ChangeRecord]) -> str:
+    lines = [f"### Detection: {len(found.candidates)} candidates", ""]
+    lines += [f"- {_headline(candidate)}" for candidate in found.candidates]
+    lines += [f"- closed: `{record.id}`: {record.note}" for record in undone]
+    return "\n".join(lines) + "\n"
+
+
+def _headline(candidate: Candidate) -> str:
+    moved = ", ".join(
+        f"{move.package} {move.base or '—'} → {move.head or '—'}" for move in candidate.packages
+    )
+    return (
+        f"{candidate.id}: {len(candidate.steps)} series on {candidate.machine} moved with "
+        f"{moved or 'the files of the same versions'}"
+    )
+
+
+def _sentence(concluded: ChangeRecord | Dismissal) -> str:
+    if isinstance(concluded, Dismissal):
+        return f"{concluded.id}: not confirmed ({concluded.verdict}): {concluded.note}"
+    return (
+        f"{concluded.id}: {concluded.verdict}: {concluded.series.case} {concluded.series.metric} "
+        f"{percent(concluded.ratio)} ({percent(concluded.low)} to {percent(concluded.high)}), and "
+        f"{len(concluded.others)} more series"
+    )

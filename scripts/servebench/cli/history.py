@@ -1,0 +1,188 @@
+"""`servebench history`: the results of all nights, on a branch of their own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from servebench import actions, paths
+from servebench.errors import NothingMeasuredError
+from servebench.history.git import BRANCH, remote_of
+from servebench.model import Run
+from servebench.night import outcome as outcome_
+from servebench.night.model import NightRecord, encode, read_plan
+
+history_app = typer.Typer(
+    no_args_is_help=True, help="The results of all nights, on a branch of their own."
+)
+
+RemoteOption = Annotated[
+    str,
+    typer.Option(
+        "--remote",
+        envvar="SERVEBENCH_HISTORY_REMOTE",
+        help="A remote of this checkout, a URL, or a path.",
+    ),
+]
+BranchOption = Annotated[str, typer.Option("--branch", help="The history's branch.")]
+
+_SHOWN: Final = 10  # paths that are printed
+
+
+@history_app.callback()
+def _group() -> None:
+    """The results of all nights, on a branch of their own.
+
+    The branch holds a folder `results/` and nothing else; each night adds one file per machine, and
+    none is ever rewritten. `pull` lays it out beside the reference runs of this checkout, where all
+    other verbs find it; `push` adds to it, however many others do so at the same time.
+    """
+
+
+@history_app.command("pull")
+def pull_command(
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", help="Results folder to lay it out in; default: this checkout's."),
+    ] = None,
+    remote: RemoteOption = "origin",
+    branch: BranchOption = BRANCH,
+    as_json: Annotated[bool, typer.Option("--json", help="Say what was done as JSON.")] = False,
+) -> None:
+    """Fetch the history and lay it out in the results folder.
+
+    Only the newest state is fetched, without its past, and only what is not here yet is written.
+    A branch that is not there yet is an empty history. In this checkout they are untracked files,
+    which no commit of yours should add.
+    """
+    from servebench.history.pull import pull  # noqa: PLC0415 - only this verb waits for its imports
+
+    console = Console(highlight=False)
+    errors = Console(stderr=True, highlight=False)
+    found = pull(
+        remote_of(paths.project_root(), remote, branch),
+        to or paths.results_dir(),
+        told=lambda sentence: errors.print(sentence, markup=False, soft_wrap=True),
+    )
+    if as_json:
+        typer.echo(
+            json.dumps(
+                {
+                    "tip": found.tip,
+                    "written": found.written,
+                    "replaced": found.replaced,
+                    "kept": found.kept,
+                }
+            )
+        )
+        return
+    if found.tip is None:
+        console.print(f"no branch {branch} there: the history is empty so far", markup=False)
+        return
+    console.print(
+        f"history at {found.tip[:8]}: {found.written} new files, {len(found.replaced)} with newer "
+        f"contents, {found.kept} already here",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+@history_app.command("push")
+def push_command(
+    folder: Annotated[
+        Path,
+        typer.Argument(help="A results folder: runs/<machine>/<year>/<run>.json, changes/, …"),
+    ],
+    plan: Annotated[
+        Path | None,
+        typer.Option("--plan", help="The night's plan: what is missing is recorded and reported."),
+    ] = None,
+    plan_sha256: Annotated[
+        str | None,
+        typer.Option("--plan-sha256", help="What the plan's SHA-256 must be, from a job's output."),
+    ] = None,
+    remote: RemoteOption = "origin",
+    branch: BranchOption = BRANCH,
+    as_json: Annotated[bool, typer.Option("--json", help="Say what was done as JSON.")] = False,
+) -> None:
+    """Add the files of a results folder to the history.
+
+    Every file is checked first; what is damaged, or would replace a run, is refused, and nothing is
+    pushed. Refused and broken pushes are repeated, 20 times in a few minutes. A run that was
+    cut short is kept as a partial run.
+
+    Exit code 0: all is there. 1: with --plan: cases are missing (what came is pushed all the same);
+    or it could not be pushed, and everything is where it was. 3: with --plan: the night gave no
+    usable launch.
+    """
+    from servebench.history.kinds import File, collect  # noqa: PLC0415 - as above
+    from servebench.history.push import push  # noqa: PLC0415
+
+    if plan is not None and plan_sha256 is not None:
+        from servebench.artifacts.accepting import require_digest  # noqa: PLC0415
+
+        require_digest(plan, plan_sha256)
+    console = Console(highlight=False)
+    errors = Console(stderr=True, highlight=False)
+    files, runs, others = collect(folder)
+    for path in others[:_SHOWN]:
+        errors.print(f"note: {path}: no part of the history, left out", markup=False)
+    if len(others) > _SHOWN:
+        errors.print(f"note: and {len(others) - _SHOWN} more were left out", markup=False)
+    record = None
+    if plan is not None:
+        record = outcome_.outcome(read_plan(plan), runs)
+        files = (*files, File(record.path, encode(record), replaceable=True))
+    if not files:
+        console.print(f"{folder}: nothing to push", markup=False, soft_wrap=True)
+        return
+    pushed = push(
+        files,
+        remote_of(paths.project_root(), remote, branch),
+        subject=_subject(record, runs),
+        told=lambda sentence: errors.print(sentence, markup=False, soft_wrap=True),
+    )
+    if as_json:
+        described = {
+            "commit": pushed.commit,
+            "added": pushed.added,
+            "there": pushed.there,
+            "tries": pushed.tries,
+            "night": record.model_dump(mode="json") if record else None,
+        }
+        typer.echo(json.dumps(described))
+    else:
+        console.print(
+            f"{len(pushed.added)} files added to {branch}, {len(pushed.there)} were there already "
+            f"({pushed.tries} {'try' if pushed.tries == 1 else 'tries'})",
+            markup=False,
+            soft_wrap=True,
+        )
+    if record is not None:
+        _judge(record, errors)
+
+
+def _judge(record: NightRecord, errors: Console) -> None:
+    """Say what is missing, and end with the exit code that says so, too."""
+    actions.summary(outcome_.markdown(record))
+    for sentence in outcome_.sentences(record):
+        errors.print(sentence, markup=False, soft_wrap=True)
+    if record.status == "empty":
+        raise NothingMeasuredError(
+            f"night {record.id}: expected runs of {len(record.shards)} shards, found no usable "
+            "launch: see the logs of the shards' jobs"
+        )
+    if record.status == "incomplete":
+        raise typer.Exit(1)
+
+
+def _subject(record: NightRecord | None, runs: tuple[Run, ...]) -> str:
+    if record is not None:
+        return f"Night {record.id}: {record.status}"
+    if runs:
+        return f"Runs: {', '.join(run.id for run in runs[:3])}" + (" …" if len(runs) > 3 else "")
+    return "Changes and their evidence"

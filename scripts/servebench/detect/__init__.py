@@ -1,0 +1,1 @@
+"""Where a series moved for good: found in the history, confirmed by duets, recorded."""

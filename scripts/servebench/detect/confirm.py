@@ -1,0 +1,96 @@
+"""Candidates one after another, each judged by a duet and kept with its evidence at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from servebench import changes
+from servebench.changes import ChangeRecord
+from servebench.compare.model import Comparison
+from servebench.detect.conclude import conclude
+from servebench.detect.duets import Judge
+from servebench.detect.model import (
+    COMPARISONS,
+    Candidate,
+    Dismissal,
+    write_dismissal,
+)
+from servebench.errors import HistoryError, SetupError, UsageError
+from servebench.store import replace
+
+LEAST_SECONDS: Final = 60.0
+"""A comparison in less would decide nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """What came of the candidates.
+
+    Attributes:
+        records: Changes that the duets confirmed.
+        dismissed: Candidates that they did not.
+        left: Candidates that were not judged, and why.
+    """
+
+    records: tuple[ChangeRecord, ...]
+    dismissed: tuple[Dismissal, ...]
+    left: tuple[tuple[Candidate, str], ...]
+
+
+def confirm(
+    candidates: Sequence[Candidate],
+    judge: Judge,
+    seconds: float,
+    results: Path,
+    *,
+    told: Callable[[str], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> Confirmed:
+    """Judge candidates while there is time, strongest first.
+
+    Args:
+        candidates: All of this machine.
+        judge: Compares the two stacks of one.
+        seconds: For all of them.
+        results: Results folder for records, dismissals and evidence.
+        told: Called with a sentence for each.
+        clock: Seconds since some moment.
+
+    Raises:
+        InterruptedRun: What was judged until then is kept.
+        RecordError: A file cannot be written.
+    """
+    ends = clock() + seconds
+    records: list[ChangeRecord] = []
+    dismissed: list[Dismissal] = []
+    left: list[tuple[Candidate, str]] = []
+    for place, candidate in enumerate(candidates):
+        share = (ends - clock()) / (len(candidates) - place)
+        if share < LEAST_SECONDS:
+            left.append((candidate, "the time was up"))
+            continue
+        told(f"{candidate.id}: {share / 60:.0f} min for {len(candidate.steps)} series that moved")
+        try:
+            comparison = judge(candidate, share)
+        except (HistoryError, SetupError, UsageError) as problem:
+            # One stack that cannot be made any more must not keep the others waiting.
+            left.append((candidate, str(problem)))
+            continue
+        concluded = conclude(candidate, comparison)
+        _keep(results, comparison)
+        if isinstance(concluded, ChangeRecord):
+            changes.save(results, concluded)
+            records.append(concluded)
+        else:
+            write_dismissal(results, concluded)
+            dismissed.append(concluded)
+    return Confirmed(tuple(records), tuple(dismissed), tuple(left))
+
+
+def _keep(results: Path, comparison: Comparison) -> None:
+    path = results / COMPARISONS / f"{comparison.id}.json"
+    replace(path, (comparison.model_dump_json(indent=1) + "\n").encode())

@@ -1,0 +1,145 @@
+"""The locks on both sides of a candidate, as they were measured.
+
+Run files hold the digest of each lock, and git holds the locks: the text is right if its digest is.
+Where a clone is shallow the one commit is fetched. A lock that cannot be found any more is resolved
+from the other side's, with the versions that the run recorded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from servebench import stacklock, stacks
+from servebench.changes import ChangeRecord, StackState
+from servebench.detect.model import Candidate
+from servebench.errors import HistoryError
+from servebench.history.git import GitError, HopelessError, run
+from servebench.toolchain.narrator import Narrator
+
+_SEARCHED: Final = 2000  # commits of one lock: five years of nights
+
+
+@dataclass(frozen=True, slots=True)
+class Locks:
+    """Texts of one stack's lock.
+
+    Attributes:
+        base: Before the change.
+        head: After it.
+        notes: What a reader should know of them.
+    """
+
+    base: str
+    head: str
+    notes: tuple[str, ...] = ()
+
+
+def of_candidate(root: Path, candidate: Candidate, narrator: Narrator) -> Locks:
+    """Find or resolve the locks of a candidate; errors as in `find`."""
+    return find(
+        root,
+        candidate,
+        narrator,
+        (candidate.base_commit, candidate.head_commit),
+    )
+
+
+def find(
+    root: Path,
+    change: Candidate | ChangeRecord,
+    narrator: Narrator,
+    commits: tuple[str | None, str | None] = (None, None),
+) -> Locks:
+    """Find or resolve the locks on both sides of a change.
+
+    Args:
+        root: The checkout.
+        change: It.
+        narrator: Told what is being resolved.
+        commits: Where each was measured, if that is known.
+
+    Raises:
+        HistoryError: Neither can be found.
+        SetupError: uv finds no set of the recorded versions.
+    """
+    base = text_of(root, change.base, commits[0])
+    head = text_of(root, change.head, commits[1])
+    if base is not None and head is not None:
+        return Locks(base, head)
+    if base is None and head is None:
+        raise HistoryError(
+            f"{change.id}: neither lock of the stack {change.base.stack} is in the git "
+            "history any more: fetch all of it (git fetch --unshallow, or fetch-depth: 0)"
+        )
+    name = change.base.stack
+    missing = "base" if base is None else "head"
+    known = str(head if base is None else base)
+    versions = {move.package: move.base if base is None else move.head for move in change.packages}
+    pins = [f"{package}=={version}" for package, version in versions.items() if version]
+    with narrator.step(f"stack {name}", f"resolving {', '.join(pins)} again") as tick:
+        text = stacklock.resolve(name, None, tick, root=root, keep=known, pins=pins)
+    note = (
+        f"The lock of {missing} is not in the git history any more; it was resolved again from the "
+        "recorded versions"
+    )
+    return Locks(text if base is None else known, known if base is None else text, (note,))
+
+
+def text_of(root: Path, state: StackState, commit: str | None) -> str | None:
+    """Find the text of a lock by its digest.
+
+    Args:
+        root: The checkout.
+        state: Which lock.
+        commit: Where it was measured.
+
+    Returns:
+        The text; None if it cannot be found.
+    """
+    path = stacks.lock_file(state.stack, root)
+    name = path.relative_to(root).as_posix()
+    if path.is_file() and _is(path.read_bytes(), state):
+        return path.read_text("utf-8")
+    if commit is not None:
+        found = _at(root, commit, name)
+        if found is None and _fetched(root, commit):
+            found = _at(root, commit, name)
+        if found is not None and _is(found, state):
+            return found.decode()
+    for other in _commits(root, name):
+        found = _at(root, other, name)
+        if found is not None and _is(found, state):
+            return found.decode()
+    return None
+
+
+def _is(data: bytes, state: StackState) -> bool:
+    return hashlib.sha256(data).hexdigest() == state.digest
+
+
+def _at(root: Path, commit: str, name: str) -> bytes | None:
+    try:
+        return run(["-C", str(root), "cat-file", "blob", f"{commit}:{name}"], {})
+    except (GitError, HopelessError):
+        return None
+
+
+def _fetched(root: Path, commit: str) -> bool:
+    """Fetch one commit that a shallow clone does not have."""
+    try:
+        run(["-C", str(root), "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit], {})
+    except (GitError, HopelessError):
+        return False
+    return True
+
+
+def _commits(root: Path, name: str) -> list[str]:
+    """Commits in which a lock changed, newest first."""
+    listed = ["log", "--all", f"--max-count={_SEARCHED}", "--format=%H", "--", name]
+    try:
+        return run(["-C", str(root), *listed], {}).decode().split()
+    except (GitError, HopelessError):
+        return []

@@ -1,0 +1,116 @@
+"""Steps in the series of a table, by asv's step detection. Pure.
+
+asv fits a piecewise constant function with as few pieces as the scatter asks for (a Potts
+functional in L1, its penalty chosen by an information criterion); 0 of 300 series of noise gave a
+step. Here it gets figures relative to their median (its least noise is a thousandth of the level),
+without nights whose figure is missing or was disturbed, and only what came after the last break:
+another machine, interpreter or declaration begins a new series.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+
+from servebench.changes import SeriesName
+from servebench.detect.model import Step
+from servebench.metrics import METRICS
+from servebench.site import history, story
+from servebench.site.history import Table
+
+DETECTED: Final = (
+    "server_cpu_per_request", "throughput", "service_p50", "efficiency", "pss_steady",
+    "service_p99",
+)  # fmt: skip
+"""Metrics that a duet judges in some case (`compare.judged`): no other could be confirmed."""
+
+LONGEST: Final = 180
+"""Nights that are looked at: a step that is older was found when it was new."""
+
+LEAST: Final = 3
+"""Nights on either level; a night or two may be anything."""
+
+_MEASURED: Final = history.STATES.index("measured")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A step, and where it is in its table.
+
+    Attributes:
+        step: It.
+        case: Place of the case in the table.
+        night: Place of the first night on the new level.
+        before: Place of the last night on the old one.
+    """
+
+    step: Step
+    case: int
+    night: int
+    before: int
+
+
+def steps(table: Table) -> tuple[Found, ...]:
+    """All steps of a table's series that are large enough to matter, case by case."""
+    breaks = story.breaks(table)
+    columns = [table.metrics.index(name) for name in DETECTED if name in table.metrics]
+    found: list[Found] = []
+    for row, case in enumerate(table.cases):
+        begins = max((one.night for one in breaks[case]), default=0)
+        begins = max(begins, len(table.nights) - LONGEST)
+        usable = np.flatnonzero(table.status[begins:, row] == _MEASURED) + begins
+        for column in columns:
+            figures = table.mean[usable, row, column]
+            there = np.isfinite(figures) & (figures > 0)
+            if np.count_nonzero(there) >= 2 * LEAST:
+                relative = figures[there] / np.median(figures[there])
+                found += _of_series(table, row, column, usable[there].tolist(), relative.tolist())
+    return tuple(found)
+
+
+def levels(figures: Sequence[float]) -> list[tuple[int, int, float, float]]:
+    """Pieces of constant level: first place, place after the last, level, and mean deviation."""
+    # asv has no types; this is all that is used of it here.
+    from asv import step_detect  # noqa: PLC0415 - only detection waits for its import
+
+    pieces: list[Any] = step_detect.detect_steps(list(figures))
+    return [(int(l_), int(r), float(v), float(e)) for l_, r, v, _, e in pieces]
+
+
+def _of_series(
+    table: Table, row: int, column: int, nights: Sequence[int], figures: Sequence[float]
+) -> list[Found]:
+    metric = METRICS[table.metrics[column]]
+    found = []
+    for (start, left, low, scatter), (right, end, high, other) in pairwise(levels(figures)):
+        height = math.log(high / low)
+        sizes = left - start, end - right
+        if min(sizes) < LEAST or abs(math.expm1(height)) <= metric.floor:
+            continue
+        before, after = nights[left - 1], nights[right]
+        noise = max(scatter / low, other / high, 1e-6)
+        found.append(
+            Found(
+                step=Step(
+                    series=SeriesName(
+                        machine=table.machine, case=table.cases[row], metric=metric.name
+                    ),
+                    ratio=math.exp(height),
+                    strength=abs(height) / noise,
+                    before_run=table.nights[before].run,
+                    after_run=table.nights[after].run,
+                    when=datetime.fromtimestamp(table.nights[after].time, UTC),
+                    nights=sizes,
+                ),
+                case=row,
+                night=after,
+                before=before,
+            )
+        )
+    return found

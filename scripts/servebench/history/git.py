@@ -1,0 +1,237 @@
+"""Git on a bare repository of our own, and the credentials that a remote asks for.
+
+The checkout is left alone: no worktree, no index and no configuration of it is used or changed, so
+that a killed push leaves nothing in it. What the checkout or the workflow knows of credentials
+reaches git by its environment, which no process list shows.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from servebench.errors import HistoryError
+
+BRANCH: Final = "gh-pages"
+TOKEN: Final = "GITHUB_TOKEN"  # noqa: S105 - the name of a variable, not a secret
+
+_TIMEOUT_S: Final = 600
+_SERVER: Final = "https://github.com"
+_ANOTHERS: Final = frozenset(
+    {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY"}
+)
+"""What git sets for its hooks; it would take us to another repository."""
+
+_SETTINGS: Final = {
+    "core.hooksPath": "/dev/null",
+    # What git tidies up, it does before it ends: the folder may be gone afterwards.
+    "gc.autoDetach": "false",
+    "maintenance.autoDetach": "false",
+    # A line that has died is noticed: less than a kilobyte per second for a minute.
+    "http.lowSpeedLimit": "1000",
+    "http.lowSpeedTime": "60",
+}
+_HOPELESS: Final = (
+    (
+        re.compile(
+            r"authentication failed|could not read (username|password)|invalid username"
+            r"|permission .{0,80}denied|error: 40[13]|terminal prompts disabled"
+            r"|protected branch|write access to repository not granted",
+            re.IGNORECASE,
+        ),
+        "check the token's rights (contents: write) and the branch's protection",
+    ),
+    (
+        re.compile(
+            r"repository .{0,200}not found|does not appear to be a git repository", re.IGNORECASE
+        ),
+        "check the remote's address (--remote)",
+    ),
+    (
+        re.compile(r"no space left|disk quota exceeded|file too large", re.IGNORECASE),
+        "make room, or raise the limit of file sizes (ulimit -f)",
+    ),
+)
+"""What no further try mends, and what to do."""
+
+
+class GitError(HistoryError):
+    """Git failed; trying again may help."""
+
+
+class HopelessError(HistoryError):
+    """Git failed, and will fail again until somebody does something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """Where the history is.
+
+    Attributes:
+        address: A URL or a path.
+        branch: Its branch.
+        environment: What git needs besides, such as credentials; never printed.
+    """
+
+    address: str
+    branch: str = BRANCH
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """A bare repository whose only remote, `origin`, is the history's."""
+
+    folder: Path
+    remote: Remote
+
+    @classmethod
+    def make(cls, folder: Path, remote: Remote) -> Git:
+        """Make the repository, or take the one that is there.
+
+        Raises:
+            HistoryError: It cannot be made.
+        """
+        made = cls(folder, remote)
+        if not (folder / "HEAD").is_file():
+            run(["init", "--quiet", "--bare", str(folder)], {})
+        made.ask("config", "remote.origin.url", remote.address)
+        return made
+
+    def ask(
+        self, *arguments: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None
+    ) -> str:
+        """What git answers, without the line's end; errors as `run`."""
+        found = self.read(*arguments, stdin=stdin, env=env)
+        return found.decode("utf-8", "replace").rstrip("\n")
+
+    def read(
+        self, *arguments: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None
+    ) -> bytes:
+        """What git answers, as bytes; errors as `run`."""
+        environment = {**self.remote.environment, **(env or {})}
+        return run([f"--git-dir={self.folder}", *arguments], environment, stdin)
+
+
+def remote_of(root: Path, name: str, branch: str = BRANCH) -> Remote:
+    """Find a remote with what is known of its credentials.
+
+    Args:
+        root: The checkout.
+        name: A remote of the checkout, a URL, or a path.
+        branch: The history's branch.
+
+    Raises:
+        HopelessError: There is none of that name.
+    """
+    try:
+        address = run(["-C", str(root), "remote", "get-url", "--", name], {}).decode().strip()
+    except GitError:
+        if "/" not in name:
+            raise HopelessError(
+                f"{name!r}: expected a remote of {root}, a URL or a path, found none of them; "
+                "name one with --remote"
+            ) from None
+        address = name
+    if address.startswith(("./", "../")):
+        address = str((root / address).resolve())
+    return Remote(address, branch, credentials(address, os.environ, _persisted(root, address)))
+
+
+def credentials(
+    address: str, environment: Mapping[str, str], persisted: str | None = None
+) -> dict[str, str]:
+    """What git needs in its environment to be let in.
+
+    The workflow's token is for GitHub alone: it is sent to no other server.
+
+    Args:
+        address: The remote's URL.
+        environment: Where the token may be.
+        persisted: A header that the checkout's configuration sends to the remote.
+    """
+    server = environment.get("GITHUB_SERVER_URL", _SERVER).rstrip("/")
+    token = environment.get(TOKEN, "").strip()
+    header = persisted
+    if token and address.startswith(f"{server}/"):
+        basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
+        header = f"AUTHORIZATION: basic {basic}"
+    if not header:
+        return {}
+    count = int(environment.get("GIT_CONFIG_COUNT", "0") or 0)
+    return {
+        "GIT_CONFIG_COUNT": str(count + 1),
+        f"GIT_CONFIG_KEY_{count}": f"http.{address}.extraheader",
+        f"GIT_CONFIG_VALUE_{count}": header,
+    }
+
+
+def run(
+    arguments: Sequence[str], environment: Mapping[str, str], stdin: bytes | None = None
+) -> bytes:
+    """Run git.
+
+    Args:
+        arguments: Without `git` itself.
+        environment: Added to ours.
+        stdin: What it reads.
+
+    Returns:
+        What it wrote.
+
+    Raises:
+        HopelessError: It failed, and will fail again.
+        GitError: It failed otherwise.
+    """
+    inherited = {name: value for name, value in os.environ.items() if name not in _ANOTHERS}
+    settings = [word for key, value in _SETTINGS.items() for word in ("-c", f"{key}={value}")]
+    verb = next(filter(_is_verb, arguments), "")
+    try:
+        done = subprocess.run(
+            ["git", *settings, *arguments],
+            input=stdin if stdin is not None else b"",
+            capture_output=True,
+            check=False,
+            timeout=_TIMEOUT_S,
+            env={**inherited, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", **environment},
+        )
+    except FileNotFoundError as error:
+        raise HopelessError("git is needed for the history, and is not on PATH") from error
+    except subprocess.TimeoutExpired as error:
+        raise GitError(f"git {verb} did not end within {_TIMEOUT_S} s") from error
+    if done.returncode != 0:
+        raise _failure(verb, done.returncode, done.stderr.decode("utf-8", "replace"))
+    return done.stdout
+
+
+def _persisted(root: Path, address: str) -> str | None:
+    """The header that the checkout sends to this address, as actions/checkout leaves it."""
+    asked = ["-C", str(root), "config", "--get-urlmatch", "http.extraheader", address]
+    try:
+        return run(asked, {}).decode().strip() or None
+    except HistoryError:
+        return None
+
+
+def _failure(verb: str, code: int, said: str) -> HistoryError:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    # A refused push ends in hints; what was refused and why stands before them.
+    telling = [line for line in lines if not line.startswith("hint:")]
+    words = " / ".join(telling[-3:]) or f"nothing (exit code {code})"
+    if code == -signal.SIGXFSZ:
+        said = "file too large"
+    for pattern, remedy in _HOPELESS:
+        if pattern.search(said):
+            return HopelessError(f"git {verb} failed; it said: {words}; {remedy}")
+    return GitError(f"git {verb} failed; it said: {words}")
+
+
+def _is_verb(word: str) -> bool:
+    return word[:1] != "-" and word.replace("-", "").isalpha()

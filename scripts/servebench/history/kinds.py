@@ -1,0 +1,190 @@
+"""What the history consists of: which files, how each is checked, and which may change.
+
+What is not listed here does not enter the history, and what is damaged does not either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from pydantic import ValidationError
+
+from servebench import changes, codec, store
+from servebench.changes import ChangeRecord
+from servebench.compare.model import Comparison
+from servebench.compare.trials import Trial
+from servebench.detect.model import Dismissal
+from servebench.errors import RecordError
+from servebench.model import Frozen, Run
+from servebench.night.model import NightRecord
+
+MOST_BYTES: Final = 8_000_000
+"""Of one file; a nightly run has 0.2 MB, the longest comparison 2 MB."""
+
+_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file for the history.
+
+    Attributes:
+        path: Below `results/`.
+        data: Its bytes, which were checked.
+        replaceable: Whether other bytes may take their place one day.
+    """
+
+    path: str
+    data: bytes
+    replaceable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of file.
+
+    Attributes:
+        name: What it is.
+        path: Where it is, below `results/`.
+        replaceable: Whether it may change; a measurement may not.
+        place: From its bytes and what to call them to where they belong; RecordError if they are
+            damaged.
+    """
+
+    name: str
+    path: re.Pattern[str]
+    replaceable: bool
+    place: Callable[[bytes, str], str]
+
+
+def _below(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"{pattern}\.json")
+
+
+def _run(data: bytes, name: str) -> str:
+    run = codec.decode(data, name)
+    return store.path_for(Path(), run).as_posix()
+
+
+def _of(kind: type[Frozen], where: Callable[[Frozen], str]) -> Callable[[bytes, str], str]:
+    def place(data: bytes, name: str) -> str:
+        try:
+            return where(kind.model_validate_json(data))
+        except ValidationError as problem:
+            first = " ".join(str(problem).splitlines()[:3])
+            raise RecordError(f"{name}: expected a {kind.__name__}, found: {first}") from problem
+
+    return place
+
+
+def _named(folder: str) -> Callable[[Frozen], str]:
+    return lambda value: f"{folder}/{getattr(value, 'id', '')}.json"
+
+
+def _anywhere(_: Frozen) -> str:
+    return ""  # a trial is known by its file alone
+
+
+def _night(value: Frozen) -> str:
+    return value.path if isinstance(value, NightRecord) else ""
+
+
+KINDS: Final = (
+    Kind("run", _below(rf"runs/{_NAME}/\d{{4}}/{_NAME}"), replaceable=False, place=_run),
+    Kind(
+        "comparison", _below(rf"comparisons/{_NAME}"), replaceable=False,
+        place=_of(Comparison, _named("comparisons")),
+    ),
+    Kind(
+        "trial", _below(rf"selftest/{_NAME}/{_NAME}"), replaceable=False,
+        place=_of(Trial, _anywhere),
+    ),
+    Kind(
+        "night", _below(rf"nights/\d{{4}}/{_NAME}"), replaceable=True,
+        place=_of(NightRecord, _night),
+    ),
+    Kind(
+        "change", _below(rf"{changes.FOLDER}/{_NAME}"), replaceable=True,
+        place=_of(ChangeRecord, _named(changes.FOLDER)),
+    ),
+    Kind(
+        "dismissal", _below(rf"dismissed/{_NAME}"), replaceable=True,
+        place=_of(Dismissal, _named("dismissed")),
+    ),
+)  # fmt: skip
+"""To add one, add a row here."""
+
+
+def kind_of(path: str) -> Kind | None:
+    """The kind of a path below `results/`; None if it is no part of the history."""
+    return next((kind for kind in KINDS if kind.path.fullmatch(path)), None)
+
+
+def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Run, ...], tuple[str, ...]]:
+    """Read and check all files of a results folder.
+
+    A run that was cut short (`*.partial.json`) enters the history as what it is, a partial run,
+    under its own name; unless it was finished after all.
+
+    Args:
+        folder: It; nothing is in it if it is not there.
+
+    Returns:
+        The files, the runs among them, and paths that are no part of the history.
+
+    Raises:
+        RecordError: A file is damaged, too large, no plain file, or not named as its contents say.
+    """
+    files: dict[str, File] = {}
+    runs: list[Run] = []
+    others: list[str] = []
+    for path in sorted(_plain(folder), key=lambda p: (p.name.endswith(store.PARTIAL), p)):
+        below = path.relative_to(folder).as_posix()
+        final = below.removesuffix(store.PARTIAL) + ".json" if _partial(below) else below
+        kind = kind_of(final)
+        if kind is None or (_partial(below) and kind.name != "run"):
+            others.append(below)
+            continue
+        data = _bytes(path)
+        belongs = kind.place(data, str(path))
+        if belongs and belongs != final:
+            raise RecordError(
+                f"{path}: expected it at {folder / belongs}, as its contents say; move it there"
+            )
+        if final in files:
+            continue
+        files[final] = File(final, data, kind.replaceable)
+        if kind.name == "run":
+            runs.append(codec.decode(data, str(path)))
+    return tuple(files.values()), tuple(runs), tuple(others)
+
+
+def _partial(path: str) -> bool:
+    return path.endswith(store.PARTIAL)
+
+
+def _plain(folder: Path) -> Iterator[Path]:
+    for path in folder.rglob("*"):
+        if path.is_symlink():
+            raise RecordError(f"{path}: expected a plain file, found a link; remove it")
+        if path.is_file() and not any(part[0] == "." for part in _parts(path, folder)):
+            yield path
+
+
+def _parts(path: Path, folder: Path) -> tuple[str, ...]:
+    return PurePosixPath(path.relative_to(folder).as_posix()).parts
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as problem:
+        raise RecordError(f"{path}: cannot be read: {problem.strerror}") from problem
+    if len(data) > MOST_BYTES:
+        raise RecordError(f"{path}: expected at most {MOST_BYTES:,} bytes, found more")
+    return data

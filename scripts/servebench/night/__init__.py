@@ -1,0 +1,1 @@
+"""Nights: a plan shared out over machines, and what came of it."""

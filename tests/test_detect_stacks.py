@@ -1,0 +1,346 @@
+"""Locks by date: bumped in commits of their own, found again, and measured against each other."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+import rich.console
+
+from bench import Bench
+from histories import FIRST, QUICK
+from repos import borrow_cache, commit, git, make_tiny, write
+from servebench import stackbump, stacklock, stacks
+from servebench.changes import ChangeRecord, SeriesName, StackState
+from servebench.compare import session
+from servebench.compare.draft import Header, unmeasured
+from servebench.compare.model import Comparison, PackageChange, Verdict
+from servebench.compare.progress import Reporter
+from servebench.compare.sides import Side
+from servebench.compare.touched import Touched
+from servebench.detect import blame
+from servebench.detect import locks as locks_
+from servebench.detect.duets import RealDuets
+from servebench.detect.model import Candidate, Step
+from servebench.errors import HistoryError, UsageError
+from servebench.history.git import Remote
+from servebench.stacklock import Move
+from servebench.toolchain.narrator import Narrator
+from test_session import Told
+from tiny_index import Index, serving
+
+QUIET = Narrator(rich.console.Console(quiet=True))
+MACHINE = "alpha-2c-000001"
+LOCK = "apps/stacks/one.txt"
+
+
+@pytest.fixture
+def index() -> Iterator[Index]:
+    """`alpha` needs `beta`; of `beta` there are three versions, the newest of March."""
+    with serving() as served:
+        served.add("alpha", "1.0", "2026-01-10", ("beta",))
+        served.add("beta", "1.0", "2026-01-11")
+        served.add("beta", "1.5", "2026-02-11")
+        served.add("beta", "2.0", "2026-03-01")
+        yield served
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository whose stack was locked at the end of January, in its only commit."""
+    borrow_cache(tmp_path / "cache", monkeypatch)
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
+        monkeypatch.setenv(name, "/dev/null")
+    root = make_tiny(tmp_path / "tiny")
+    declared = root / "apps" / "tiny" / "experiment.toml"
+    declared.write_text(declared.read_text().replace("quick", "nightly"))
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("UV_DEFAULT_INDEX", f"{index.address}/simple")
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
+    for name in ("UV_FIND_LINKS", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    git(tmp_path, "init", "--quiet", "--initial-branch=main", str(root))
+    stacklock.lock(as_of=date(2026, 1, 31))
+    write(root, ".gitignore", "__pycache__/\n")
+    commit(root, "Everything")
+    return root
+
+
+@dataclass(frozen=True)
+class Bumps:
+    """A repository with two locks.
+
+    Attributes:
+        root: The checkout.
+        commits: At which each lock was measured.
+        digests: Of the locks.
+    """
+
+    root: Path
+    commits: tuple[str, str]
+    digests: tuple[str, str]
+
+    def candidate(self, **changes: object) -> Candidate:
+        """Both cases moved between the locks."""
+        steps = tuple(
+            Step(
+                series=SeriesName(
+                    machine=MACHINE, case=f"tiny/{name}/py3.14", metric="server_cpu_per_request"
+                ),
+                ratio=1.05, strength=9.0, before_run="before", after_run="after",
+                when=FIRST + timedelta(days=20), nights=(20, 6),
+            )
+            for name in ("alone", "dependent")
+        )  # fmt: skip
+        made = Candidate(
+            id="20261121-one-abc123",
+            machine=MACHINE,
+            when=FIRST + timedelta(days=20),
+            before_run="before",
+            after_run="after",
+            base=StackState(stack="one", digest=self.digests[0]),
+            head=StackState(stack="one", digest=self.digests[1]),
+            base_commit=self.commits[0],
+            head_commit=self.commits[1],
+            packages=(PackageChange(stack="one", package="beta", base="1.0", head="1.5"),),
+            steps=steps,
+        )
+        return made.model_copy(update=changes)
+
+
+@pytest.fixture
+def bumps(tiny: Path) -> Bumps:
+    """Locked at the end of January and in mid-February; the checkout has a third lock by now."""
+    commits, digests = [git(tiny, "rev-parse", "HEAD")], [stacks.read("one").digest]
+    stacklock.lock(as_of=date(2026, 2, 20))
+    commits.append(stackbump.commit(tiny, "Stacks: beta 1.5\n").commit)
+    digests.append(stacks.read("one").digest)
+    stacklock.lock()
+    stackbump.commit(tiny, "Stacks: beta 2.0\n")
+    return Bumps(tiny, (commits[0], commits[1]), (digests[0], digests[1]))
+
+
+def test_both_stacks_are_measured_as_they_were(
+    bumps: Bumps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the locks of then, installed, on the applications of now; what cannot differ is out."""
+    seen: list[tuple[Side, Side, Touched, float]] = []
+
+    def compare(
+        base: Side, head: Side, touched: Touched, seconds: float, seed: int, reporter: Reporter,
+        *, header: Header,
+    ) -> Comparison:  # fmt: skip
+        assert seed == 7
+        assert reporter is told
+        seen.append((base, head, touched, seconds))
+        return unmeasured(base, head, touched, header, seconds)
+
+    told = Told()
+    monkeypatch.setattr(session, "compare", compare)
+    found = RealDuets(bumps.root, 7, told, QUIET)(bumps.candidate(), 90.0)
+    ((base, head, touched, seconds),) = seen
+    assert seconds == 90.0
+    for side, version, digest in zip((base, head), ("1.0", "1.5"), bumps.digests, strict=True):
+        stack = side.rig.stacks["one"]
+        assert (stack.packages["beta"], stack.digest) == (version, digest)
+        python = side.rig.pythons["one", "3.14"]
+        assert list(python.parents[1].glob(f"lib/python*/site-packages/beta-{version}.dist-info"))
+    assert [pair.head.id for pair in touched.pairs] == ["tiny/dependent/py3.14"]
+    assert (touched.untouched, touched.targets) == (1, ())
+    assert found.base.label == "one of before"
+    assert stacks.read("one").packages["beta"] == "2.0"  # the checkout's own lock stays
+
+
+def test_cases_that_cannot_differ_are_not_measured(
+    bumps: Bumps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What does not load the package that moved was moved by something else."""
+    monkeypatch.delattr(session, "compare")
+    alone = bumps.candidate()
+    alone = alone.model_copy(update={"steps": alone.steps[:1]})
+    found = RealDuets(bumps.root, 7, Told(), QUIET)(alone, 90.0)
+    assert (found.planned, found.cases) == (0, ())
+    gone = alone.model_copy(
+        update={
+            "steps": (
+                alone.steps[0].model_copy(
+                    update={"series": SeriesName(machine=MACHINE, case="tiny/gone", metric="x")}
+                ),
+            )
+        }
+    )
+    with pytest.raises(UsageError, match="none of its cases is declared any more: tiny/gone"):
+        RealDuets(bumps.root, 7, Told(), QUIET)(gone, 90.0)
+
+
+def test_a_lock_is_found_by_its_digest(bumps: Bumps, tmp_path: Path) -> None:
+    """At the commit that was measured, elsewhere in the history, or fetched into a shallow one."""
+    base = StackState(stack="one", digest=bumps.digests[0])
+    right = locks_.text_of(bumps.root, base, bumps.commits[0])
+    assert right is not None
+    assert hashlib.sha256(right.encode()).hexdigest() == bumps.digests[0]
+    assert locks_.text_of(bumps.root, base, bumps.commits[1]) == right
+    assert locks_.text_of(bumps.root, base, "0" * 40) == right
+    assert locks_.text_of(bumps.root, base, None) == right
+    unknown = base.model_copy(update={"digest": "0" * 64})
+    assert locks_.text_of(bumps.root, unknown, bumps.commits[0]) is None
+
+    git(bumps.root, "config", "uploadpack.allowAnySHA1InWant", "true")
+    shallow = tmp_path / "shallow"
+    git(tmp_path, "clone", "--quiet", "--depth=1", bumps.root.as_uri(), str(shallow))
+    assert locks_.text_of(shallow, base, None) is None
+    assert locks_.text_of(shallow, base, bumps.commits[0]) == right
+
+
+def test_a_lock_that_is_gone_is_resolved_again(bumps: Bumps) -> None:
+    """With the versions that the run recorded, and said so; without either lock nothing can be."""
+    lost = StackState(stack="one", digest="0" * 64)
+    found = locks_.of_candidate(bumps.root, bumps.candidate(base=lost), QUIET)
+    assert "beta==1.0 --hash" in found.base
+    assert "beta==1.5 --hash" in found.head
+    assert "base is not in the git history any more" in found.notes[0]
+    found = locks_.of_candidate(bumps.root, bumps.candidate(head=lost), QUIET)
+    assert ("beta==1.0 " in found.base, "beta==1.5 " in found.head) == (True, True)
+    with pytest.raises(HistoryError, match="neither lock of the stack one"):
+        locks_.of_candidate(bumps.root, bumps.candidate(base=lost, head=lost), QUIET)
+
+
+def test_a_message_lists_the_releases() -> None:
+    """The subject names as many as fit; the list has all, each with its stacks."""
+    moves = [
+        Move("current", "granian", "2.8.7", "2.8.8"),
+        Move("current", "new", None, "1.0"),
+        Move("v2", "granian", "2.8.7", "2.8.8"),
+        Move("v2", "old", "3", None),
+    ]
+    assert stackbump.message(moves) == (
+        "Stacks: granian 2.8.8, new 1.0, old gone\n"
+        "\n"
+        "- granian 2.8.7 → 2.8.8 (current, v2)\n"
+        "- new (new) → 1.0 (current)\n"
+        "- old 3 → (gone) (v2)\n"
+    )
+    many = [Move("current", f"package-{n:02}", "1", "2") for n in range(30)]
+    subject, *rest = stackbump.message(many).splitlines()
+    assert subject == "Stacks: package-00 2, package-01 2, package-02 2 and 27 more"
+    assert len(rest) == 31
+    assert stackbump.message([]) == "Stacks: other files of the same versions\n"
+
+
+@pytest.fixture
+def origin(tiny: Path, tmp_path: Path) -> Remote:
+    """A remote that has what the repository has."""
+    place = tmp_path / "origin.git"
+    git(tmp_path, "clone", "--quiet", "--bare", str(tiny), str(place))
+    git(tiny, "remote", "add", "origin", str(place))
+    return Remote(str(place))
+
+
+def test_a_bump_is_a_commit_of_the_locks_alone(
+    tiny: Path,
+    origin: Remote,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What else is changed or staged stays so; the message names the release; then it is pushed."""
+    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))
+    command = Bench(tiny, tmp_path, "bumping", capsys, monkeypatch)
+    write(tiny, "staged.txt", "staged")
+    git(tiny, "add", "staged.txt")
+    write(tiny, "apps/tiny/alone.py", "changed = True\n")
+    done = command("stack", "bump", "--commit", "--push", "--github-output")
+    assert done.code == 0, done
+    head = git(tiny, "rev-parse", "HEAD")
+    shown = git(tiny, "show", "--name-only", "--format=%s%n%b", "HEAD").splitlines()
+    assert [line for line in shown if line] == [
+        "Stacks: beta 2.0",
+        "- beta 1.0 → 2.0 (one)",
+        LOCK,
+    ]
+    assert git(Path(origin.address), "rev-parse", "main") == head
+    status = git(tiny, "status", "--porcelain").split()
+    assert sorted(status) == ["A", "M", "apps/tiny/alone.py", "staged.txt"]
+    told = (tmp_path / "output").read_text()
+    assert "\ntrue\n" in told
+    assert f"\n{head}\n" in told
+
+    done = command("stack", "bump", "--commit", "--json")
+    assert json.loads(done.out) == {"moved": False, "commit": head, "moves": []}
+    assert command("stack", "bump", "--push").code == 2
+
+
+def test_a_branch_that_moved_on_gets_the_bump_on_top(tiny: Path, origin: Remote) -> None:
+    """Somebody else's commit stays below it; one of the same lock is not overwritten."""
+    others = tiny.parent / "others"
+    git(tiny.parent, "clone", "--quiet", origin.address, str(others))
+    theirs = commit(others, "Theirs", README="theirs")
+    git(others, "push", "--quiet", "origin", "main")
+    stacklock.lock(as_of=date(2026, 2, 20))
+    stackbump.commit(tiny, "Stacks: beta 1.5\n")
+    told: list[str] = []
+    tip = stackbump.push(tiny, origin, patience=QUICK, told=told.append)
+    assert len(told) == 1
+    assert git(others, "ls-remote", "origin", "main").split()[0] == tip
+    assert git(tiny, "rev-parse", "HEAD~1") == theirs
+    assert stackbump.push(tiny, origin) == tip
+
+    git(others, "pull", "--quiet")
+    commit(others, "Their lock", **{LOCK: "alpha==1.0\n"})
+    git(others, "push", "--quiet", "origin", "main")
+    stacklock.lock()
+    mine = stackbump.commit(tiny, "Stacks: beta 2.0\n").commit
+    with pytest.raises(HistoryError, match="changed the same locks: bump again"):
+        stackbump.push(tiny, origin, patience=QUICK)
+    assert git(tiny, "rev-parse", "HEAD") == mine
+    assert not git(tiny, "status", "--porcelain")
+
+    git(tiny, "checkout", "--quiet", "--detach")
+    with pytest.raises(UsageError, match="found a detached HEAD"):
+        stackbump.push(tiny, origin)
+
+
+def test_locks_that_did_not_move_are_no_commit(tiny: Path, tmp_path: Path) -> None:
+    """And where there is no repository, that is said."""
+    before = git(tiny, "rev-parse", "HEAD")
+    assert stackbump.commit(tiny, "x") == stackbump.Bumped(moved=False, commit=before)
+    outside = tmp_path / "outside"
+    subprocess.run(["cp", "-r", str(tiny), str(outside)], check=True)
+    subprocess.run(["rm", "-rf", str(outside / ".git")], check=True)
+    with pytest.raises(UsageError, match="expected a git repository with a commit"):
+        stackbump.commit(outside, "x")
+
+
+def test_a_mixture_moves_what_it_is_told_to(bumps: Bumps, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stack before, with one release of the one after; the time is shared with later steps."""
+    seen: list[tuple[dict[str, str], dict[str, str], float]] = []
+
+    def compare(
+        base: Side, head: Side, touched: Touched, seconds: float, *_: object, header: Header
+    ) -> Comparison:
+        stacks_ = [side.rig.stacks["one"].packages for side in (base, head)]
+        seen.append((stacks_[0], stacks_[1], seconds))
+        return unmeasured(base, head, touched, header, seconds)
+
+    monkeypatch.setattr(session, "compare", compare)
+    candidate = bumps.candidate()
+    record = ChangeRecord(
+        id=candidate.id, status="open", series=candidate.steps[1].series, when=candidate.when,
+        base=candidate.base, head=candidate.head, packages=candidate.packages, ratio=1.05,
+        low=1.04, high=1.06, verdict=Verdict.SLOWER, method="By hand.",
+    )  # fmt: skip
+    found = locks_.find(bumps.root, record, QUIET)
+    duets = RealDuets(bumps.root, 7, Told(), QUIET)
+    shows = blame.Mixtures(duets, record, found, ends=100.0, clock=lambda: 20.0)
+    assert shows(candidate.packages) is None  # nothing was measured
+    assert seen == [({"alpha": "1.0", "beta": "1.0"}, {"alpha": "1.0", "beta": "1.5"}, 40.0)]
+    late = blame.Mixtures(duets, record, found, ends=10.0, clock=lambda: 20.0)
+    assert late(candidate.packages) is None
+    assert len(seen) == 1
