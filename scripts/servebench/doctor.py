@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Literal
 
-from servebench import cgroup, interpreters, machine, paths, settings, stacks, tools
+from servebench import cgroup, interpreters, machine, paths, pruning, settings, stacks, tools
 from servebench.errors import ServebenchError, SetupError
 from servebench.flags import Flag
 from servebench.model import Frozen, Machine
@@ -44,6 +44,7 @@ class Diagnosis(Frozen):
     flags: tuple[Flag, ...]
     cache: str
     cache_free_gb: float
+    cache_unused: int = 0
 
     @property
     def healthy(self) -> bool:
@@ -84,6 +85,7 @@ def diagnose() -> Diagnosis:
         flags=machine.expected_flags(here, limits, steal),
         cache=str(paths.cache_dir()),
         cache_free_gb=round(space.free_gb(paths.cache_dir()), 1),
+        cache_unused=len(pruning.unused()),
     )
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import functools
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Final, Self, TypeVar
 
 from pydantic import BaseModel, Field, StringConstraints, ValidationError, model_validator
 
 from servebench import paths
 from servebench.errors import DeclarationError
 from servebench.model import Frozen
+
+_OWN: Final = Path(__file__).resolve().parents[2]
+"""The checkout that this package is part of."""
 
 _Model = TypeVar("_Model", bound=BaseModel)
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -41,6 +44,17 @@ class OhaSpec(Frozen):
     sha256: Digest = Field(description="SHA-256 of the crate.")
 
 
+class GoToolSpec(Frozen):
+    """A program that Go builds."""
+
+    module: str = Field(description="The module that is pinned.")
+    package: str = Field(description="The package of the program, in that module.")
+    version: PatchVersion
+    sum: Annotated[str, StringConstraints(pattern=r"^h1:[A-Za-z0-9+/]{43}=$")] = Field(
+        description="Go's checksum of the module."
+    )
+
+
 class SetupSpec(Frozen):
     """What set-up asks of the machine."""
 
@@ -54,6 +68,7 @@ class Settings(Frozen):
     source_build: dict[str, SourceBuild] = Field(alias="source-build")
     oha: OhaSpec
     setup: SetupSpec = SetupSpec()
+    go_tools: dict[str, GoToolSpec] = Field(default_factory=dict, alias="go-tools")
 
     @model_validator(mode="after")
     def _names_tell_the_build(self) -> Self:
@@ -92,8 +107,17 @@ def load(root: Path | None = None) -> Settings:
 
 @functools.cache
 def _load(root: Path) -> Settings:
-    file = root / "pyproject.toml"
-    return _validated(Settings, file, read_toml(file).get("tool", {}).get("servebench", {}))
+    file, own = root / "pyproject.toml", _OWN / "pyproject.toml"
+    table = _table(file)
+    if root != _OWN and own.is_file():
+        # What a repository that has its own applications measured leaves out, it takes from us.
+        table = {**_table(own), **table}
+    return _validated(Settings, file, table)
+
+
+def _table(file: Path) -> dict[str, Any]:
+    table: dict[str, Any] = read_toml(file).get("tool", {}).get("servebench", {})
+    return table
 
 
 def stack_specs(root: Path | None = None) -> dict[str, StackSpec]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from servebench import interpreters, paths, settings, stacks
 from servebench.errors import SetupError
 from servebench.inprocess import machine_profile
-from servebench.toolchain import cpython, oha, packages
+from servebench.toolchain import cpython, gotools, oha, packages
 from servebench.toolchain.narrator import Narrator
 
 
@@ -66,6 +66,10 @@ def _set_up(narrator: Narrator, tests: bool) -> Outcome:
             installed = packages.ensure(package, narrator)
             if installed is not None:
                 made[package.name] = installed
+    for name, spec in configured.go_tools.items() if tests else ():
+        built = gotools.ensure(name, spec, narrator)
+        if built is not None:
+            made[f"{name} {spec.version}"] = built
     return Outcome(
         made=tuple(what for what, now in made.items() if now),
         ready=tuple(what for what, now in made.items() if not now),

@@ -7,7 +7,9 @@ interpreters that it is made for.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -155,6 +157,8 @@ def executable(stack: Stack, python: Interpreter) -> Path:
             f"stack {stack.name} has no environment for {python.name} and its present lock: "
             "run `make setup`"
         )
+    with contextlib.suppress(OSError):  # somebody else's, which we only read
+        os.utime(target)  # it is used: pruning leaves it alone
     return _executable(target)
 
 

@@ -10,7 +10,7 @@ import uv as uv_package
 
 from servebench import paths, settings
 from servebench.errors import SetupError
-from servebench.settings import OhaSpec
+from servebench.settings import GoToolSpec, OhaSpec
 from servebench.toolchain import artefact
 
 _TIMEOUT_S: Final = 30
@@ -42,6 +42,25 @@ def oha_place(spec: OhaSpec) -> Path:
         / "tools"
         / f"oha-{spec.version}-{artefact.digest(spec.model_dump_json())}"
     )
+
+
+def go_tool(name: str) -> Path:
+    """Find a program that set-up built with Go, for tests. Starts no process.
+
+    Raises:
+        SetupError: It was not made.
+    """
+    spec = settings.load().go_tools[name]
+    program = go_place(name, spec) / "bin" / name
+    if artefact.facts(go_place(name, spec)) is None or not program.is_file():
+        raise SetupError(f"{name} {spec.version} has not been made: run `servebench setup --tests`")
+    return program
+
+
+def go_place(name: str, spec: GoToolSpec) -> Path:
+    """Where set-up puts a program that Go builds: another place for every pin."""
+    digest = artefact.digest(spec.model_dump_json())
+    return paths.cache_dir() / "tools" / f"{name}-{spec.version}-{digest}"
 
 
 def uv() -> Path:

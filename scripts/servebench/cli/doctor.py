@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from servebench import doctor, units
+from servebench import doctor, pruning, units
 from servebench.doctor import Diagnosis, Finding
 
 _STYLES = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold red"}
@@ -27,7 +27,7 @@ def doctor_command(
         for table in tables(diagnosis):
             console.print(table)
         console.print(
-            f"Cache: {diagnosis.cache} ({diagnosis.cache_free_gb:g} GB free)",
+            f"Cache: {diagnosis.cache} ({diagnosis.cache_free_gb:g} GB free{_unused(diagnosis)})",
             highlight=False,
             soft_wrap=True,
         )
@@ -44,6 +44,14 @@ def tables(diagnosis: Diagnosis) -> tuple[Table, ...]:
         _findings("Stacks", diagnosis.stacks),
         _flags(diagnosis),
     )
+
+
+def _unused(diagnosis: Diagnosis) -> str:
+    """What could be removed, and how."""
+    if not diagnosis.cache_unused:
+        return ""
+    months = f"{diagnosis.cache_unused} parts unused for {pruning.DAYS} days"
+    return f"; {months}: servebench setup --prune"
 
 
 def _machine(diagnosis: Diagnosis) -> Table:

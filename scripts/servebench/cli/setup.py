@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from servebench import paths, setup
+from servebench import paths, pruning, setup, units
+from servebench.errors import UsageError
+from servebench.exclusive import measuring
 from servebench.progress import duration
 from servebench.signals import interruptible
 from servebench.toolchain.narrator import Narrator
@@ -16,10 +18,24 @@ from servebench.toolchain.narrator import Narrator
 
 def setup_command(
     tests: Annotated[
-        bool, typer.Option("--tests", help="Also what only the tests want: a browser.")
+        bool, typer.Option("--tests", help="Also what only tests want: a browser, act.")
     ] = False,
+    prune: Annotated[
+        bool,
+        typer.Option("--prune", help="Then remove what nothing has used for --days."),
+    ] = False,
+    days: Annotated[
+        float, typer.Option("--days", min=0, help="With --prune: unused for so long.")
+    ] = pruning.DAYS,
 ) -> None:
-    """Make interpreters, load generator and environments; a second run only checks them."""
+    """Make interpreters, load generator and environments; a second run only checks them.
+
+    Every lock has environments of its own, and the cache keeps those of older ones, since going
+    back costs nothing then. With --prune, what no run has used for a month goes; what this checkout
+    declares stays, and anything else can be made again.
+    """
+    if days != pruning.DAYS and not prune:
+        raise UsageError("--days belongs to --prune: what has been unused for so long is removed")
     console = Console()
     narrator = Narrator(console)
     started = time.monotonic()
@@ -31,3 +47,17 @@ def setup_command(
         narrator.say(f"made in {passed}: {made}. What is ours is in {paths.cache_dir()}")
     if outcome.ready:
         narrator.say(f"ready and checked: {'; '.join(outcome.ready)}")
+    if prune:
+        _prune(narrator, days)
+
+
+def _prune(narrator: Narrator, days: float) -> None:
+    """Remove what is unused, while nothing is measured with it."""
+    with interruptible(), measuring():
+        done = pruning.prune(days)
+    if done.names:
+        narrator.say(f"removed, {units.size(done.freed)}: {'; '.join(done.names)}")
+    else:
+        narrator.say(f"nothing has been unused for {days:g} days")
+    if done.busy:
+        narrator.say(f"kept, somebody is making it: {'; '.join(done.busy)}")

@@ -119,6 +119,28 @@ def sweep(target: Path) -> None:
         shutil.rmtree(left, ignore_errors=True)
 
 
+def remove(target: Path) -> bool:
+    """Remove an artefact; whoever looks sees it whole or not at all.
+
+    Its lock file stays: somebody may be waiting for it.
+
+    Returns:
+        False if somebody is making it right now, and it stays.
+    """
+    lock = filelock.FileLock(target.parent / f".{target.name}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        return False
+    try:
+        old = target.parent / f"{_STAGING}{target.name}-old-{time.monotonic_ns()}"
+        target.rename(old)
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        lock.release()
+    return True
+
+
 def _write_stamp(folder: Path, remembered: Facts) -> None:
     with (folder / STAMP).open("w") as file:
         json.dump(remembered, file, indent=1, sort_keys=True)

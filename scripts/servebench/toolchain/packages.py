@@ -1,7 +1,7 @@
 """Programs from the system's own packages: wanted, never required.
 
 valgrind counts instructions, and suites that need it skip themselves without it. Chromium opens
-published pages in tests. Set-up installs them where it may (Debian, as root) and otherwise says
+published pages in tests. Set-up installs them where it may (Debian, as root or in CI) and else says
 which command would.
 """
 
@@ -73,29 +73,41 @@ def ensure(package: Package, narrator: Narrator) -> bool | None:
     if package.find():
         return False
     apt = shutil.which("apt-get")
-    if apt is None or os.geteuid() != 0:
+    become = _as_root()
+    if apt is None or become is None:
         _tell(package, narrator, "")
         return None
     try:
         with narrator.step(package.name, f"installing it: {package.why}") as tick:
-            _install(apt, package, tick)
+            _install([*become, apt], package, tick)
     except SetupError as error:
         _tell(package, narrator, f" ({error})")
         return None
     return True if package.find() else None
 
 
-def _install(apt: str, package: Package, tick: Tick) -> None:
+def _as_root() -> list[str] | None:
+    """What makes a command root's: nothing for root, sudo on a CI's machine; None: we may not."""
+    if os.geteuid() == 0:
+        return []
+    sudo = shutil.which("sudo")
+    if sudo is None or not os.environ.get("CI"):
+        return None
+    # What sudo does not hand on by itself.
+    return [sudo, "--non-interactive", "env", "DEBIAN_FRONTEND=noninteractive"]
+
+
+def _install(apt: list[str], package: Package, tick: Tick) -> None:
     log = paths.cache_dir() / "logs" / f"apt-{package.name}.log"
     log.unlink(missing_ok=True)
-    install = [apt, "-o", "DPkg::Lock::Timeout=300", "install", "--yes"]
+    install = [*apt, "-o", "DPkg::Lock::Timeout=300", "install", "--yes"]
     install += ["--no-install-recommends", package.name]
     what, env = f"installing {package.name}", {"DEBIAN_FRONTEND": "noninteractive"}
     try:
         command.run(install, what=what, log=log, tick=tick, env=env)
     except SetupError:
         # Its lists of packages may be old, or not there at all.
-        command.run([apt, "update"], what="apt-get update", log=log, tick=tick, env=env)
+        command.run([*apt, "update"], what="apt-get update", log=log, tick=tick, env=env)
         command.run(install, what=what, log=log, tick=tick, env=env)
 
 

@@ -1,0 +1,184 @@
+"""What our own checkout says, against which foreign results are held."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from packaging.utils import canonicalize_name
+
+from servebench import __version__, interpreters, settings, stacks
+from servebench.artifacts.text import shown
+from servebench.errors import ArtifactError
+from servebench.machine import slug
+from servebench.model import Case, Commands, InterpreterRecord, Machine, StackRecord
+from servebench.rig import Rig
+from servebench.servers import SERVERS
+
+CLOCKS: Final = timedelta(days=1)
+"""How far a machine's clock may be off. A run from the future would stay the latest one until then;
+one night's error is worth less than the night."""
+
+_PIN: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
+_WORD: Final = re.compile(r"[A-Za-z0-9_./*=:?\[\]^~-]+")
+_NOWHERE: Final = Path("nowhere")
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A lock as it stands in the checkout: its SHA-256, and all its pins, whatever the platform."""
+
+    digest: str
+    pins: frozenset[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """The checkout's own facts.
+
+    Attributes:
+        servebench: Version.
+        oha: Version.
+        interpreters: Name → full version.
+        locks: Stack → its lock.
+    """
+
+    servebench: str
+    oha: str
+    interpreters: Mapping[str, str]
+    locks: Mapping[str, Lock]
+
+    def require_tools(self, servebench: str, oha: str) -> None:
+        """Refuse results of other tools; raises ArtifactError."""
+        require("servebench", self.servebench, servebench)
+        require("oha", self.oha, oha)
+
+    def require_stacks(self, records: Iterable[StackRecord]) -> None:
+        """Refuse results of other locks, or with packages that no lock names.
+
+        Raises:
+            ArtifactError: A stack is not what the checkout has locked.
+        """
+        for record in records:
+            lock = self.locks.get(record.name)
+            if lock is None:
+                raise ArtifactError(f"the stack {shown(record.name)}, which is not declared")
+            require(f"lock of stack {record.name}", lock.digest, record.digest)
+            foreign = {(canonicalize_name(n), v) for n, v in record.packages.items()} - lock.pins
+            if foreign:
+                package = shown("==".join(min(foreign)))
+                raise ArtifactError(f"{package} in stack {record.name}, whose lock has no such pin")
+
+    def require_interpreters(self, records: Iterable[InterpreterRecord]) -> None:
+        """Refuse results of interpreters that are not declared; raises ArtifactError."""
+        for record in records:
+            declared = self.interpreters.get(record.name)
+            if declared is None:
+                raise ArtifactError(f"interpreter {shown(record.name)}, which is not declared")
+            require(f"version of interpreter {record.name}", declared, record.version)
+            require(
+                f"build of {record.name}", str(record.name.endswith("t")), str(record.free_threaded)
+            )
+
+
+def of_checkout(root: Path) -> Trusted:
+    """Read what a checkout says.
+
+    Raises:
+        DeclarationError: Its declarations are wrong.
+    """
+    configured = settings.load(root)
+    locks = {}
+    for name in stacks.names(root):
+        file = stacks.lock_file(name, root)
+        if file.is_file():
+            content = file.read_bytes()
+            pins = _PIN.findall(content.decode())
+            named = frozenset((canonicalize_name(package), version) for package, version in pins)
+            locks[name] = Lock(hashlib.sha256(content).hexdigest(), named)
+    return Trusted(
+        servebench=__version__,
+        oha=configured.oha.version,
+        interpreters={n: spec.version for n, spec in interpreters.declared(root).items()},
+        locks=locks,
+    )
+
+
+def require(what: str, expected: object, found: object) -> None:
+    """Refuse what is not as it should be; raises ArtifactError."""
+    if expected != found:
+        raise ArtifactError(f"{what}: expected {expected}, found {shown(str(found))}")
+
+
+def require_machine(machine: Machine) -> None:
+    """Refuse a machine whose id is not that of its own description; raises ArtifactError.
+
+    The id's last letters stand for what the description does not hold, so they prove nothing.
+    """
+    start = f"{slug(machine.cpu)}-{machine.cores}c-"
+    if not re.fullmatch(re.escape(start) + r"[0-9a-f]{6}", machine.id):
+        raise ArtifactError(
+            f"machine {shown(machine.id)}: expected an id as {start}123abc for its processor"
+        )
+
+
+def require_commands(given: Commands | None, case: Case, machine: Machine) -> None:
+    """Refuse command lines that are not the case's own: people copy and run them.
+
+    Raises:
+        ArtifactError: They differ from what this servebench writes for the case and machine.
+    """
+    if given is None:
+        return
+    if case.server not in SERVERS:
+        raise ArtifactError(f"the server {shown(case.server)}, which is none of ours")
+    rig = Rig(
+        apps=_NOWHERE, oha=_NOWHERE, machine=machine, pythons={}, versions={}, stacks={},
+        logs=_NOWHERE, inherited={},
+    )  # fmt: skip
+    ours = rig.commands(case)
+    name = shown(case.id)
+    require(f"server's command line of {name}", ours.server, given.server)
+    require(f"load's command line of {name}", ours.load, given.load)
+
+
+def require_reproduce(lines: Iterable[str]) -> None:
+    """Refuse commands that are not `servebench compare` with plain words; raises ArtifactError."""
+    for line in lines:
+        words = line.replace("'", " ").split()
+        plain = words[:2] == ["servebench", "compare"] and all(map(_WORD.fullmatch, words))
+        if not plain:
+            raise ArtifactError(f"a command that is no `servebench compare`: {shown(line)}")
+
+
+def require_time(what: str, text: str, earliest: datetime | None, now: datetime) -> datetime:
+    """Refuse a time that cannot be, give or take `CLOCKS`.
+
+    Args:
+        what: Whose time.
+        text: ISO 8601 with an offset.
+        earliest: Nothing can have begun before; None: nobody knows.
+        now: Nothing can have begun after.
+
+    Raises:
+        ArtifactError: It is no time, or an impossible one.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise ArtifactError(f"{what}: expected a time with an offset, found {shown(text)}")
+    moment = moment.astimezone(UTC)
+    if moment > now + CLOCKS or (earliest is not None and moment < earliest - CLOCKS):
+        since = f"{earliest:%Y-%m-%d %H:%M} and " if earliest is not None else ""
+        raise ArtifactError(
+            f"{what}: expected a time between {since}{now:%Y-%m-%d %H:%M} UTC, found "
+            f"{shown(text)}: is the machine's clock right?"
+        )
+    return moment

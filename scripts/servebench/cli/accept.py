@@ -1,0 +1,116 @@
+"""`servebench accept`: turn what measuring machines sent into files that may be used."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from servebench import actions, paths
+from servebench.artifacts import accepting, trusted
+from servebench.artifacts.accepting import Acceptance
+from servebench.detect.model import read_candidates
+from servebench.errors import UsageError
+from servebench.night import model as nights
+
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+
+
+def accept_command(
+    source: Annotated[
+        Path, typer.Option("--from", help="Where the artifacts were put, in an empty folder.")
+    ],
+    target: Annotated[Path, typer.Option("--to", help="Where checked files go.")],
+    plan: Annotated[
+        Path | None,
+        typer.Option("--plan", help="Artifacts are a night's shards: the night's plan."),
+    ] = None,
+    plan_sha256: Annotated[
+        str | None,
+        typer.Option("--plan-sha256", help="What the plan's SHA-256 must be, from a job's output."),
+    ] = None,
+    comparison: Annotated[
+        bool, typer.Option("--comparison", help="The artifact is a comparison of two commits.")
+    ] = False,
+    base: Annotated[
+        str | None, typer.Option("--base", help="The commit that was to be compared with.")
+    ] = None,
+    head: Annotated[
+        str | None, typer.Option("--head", help="The commit that was to be judged.")
+    ] = None,
+    confirmed: Annotated[
+        bool, typer.Option("--confirmed", help="Artifacts are records of confirmed changes.")
+    ] = False,
+    candidates: Annotated[
+        Path | None,
+        typer.Option(
+            "--candidates",
+            help="With --confirmed: what was to be judged (`servebench detect --output`).",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what came of it as JSON.")] = False,
+) -> None:
+    """Check artifacts of measuring machines, and copy what is right.
+
+    Artifacts are foreign data. Links, odd names, too many files and too large ones are refused
+    before anything is read; the rest must be byte for byte what servebench writes, and fit what was
+    asked for: the plan's cases, commit, packages and machines. Nothing is executed, and no path of
+    an artifact decides where a file goes. A refused artifact costs the others nothing.
+
+    Give one of --plan, --comparison and --confirmed. Exit code 0: all is there and was accepted.
+    1: something is refused or missing, the rest was copied. 3: nothing was accepted.
+    """
+    if [plan is not None, comparison, confirmed].count(True) != 1:
+        raise UsageError("expected one of --plan FILE, --comparison and --confirmed")
+    now = datetime.now(UTC)
+    checkout = trusted.of_checkout(paths.project_root())
+    if plan is not None:
+        if plan_sha256 is not None:
+            accepting.require_digest(plan, plan_sha256)
+        found = accepting.night(nights.read_plan(plan), source, target, checkout, now)
+    elif comparison:
+        sides = _commit("--base", base), _commit("--head", head)
+        found = accepting.comparison(source, target, *sides, checkout, now)
+    else:
+        known = None
+        if candidates is not None:
+            known = {one.id: one for one in read_candidates(candidates).candidates}
+        found = accepting.confirmed(source, target, checkout, now, known)
+    actions.summary(_markdown(found))
+    console = Console(highlight=False, emoji=False)
+    if as_json:
+        console.print_json(found.model_dump_json())
+    else:
+        for line in _lines(found):
+            console.print(line, markup=False, soft_wrap=True)
+    if found.exit_code:
+        raise typer.Exit(found.exit_code)
+
+
+def _commit(option: str, text: str | None) -> str:
+    if text is None or not _COMMIT.fullmatch(text):
+        raise UsageError(f"{option}: expected a commit as 40 hex digits, found {text!r}")
+    return text
+
+
+def _lines(found: Acceptance) -> list[str]:
+    lines = [f"accepted: {path}" for path in found.accepted]
+    lines += [f"refused: artifact {one.artifact}: {one.reason}" for one in found.refused]
+    lines += [f"missing: {sentence}" for sentence in found.missing]
+    return lines or ["nothing came, and nothing was expected"]
+
+
+def _markdown(found: Acceptance) -> str:
+    """The same for people; foreign text stands as code, which it cannot end."""
+    lines = [f"**{len(found.accepted)} accepted, {len(found.refused)} refused**", ""]
+    lines += [f"- refused: `{one.artifact}`: `{_code(one.reason)}`" for one in found.refused]
+    lines += [f"- missing: {sentence}" for sentence in found.missing]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _code(text: str) -> str:
+    return text.replace("`", "'")

