@@ -165,7 +165,10 @@ def answers(uv: Path, version: str) -> bool:
 
 def run(argv: Sequence[str | Path]) -> None:
     """Run a step; if it fails, end with one sentence."""
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    # It inherits the lock: if we are killed, whoever comes next waits until it has ended, too.
+    done = subprocess.run(
+        argv, cwd=ROOT, capture_output=True, text=True, check=False, close_fds=False
+    )
     if done.returncode != 0:
         network = re.search(
             r"dns|resolve|connect|network|offline|timed out|no matching", done.stderr, re.IGNORECASE
@@ -180,9 +183,10 @@ def run(argv: Sequence[str | Path]) -> None:
 
 @contextlib.contextmanager
 def exclusive(lock: Path) -> Iterator[None]:
-    """Hold a lock file; say so if somebody else does. The kernel frees it when its holder dies."""
+    """Hold a lock file; say so if somebody else does. The kernel frees it when its holders end."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as file:
+        os.set_inheritable(file.fileno(), True)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

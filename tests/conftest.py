@@ -11,6 +11,8 @@ import psutil
 import pytest
 
 from bench import Bench, make_checkout
+from fake_github import FakeGitHub
+from steps import Step
 
 
 @pytest.fixture
@@ -46,3 +48,23 @@ def bench(
     for process in bench.alive():  # none, unless the test has failed
         with suppress(psutil.NoSuchProcess):
             process.kill()
+
+
+@pytest.fixture(scope="session")
+def github_server() -> Iterator[FakeGitHub]:
+    """A stand-in for GitHub on a real socket; stopping one takes longer than most tests."""
+    with FakeGitHub() as server:
+        yield server
+
+
+@pytest.fixture
+def step(
+    github_server: FakeGitHub,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[Step]:
+    """A step of a workflow, with a GitHub that knows nothing yet."""
+    github_server.reset()
+    with Step.on(github_server, tmp_path, monkeypatch, capsys) as step:
+        yield step

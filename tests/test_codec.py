@@ -136,6 +136,7 @@ def test_what_is_not_a_run_file_is_refused() -> None:
     assert "expected a run file" in refused([1, 2])
     assert "expected a run file" in refused({"id": "x"})
     assert "found NaN" in refused(whole.replace(b"1234.57", b"NaN"))
+    assert "found 1e999" in refused(whole.replace(b"1234.57", b"1e999"))
     assert "'seed' twice" in refused(whole.replace(b'"seed": 1', b'"seed": 1, "seed": 2'))
     assert "recursion" in refused(b"[" * 100_000).lower()
 

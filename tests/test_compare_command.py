@@ -165,6 +165,7 @@ class _Played:
             confirmation=None,
             judgements={pair.head.id: self.found.cases[0].judgements for pair in touched.pairs},
             seen={},
+            counted=lambda _: None,
             noise=(),
             notes=(),
             wall_seconds=1.0,

@@ -109,3 +109,23 @@ def test_a_failing_installation_is_no_error(
 def test_only_tests_want_a_browser() -> None:
     """What measuring wants is installed without being asked for; the browser is not."""
     assert [package.name for package in packages.PACKAGES if not package.tests_only] == ["valgrind"]
+
+
+def test_in_ci_sudo_makes_us_root(
+    folder: Path, heard: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hosted machine's user may become root without a password; nobody else is asked to."""
+    as_root(monkeypatch, 1000)
+    script(folder, "sudo", f'echo "$1 $2 $3" > {folder}/asked; shift 3; exec "$@"')
+    script(
+        folder,
+        "apt-get",
+        f"printf '#!/bin/sh\\n' > {folder}/valgrind; /bin/chmod +x {folder}/valgrind",
+    )
+    monkeypatch.delenv("CI", raising=False)
+    assert ensure(VALGRIND, narrator(heard)) is None
+    assert not (folder / "asked").exists()
+    monkeypatch.setenv("CI", "true")
+    assert ensure(VALGRIND, narrator(heard)) is True
+    asked = (folder / "asked").read_text()
+    assert asked == "--non-interactive env DEBIAN_FRONTEND=noninteractive\n"

@@ -73,7 +73,7 @@ def test_no_trials_no_rate() -> None:
 
 
 def test_power_size_and_bias() -> None:
-    """Two of three tries found; 2.2 % and 1.8 %; 3 % more instructions in 70 % of the CPU: 2.1 %."""
+    """Two of three tries found; 3 % more instructions in 70 % of the CPU predict 2.1 %."""
     plant: dict[str, Any] = {"planted": "a", "size": 0.02, "instructions": 1.03, "share": 0.7}
     (one,) = scores.found(
         [

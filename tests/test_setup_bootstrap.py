@@ -105,7 +105,8 @@ def test_two_at_once_and_one_killed(checkout: Path, tmp_path: Path) -> None:
     heard = "".join(process.communicate(timeout=120)[0] for process in both)
     assert [process.returncode for process in both] == [0, 0], heard
     assert heard.count("making .venv") == 1
-    assert heard.count("another set-up is at work on the same: waiting for it") == 1
+    # The second waits for the first; both may have to wait for what the killed one had started.
+    assert heard.count("another set-up is at work on the same: waiting for it") in {1, 2}
     assert works(checkout)
 
 

@@ -17,13 +17,14 @@ MEASURING = {
     *("launch", "serving", "observation", "load", "burst", "process", "warmup", "probe"),
     *("verify", "sampler", "runner", "ports"),
 }
-READING = {"summary", "published", "report", "site"}
+READING = {"summary", "published", "report", "site", "github"}
+NIGHTLY = {"night", "history", "detect"}
 
 FORBIDDEN = {
     "declaring starts nothing": (DECLARING, MEASURING | READING),
     "measuring reads no declaration and no history": (
         MEASURING | {"rig", "header"},
-        DECLARING | READING,
+        DECLARING | READING | NIGHTLY,
     ),
     "showing starts nothing": (READING, MEASURING),
     "recording knows neither": ({"codec", "store"}, DECLARING | MEASURING | READING),

@@ -260,7 +260,10 @@ def _is_flat(value: Any) -> bool:
 def _parsed(data: bytes, name: str) -> Document:
     try:
         document = json.loads(
-            data.decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=_unique
+            data.decode("utf-8"),
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            object_pairs_hook=_unique,
         )
     except UnicodeDecodeError as problem:
         raise RecordError(
@@ -284,6 +287,14 @@ def _parsed(data: bytes, name: str) -> Document:
 
 def _no_constant(text: str) -> NoReturn:
     raise ValueError(text)
+
+
+def _finite(text: str) -> float:
+    """A number; 1e999 is written like one, and is infinite."""
+    value = float(text)
+    if not math.isfinite(value):
+        _no_constant(text)
+    return value
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> Document:

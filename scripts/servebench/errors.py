@@ -7,6 +7,9 @@
     ├── BusyError                    exit code 1: another measurement is under way on this machine
     ├── RecordError                  exit code 1: a run file cannot be read or written
     ├── CountError                   exit code 1: instructions cannot be counted
+    ├── ServiceError                 exit code 1: GitHub cannot be reached, or refuses
+    ├── HistoryError                 exit code 1: the history cannot be fetched or pushed
+    ├── ArtifactError                exit code 1: what another machine sent cannot be used
     ├── NothingMeasuredError         exit code 3: no launch gave a figure
     └── LaunchError                  one launch failed; carries the validity flag, others go on
 
@@ -57,6 +60,22 @@ class RecordError(ServebenchError):
 
 class CountError(ServebenchError):
     """Instructions cannot be counted: Valgrind is missing, was ended, or wrote no counts."""
+
+
+class ServiceError(ServebenchError):
+    """GitHub cannot be reached, refuses, or answers what was not expected."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class HistoryError(ServebenchError):
+    """The branch that holds the history cannot be fetched, pushed, or laid out."""
+
+
+class ArtifactError(ServebenchError):
+    """What another machine sent is not what was asked for; nothing of it is used."""
 
 
 class NothingMeasuredError(ServebenchError):

@@ -1,0 +1,182 @@
+"""`servebench announce` and `watchdog`: what the nights have to tell, as issues."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from servebench import actions, changes, paths
+from servebench.changes import ChangeRecord
+from servebench.cli.github import DEFAULT_PATIENCE, Author, Json, Patience, connected
+from servebench.errors import RecordError, UsageError
+from servebench.github.context import BOT
+
+if TYPE_CHECKING:
+    from servebench.github.issues import Kept
+    from servebench.github.watchdog import Trouble
+
+_MOST: Final = 10
+_QUEUED_MINUTES: Final = 60
+_NIGHT_HOURS: Final = 36
+_WORDS: Final = {
+    "opened": "opened",
+    "updated": "updated",
+    "closed": "closed",
+    "reopened": "opened again",
+    "left": "not opened yet: too many at once",
+}
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+
+
+def announce_command(
+    results: Annotated[
+        Path | None, typer.Option("--results", help="Folder of results; default: the checkout's.")
+    ] = None,
+    site: Annotated[
+        str | None,
+        typer.Option(
+            "--site",
+            envvar="SERVEBENCH_SITE",
+            help="Base address of the site; default: the repository's GitHub Pages.",
+        ),
+    ] = None,
+    most: Annotated[
+        int, typer.Option("--most", min=1, help="Issues that are opened at once at most.")
+    ] = _MOST,
+    dry: DryRun = False,
+    author: Author = BOT,
+    patience: Patience = DEFAULT_PATIENCE,
+    as_json: Json = False,
+) -> None:
+    """Keep one issue per confirmed change: opened, updated and closed by itself, and never twice.
+
+    Reads the change records (results/changes/). An issue is opened for each open one, says more
+    when more is known, and closes with its record. Somebody who closes it by hand is not
+    contradicted until there is news. The issues themselves are the memory: run it as often as you
+    like, also after it was interrupted.
+
+    Needs GITHUB_TOKEN with issues: write. Exit code 0: all as it should be; 1: a record cannot be
+    read, more than --most were new, or GitHub could not be told; what is left is done next time.
+    """
+    from servebench.github import announce, issues  # noqa: PLC0415 - the site's words take a while
+
+    records, problems = _records(results or paths.results_dir())
+    with connected(patience) as (context, repository):
+        base = _base(site) if site else context.pages_url
+        kept = issues.keep(
+            repository, announce.wanted(records, base), author, most=most, dry=dry
+        )  # fmt: skip
+    left = sum(one.done == "left" for one in kept)
+    if left:
+        problems.append(
+            f"{left} changes are not announced yet: more than {most} at once have one cause, most "
+            "likely not a package; look at the machine and the method first"
+        )
+    _show(kept, problems, as_json=as_json)
+    if problems:
+        raise typer.Exit(1)
+
+
+def watchdog_command(
+    queued_minutes: Annotated[
+        int, typer.Option("--queued-minutes", min=1, help="How long a job may wait for a machine.")
+    ] = _QUEUED_MINUTES,
+    night_hours: Annotated[
+        int,
+        typer.Option(
+            "--night-hours", min=1, help="How long ago the last good night may have begun."
+        ),
+    ] = _NIGHT_HOURS,
+    dry: DryRun = False,
+    author: Author = BOT,
+    patience: Patience = DEFAULT_PATIENCE,
+    as_json: Json = False,
+) -> None:
+    """Report what nobody would notice: runs that no machine takes, and nights that do not happen.
+
+    The report is one issue, which closes when all is well again, and opens again when it is not; a
+    pull request that waits is told so as well.
+
+    Needs GITHUB_TOKEN with actions: read and issues: write. Exit code 0: all is well; 1: something
+    is wrong, or GitHub could not be asked.
+    """
+    from servebench.github import issues, watchdog  # noqa: PLC0415
+
+    with connected(patience) as (_, repository):
+        found = watchdog.look(
+            repository,
+            queued=timedelta(minutes=queued_minutes),
+            night=timedelta(hours=night_hours),
+        )
+        wanted = watchdog.report(found)
+        issues.keep(repository, [wanted], author, most=1, dry=dry)
+        if not dry:
+            watchdog.tell_pulls(repository, found, author)
+    if as_json:
+        rows = [
+            {"what": one.what, "hint": one.hint, "url": one.url or None, "since": _iso(one)}
+            for one in found
+        ]
+        typer.echo(json.dumps(rows, ensure_ascii=False))
+    else:
+        for one in found:
+            typer.echo(f"{one.what}: {one.hint}")
+        if not found:
+            typer.echo("nothing waits for a machine, and the nights take place")
+    actions.summary(wanted.body)
+    if found:
+        raise typer.Exit(1)
+
+
+def _records(results: Path) -> tuple[list[ChangeRecord], list[str]]:
+    """The change records, and what is wrong with those that cannot be read."""
+    records: list[ChangeRecord] = []
+    problems: list[str] = []
+    for path in changes.files(results):
+        try:
+            records.append(changes.read(path))
+        except RecordError as error:
+            problems.append(str(error))
+    return records, problems
+
+
+def _show(kept: Sequence[Kept], problems: Sequence[str], *, as_json: bool) -> None:
+    from servebench.github import text  # noqa: PLC0415
+
+    if as_json:
+        rows = [asdict(one) for one in kept]
+        typer.echo(json.dumps({"issues": rows, "problems": list(problems)}, ensure_ascii=False))
+    lines = [
+        f"{one.key.partition('/')[2]}: {_WORDS[one.done]} {one.url}".rstrip()
+        for one in kept
+        if one.done in _WORDS
+    ]
+    if not as_json:
+        for line in lines or ["no news"]:
+            typer.echo(line)
+    for problem in problems:
+        typer.echo(f"servebench: {problem}", err=True)
+    shown = [
+        *(f"- {line}" for line in lines),
+        *(f"- {text.plain(problem)}" for problem in problems),
+    ]
+    actions.summary("### Changes\n\n" + ("\n".join(shown) or "No news."))
+
+
+def _base(site: str) -> str:
+    if not site.startswith(("https://", "http://")) or any(
+        letter.isspace() or letter in "()<>[]" for letter in site
+    ):
+        raise UsageError(f"--site {site!r}: expected an address, https://…/")
+    return site.rstrip("/") + "/"
+
+
+def _iso(trouble: Trouble) -> str | None:
+    return trouble.since.isoformat() if trouble.since is not None else None

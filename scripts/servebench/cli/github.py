@@ -1,0 +1,232 @@
+"""`servebench slash`, `comment` and `status`: the pull request's side of a comparison."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import typer
+
+from servebench import actions
+from servebench.errors import ArtifactError, RecordError, UsageError
+from servebench.github.context import BOT, Context
+
+if TYPE_CHECKING:
+    from servebench.github.answers import StatusState
+    from servebench.github.comments import Published
+    from servebench.github.repository import Repository
+
+_SHA: Final = re.compile(r"[0-9a-f]{40}")
+_URL: Final = re.compile(r"https?://[^\s()<>\[\]\\]{1,500}")
+
+Patience = Annotated[
+    float,
+    typer.Option("--patience", min=0, help="So many seconds to go on trying while GitHub is down."),
+]
+DEFAULT_PATIENCE: Final = 300.0
+Author = Annotated[
+    str,
+    typer.Option(
+        "--author",
+        envvar="SERVEBENCH_BOT",
+        help="The account that the token stands for; texts of others are never touched.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+RunUrl = Annotated[
+    str | None, typer.Option("--run-url", help="Where people can look; default: this run's page.")
+]
+Evidence = Annotated[
+    Path | None,
+    typer.Option("--comparison", metavar="FILE", help="What `servebench compare -o FILE` wrote."),
+]
+
+
+@contextmanager
+def connected(patience: float) -> Iterator[tuple[Context, Repository]]:
+    """This step's context, and its repository on GitHub.
+
+    Raises:
+        UsageError: This is no step of a workflow.
+    """
+    from servebench.github.client import Client  # noqa: PLC0415 - most verbs do not need it
+    from servebench.github.repository import Repository  # noqa: PLC0415
+
+    context = Context.of(os.environ)
+    with Client(context, patience=patience) as client:
+        yield context, Repository(client, context.repository)
+
+
+def slash_command(
+    author: Author = BOT, patience: Patience = DEFAULT_PATIENCE, as_json: Json = False
+) -> None:
+    """Decide about a comment that may say `/bench COMMIT`, answer it, and start the comparison.
+
+    Runs where a comment was created (`on: issue_comment`). The comparison starts if somebody with
+    write permission names the whole commit that is the pull request's head: the commit that they
+    have looked at, since its code will run on the measuring machine. A stranger gets no answer, and
+    whoever names another commit is told so. Asking again ends the older comparison.
+
+    Needs GITHUB_TOKEN with actions: write and pull-requests: write. Exit code 0: decided, whatever
+    it was; 1: GitHub could not be asked or told.
+    """
+    from servebench.github import slash  # noqa: PLC0415
+
+    with connected(patience) as (context, repository):
+        if context.event_name != "issue_comment":
+            raise UsageError(
+                f"GITHUB_EVENT_NAME={context.event_name!r}: expected issue_comment; this verb "
+                "answers comments"
+            )
+        decision = slash.handle(repository, context.event(), context, author)
+    sentence = f"{decision.outcome}: {decision.reason}"
+    typer.echo(json.dumps(asdict(decision)) if as_json else sentence)
+    actions.summary(f"`/bench`: {sentence}")
+
+
+def comment_command(
+    stage: Annotated[
+        Literal["queued", "running", "final", "failed", "outdated"],
+        typer.Argument(help="What there is to say.", show_default=False),
+    ],
+    pull: Annotated[int, typer.Option("--pr", min=1, help="Number of the pull request.")],
+    head: Annotated[
+        str, typer.Option("--head", metavar="SHA", help="The commit it is about, 40 hex digits.")
+    ],
+    run_url: RunUrl = None,
+    comparison: Evidence = None,
+    reason: Annotated[
+        str, typer.Option("--reason", help="Why it failed, in a sentence (failed only).")
+    ] = "",
+    author: Author = BOT,
+    patience: Patience = DEFAULT_PATIENCE,
+) -> None:
+    """Write servebench's one comment on a pull request, in place of what it said before.
+
+    queued and running are placeholders; final shows the comparison, which must be of --head;
+    failed says that there is no result, and leaves a result or a reason alone that the same run has
+    given already; outdated puts a banner above it if the head has moved (--head is its commit now).
+    Every stage looks for that. What an overtaken run has to say is dropped.
+
+    The comment is known again by a hidden line and by its author. Needs GITHUB_TOKEN with
+    pull-requests: write. Exit code 0: said, or nothing to say; 1: no comparison that can be shown
+    (the comment says why), or GitHub could not be told.
+    """
+    from servebench.github import comments, wording  # noqa: PLC0415
+
+    _require_sha("--head", head)
+    if (stage == "final") != (comparison is not None):
+        raise UsageError("--comparison FILE goes with final, and with nothing else")
+    if reason and stage != "failed":
+        raise UsageError(f"--reason goes with failed, and {stage} was given")
+    with connected(patience) as (context, repository):
+        url = _url(run_url, context)
+        if stage == "outdated":
+            _tell(comments.mark_outdated(repository, pull, author))
+            return
+        note = comments.Note(head, context.run_id, context.attempt, stage)
+        problem: ArtifactError | RecordError | None = None
+        said = ""
+        match stage:
+            case "queued":
+                said = wording.queued(head, url)
+            case "running":
+                said = wording.running(head, url)
+            case "failed":
+                said = wording.failed(head, url, reason)
+            case "final":
+                try:
+                    said = _report(comparison, head, url)
+                except (ArtifactError, RecordError) as error:
+                    problem = error
+                    note = comments.Note(head, context.run_id, context.attempt, "failed")
+                    said = wording.failed(head, url, str(error))
+        _tell(comments.publish(repository, pull, note, said, author))
+    if stage in {"final", "failed"}:
+        actions.summary(said)
+    if problem is not None:
+        raise problem
+
+
+def status_command(
+    sha: Annotated[str, typer.Option("--sha", metavar="SHA", help="The commit, 40 hex digits.")],
+    state: Annotated[
+        Literal["auto", "pending", "success", "failure", "error"],
+        typer.Option("--state", help="auto: as the comparison says."),
+    ] = "auto",
+    comparison: Evidence = None,
+    description: Annotated[
+        str, typer.Option("--description", help="A few words; default: what the state means.")
+    ] = "",
+    run_url: RunUrl = None,
+    patience: Patience = DEFAULT_PATIENCE,
+) -> None:
+    """Set the commit's status `servebench`.
+
+    With a comparison: failure if something got worse, error if it could not be compared, success
+    otherwise, each with the report's headline. It is advisory: do not make it a required one.
+
+    Needs GITHUB_TOKEN with statuses: write. Exit code 0: set; 1: the comparison cannot be used (the
+    status says so), or GitHub could not be told.
+    """
+    from servebench.github import text, verdicts  # noqa: PLC0415
+
+    _require_sha("--sha", sha)
+    if state == "auto" and comparison is None:
+        raise UsageError("--state auto needs --comparison FILE; or say which state")
+    with connected(patience) as (context, repository):
+        url = _url(run_url, context)
+        problem: ArtifactError | RecordError | None = None
+        found, headline = verdicts.plain_status("error" if state == "auto" else state)
+        if comparison is not None:
+            try:
+                found, headline = _judged(comparison, sha)
+            except (ArtifactError, RecordError) as error:
+                problem, found, headline = error, "error", f"no result: {error}"
+        if state != "auto" and problem is None:
+            found = state
+        words = text.short(description or headline, verdicts.DESCRIPTION)
+        repository.set_status(sha, found, words, url, verdicts.CONTEXT)
+    typer.echo(f"{found}: {words}")
+    if problem is not None:
+        raise problem
+
+
+def _report(path: Path | None, head: str, url: str) -> str:
+    from servebench.github import evidence, wording  # noqa: PLC0415
+
+    if path is None:
+        raise RecordError("expected a comparison, and none was given")
+    return wording.final(evidence.read(path, head), head, url)
+
+
+def _judged(path: Path, sha: str) -> tuple[StatusState, str]:
+    from servebench.github import evidence, verdicts  # noqa: PLC0415
+
+    return verdicts.status_of(evidence.read(path, sha))
+
+
+def _tell(published: Published) -> None:
+    """Print what became of a comment."""
+    note = published.note
+    about = f" ({note.stage}{', outdated' * note.outdated})" if note is not None else ""
+    typer.echo(f"{published.outcome}{about} {published.url}".rstrip())
+
+
+def _require_sha(option: str, text: str) -> None:
+    if not _SHA.fullmatch(text):
+        raise UsageError(f"{option} {text!r}: expected a full commit, 40 hexadecimal digits")
+
+
+def _url(given: str | None, context: Context) -> str:
+    if given is None:
+        return context.run_url
+    if not _URL.fullmatch(given):
+        raise UsageError(f"--run-url {given!r}: expected an address, https://…")
+    return given

@@ -1,0 +1,186 @@
+"""The comment on a pull request: one, ours, always about the newest request.
+
+It is found again by its hidden first line *and* by its author, since anybody can write the line.
+Runs of a repository are numbered in the order in which they start, so that a run which was
+overtaken is known by its number: what it still has to say is dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal, cast, get_args
+
+from servebench.errors import ServiceError
+from servebench.github import marker, text, wording
+from servebench.github.answers import Comment
+from servebench.github.repository import Repository
+
+KIND: Final = "comparison"
+ANSWER: Final = "answer"
+_BRIEF: Final = 4_000  # characters that GitHub takes for certain
+_INVALID: Final = 422
+
+Stage = Literal["queued", "running", "final", "failed"]
+Outcome = Literal["created", "updated", "unchanged", "superseded", "nothing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What our comment says about itself.
+
+    Attributes:
+        head: The commit that it is about, 40 hex digits.
+        run: The workflow run that wrote it.
+        attempt: Of that run, from 1.
+        stage: How far it has come.
+        outdated: Whether the head has moved since.
+    """
+
+    head: str
+    run: int
+    attempt: int
+    stage: Stage
+    outdated: bool = False
+
+    def line(self) -> str:
+        """Its hidden first line."""
+        return marker.line(
+            KIND,
+            {
+                "head": self.head,
+                "run": self.run,
+                "attempt": self.attempt,
+                "stage": self.stage,
+                "outdated": int(self.outdated),
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What became of a comment.
+
+    Attributes:
+        outcome: `superseded`: a newer run has spoken; `nothing`: there is no comment.
+        url: Where it is.
+        note: What it says about itself now.
+    """
+
+    outcome: Outcome
+    url: str = ""
+    note: Note | None = None
+
+
+def read_note(body: str | None) -> Note | None:
+    """What a comment says about itself; None: it is not of this kind."""
+    found = marker.values(KIND, body) or {}
+    head, run, attempt, stage = (found.get(key) for key in ("head", "run", "attempt", "stage"))
+    if not isinstance(head, str) or not isinstance(run, int) or not isinstance(attempt, int):
+        return None
+    if stage not in get_args(Stage):
+        return None
+    return Note(head, run, attempt, cast(Stage, stage), bool(found.get("outdated")))
+
+
+def publish(repository: Repository, pull: int, note: Note, said: str, author: str) -> Published:
+    """Write the comment, in place of what it said before.
+
+    Args:
+        repository: Where.
+        pull: Number of the pull request.
+        note: What is written about.
+        said: The text, in Markdown.
+        author: The account that writes; comments of others are never touched.
+
+    Raises:
+        ServiceError: It could not be written; what it said before is unharmed.
+    """
+    mine = _mine(repository, pull, author)
+    before = read_note(mine.body) if mine is not None else None
+    if mine is not None and before is not None:
+        if (before.run, before.attempt) > (note.run, note.attempt):
+            return Published("superseded", mine.html_url, before)
+        if _has_said_more(before, note):
+            return Published("unchanged", mine.html_url, before)
+    now = repository.pull(pull).head.sha
+    if now != note.head:
+        note, said = replace(note, outdated=True), wording.outdated(note.head, now) + said
+    body = text.bounded(f"{note.line()}\n{said.rstrip()}")
+    try:
+        outcome, comment = _put(repository, pull, mine, body, author)
+    except ServiceError as error:
+        brief = text.bounded(body, _BRIEF)
+        if error.status != _INVALID or brief == body:
+            raise
+        # GitHub does not take the text. The news is at its top, and must not be lost with the rest.
+        outcome, comment = _put(repository, pull, mine, brief, author)
+    return Published(outcome, comment.html_url, note)
+
+
+def mark_outdated(repository: Repository, pull: int, author: str) -> Published:
+    """Put a banner above our comment if it is about a commit that is not the head any more."""
+    mine = _mine(repository, pull, author)
+    note = read_note(mine.body) if mine is not None else None
+    if mine is None or note is None:
+        return Published("nothing")
+    now = repository.pull(pull).head.sha
+    if now == note.head or note.outdated:
+        return Published("unchanged", mine.html_url, note)
+    note = replace(note, outdated=True)
+    said = wording.outdated(note.head, now) + marker.rest(mine.body)
+    body = text.bounded(f"{note.line()}\n{said.rstrip()}")
+    return Published("updated", repository.edit_comment(mine.id, body).html_url, note)
+
+
+def answer(repository: Repository, pull: int, said: str | None, author: str) -> None:
+    """Answer a request that was not granted; None: it was, and an old answer goes."""
+
+    def ours() -> list[Comment]:
+        return [one for one in repository.comments(pull) if _is_ours(one, ANSWER, author)]
+
+    old = ours()
+    for comment in old if said is None else old[1:]:
+        repository.delete_comment(comment.id)
+    if said is None:
+        return
+    body = f"{marker.line(ANSWER, {})}\n{said.rstrip()}"
+    if old:
+        repository.edit_comment(old[0].id, body)
+        return
+    repository.client.once(
+        lambda: next(iter(ours()), None), lambda: repository.add_comment(pull, body)
+    )
+
+
+def _has_said_more(before: Note, note: Note) -> bool:
+    """Whether a step only adds that something failed, after the result or the reason was told."""
+    return (
+        note.stage == "failed"
+        and before.stage in {"final", "failed"}
+        and (before.run, before.attempt, before.head) == (note.run, note.attempt, note.head)
+    )
+
+
+def _put(
+    repository: Repository, pull: int, mine: Comment | None, body: str, author: str
+) -> tuple[Outcome, Comment]:
+    if mine is not None:
+        if mine.body == body:
+            return "unchanged", mine
+        return "updated", repository.edit_comment(mine.id, body)
+    made = repository.client.once(
+        lambda: _mine(repository, pull, author), lambda: repository.add_comment(pull, body)
+    )
+    return "created", made if made.body == body else repository.edit_comment(made.id, body)
+
+
+def _mine(repository: Repository, pull: int, author: str) -> Comment | None:
+    """Our comment; should there be several, the oldest stays and the others go."""
+    ours = [one for one in repository.comments(pull) if _is_ours(one, KIND, author)]
+    for double in ours[1:]:
+        repository.delete_comment(double.id)
+    return ours[0] if ours else None
+
+
+def _is_ours(comment: Comment, kind: str, author: str) -> bool:
+    return comment.is_by(author) and marker.values(kind, comment.body) is not None

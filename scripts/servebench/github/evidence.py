@@ -1,0 +1,58 @@
+"""The comparison that the measuring machine sent: other people's code ran there, so it is checked.
+
+It is read with bounds, must be of the commit that was asked for, and nothing in it decides where it
+is shown; its words are shown as text (`github.text`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from servebench.artifacts.folder import Limits
+from servebench.artifacts.folder import read as read_file
+from servebench.compare.model import FORMAT_VERSION, Comparison
+from servebench.errors import RecordError
+from servebench.github.faults import one_line
+
+LIMIT: Final = 32_000_000
+"""Bytes of a comparison file; a real one of a hundred cases has a tenth of it."""
+
+_LIMITS: Final = Limits(entries=1, depth=0, file_bytes=LIMIT, total_bytes=LIMIT)
+
+
+def read(path: Path, head: str) -> Comparison:
+    """Read a comparison of a certain commit.
+
+    Args:
+        path: The file.
+        head: The commit that was asked for, 40 hex digits.
+
+    Raises:
+        ArtifactError: It is not there, no plain file, or too large.
+        RecordError: It is no comparison, or one of another commit.
+    """
+    if not path.exists():
+        raise RecordError(f"{path.name}: expected a comparison, and none has arrived")
+    found = read_file(path.parent, path.name, _LIMITS)
+    if len(found) != 1:
+        raise RecordError(f"{path.name}: expected a comparison, found an empty folder")
+    try:
+        comparison = Comparison.model_validate_json(found[0].data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise RecordError(
+            f"{path.name}: expected a comparison of format {FORMAT_VERSION}, found in "
+            f"{one_line(key) or 'the file'}: {first['msg']}"
+        ) from error
+    side = comparison.head
+    if side.commit != head or side.dirty:
+        found_commit = one_line((side.commit or "no commit")[:12])
+        raise RecordError(
+            f"{path.name}: expected a comparison of {head[:12]}, found one of "
+            f"{found_commit}{' with uncommitted changes' * side.dirty}"
+        )
+    return comparison

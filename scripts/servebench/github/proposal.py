@@ -1,0 +1,135 @@
+"""A change of ours as one pull request: opened once, and renewed as long as it is open.
+
+The branch is ours alone; what else is on it is overwritten. The checkout is left alone: its branch,
+its index and its files stay as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from servebench.github.repository import Repository
+from servebench.history.git import Remote, run
+from servebench.history.patience import Patience
+
+_AUTHOR: Final = {
+    f"GIT_{role}_{what}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "servebench"), ("EMAIL", "servebench@localhost"))
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What is proposed.
+
+    Attributes:
+        branch: The branch that it is on.
+        base: The branch that it is for.
+        title: Plain text, also the commit's first line.
+        body: Markdown.
+    """
+
+    branch: str
+    base: str
+    title: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """What became of it.
+
+    Attributes:
+        outcome: `renewed`: the pull request that was open has it now.
+        url: Of the pull request.
+        commit: Of the branch, 40 hex digits.
+    """
+
+    outcome: Literal["opened", "renewed", "unchanged"]
+    url: str
+    commit: str
+
+
+def propose(
+    repository: Repository, root: Path, remote: Remote, file: str, proposal: Proposal
+) -> Proposed:
+    """Push a changed file to the branch, and have one open pull request for it.
+
+    Args:
+        repository: On GitHub.
+        root: The checkout; its HEAD is what is changed.
+        remote: Where the branch goes.
+        file: Below the checkout.
+        proposal: What is said of it.
+
+    Raises:
+        HistoryError: Git refuses.
+        ServiceError: GitHub does.
+    """
+    tree = _tree(root, file)
+    there = _tip(root, remote, proposal.branch)
+    pushed = there is None or _git(root, "rev-parse", f"{there}^{{tree}}") != tree
+    commit = there or ""
+    if pushed:
+        message = f"{proposal.title}\n\n{proposal.body}\n"
+        commit = _git(
+            root, "commit-tree", "-p", "HEAD", "-F", "-", tree, stdin=message, env=_author()
+        )
+        _push(root, remote, f"+{commit}:refs/heads/{proposal.branch}")
+    found = repository.open_pulls(proposal.branch)
+    if not found:
+        pull = repository.client.once(
+            lambda: next(iter(repository.open_pulls(proposal.branch)), None),
+            lambda: repository.open_pull(
+                proposal.title, proposal.body, proposal.branch, proposal.base
+            ),
+        )
+        return Proposed("opened", pull.html_url, commit)
+    if not pushed:
+        return Proposed("unchanged", found[0].html_url, commit)
+    changes = {"title": proposal.title, "body": proposal.body}
+    pull = repository.edit_pull(found[0].number, changes)
+    return Proposed("renewed", pull.html_url, commit)
+
+
+def _author() -> dict[str, str]:
+    """Who commits, unless the environment says it."""
+    return {name: value for name, value in _AUTHOR.items() if name not in os.environ}
+
+
+def _tree(root: Path, file: str) -> str:
+    """The tree of HEAD with the file as it is in the checkout."""
+    with tempfile.TemporaryDirectory() as folder:
+        index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+        _git(root, "read-tree", "HEAD", env=index)
+        _git(root, "add", "--", file, env=index)
+        return _git(root, "write-tree", env=index)
+
+
+def _tip(root: Path, remote: Remote, branch: str) -> str | None:
+    """What the branch is on the remote, fetched; None: it is not there."""
+    listed = _git(root, "ls-remote", remote.address, f"refs/heads/{branch}", env=remote.environment)
+    if not listed:
+        return None
+    _git(
+        root, "fetch", "--quiet", "--no-tags", "--depth=1", remote.address, f"refs/heads/{branch}",
+        env=remote.environment,
+    )  # fmt: skip
+    return _git(root, "rev-parse", "FETCH_HEAD")
+
+
+def _push(root: Path, remote: Remote, refspec: str) -> None:
+    def attempt() -> None:
+        _git(root, "push", "--quiet", remote.address, refspec, env=remote.environment)
+
+    Patience().keep_trying(attempt, lambda _: None)
+
+
+def _git(root: Path, *arguments: str, stdin: str = "", env: Mapping[str, str] | None = None) -> str:
+    return run(["-C", str(root), *arguments], env or {}, stdin.encode()).decode().strip()

@@ -1,0 +1,166 @@
+"""What nobody would notice: runs that never get a machine, and nights that do not take place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from servebench.github import comments, wording
+from servebench.github.answers import Job, WorkflowRun
+from servebench.github.comments import Note
+from servebench.github.issues import Wanted
+from servebench.github.repository import Repository
+from servebench.github.slash import WORKFLOW, read_run_name
+from servebench.github.text import plain
+from servebench.report.formats import duration
+
+KEY: Final = "watchdog"
+NIGHTLY: Final = "nightly.yml"
+
+_MINE: Final = "self-hosted"
+_FINE: Final = "success"
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that goes wrong quietly.
+
+    Attributes:
+        what: In a sentence, as plain text.
+        hint: What to do.
+        url: Where to look.
+        run: The run that waits, where it is one.
+        since: Since when.
+    """
+
+    what: str
+    hint: str
+    url: str = ""
+    run: WorkflowRun | None = None
+    since: datetime | None = None
+
+
+def look(repository: Repository, *, queued: timedelta, night: timedelta) -> list[Trouble]:
+    """Find what goes wrong.
+
+    Args:
+        repository: Where.
+        queued: How long a job may wait for a machine.
+        night: How long ago the last good night may have begun.
+
+    Raises:
+        ServiceError: GitHub could not be asked.
+    """
+    found: list[Trouble] = []
+    nights = repository.runs(NIGHTLY)
+    for file, runs in ((WORKFLOW, repository.runs(WORKFLOW)), (NIGHTLY, nights)):
+        for run in runs:
+            if run.status == "completed":
+                continue
+            found += waiting(file, run, repository.jobs(run.id), repository.now, queued)
+    state = repository.workflow_state(NIGHTLY)
+    return found + nights_missing(nights, state, repository.now, night)
+
+
+def waiting(
+    file: str, run: WorkflowRun, jobs: Sequence[Job], now: datetime, limit: timedelta
+) -> list[Trouble]:
+    """The jobs of a run that wait for a machine of ours; waiting for people is something else."""
+    found = []
+    for job in jobs:
+        since = job.created_at or run.created_at
+        if job.status == "queued" and _MINE in job.labels and now - since > limit:
+            labels = ", ".join(job.labels)
+            found.append(
+                Trouble(
+                    what=f"{file}: job {job.name!r} has waited for a machine with the labels "
+                    f"{labels} since {since:%Y-%m-%d %H:%M} UTC",
+                    hint="see that the machine is on, that its runner is online and idle (one "
+                    "process per machine), and that it has these labels; GitHub gives up after a "
+                    "day",
+                    url=run.html_url,
+                    run=run,
+                    since=since,
+                )
+            )
+    return found
+
+
+def nights_missing(
+    runs: Sequence[WorkflowRun], state: str, now: datetime, limit: timedelta
+) -> list[Trouble]:
+    """Whether nights still take place.
+
+    Args:
+        runs: Of the nightly workflow, newest first.
+        state: Of the workflow itself.
+        now: GitHub's time.
+        limit: How long ago the last good night may have begun.
+    """
+    if state != "active":
+        return [
+            Trouble(
+                what=f"{NIGHTLY} is {state.replace('_', ' ')}: there are no nights",
+                hint="enable the workflow on the Actions page; GitHub switches schedules off after "
+                "60 days without a commit",
+            )
+        ]
+    good = next((run for run in runs if run.conclusion == _FINE), None)
+    if not runs:
+        hint = "start it by hand on the Actions page, and see what it says"
+        return [Trouble(f"{NIGHTLY} has never run", hint)]
+    if good is not None and now - good.created_at <= limit:
+        return []
+    ended = next((run for run in runs if run.status == "completed"), None)
+    if ended is None and now - runs[-1].created_at <= limit:
+        return []  # the very first one is under way
+    how = f"; the newest one that ended: {ended.conclusion}" if ended is not None else ""
+    last = "there has been no good night among the last ones"
+    if good is not None:
+        began, ago = f"{good.created_at:%Y-%m-%d %H:%M} UTC", duration(limit.total_seconds())
+        last = f"the last good night began at {began}, more than {ago} ago"
+    return [
+        Trouble(
+            what=f"{last}{how}",
+            hint="the run's summary says which shard or step failed",
+            url=(ended or runs[0]).html_url,
+        )
+    ]
+
+
+def report(found: Sequence[Trouble]) -> Wanted:
+    """The one issue about all of it."""
+    if not found:
+        text = "Nothing waits for a machine, and the nights take place."
+    else:
+        text = "\n".join(
+            f"- {plain(trouble.what)}: {plain(trouble.hint)}."
+            + (f" [Look]({trouble.url})" if trouble.url else "")
+            for trouble in found
+        )
+    return Wanted(
+        key=KEY,
+        title="The benchmarks need somebody to look at them",
+        body=f"{text}\n\n<sub>This issue changes, closes and opens again by itself.</sub>",
+        is_open=bool(found),
+    )
+
+
+def tell_pulls(repository: Repository, found: Sequence[Trouble], author: str) -> int:
+    """Say on the pull requests that wait that nobody has taken them; how many there are.
+
+    Raises:
+        ServiceError: GitHub could not be told.
+    """
+    told = 0
+    for trouble in found:
+        named = read_run_name(trouble.run.display_title) if trouble.run is not None else None
+        if named is None or trouble.run is None or trouble.since is None:
+            continue
+        pull, head = named
+        said = wording.waiting(head, trouble.run.html_url, f"{trouble.since:%Y-%m-%d %H:%M} UTC")
+        note = Note(head, trouble.run.id, 1, "queued")
+        told += comments.publish(repository, pull, note, said, author).outcome != "superseded"
+    return told

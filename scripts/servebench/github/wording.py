@@ -1,0 +1,94 @@
+"""What the comments on a pull request say. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from servebench.compare.model import Comparison
+from servebench.errors import RecordError
+from servebench.github import text
+from servebench.github.faults import one_line
+from servebench.report.comparison.markdown import markdown
+
+SHOWN: Final = 12
+"""Digits of a commit that people see."""
+
+_ROOM: Final = 2_000  # characters for what stands around the report
+_ADVISORY: Final = (
+    "Advisory: nothing is blocked by this. Measured on one machine, base and head together; a "
+    "change smaller than what the table says could be seen may be there all the same."
+)
+
+
+def queued(head: str, url: str) -> str:
+    """The placeholder: asked for, not yet measured."""
+    return (
+        f"### servebench: queued\n\nThe comparison of `{head[:SHOWN]}` with the commit where it "
+        "left its base waits for an approval and for the measuring machine. This comment becomes "
+        f"the report. [Follow it]({url})\n"
+    )
+
+
+def waiting(head: str, url: str, since: str) -> str:
+    """No runner has taken the job for too long."""
+    return (
+        f"### servebench: waiting for a machine\n\nThe comparison of `{head[:SHOWN]}` is queued, "
+        f"but no measuring machine has taken it since {since}. It goes on by itself as soon as one "
+        f"is there; the maintainers have been told. [Follow it]({url})\n"
+    )
+
+
+def running(head: str, url: str) -> str:
+    """It is being measured."""
+    return (
+        f"### servebench: measuring\n\n`{head[:SHOWN]}` is being compared with the commit where it "
+        f"left its base. This comment becomes the report. [Follow it]({url})\n"
+    )
+
+
+def failed(head: str, url: str, reason: str) -> str:
+    """There is no result, and why."""
+    said = f" The reason: {text.plain(reason).rstrip('.')}." if reason else ""
+    return (
+        f"### servebench: no result\n\nThe comparison of `{head[:SHOWN]}` failed, which says "
+        f"nothing about the change.{said} [The log]({url}) has the details. "
+        f"To ask again:\n\n```\n/bench {head}\n```\n"
+    )
+
+
+def final(comparison: Comparison, head: str, url: str) -> str:
+    """The report.
+
+    Raises:
+        RecordError: The comparison holds what cannot be shown. It comes from a machine on which
+            other people's code ran.
+    """
+    try:
+        body = markdown(comparison, limit=text.LIMIT - 2 * _ROOM)
+    except Exception as error:  # whatever strange values lead to, it is the file's fault
+        raise RecordError(
+            f"the comparison of {head[:SHOWN]}: expected values that can be shown, found some that "
+            f"cannot ({type(error).__name__}: {one_line(str(error), 100)})"
+        ) from error
+    footer = (
+        f"\n---\n<sub>`{head[:SHOWN]}` · [the run, with all figures]({url}). {_ADVISORY}</sub>\n"
+    )
+    return text.bounded(text.report(body), text.LIMIT - _ROOM) + footer
+
+
+def outdated(measured: str, now: str) -> str:
+    """The banner above a report on a commit that is no longer the head."""
+    return (
+        f"> **Outdated**: this is about `{measured[:SHOWN]}`, and the head is `{now[:SHOWN]}` now. "
+        "Once you have looked at what was added, ask again with `/bench` and the full commit.\n\n"
+    )
+
+
+def refused(reason: str) -> str:
+    """The answer to a request that cannot be granted."""
+    return (
+        f"### servebench: not started\n\n{reason}\n\nTo compare a pull request with the commit "
+        "where it left its base, somebody with write permission names the commit that they have "
+        "looked at, with all its 40 digits:\n\n```\n/bench "
+        "0123456789abcdef0123456789abcdef01234567\n```\n"
+    )

@@ -1,0 +1,549 @@
+"""The part of GitHub's REST API that servebench uses: stateful, on a real socket, with faults.
+
+In a test: `with FakeGitHub() as github:`. As a process, for the workflows' tests:
+
+    python tests/fake_github.py --port-file F [--state S.json]
+
+It writes its port to F once it listens, and stops at SIGTERM. What it holds is read at
+`GET /_state` and changed by `POST /_state` (keys of `State`: tables are updated, lists extended)
+and by `POST /_faults` (a list of `Fault`s).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
+from werkzeug.exceptions import HTTPException
+from werkzeug.routing import Map, Rule
+from werkzeug.serving import WSGIRequestHandler
+
+BOT = "github-actions[bot]"
+BODY_LIMIT = 65_536
+Table = dict[str, Any]
+
+_REPO = "/repos/<owner>/<name>"
+_ROUTES = Map(
+    [
+        Rule(f"{_REPO}/pulls/<int:number>", endpoint="_get_pull", methods=["GET"]),
+        Rule(f"{_REPO}/pulls", endpoint="_get_pulls", methods=["GET"]),
+        Rule(f"{_REPO}/pulls", endpoint="_post_pull", methods=["POST"]),
+        Rule(f"{_REPO}/pulls/<int:number>", endpoint="_patch_pull", methods=["PATCH"]),
+        Rule(f"{_REPO}/compare/<path:span>", endpoint="_get_compare", methods=["GET"]),
+        Rule(
+            f"{_REPO}/collaborators/<login>/permission", endpoint="_get_permission", methods=["GET"]
+        ),
+        Rule(f"{_REPO}/issues", endpoint="_get_issues", methods=["GET"]),
+        Rule(f"{_REPO}/issues", endpoint="_post_issue", methods=["POST"]),
+        Rule(f"{_REPO}/issues/<int:number>", endpoint="_patch_issue", methods=["PATCH"]),
+        Rule(f"{_REPO}/issues/<int:number>/comments", endpoint="_get_comments", methods=["GET"]),
+        Rule(f"{_REPO}/issues/<int:number>/comments", endpoint="_post_comment", methods=["POST"]),
+        Rule(f"{_REPO}/issues/comments/<int:number>", endpoint="_patch_comment", methods=["PATCH"]),
+        Rule(
+            f"{_REPO}/issues/comments/<int:number>", endpoint="_delete_comment", methods=["DELETE"]
+        ),
+        Rule(
+            f"{_REPO}/issues/comments/<int:number>/reactions",
+            endpoint="_post_reaction",
+            methods=["POST"],
+        ),
+        Rule(f"{_REPO}/statuses/<sha>", endpoint="_post_status", methods=["POST"]),
+        Rule(f"{_REPO}/actions/workflows/<file>", endpoint="_get_workflow", methods=["GET"]),
+        Rule(f"{_REPO}/actions/workflows/<file>/runs", endpoint="_get_runs", methods=["GET"]),
+        Rule(
+            f"{_REPO}/actions/workflows/<file>/dispatches",
+            endpoint="_post_dispatch",
+            methods=["POST"],
+        ),
+        Rule(f"{_REPO}/actions/runs/<int:number>/jobs", endpoint="_get_jobs", methods=["GET"]),
+        Rule(
+            f"{_REPO}/actions/runs/<int:number>/cancel", endpoint="_post_cancel", methods=["POST"]
+        ),
+    ]
+)
+
+
+@dataclass
+class Fault:
+    """Something that goes wrong with the next requests that match.
+
+    Attributes:
+        method: Regular expression for the whole method.
+        path: Regular expression that is searched for in the path.
+        times: How many requests it hits; -1: all.
+        status: Answer with this status instead.
+        headers: Of that answer.
+        body: Of that answer, as JSON.
+        delay: Wait so long first, s.
+        cut: Close the connection instead of answering.
+        after: Do what was asked before it goes wrong: the answer is lost, not the request.
+    """
+
+    method: str = ".*"
+    path: str = ""
+    times: int = 1
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    body: Table = field(default_factory=lambda: {"message": "Something went wrong"})
+    delay: float = 0.0
+    cut: bool = False
+    after: bool = False
+
+    def hits(self, request: Request) -> bool:
+        """Whether it goes wrong for this request."""
+        return (
+            self.times != 0
+            and re.fullmatch(self.method, request.method) is not None
+            and re.search(self.path, request.path) is not None
+        )
+
+
+@dataclass
+class State:
+    """What it holds; everything can be written as JSON.
+
+    Attributes:
+        repository: The only one.
+        now: Time that it says it is, ISO 8601; empty: the clock.
+        login: Who every token stands for.
+        permissions: Login → admin, write, read or none; nobody else is known.
+        merge_base: What every comparison gives; empty: its first commit.
+        run_names: Workflow file → title of its runs, with the inputs' names in braces.
+        requests: Method and path of everything that was asked, in order.
+    """
+
+    repository: str = "owner/name"
+    now: str = ""
+    login: str = BOT
+    permissions: dict[str, str] = field(default_factory=dict)
+    merge_base: str = ""
+    pulls: dict[str, Table] = field(default_factory=dict)
+    issues: list[Table] = field(default_factory=list)
+    comments: list[Table] = field(default_factory=list)
+    reactions: list[Table] = field(default_factory=list)
+    statuses: list[Table] = field(default_factory=list)
+    dispatches: list[Table] = field(default_factory=list)
+    workflows: dict[str, str] = field(default_factory=dict)
+    run_names: dict[str, str] = field(default_factory=dict)
+    runs: list[Table] = field(default_factory=list)
+    jobs: dict[str, list[Table]] = field(default_factory=dict)
+    requests: list[str] = field(default_factory=list)
+
+
+class RefusalError(Exception):
+    """An answer that is none of what was asked for."""
+
+    def __init__(self, status: int, message: str, *errors: Table) -> None:
+        super().__init__(message)
+        self.status, self.body = status, {"message": message, "errors": list(errors)}
+
+
+class FakeGitHub:
+    """The server; `state` may be read and changed between requests."""
+
+    def __init__(self, state: State | None = None, port: int = 0) -> None:
+        self.state = state or State()
+        self.faults: list[Fault] = []
+        self._next = 1000
+        self._lock = threading.RLock()
+        self._server = HTTPServer(host="127.0.0.1", port=port, threaded=True)
+        self._server.expect_request(re.compile("")).respond_with_handler(self._answer)
+
+    def __enter__(self) -> FakeGitHub:
+        self._server.start()
+        assert self._server.server is not None
+        self._server.server.RequestHandlerClass = self._handler()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.clear_all_handlers()
+        self._server.stop()
+
+    def reset(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self.state, self.faults, self._next = State(), [], 1000
+
+    def _handler(self) -> type[WSGIRequestHandler]:
+        """The usual one, with our clock, and quiet: `requests` tells what was asked."""
+        fake = self
+
+        class Handler(WSGIRequestHandler):
+            def date_time_string(self, timestamp: float | None = None) -> str:
+                del timestamp
+                return format_datetime(_moment(fake.state.now), usegmt=True)
+
+            def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+                del code, size
+
+        return Handler
+
+    @property
+    def url(self) -> str:
+        """Base address of the API."""
+        return f"http://127.0.0.1:{self._server.port}"
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self._server.port
+
+    def fail(self, **what: Any) -> None:
+        """Let something go wrong: the fields of `Fault`."""
+        self.faults.append(Fault(**what))
+
+    def add_pull(self, number: int, head: str, base: str, **more: Any) -> Table:
+        """Open a pull request; a second call with the same number moves its head."""
+        pull = {
+            "number": number,
+            "state": "open",
+            "title": "A title",
+            "head": {"sha": head, "ref": "feature"},
+            "base": {"sha": base, "ref": "main"},
+            **more,
+        }
+        self.state.pulls[str(number)] = pull
+        return pull
+
+    def say(self, number: int, login: str, body: str) -> Table:
+        """Let somebody comment."""
+        kind = "Bot" if login.endswith("[bot]") else "User"
+        comment = {
+            "id": self._new(),
+            "issue": number,
+            "body": body,
+            "user": {"login": login, "type": kind},
+            "created_at": self._now(),
+            "html_url": f"https://github.example/{number}#comment",
+        }
+        self.state.comments.append(comment)
+        return comment
+
+    def add_run(self, file: str, **more: Any) -> Table:
+        """Add a run of a workflow."""
+        number = self._new()
+        run = {
+            "id": number,
+            "path": f".github/workflows/{file}",
+            "event": "workflow_dispatch",
+            "status": "queued",
+            "conclusion": None,
+            "head_branch": "main",
+            "display_title": file,
+            "created_at": self._now(),
+            "html_url": f"https://github.example/actions/runs/{number}",
+            **more,
+        }
+        self.state.runs.append(run)
+        return run
+
+    def comments_of(self, number: int) -> list[Table]:
+        """The comments on an issue or pull request, oldest first."""
+        return [one for one in self.state.comments if one["issue"] == number]
+
+    # Routes: what is asked for, as JSON.
+
+    def _get_pull(self, _: Request, number: int) -> Any:
+        return self._found(self.state.pulls.get(str(number)))
+
+    def _get_pulls(self, request: Request) -> Any:
+        owner, _, branch = request.args.get("head", "").partition(":")
+        return [
+            pull
+            for pull in reversed(self.state.pulls.values())
+            if request.args.get("state", "open") in {"all", pull["state"]}
+            and owner == self.state.repository.partition("/")[0]
+            and branch == pull["head"]["ref"]
+        ]
+
+    def _post_pull(self, request: Request) -> Any:
+        given = self._body(request, "title", "head", "base")
+        if any(one["head"]["ref"] == given["head"] for one in self.state.pulls.values()):
+            raise _invalid("PullRequest", "head", "A pull request already exists")
+        number = self._new()
+        pull = self.add_pull(number, f"{number:040x}", f"{number:040x}")  # git knows the commits
+        pull |= {key: given.get(key) for key in ("title", "body")}
+        pull["head"]["ref"], pull["base"]["ref"] = given["head"], given["base"]
+        pull["html_url"] = f"https://github.example/pull/{number}"
+        return pull
+
+    def _patch_pull(self, request: Request, number: int) -> Any:
+        pull = self._found(self.state.pulls.get(str(number)))
+        given = self._body(request)
+        pull.update({key: given[key] for key in ("title", "body", "state") if key in given})
+        return pull
+
+    def _get_compare(self, _: Request, span: str) -> Any:
+        base = self.state.merge_base or span.partition("...")[0]
+        return {"merge_base_commit": {"sha": base}, "files": []}
+
+    def _get_permission(self, _: Request, login: str) -> Any:
+        permission = self._found(self.state.permissions.get(login))
+        return {"permission": permission, "role_name": permission, "user": {"login": login}}
+
+    def _get_issues(self, request: Request) -> Any:
+        wanted, creator = request.args.get("state", "open"), request.args.get("creator")
+        return [
+            one
+            for one in reversed(self.state.issues)
+            if wanted in {"all", one["state"]} and creator in {None, one["user"]["login"]}
+        ]
+
+    def _post_issue(self, request: Request) -> Any:
+        given = self._body(request, "title")
+        if len(given["title"]) > 256:
+            raise _invalid("Issue", "title", "title is too long (maximum is 256 characters)")
+        issue = {
+            "number": self._new(),
+            "title": given["title"],
+            "body": given.get("body"),
+            "labels": [{"name": name} for name in given.get("labels", [])],
+            "state": "open",
+            "state_reason": None,
+            "user": {"login": self.state.login, "type": "Bot"},
+            "created_at": self._now(),
+        }
+        issue["html_url"] = f"https://github.example/issues/{issue['number']}"
+        self.state.issues.append(issue)
+        return issue
+
+    def _patch_issue(self, request: Request, number: int) -> Any:
+        issue = self._found(next((i for i in self.state.issues if i["number"] == number), None))
+        given = self._body(request)
+        issue.update({key: given[key] for key in ("title", "body", "state", "state_reason")
+                      if key in given})  # fmt: skip
+        return issue
+
+    def _get_comments(self, _: Request, number: int) -> Any:
+        return self.comments_of(number)
+
+    def _post_comment(self, request: Request, number: int) -> Any:
+        return self.say(number, self.state.login, self._body(request, "body")["body"])
+
+    def _patch_comment(self, request: Request, number: int) -> Any:
+        comment = self._comment(number)
+        comment["body"] = self._body(request, "body")["body"]
+        return comment
+
+    def _delete_comment(self, _: Request, number: int) -> Any:
+        self.state.comments.remove(self._comment(number))
+
+    def _post_reaction(self, request: Request, number: int) -> Any:
+        reaction = {"comment": self._comment(number)["id"], **self._body(request, "content")}
+        self.state.reactions.append(reaction)
+        return reaction
+
+    def _post_status(self, request: Request, sha: str) -> Any:
+        given = self._body(request, "state")
+        if given["state"] not in {"error", "failure", "pending", "success"}:
+            raise _invalid("Status", "state", "state is not included in the list")
+        if len(given.get("description", "")) > 140:
+            raise _invalid("Status", "description", "is too long (maximum is 140 characters)")
+        if not re.fullmatch("[0-9a-f]{40}", sha):
+            raise RefusalError(422, f"No commit found for SHA: {sha}")
+        self.state.statuses.append({"sha": sha, **given})
+        return given
+
+    def _get_workflow(self, _: Request, file: str) -> Any:
+        return {"path": f".github/workflows/{file}", "name": file,
+                "state": self.state.workflows.get(file, "active")}  # fmt: skip
+
+    def _get_runs(self, request: Request, file: str) -> Any:
+        status, event = request.args.get("status"), request.args.get("event")
+        found = [
+            run
+            for run in reversed(self.state.runs)
+            if run["path"] == f".github/workflows/{file}"
+            and status in {None, run["status"], run["conclusion"]}
+            and event in {None, run["event"]}
+            and request.args.get("branch") in {None, run["head_branch"]}
+        ]
+        return {"total_count": len(found), "workflow_runs": found}
+
+    def _post_dispatch(self, request: Request, file: str) -> Any:
+        given = self._body(request, "ref")
+        if self.state.workflows.get(file, "active") == "missing":
+            raise RefusalError(404, "Not Found")
+        self.state.dispatches.append({"workflow": file, **given})
+        inputs = given.get("inputs", {})
+        title = self.state.run_names.get(file, file).format(**inputs)
+        self.add_run(file, head_branch=given["ref"], display_title=title)
+
+    def _get_jobs(self, _: Request, number: int) -> Any:
+        jobs = self.state.jobs.get(str(number), [])
+        return {"total_count": len(jobs), "jobs": jobs}
+
+    def _post_cancel(self, _: Request, number: int) -> Any:
+        run = self._found(next((r for r in self.state.runs if r["id"] == number), None))
+        if run["status"] == "completed":
+            raise RefusalError(409, "Cannot cancel a workflow run that is completed.")
+        run.update(status="completed", conclusion="cancelled")
+        return {}
+
+    # How a request is answered.
+
+    def _answer(self, request: Request) -> Response:
+        with self._lock:
+            if request.path in {"/_state", "/_faults"}:
+                return self._controlled(request)
+            self.state.requests.append(f"{request.method} {request.path}")
+            fault = next((one for one in self.faults if one.hits(request)), None)
+            if fault is not None:
+                fault.times -= fault.times > 0
+            if fault is None or fault.after:
+                response = self._regular(request)
+        if fault is None:
+            return response
+        time.sleep(fault.delay)
+        if fault.cut:
+            with suppress(OSError):
+                request.environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+        if fault.status:
+            return self._json(fault.body, fault.status, fault.headers)
+        return response if fault.after else self._regular(request)
+
+    def _regular(self, request: Request) -> Response:
+        with self._lock:
+            try:
+                found = self._done(request)
+            except RefusalError as refusal:
+                return self._json(refusal.body, refusal.status)
+            except HTTPException as refusal:
+                return self._json({"message": refusal.name}, refusal.code or 500)
+            if found is None:
+                return self._json(None, 204)
+            if request.method == "GET":
+                return self._paged(request, found)
+            return self._json(found, 201 if request.method == "POST" else 200)
+
+    def _done(self, request: Request) -> Any:
+        """What is asked for, done."""
+        if not request.headers.get("Authorization", "").startswith("Bearer "):
+            raise RefusalError(401, "Bad credentials")
+        name, found = _ROUTES.bind_to_environ(request.environ).match()
+        arguments = dict(found)
+        if f"{arguments.pop('owner')}/{arguments.pop('name')}" != self.state.repository:
+            raise RefusalError(404, "Not Found")
+        handler: Callable[..., Any] = getattr(self, name)
+        return handler(request, **arguments)
+
+    def _paged(self, request: Request, found: Any) -> Response:
+        """One page of a list, with the address of the next one."""
+        listed = found if isinstance(found, list) else None
+        key = next((key for key in ("workflow_runs", "jobs") if key in found), None)
+        if listed is None and key is None:
+            return self._json(found, 200)
+        every: list[Any] = found[key] if key else found
+        size = min(int(request.args.get("per_page", 30)), 100)
+        page = int(request.args.get("page", 1))
+        part = every[(page - 1) * size : page * size]
+        headers = {}
+        if page * size < len(every):
+            query = urlencode({**request.args, "page": page + 1})
+            headers["Link"] = f'<{self.url}{request.path}?{query}>; rel="next"'
+        return self._json({**found, key: part} if key else part, 200, headers)
+
+    def _json(self, body: Any, status: int, headers: dict[str, str] | None = None) -> Response:
+        text = "" if body is None else json.dumps(body)
+        response = Response(text, status, content_type="application/json; charset=utf-8")
+        for name, value in (headers or {}).items():
+            response.headers[name] = value
+        return response
+
+    def _controlled(self, request: Request) -> Response:
+        if request.method == "GET":
+            return self._json(asdict(self.state), 200)
+        given = request.get_json()
+        if request.path == "/_faults":
+            self.faults.extend(Fault(**one) for one in given)
+            return self._json({}, 200)
+        self.update(given)
+        return self._json(asdict(self.state), 200)
+
+    def update(self, given: Table) -> None:
+        """Change the state: tables are updated, lists extended, the rest is replaced."""
+        for key, value in given.items():
+            held = getattr(self.state, key)
+            if isinstance(held, dict):
+                held.update(value)
+            elif isinstance(held, list):
+                held.extend(value)
+            else:
+                setattr(self.state, key, value)
+
+    def _body(self, request: Request, *required: str) -> Table:
+        given: Table = json.loads(request.get_data() or b"{}")
+        for key in required:
+            if not given.get(key):
+                raise _invalid("Something", key, f"{key} can't be blank")
+        if len(given.get("body") or "") > BODY_LIMIT:
+            raise _invalid("IssueComment", "body", "body is too long (maximum is 65536 characters)")
+        return given
+
+    def _comment(self, number: int) -> Table:
+        found: Table = self._found(
+            next((one for one in self.state.comments if one["id"] == number), None)
+        )
+        return found
+
+    @staticmethod
+    def _found(value: Any) -> Any:
+        if value is None:
+            raise RefusalError(404, "Not Found")
+        return value
+
+    def _new(self) -> int:
+        with self._lock:
+            self._next += 1
+            return self._next
+
+    def _now(self) -> str:
+        return f"{_moment(self.state.now):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _invalid(resource: str, name: str, message: str) -> RefusalError:
+    return RefusalError(
+        422, "Validation Failed", {"resource": resource, "field": name, "message": message}
+    )
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC) if text else datetime.now(UTC)
+
+
+def main() -> None:
+    """Serve until SIGTERM or SIGINT."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--port-file", type=Path, required=True, help="where the port is written")
+    parser.add_argument("--port", type=int, default=0, help="default: a free one")
+    parser.add_argument("--state", type=Path, help="JSON with keys of State")
+    given = parser.parse_args()
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopped.set())
+    with FakeGitHub(port=given.port) as github:
+        if given.state is not None:
+            github.update(json.loads(given.state.read_text("utf-8")))
+        beside = given.port_file.with_name(given.port_file.name + ".partial")
+        beside.write_text(str(github.port), "utf-8")
+        beside.replace(given.port_file)
+        stopped.wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+"""What workflows and actions of this repository must keep to. Each rule lists what breaks it."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import typer.main
+
+from acting import load
+from servebench.cli import app
+
+OURS: Final = {("bench.yml", "run"), ("nightly.yml", "run"), ("nightly.yml", "confirm")}
+"""The only jobs that our own machines take."""
+
+TAKEN: Final = {"schedule", "workflow_dispatch"}
+"""What may start a workflow that uses our machines: nothing that a stranger can do."""
+
+PRIVILEGED: Final = {"contents", "actions", "issues", "pull-requests", "statuses", "pages"}
+
+PINS: Final = {
+    "actions/checkout": ("3d3c42e5aac5ba805825da76410c181273ba90b1", "v7.0.1"),
+    "actions/upload-artifact": ("043fb46d1a93c77aae656e7c1c64a875d1fc6a0a", "v7.0.1"),
+    "actions/download-artifact": ("3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c", "v8.0.1"),
+    "actions/upload-pages-artifact": ("fc324d3547104276b827a68afc52ff2a11cc49c9", "v5.0.0"),
+    "actions/configure-pages": ("45bfe0192ca1faeb007ade9deae92b16b8254a0d", "v6.0.0"),
+    "actions/deploy-pages": ("cd2ce8fcbc39b97be8ca5fce6e763baed58fa128", "v5.0.0"),
+}
+"""All that is used of others, each a tag's commit. No cache is among them."""
+
+LONGEST: Final = 180  # minutes of a job
+COMMANDS: Final = {"servebench", "make", "git"}
+
+_USES: Final = re.compile(r"^\s*(?:- )?uses: +([^\s#]+)(?: +# (\S+))?\s*$")
+_EXPRESSION: Final = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
+_PULL_REQUEST: Final = re.compile(r"github\.(head_ref|event\.pull_request|event\.issue)")
+
+
+@dataclass(frozen=True)
+class File:
+    """A workflow or an action.
+
+    Attributes:
+        name: `nightly.yml`, or `setup/action.yml`.
+        text: What it says.
+    """
+
+    name: str
+    text: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """As data."""
+        return load(self.text)
+
+    @property
+    def is_action(self) -> bool:
+        """Whether it is an action, not a workflow."""
+        return self.name.endswith("action.yml")
+
+    @property
+    def jobs(self) -> dict[str, dict[str, Any]]:
+        """The jobs of a workflow."""
+        found: dict[str, dict[str, Any]] = self.document.get("jobs", {})
+        return found
+
+    @property
+    def triggers(self) -> set[str]:
+        """What starts a workflow."""
+        return set(self.document.get("on", {}))
+
+    def steps(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """All steps, with the name of their job."""
+        for name, job in self.jobs.items():
+            for step in job.get("steps", []):
+                yield name, step
+        for step in self.document.get("runs", {}).get("steps", []):
+            yield "", step
+
+
+def pins(file: File) -> Iterator[str]:
+    """Others' actions are pinned to a known commit, with its version beside it; each is known."""
+    for line in file.text.splitlines():
+        if not re.match(r"^\s*(- )?uses:", line):
+            continue
+        found = _USES.match(line)
+        if found is None:
+            yield f"cannot be read: {line.strip()}"
+        elif not found[1].startswith("./"):
+            name, _, sha = found[1].partition("@")
+            if PINS.get(name) != (sha, found[2]):
+                yield f"{found[1]} # {found[2]}: not one of the known pins"
+
+
+def permissions(file: File) -> Iterator[str]:
+    """Nothing by default; every job names what it needs, right by right."""
+    if file.is_action:
+        return
+    if file.document.get("permissions") != {}:
+        yield "permissions at the top are not {}"
+    for name, job in file.jobs.items():
+        given = job.get("permissions")
+        if not isinstance(given, dict) or not set(given.values()) <= {"read", "write"}:
+            yield f"{name}: permissions are {given!r}"
+
+
+def limits(file: File) -> Iterator[str]:
+    """Every job ends; every workflow says what happens when it is started twice."""
+    if file.is_action:
+        return
+    for name, job in file.jobs.items():
+        minutes = job.get("timeout-minutes")
+        if not isinstance(minutes, int) or not 0 < minutes <= LONGEST:
+            yield f"{name}: timeout-minutes is {minutes!r}"
+    if file.triggers != {"workflow_call"} and "group" not in file.document.get("concurrency", {}):
+        yield "no concurrency"
+
+
+def machines(file: File) -> Iterator[str]:
+    """Ours are used where that is meant, without rights, secrets or tokens."""
+    for name, job in file.jobs.items():
+        labels = job.get("runs-on")
+        # Where others call it, they say which machine of theirs.
+        theirs = file.name == "benchmark.yml" and labels == "${{ inputs.runner }}"
+        if labels == "ubuntu-24.04" or theirs:
+            continue
+        if not isinstance(labels, list) or labels[:2] != ["self-hosted", "servebench"]:
+            yield f"{name}: runs-on is {labels!r}"
+        if (file.name, name) not in OURS:
+            yield f"{name}: is not among the jobs for our own machines"
+        if job.get("permissions") != {"contents": "read"}:
+            yield f"{name}: has rights on a machine that runs others' code"
+        if re.search(r"secrets\.|github\.token|GITHUB_TOKEN", str(job)):
+            yield f"{name}: has a token on a machine that runs others' code"
+        if not file.triggers <= TAKEN:
+            yield f"{name}: is started by {sorted(file.triggers - TAKEN)}"
+
+
+def injection(file: File) -> Iterator[str]:
+    """Values reach a shell by its environment only."""
+    for job, step in file.steps():
+        if "${{" in step.get("run", ""):
+            yield f"{job}: an expression in a script: {step['run']}"
+        if step.get("uses", "").startswith("actions/github-script"):
+            yield f"{job}: a script in YAML"
+
+
+def secrets(file: File) -> Iterator[str]:
+    """There are none; the token is given to single steps, and never kept by a checkout."""
+    for name, job in file.jobs.items():
+        if "secrets" in job or re.search(r"\bsecrets\.", str(job)):
+            yield f"{name}: secrets"
+        if re.search("github.token", str(job.get("env", ""))):
+            yield f"{name}: the token in the environment of the whole job"
+    if "github.token" in str(file.document.get("env", "")):
+        yield "the token in the environment of the whole workflow"
+    for where, step in file.steps():
+        if step.get("uses", "").startswith("actions/checkout@"):
+            kept = step.get("with", {}).get("persist-credentials", True)
+            if kept is not False:
+                yield f"{where}: a checkout keeps the token"
+
+
+def trust(file: File) -> Iterator[str]:
+    """Where there are rights, code of a pull request is neither checked out nor the trigger's."""
+    for name, job in file.jobs.items():
+        rights = {key for key, value in job.get("permissions", {}).items() if value == "write"}
+        if not rights:
+            continue
+        if "pull_request" in file.triggers:
+            yield f"{name}: rights in a workflow that pull requests can change"
+        for step in job.get("steps", []):
+            if step.get("uses", "").startswith("actions/checkout@"):
+                reference = step.get("with", {}).get("ref", "")
+                if reference not in ("", "${{ needs.stack.outputs.commit || github.sha }}"):
+                    yield f"{name}: checks out {reference}"
+            for value in step.get("env", {}).values():
+                for expression in _EXPRESSION.findall(str(value)):
+                    plain = expression.strip() in {
+                        "github.event.pull_request.number",
+                        "github.event.pull_request.head.sha",
+                    }
+                    if _PULL_REQUEST.search(expression) and not plain:
+                        yield f"{name}: {expression.strip()}, which its author writes"
+
+
+def verbs(file: File) -> Iterator[str]:
+    """A step of a workflow is one command, without a shell's logic."""
+    if file.is_action:
+        return
+    for job, step in file.steps():
+        script = step.get("run", "")
+        if not script:
+            continue
+        words = shlex.split(script)
+        if words[0] not in COMMANDS:
+            yield f"{job}: {words[0]} is no verb"
+        if re.search(r"[;|&<>`\n]|\$\(", script.strip()):
+            yield f"{job}: a shell's logic: {script.strip()}"
+
+
+def options(file: File) -> Iterator[str]:
+    """Verbs and options that a step names are those of the command line."""
+    for job, step in file.steps():
+        for call in re.findall(r"servebench\"? +((?:[^\n|]|\n +)+)", step.get("run", "")):
+            words = shlex.split(call)
+            yield from (f"{job}: {trouble}" for trouble in _unknown(words))
+
+
+def _unknown(words: list[str]) -> Iterator[str]:
+    found: Any = _command()
+    path = []
+    while hasattr(found, "commands") and words:
+        name, *words = words
+        path.append(name)
+        found = found.commands.get(name)
+        if found is None:
+            yield f"servebench {' '.join(path)}: there is no such verb"
+            return
+    known = {option for parameter in found.params for option in parameter.opts}
+    for word in words:
+        if word.startswith("-") and word.partition("=")[0] not in known:
+            yield f"servebench {' '.join(path)}: there is no option {word}"
+
+
+@functools.cache
+def _command() -> Any:
+    return typer.main.get_command(app)
+
+
+RULES: Final[dict[str, Callable[[File], Iterator[str]]]] = {
+    rule.__name__: rule
+    for rule in (
+        pins, permissions, limits, machines, injection, secrets, trust, verbs, options,
+    )
+}  # fmt: skip

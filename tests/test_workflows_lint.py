@@ -1,0 +1,88 @@
+"""The linters of workflows: no findings in ours, and findings where there is something to find."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from acting import PROJECT, need
+
+HARMLESS = """\
+name: Harmless
+on:
+  workflow_dispatch:
+permissions: {}
+concurrency:
+  group: harmless
+  cancel-in-progress: false
+jobs:
+  one:
+    name: One
+    runs-on: ubuntu-24.04
+    timeout-minutes: 5
+    steps:
+      - name: Say it
+        run: echo done
+"""
+MISTAKEN = HARMLESS.replace("run: echo done", "run: echo done\n        if: needs.two.result")
+DANGEROUS = HARMLESS.replace("echo done", "echo '${{ github.event.issue.title }}'").replace(
+    "workflow_dispatch:", "issue_comment:"
+)
+
+
+def actionlint(root: Path) -> subprocess.CompletedProcess[str]:
+    """What actionlint says; without shellcheck, which is not everywhere."""
+    argv: list[str | Path] = [need("actionlint"), "-no-color", "-shellcheck=", "-pyflakes="]
+    return subprocess.run(argv, cwd=root, capture_output=True, text=True, check=False)
+
+
+def zizmor(root: Path) -> subprocess.CompletedProcess[str]:
+    """What zizmor says, at its strictest, without asking anybody."""
+    argv: list[str | Path] = [Path(sys.executable).parent / "zizmor", "--offline"]
+    argv += ["--strict-collection", "--persona", "pedantic"]
+    argv += ["--no-progress", "--color", "never", "."]
+    return subprocess.run(argv, cwd=root, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A copy of all that the linters read."""
+    shutil.copytree(PROJECT / ".github", tmp_path / ".github")
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    return tmp_path
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Path:
+    """A repository with one workflow that nothing is wrong with."""
+    (tmp_path / ".github" / "workflows").mkdir(parents=True)
+    (tmp_path / ".github" / "workflows" / "one.yml").write_text(HARMLESS)
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    return tmp_path
+
+
+def test_actionlint_finds_nothing_in_ours(repository: Path) -> None:
+    """Expressions, contexts, inputs, labels and cron lines are what GitHub takes them for."""
+    done = actionlint(repository)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_zizmor_finds_nothing_in_ours(repository: Path) -> None:
+    """Offline, strict, pedantic."""
+    done = zizmor(repository)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_both_find_what_is_planted(empty: Path) -> None:
+    """Otherwise the tests above would say nothing."""
+    assert actionlint(empty).returncode == 0
+    assert zizmor(empty).returncode == 0
+    file = empty / ".github" / "workflows" / "one.yml"
+    file.write_text(MISTAKEN)
+    assert 'property "two" is not defined' in actionlint(empty).stdout
+    file.write_text(DANGEROUS)
+    assert "template-injection" in zizmor(empty).stdout

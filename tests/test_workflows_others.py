@@ -1,0 +1,73 @@
+"""The workflows that are neither a night nor a comparison, run by act."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from acting import Stage, need
+from repos import git
+from staging import staged
+from tiny_index import Index
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stage, Index]]:
+    """One stage for all of them: none needs what another has left."""
+    need("act")
+    folder = tmp_path_factory.mktemp("stage")
+    with pytest.MonkeyPatch.context() as patch, staged(folder, patch) as (stage, index):
+        yield stage, index
+
+
+def test_checks_and_tests_are_run_for_everybody(scene: tuple[Stage, Index]) -> None:
+    """Both jobs, each by its target of the Makefile; nobody is asked and nothing is told."""
+    stage, _ = scene
+    done = stage.act("ci.yml", "push", {})
+    assert done.results == {"check": "success", "test": "success"}, done.text
+    assert all(f"stand-in for make {target}" in done.text for target in ("check", "test"))
+    assert stage.github.state.requests == []
+
+
+def test_instructions_are_counted_where_the_label_is(scene: tuple[Stage, Index]) -> None:
+    """Not a machine is started without it; this repository has no benchmarks to count."""
+    stage, _ = scene
+    sha = git(stage.tree, "rev-parse", "HEAD")
+    pull: dict[str, Any] = {"number": 3, "base": {"ref": "main", "sha": sha}, "labels": []}
+    event = {"action": "labeled", "number": 3, "pull_request": pull}
+    assert stage.act("screen.yml", "pull_request", event).results == {}
+    pull["labels"] = [{"name": "other"}, {"name": "screen"}]
+    done = stage.act("screen.yml", "pull_request", event)
+    assert done.results == {"count": "failure"}, done.text
+    assert done.failed == {"count": ["Count"]}
+    assert "expected asv's configuration" in done.text
+
+
+def test_the_lock_is_proposed(scene: tuple[Stage, Index]) -> None:
+    """One pull request, with the lock of this repository, from an index."""
+    stage, _ = scene
+    done = stage.act("deps.yml", "schedule", {})
+    assert done.results == {"lock": "success"}, done.text
+    (pull,) = stage.github.state.pulls.values()
+    assert pull["title"] == "Harness: alpha 1.0"
+    assert "alpha==1.0" in stage.git("show", "servebench/deps:requirements.txt")
+
+
+def test_a_night_that_did_not_take_place_is_reported(scene: tuple[Stage, Index]) -> None:
+    """Red and with an issue as long as there is none; the issue closes with the next night."""
+    stage, _ = scene
+    state = stage.github.state
+    done = stage.act("watchdog.yml", "schedule", {})
+    assert done.results == {"look": "failure"}, done.text
+    (issue,) = state.issues
+    assert issue["state"] == "open"
+    stage.github.add_run(
+        "nightly.yml", event="schedule", status="completed", conclusion="success",
+        created_at=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+    )  # fmt: skip
+    done = stage.act("watchdog.yml", "schedule", {})
+    assert done.results == {"look": "success"}, done.text
+    assert [one["state"] for one in state.issues] == ["closed"]

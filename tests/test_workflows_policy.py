@@ -1,0 +1,160 @@
+"""The policy of workflows: kept by all of ours, and noticed where it is not."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from acting import PROJECT, STANDINS, pinned
+from policy import PINS, RULES, File
+
+GITHUB = PROJECT / ".github"
+FILES = {
+    file.name: file
+    for file in (
+        *(File(path.name, path.read_text("utf-8")) for path in GITHUB.glob("workflows/*")),
+        *(
+            File(f"{path.parent.name}/{path.name}", path.read_text("utf-8"))
+            for path in GITHUB.glob("actions/*/*")
+        ),
+    )
+}
+
+GOOD = """\
+name: Good
+on:
+  schedule: [{ cron: "0 0 * * *" }]
+  workflow_dispatch:
+permissions: {}
+concurrency:
+  group: good
+jobs:
+  run:
+    runs-on: [self-hosted, servebench]
+    timeout-minutes: 10
+    permissions:
+      contents: read
+    steps:
+      - uses: actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1
+        with:
+          persist-credentials: false
+      - uses: ./.github/actions/setup
+      - env:
+          SHARD: ${{ matrix.shard }}
+        run: servebench run --profile "$SHARD"
+  tell:
+    runs-on: ubuntu-24.04
+    timeout-minutes: 10
+    permissions:
+      issues: write
+    steps:
+      - env:
+          GITHUB_TOKEN: ${{ github.token }}
+        run: servebench doctor --json
+"""
+
+CHECKOUT = """\
+      - uses: actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1
+        with:
+          persist-credentials: false
+"""
+BAD = [
+    ("pins", " # v7.0.1", ""),
+    ("pins", " # v7.0.1", " # v6.0.0"),
+    ("pins", "@3d3c42e5aac5ba805825da76410c181273ba90b1 #", "@v7 #"),
+    ("pins", "uses: ./.github", "uses: actions/cache@v4 # v4.0.0\n      - uses: ./.github"),
+    ("permissions", "permissions: {}", "permissions: read-all"),
+    ("permissions", "permissions: {}\n", ""),
+    ("permissions", "    permissions:\n      issues: write\n", ""),
+    ("permissions", "    permissions:\n      issues: write\n", "    permissions: write-all\n"),
+    ("limits", "    timeout-minutes: 10\n", ""),
+    ("limits", "timeout-minutes: 10", "timeout-minutes: 360"),
+    ("limits", "concurrency:\n  group: good\n", ""),
+    ("machines", "  run:\n", "  other:\n"),
+    ("machines", "[self-hosted, servebench]", "self-hosted"),
+    ("machines", "ubuntu-24.04", "[self-hosted, servebench]"),
+    ("machines", "ubuntu-24.04", "${{ inputs.runner }}"),
+    ("machines", "      contents: read\n", "      contents: write\n"),
+    ("machines", "SHARD: ${{ matrix.shard }}", "GITHUB_TOKEN: ${{ github.token }}"),
+    ("machines", "  workflow_dispatch:\n", "  pull_request:\n"),
+    ("machines", "  workflow_dispatch:\n", "  issue_comment:\n"),
+    ("injection", '"$SHARD"', '"${{ matrix.shard }}"'),
+    ("secrets", "${{ matrix.shard }}", "${{ secrets.KEY }}"),
+    ("secrets", "        with:\n          persist-credentials: false\n", ""),
+    ("secrets", "concurrency:", "env:\n  GITHUB_TOKEN: ${{ github.token }}\nconcurrency:"),
+    ("trust", "  workflow_dispatch:\n", "  pull_request:\n"),
+    ("trust", "${{ github.token }}", "${{ github.event.pull_request.title }}"),
+    ("trust", "${{ github.token }}", "${{ github.head_ref }}"),
+    ("trust", "${{ github.token }}", "${{ github.event.issue.body || 'none' }}"),
+    (
+        "trust",
+        "    steps:\n      - env:\n",
+        f"    steps:\n{CHECKOUT}          ref: ${{{{ github.head_ref }}}}\n      - env:\n",
+    ),
+    ("verbs", "run: servebench doctor --json", "run: curl --fail https://example.org"),
+    ("verbs", "run: servebench doctor --json", "run: servebench doctor --json || true"),
+    ("verbs", "run: servebench doctor --json", "run: servebench doctor > doctor.txt"),
+    ("options", "run: servebench doctor --json", "run: servebench doctor --jsno"),
+    ("options", "run: servebench doctor --json", "run: servebench docter"),
+    ("options", "run: servebench doctor --json", "run: servebench stack lokc current"),
+]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("name", FILES)
+def test_every_workflow_keeps_every_rule(name: str, rule: str) -> None:
+    """What each rule is for stands in its docstring."""
+    assert list(RULES[rule](FILES[name])) == []
+
+
+@pytest.mark.parametrize(("rule", "part", "instead"), BAD)
+def test_a_rule_that_is_broken_is_noticed(rule: str, part: str, instead: str) -> None:
+    """Of a workflow that keeps them all, one line is changed."""
+    good = File("nightly.yml", GOOD)
+    assert [trouble for check in RULES.values() for trouble in check(good)] == []
+    assert part in GOOD
+    assert list(RULES[rule](File("nightly.yml", GOOD.replace(part, instead, 1)))) != []
+
+
+def test_nothing_is_left_out() -> None:
+    """All that GitHub would read is among the files: the policy would not see another one."""
+    everything = {path.name for path in GITHUB.rglob("*.y*ml")} - {"actionlint.yaml", "zizmor.yml"}
+    assert everything == {name.rpartition("/")[2] for name in FILES}
+    assert {"ci.yml", "slash.yml", "bench.yml", "nightly.yml", "deps.yml", "watchdog.yml"} <= set(
+        FILES
+    )
+
+
+def test_every_pin_is_used_and_has_a_stand_in() -> None:
+    """A pin that nothing uses would be renewed for ever; without a stand-in act cannot run it."""
+    found = pinned(GITHUB)
+    assert {name.partition("@")[0] for name in found} == set(PINS)
+    assert all((folder / "action.yml").is_file() for folder in found.values())
+    assert {folder.name for folder in STANDINS.iterdir() if folder.is_dir()} == {
+        name.partition("/")[2] for name in PINS
+    }
+
+
+def test_targets_that_actions_name_are_in_the_makefile() -> None:
+    """The set-up action is handed a target by name."""
+    targets = {
+        line.partition(":")[0]
+        for line in (PROJECT / "Makefile").read_text("utf-8").splitlines()
+        if line and line[0].isalpha() and ":" in line
+    }
+    named = {
+        step.get("with", {}).get("target", "harness")
+        for file in FILES.values()
+        for _, step in file.steps()
+        if step.get("uses") == "./.github/actions/setup"
+    }
+    assert named == {"harness", "setup"}
+    assert named <= targets
+
+
+def test_every_workflow_is_described() -> None:
+    """The page's first table has a row for each of them, and for nothing else."""
+    page = (PROJECT / "docs" / "automation.md").read_text("utf-8")
+    described = re.findall(r"^\| `([\w.]+)` \|", page.partition("### ")[0], re.MULTILINE)
+    assert sorted(described) == sorted(name for name, file in FILES.items() if not file.is_action)
