@@ -7,9 +7,12 @@ larger than all else that servebench needs, and therefore an extra: `pip install
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import io
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import numpy as np
@@ -42,6 +45,22 @@ COLUMNS: Final = {
 def available() -> bool:
     """Whether pyarrow is installed."""
     return importlib.util.find_spec("pyarrow") is not None
+
+
+@contextmanager
+def imported() -> Iterator[None]:
+    """Import pyarrow meanwhile, if it is there: most of that is reading its libraries."""
+
+    def bring() -> None:
+        with suppress(ImportError):
+            importlib.import_module("pyarrow.parquet")
+
+    thread = threading.Thread(target=bring)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 def parquet_file(table: Table, year: Year) -> bytes:

@@ -17,6 +17,7 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup
 
+from servebench import paths
 from servebench.site.charts import figure as charts
 from servebench.site.charts import text
 from servebench.site.charts.figure import Chart
@@ -106,6 +107,16 @@ def markup(chart: Chart) -> Markup:
     return Markup(charts.figure(chart))  # noqa: S704 - made by a template that escapes
 
 
+def _compiled() -> jinja2.BytecodeCache | None:
+    """Where compiled templates are kept from build to build; None where nothing can be kept."""
+    folder = paths.cache_dir() / "templates"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return jinja2.FileSystemBytecodeCache(str(folder))
+
+
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
@@ -116,6 +127,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=_finalize,
         auto_reload=False,
+        bytecode_cache=_compiled(),
     )
     environment.filters |= {
         "figure": words.figure,

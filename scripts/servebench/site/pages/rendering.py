@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from typing import Final
 
 from servebench.site.pages.page import Page
@@ -37,10 +39,22 @@ def rendered(pages: Sequence[Page], processes: int | None = None) -> Iterator[by
         return
     _work[:] = pages
     try:
-        with multiprocessing.get_context("fork").Pool(count) as pool:
-            yield from pool.imap(_at, range(len(pages)), _CHUNK)
+        # Not multiprocessing's pool, which ends its workers by a signal, in the middle of anything:
+        # one that held the queue's lock leaves the others waiting for ever.
+        context = multiprocessing.get_context("fork")
+        pool = ProcessPoolExecutor(count, context, initializer=_as_by_default)
+        try:
+            yield from pool.map(_at, range(len(pages)), chunksize=_CHUNK)
+        finally:
+            pool.shutdown(cancel_futures=True)
     finally:
         _work.clear()
+
+
+def _as_by_default() -> None:
+    """Signals are the parent's to handle; a handler of its own has nothing to do in a copy."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _at(place: int) -> bytes:
