@@ -211,8 +211,9 @@ def main() -> None:
     """Play a scene."""
     scene, folder = SCENES[sys.argv[1]], Path(sys.argv[2])
     python = Path(sys.executable).resolve()
-    needed = [python.parents[1], Path(sys.prefix), paths.cache_dir(), paths.project_root()]
-    needed.append(folder)
+    # The harness's own checkout too, which need not be the one that is measured.
+    checkouts = [Path(__file__).resolve().parents[1], paths.project_root()]
+    needed = [python.parents[1], *checkouts, Path(sys.prefix), paths.cache_dir(), folder]
     needed += [Path(text) for text in os.environ.get("ROOMS_NEED", "").split(":") if text]
     open_up([path.resolve() for path in needed])
     try:
