@@ -95,6 +95,21 @@ class Done:
     err: str
 
 
+def invoke(
+    capture: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, words: Iterable[str | Path]
+) -> Done:
+    """Run a verb in this process, through the real `main`."""
+    capture.readouterr()
+    patch.setattr(sys, "argv", ["servebench", *map(str, words)])
+    code = 0
+    try:
+        cli.main()
+    except SystemExit as end:
+        code = int(end.code or 0)
+    said = capture.readouterr()
+    return Done(code, said.out, said.err)
+
+
 @dataclass(frozen=True)
 class Bench:
     """The command line in a checkout, with state and results of the test's own.
@@ -123,15 +138,7 @@ class Bench:
 
     def __call__(self, *arguments: str | Path) -> Done:
         """Run a verb in this process, through the real `main`."""
-        self.capture.readouterr()
-        self.patch.setattr(sys, "argv", ["servebench", *map(str, arguments)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = int(end.code or 0)
-        said = self.capture.readouterr()
-        return Done(code, said.out, said.err)
+        return invoke(self.capture, self.patch, arguments)
 
     def run(self, *cases: str) -> Done:
         """Measure cases of `badapps`, by the quick profile, in this process."""

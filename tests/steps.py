@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from bench import Done
+from bench import Done, invoke
 from fake_github import BOT, FakeGitHub, Table
-from servebench import cli
 from servebench.compare.model import Comparison
 from servebench.github import client
 from servebench.github.client import Client
@@ -70,16 +68,9 @@ class Step:
 
     def __call__(self, *words: str | Path) -> Done:
         """Run a verb in this process, through the real `main`."""
-        self.capture.readouterr()
-        self.patch.setattr(sys, "argv", ["servebench", *map(str, words)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = int(end.code or 0)
-        said = self.capture.readouterr()
-        assert TOKEN not in said.out + said.err + self.summary
-        return Done(code, said.out, said.err)
+        done = invoke(self.capture, self.patch, words)
+        assert TOKEN not in done.out + done.err + self.summary
+        return done
 
     @contextmanager
     def repository(self, **options: Any) -> Iterator[Repository]:

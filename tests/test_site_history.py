@@ -14,36 +14,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from records import a_record
 from servebench import changes
-from servebench.changes import ChangeRecord, Release, SeriesName, StackState
 from servebench.cli import app
-from servebench.compare.model import PackageChange, Verdict
+from servebench.compare.model import Verdict
 from servebench.errors import RecordError
 from servebench.site import data, feeds, history, parquet, reading, shards, story, synthetic
 
 ATOM = {"a": "http://www.w3.org/2005/Atom"}
-
-
-def a_record(**changed: Any) -> ChangeRecord:
-    """A change of 3.1 % that a release caused."""
-    fields: dict[str, Any] = {
-        "id": "20261120-granian-0",
-        "status": "open",
-        "series": SeriesName(machine="m", case="a/b", metric="server_cpu_per_request"),
-        "when": datetime(2026, 11, 20, 3, tzinfo=UTC),
-        "base": StackState(stack="current", digest="0" * 64),
-        "head": StackState(stack="current", digest="1" * 64),
-        "packages": (
-            PackageChange(stack="current", package="granian", base="2.8.6", head="2.8.7"),
-        ),
-        "ratio": 1.031,
-        "low": 1.025,
-        "high": 1.037,
-        "verdict": Verdict.SLOWER,
-        "culprit": Release(package="granian", version="2.8.7", previous="2.8.6"),
-        "method": "Ten duets.",
-    }
-    return ChangeRecord(**{**fields, **changed})
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import gc
 import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache as remembered
 from pathlib import Path
@@ -100,7 +100,7 @@ def build(order: Order, narrator: Narrator) -> Built:
         SetupError: The cache cannot be written.
     """
     _refuse_others_work(order.output)
-    with _uncollected(), parquet.imported():
+    with _uncollected(), parquet.imported() if order.with_parquet else nullcontext():
         return _build(order, narrator)
 
 
