@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -9,9 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from servebench import __version__, codec, rig
+from servebench.artifacts.inside import COLUMNS
 from servebench.artifacts.trusted import Lock, Trusted
 from servebench.changes import ChangeRecord, SeriesName, StackState
 from servebench.compare.model import CaseComparison, Comparison, SideRecord, Verdict
+from servebench.inprocess import machine_profile
 from servebench.model import Case, CaseResult, Machine, Plan, Run
 from servebench.night.model import NightPlan, Shard
 from synthetic import MACHINE, figures, make_case, make_run, ok
@@ -25,6 +28,9 @@ MACHINES: Final = tuple(
 _NAMES: Final = tuple(one.id for one in MACHINES)
 _SOURCE: Final = make_run(())
 
+DATE: Final = 1_795_000_000_000
+"""Of the night's commit, ms since 1970: 2026-11-18."""
+
 TRUSTED: Final = Trusted(
     servebench=__version__,
     oha=_SOURCE.oha,
@@ -33,6 +39,8 @@ TRUSTED: Final = Trusted(
         record.name: Lock(record.digest, frozenset(record.packages.items()))
         for record in _SOURCE.stacks
     },
+    benchmarks={"gil": frozenset({"Cpu", "time_tasks"})},
+    dates={COMMIT: DATE},
 )
 
 
@@ -99,6 +107,42 @@ def put(folder: Path, artifact: str, *runs: Run) -> None:
         place = folder / artifact / "runs" / run.machine.id / "2026"
         place.mkdir(parents=True, exist_ok=True)
         (place / f"{run.id}.json").write_bytes(codec.encode(run))
+
+
+def inside(machine: Machine = MACHINES[0], **changes: Any) -> dict[str, Any]:
+    """What asv writes about one environment at the commit; three figures, one of them none."""
+    stack = {"stack": "current"}
+    samples = [[0.5, 0.7], None, [0.25, 0.25]]
+    row: list[Any] = [
+        [0.6, None, 0.25], [["'serial'"], ["1", "2", "4"]], "1", 1_795_166_000_000, 3.2,
+        [0.4, None, 0.2], [0.8, None, 0.3], [0.55, None, 0.25], [0.65, None, 0.25],
+        [1, None, 1], [2, None, 2], samples,
+    ]  # fmt: skip
+    document: dict[str, Any] = {
+        "commit_hash": COMMIT,
+        "env_name": "servebench-py3.14-stackcurrent",
+        "date": DATE,
+        "params": {**machine_profile.profile(machine), "python": "3.14", **stack},
+        "python": "3.14",
+        "requirements": stack,
+        "env_vars": {},
+        "result_columns": list(COLUMNS),
+        "results": {"gil.Cpu.time_tasks": row},
+        "durations": {"<build>": 1.5},
+        "version": 2,
+    }
+    return {**document, **changes}
+
+
+def put_inside(folder: Path, artifact: str, document: Any, machine: Machine = MACHINES[0]) -> Path:
+    """Lay asv's results out as the download does; where they are."""
+    place = folder / artifact / "asv" / machine.id
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "machine.json").write_text("{}")
+    (place.parent / "benchmarks.json").write_text("{}")
+    file = place / f"{COMMIT[:8]}-servebench-py3.14-stackcurrent.json"
+    file.write_text(document if isinstance(document, str) else json.dumps(document))
+    return file
 
 
 def comparison(**changes: Any) -> Comparison:

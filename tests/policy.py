@@ -35,6 +35,12 @@ PINS: Final = {
 LONGEST: Final = 180  # minutes of a job
 COMMANDS: Final = {"servebench", "make", "git"}
 
+HANDED: Final = (
+    ("run", "--plan"), ("accept", "--plan"), ("history", "--plan"), ("accept", "--candidates"),
+    ("detect", "--from"),
+)  # fmt: skip
+"""Verbs and options that take a file of another job; each has an option for its SHA-256."""
+
 _USES: Final = re.compile(r"^\s*(?:- )?uses: +([^\s#]+)(?: +# (\S+))?\s*$")
 _EXPRESSION: Final = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
 _PULL_REQUEST: Final = re.compile(r"github\.(head_ref|event\.pull_request|event\.issue)")
@@ -211,6 +217,25 @@ def options(file: File) -> Iterator[str]:
             yield from (f"{job}: {trouble}" for trouble in _unknown(words))
 
 
+def digests(file: File) -> Iterator[str]:
+    """What came as an artifact, and decides something, is held against a job's output.
+
+    Machines of ours can replace an artifact of their own run, but not what another job has said.
+    """
+    if file.is_action:
+        return
+    for job, step in file.steps():
+        words = shlex.split(step.get("run", ""))
+        if "--confirmed" in words and "--candidates" not in words:
+            yield f"{job}: accepts what was confirmed, whatever was to be judged"
+        for verb, option in HANDED:
+            if words[:2] == ["servebench", verb] and option in words:
+                digest = f"{option}-sha256"
+                place = words.index(digest) + 1 if digest in words else len(words)
+                if not "".join(words[place : place + 1]).startswith("$"):
+                    yield f"{job}: {verb} {option} without {digest} of a job's output"
+
+
 def _unknown(words: list[str]) -> Iterator[str]:
     found: Any = _command()
     path = []
@@ -235,6 +260,6 @@ def _command() -> Any:
 RULES: Final[dict[str, Callable[[File], Iterator[str]]]] = {
     rule.__name__: rule
     for rule in (
-        pins, permissions, limits, machines, injection, secrets, trust, verbs, options,
+        pins, permissions, limits, machines, injection, secrets, trust, verbs, options, digests,
     )
 }  # fmt: skip

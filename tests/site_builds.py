@@ -109,7 +109,7 @@ def gathered(folder: Path) -> Site:
         Folder(output), sources, history_.tables(sources.nights), with_parquet=False
     )
     return gather.gather(
-        paths.project_root(), results, output, sources, written, static="static/", downloads={}
+        paths.project_root(), results, sources, written, static="static/", downloads={}
     )
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import socket
 import tracemalloc
 from collections.abc import Callable
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,18 +26,22 @@ from foreign import (
     TRUSTED,
     change,
     comparison,
+    inside,
     night,
     put,
+    put_inside,
     shard_run,
 )
 from servebench import codec, interpreters, paths, settings, stacks, store
 from servebench.artifacts import accepting, folder, text, trusted
+from servebench.artifacts import inside as inside_
 from servebench.artifacts.accepting import Acceptance
+from servebench.artifacts.folder import Found
 from servebench.changes import ChangeRecord, StackState
 from servebench.cli import app
 from servebench.compare.model import Comparison, Judgement, SideRecord, Verdict
 from servebench.detect.conclude import conclude
-from servebench.detect.model import Candidate, Step
+from servebench.detect.model import Candidate, Candidates, Step, write_candidates
 from servebench.errors import ArtifactError, UsageError
 from servebench.flags import FlagName
 from servebench.model import Commands, Frozen, Run, RunStatus, StackRecord
@@ -140,6 +146,10 @@ def link_up(place: Path) -> None:
     (place / "runs").symlink_to("../..")
 
 
+def linked_results(place: Path) -> None:
+    (place / "asv").symlink_to("/etc")
+
+
 def dangling(place: Path) -> None:
     (place / "run.json").symlink_to("nowhere")
 
@@ -203,6 +213,7 @@ FOLDERS: Final[dict[Callable[[Path], None], str]] = {
     link: "'shard-1/run.json' is a link",
     linked_folder: "'shard-1/runs' is a link",
     link_up: "'shard-1/runs' is a link",
+    linked_results: "'shard-1/asv' is a link",
     dangling: "'shard-1/run.json' is a link",
     hard_link: "is a file with another name elsewhere (a hard link)",
     pipe: "'shard-1/run.json' is neither a file nor a folder",
@@ -492,6 +503,176 @@ def test_a_plan_that_was_replaced_is_noticed(tmp_path: Path) -> None:
         accepting.require_digest(path, digest)
 
 
+# Figures inside the process, in asv's files.
+
+ASV: Final = f"asv/{MACHINES[0].id}"
+RESULTS: Final = f"{ASV}/3f2a9c17-servebench-py3.14-stackcurrent.json"
+
+
+def test_figures_inside_the_process_come_with_a_run(inbox: Path) -> None:
+    """With the bytes that came; what asv says of the machine is written anew, its list is not."""
+    put(inbox, "shard-1", shard_run(1))
+    file = put_inside(inbox, "shard-1", inside())
+    found = accepted(inbox)
+    assert (found.exit_code, found.refused, len(found.accepted)) == (0, (), 5)
+    assert {RESULTS, f"{ASV}/machine.json"} <= set(found.accepted)
+    target = inbox.parent / "accepted"
+    assert (target / RESULTS).read_bytes() == file.read_bytes()
+    described = json.loads((target / ASV / "machine.json").read_bytes())
+    assert (described["machine"], described["cpu"]) == (MACHINES[0].id, MACHINES[0].cpu)
+    assert not (target / "asv" / "benchmarks.json").exists()
+
+
+def test_what_asv_itself_has_written_is_accepted() -> None:
+    """All results of this repository, and the description that goes with them, byte for byte."""
+    results = paths.results_dir()
+    machine = next(
+        run.machine
+        for run in map(store.load, store.runs(results))
+        if (results / "asv" / run.machine.id).is_dir()
+    )
+    files: dict[str, list[Found]] = {}
+    defined: dict[str, frozenset[str]] = {}  # by then: a suite may have lost one since
+    for path in sorted((results / "asv" / machine.id).glob("*-servebench-*.json")):
+        document = json.loads(path.read_bytes())
+        found = Found(path.relative_to(results).as_posix(), path.read_bytes())
+        files.setdefault(document["commit_hash"], []).append(found)
+        for suite, *parts in (name.split(".") for name in document["results"]):
+            defined[suite] = defined.get(suite, frozenset()) | frozenset(parts)
+    here = replace(trusted.of_checkout(paths.project_root()), benchmarks=defined)
+    checked: dict[str, bytes] = {}
+    for commit, some in files.items():
+        plan = night().model_copy(update={"commit": commit, "created": "2026-01-01T00:00:00Z"})
+        run = shard_run(1, machine=machine)
+        checked |= inside_.check(some, [run], plan, here, datetime(2100, 1, 1, tzinfo=UTC))
+    kept = {one.path: one.data for some in files.values() for one in some}
+    described = f"asv/{machine.id}/machine.json"
+    assert checked == {**kept, described: (results / described).read_bytes()}
+    assert len(kept) > 10
+
+
+def test_the_suites_define_what_asv_lists() -> None:
+    """Names are read from the suites' source, and are those that asv finds by running it."""
+    listed = json.loads((paths.results_dir() / "asv" / "benchmarks.json").read_bytes())
+    defined = trusted.of_checkout(paths.project_root()).benchmarks
+    names = [name.split(".") for name in listed if not name.startswith(("load_runs", "version"))]
+    assert {suite for suite, *_ in names} == set(defined)
+    assert all(defined[suite].issuperset(parts) for suite, *parts in names)
+
+
+def params(**changes: str) -> dict[str, Any]:
+    return {"params": {**inside()["params"], **changes}}
+
+
+def row(place: int, value: Any) -> dict[str, Any]:
+    (name, figures), *_ = inside()["results"].items()
+    figures = [*figures, None, None][: max(len(figures), place + 1)]
+    figures[place] = value
+    return {"results": {name: figures}}
+
+
+def named(name: str) -> dict[str, Any]:
+    return {"results": dict.fromkeys([name], inside()["results"]["gil.Cpu.time_tasks"])}
+
+
+LATER: Final = int(NOW.timestamp() * 1000) + 3 * 86_400_000
+INSIDE: Final[dict[str, tuple[dict[str, Any], str]]] = {
+    "another commit": ({"commit_hash": "0" * 40}, "commit of asv's results: expected 3f2a9c17"),
+    "another date": ({"date": 1_700_000_000_000}, "date of the commit: expected 1795000000000"),
+    "another machine": (params(machine=MACHINES[1].id), "machine of asv's results: expected"),
+    "another processor": (params(cpu="EPYC 7763"), "machine of asv's results: expected"),
+    "another architecture": (params(arch="<b>"), "the architecture '<b>', which is none of ours"),
+    "another key of graphs": (params(mine="x"), "machine of asv's results: expected"),
+    "an interpreter": ({"python": "3.9"}, "interpreter '3.9', which is not declared"),
+    "a stack": ({"requirements": {"stack": "mine"}}, "the stack 'mine', which is not declared"),
+    "a requirement": (
+        {"requirements": {"stack": "current", "evil": "1"}},
+        "requirements: expected",
+    ),
+    "a variable": ({"env_vars": {"LD_PRELOAD": "/tmp/x.so"}}, "variables: expected {}"),
+    "an environment that is a path": ({"env_name": "../../x"}, "environment: expected servebench-"),
+    "other columns": ({"result_columns": ["result"]}, "columns: expected"),
+    "an unknown key": ({"x": 1}, "no results of asv: "),
+    "another format": ({"version": 3}, "no results of asv: "),
+    "endless building": ({"durations": {"<build>": 1e12}}, "no results of asv: "),
+    "a benchmark of its own": (named("gil.Cpu.time_evil"), "the benchmark 'gil.Cpu.time_evil'"),
+    "a suite of its own": (named("evil.Cpu.time_tasks"), "the benchmark 'evil.Cpu.time_tasks'"),
+    "a load run": (named("load_runs.asgi_wsgi.track_cpu"), "the benchmark 'load_runs.asgi_wsgi"),
+    "a suite alone": (named("gil"), "the benchmark 'gil', which no suite defines"),
+    "a hidden text": (row(2, HIDDEN), "a character that turns the text"),
+    "no version": (row(2, None), "a version that is no text"),
+    "a start in days to come": (row(3, LATER), "start of gil.Cpu.time_tasks: expected a time"),
+    "a start beyond all years": (row(3, 10**30), "the time '1000000000"),
+    "a start that is no time": (row(3, "now"), "a start that is no number"),
+    "text for a figure": (row(0, ["0.6", None, 0.2]), "gil.Cpu.time_tasks: the figure '0.6'"),
+    "truth for a figure": (row(0, [True, None, 0.2]), "gil.Cpu.time_tasks: the figure 'True'"),
+    "infinity": (row(0, [1e999, None, 0.2]), "gil.Cpu.time_tasks: the figure 'inf'"),
+    "a number of thousands of digits": (row(0, [10**4000, None, 0.2]), "the figure '1000000"),
+    "a figure too many": (row(0, [0.6, None, 0.2, 0.2]), "expected 3 figures in a column"),
+    "nothing where there is an interval": (row(5, [math.nan] * 3), "the figure 'nan'"),
+    "samples of nobody": (row(11, [[0.5]]), "expected 3 lists of samples"),
+    "endless samples": (row(11, [[0.5] * 10_001, None, None]), "samples that are no list, or too"),
+    "text for samples": (row(11, ["0.5", None, None]), "samples that are no list, or too many"),
+    "parameters that are none": (row(1, {"a": "b"}), "parameters that are none"),
+    "parameters without end": (
+        row(1, [["1"] * 100, ["2"] * 100]),
+        "parameters that are none",
+    ),
+    "a profile": (row(12, "eJwDAAAAAAE="), "a profile, which nobody asked for"),
+    "a column more": (row(13, None), "14 columns"),
+}
+
+
+@pytest.mark.parametrize("claim", INSIDE)
+def test_figures_inside_the_process_cannot_claim_more_than_figures(inbox: Path, claim: str) -> None:
+    """A lie about them costs the run that they came with; the other shards are stored."""
+    lie, reason = INSIDE[claim]
+    put(inbox, "shard-1", shard_run(1))
+    put_inside(inbox, "shard-1", inside(**lie))
+    only_the_others(inbox, reason)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("", "no results of asv: "),
+        ("[" * 100_000, "no results of asv: "),
+        (json.dumps(inside()) + "\n", "written otherwise than asv does"),
+        ('{"date": 1, ' + json.dumps(inside())[1:], "written otherwise than asv does"),
+    ],
+    ids=["nothing", "nested without end", "other white space", "a key twice"],
+)
+def test_bytes_that_asv_does_not_write(inbox: Path, content: str, reason: str) -> None:
+    """Ambiguous or merely different: as with run files."""
+    put(inbox, "shard-1", shard_run(1))
+    put_inside(inbox, "shard-1", content)
+    only_the_others(inbox, reason)
+
+
+def test_figures_of_nobody_are_refused(inbox: Path) -> None:
+    """Without a run, or under another name, nobody knows whose they are."""
+    put_inside(inbox, "shard-1", inside())
+    only_the_others(inbox, "with runs of 0 machines, expected one")
+    put(inbox, "shard-1", shard_run(1))
+    file = inbox / "shard-1" / RESULTS
+    file.rename(file.with_name("3f2a9c17-servebench-py3.14-stackother.json"))
+    again = accepting.night(night(), inbox, inbox.parent / "again", TRUSTED, NOW)
+    assert "name of a file: expected asv/" in again.refused[0].reason
+
+
+def test_a_machine_with_two_shards_is_measured_once(tmp_path: Path) -> None:
+    """What it gave inside the process in its first shard stays."""
+    plan, source = night((None, None)), tmp_path / "in"
+    put(source, "shard-1", shard_run(1, plan))
+    late = shard_run(2, plan, machine=MACHINES[0], id=f"{shard_run(1).id}-s2")
+    put(source, "shard-2", late)
+    first = put_inside(source, "shard-1", inside())
+    put_inside(source, "shard-2", inside(durations={}))
+    found = accepting.night(plan, source, tmp_path / "out", TRUSTED, NOW)
+    assert (found.exit_code, found.refused) == (0, ())
+    assert (tmp_path / "out" / RESULTS).read_bytes() == first.read_bytes()
+
+
 # Comparisons and confirmed changes.
 
 
@@ -778,6 +959,27 @@ class _Clock:
     @staticmethod
     def now(_: object) -> Any:
         return NOW
+
+
+def test_candidates_that_were_replaced_decide_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the plan: the file is held against what the job has said that found them."""
+    monkeypatch.setattr("servebench.cli.accept.datetime", _Clock)
+    candidate, evidence, record = judged()
+    oha = settings.load(paths.project_root()).oha.version
+    send(tmp_path, evidence.model_copy(update={"oha": oha}), record)
+    file = tmp_path / "candidates.json"
+    write_candidates(file, Candidates(candidates=(candidate,)))
+    words = ["accept", "--confirmed", "--from", str(tmp_path / "in"), "--to", str(tmp_path / "out")]
+    words += ["--candidates", str(file), "--candidates-sha256"]
+    done = CliRunner().invoke(app, [*words, "0" * 64])
+    assert isinstance(done.exception, ArtifactError)
+    assert "it was replaced" in str(done.exception)
+    assert not (tmp_path / "out").exists()
+    done = CliRunner().invoke(app, [*words, hashlib.sha256(file.read_bytes()).hexdigest()])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "out" / "changes" / f"{record.id}.json").is_file()
 
 
 def test_the_verb_wants_one_kind_of_artifact(tmp_path: Path) -> None:

@@ -85,8 +85,10 @@ def test_no_change_is_said_with_interval_and_what_would_have_been_seen() -> None
     assert found.ratio == pytest.approx(1)
     assert found.low == pytest.approx(math.exp(low))
     assert found.high == pytest.approx(math.exp(high))
-    # t with four degrees of freedom: 2.7764 (97.5 %) and 0.9410 (80 %).
-    reach = (2.7764 + 0.9410) * sd / math.sqrt(5)
+    # Had it moved, 22 duets would have been taken: the last look has half of 20 %, one of three
+    # metrics alone a third of that, on two sides. t with 21 degrees of freedom: 2.2775 (1 - 0.1/6)
+    # and 0.8591 (80 %).
+    reach = (2.2775 + 0.8591) * sd / math.sqrt(22)
     assert found.detectable == pytest.approx(math.expm1(math.log1p(0.002) + reach), rel=1e-3)
 
 

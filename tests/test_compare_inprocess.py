@@ -300,7 +300,8 @@ def test_a_change_of_benchmarks_alone_is_judged_without_a_server(tmp_path: Path)
     view = make_view(found)
     assert view.tone == "worse"
     assert view.headline.startswith(
-        "Worse in 1 of 2 cases, most of all time in process of handlers.Cpu.time_request('one/b')"
+        "Worse in 1 of 2 in-process benchmarks, most of all time in process of "
+        "handlers.Cpu.time_request('one/b')"
     )
     assert exit_code(found) == 1
     (kept,) = (tmp_path / "kept").iterdir()

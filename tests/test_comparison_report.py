@@ -1,23 +1,34 @@
-"""The reports of a comparison: the right sentence first, nothing lost silently, never too long."""
+"""The reports of a comparison: the right blocks first, nothing lost silently, never too long."""
 
 from __future__ import annotations
 
 import io
 import xml.etree.ElementTree as ET
-from typing import Any
 
 import pytest
 from rich.console import Console
 
+from comparing import (
+    BROKEN,
+    CPU,
+    DISTURBED,
+    LARGER,
+    LATE,
+    OPEN,
+    SAME,
+    SLOWER,
+    UNCONFIRMED,
+    made,
+    micro,
+    one,
+)
 from servebench.compare.model import (
-    CaseComparison,
     Comparison,
     Duet,
     Event,
-    Judgement,
+    Instructions,
     Missing,
     PackageChange,
-    SideRecord,
     Verdict,
 )
 from servebench.flags import Flag, FlagName
@@ -25,109 +36,39 @@ from servebench.report.comparison.forest import MARKS, forest
 from servebench.report.comparison.markdown import LIMIT, markdown
 from servebench.report.comparison.terminal import print_comparison
 from servebench.report.comparison.view import make_view
-from synthetic import MACHINE, make_case
 
-CPU = "server_cpu_per_request"
-SLOWER = Judgement(
-    metric=CPU, verdict=Verdict.SLOWER, ratio=1.0213, low=1.0161, high=1.0265,
-    detectable=0.0062, p=0.0004, screened=8, confirmed=8,
+EVENT = Event(
+    factor="server", value="granian", metric=CPU, verdict=Verdict.SLOWER, ratio=1.02,
+    low=1.018, high=1.022, cases=("x/a/py3.14", "x/b/py3.14", "x/c/py3.14"),
 )  # fmt: skip
-SAME = Judgement(
-    metric=CPU, verdict=Verdict.NO_CHANGE, ratio=1.0004, low=0.9961, high=1.0047,
-    detectable=0.0081, screened=8,
-)  # fmt: skip
-LARGER = SLOWER.model_copy(update={"metric": "pss_steady", "ratio": 1.1, "low": 1.09, "high": 1.11})
-OPEN = Judgement(
-    metric=CPU, verdict=Verdict.INCONCLUSIVE, ratio=1.006, low=0.991, high=1.021,
-    detectable=0.021, screened=16,
-)  # fmt: skip
-BROKEN = Judgement(
-    metric=CPU, verdict=Verdict.NOT_COMPARABLE, reason="head: wrong_body: found <script>"
+HEAD = (
+    "| case | metric | verdict | change | 95 % interval | could see | base → head | samples |\n"
+    "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |\n"
 )
-
-
-def one(name: str, *judgements: Judgement, **more: Any) -> CaseComparison:
-    return CaseComparison(
-        case=make_case(name), because="granian 2.7.8 → 2.8.7", judgements=judgements, **more
-    )
-
-
-def made(*cases: CaseComparison, **more: Any) -> Comparison:
-    side = SideRecord(label="main", kind="revision", commit="a" * 40, stacks=(), interpreters=())
-    fields: dict[str, Any] = {
-        "id": "x", "status": "complete", "started": "2026-11-20T12:00:00Z",
-        "wall_seconds": 600.0, "budget_seconds": 1200.0, "servebench": "0.1.0", "oha": "1.16.0",
-        "machine": MACHINE, "base": side,
-        "head": side.model_copy(update={"label": "feature", "commit": "b" * 40}),
-        "planned": len(cases), "untouched": 3, "cases": cases,
-    }  # fmt: skip
-    return Comparison(**{**fields, **more})
-
-
-def test_the_worst_row_is_the_headline() -> None:
-    """People read one sentence: which case, by how much, of how many."""
-    view = make_view(made(one("x/a/py3.14", SLOWER), one("x/b/py3.14", SAME)))
-    assert view.headline == (
-        "Worse in 1 of 2 cases, most of all CPU/request of x/a/py3.14 by +2.13 % (+1.61…+2.65 %)."
-    )
-    assert view.tone == "worse"
-
-
-def test_no_change_says_what_would_have_been_seen() -> None:
-    """'Nothing found' means nothing without the size that would have been found."""
-    view = make_view(made(one("x/a/py3.14", SAME), one("x/b/py3.14", SAME)))
-    assert view.headline == (
-        "No change in 2 of 2 cases; changes from 0.81 % on would have been seen."
-    )
-
-
-def test_nothing_touched_is_not_called_clean() -> None:
-    """Coverage zero has a sentence of its own."""
-    view = make_view(made())
-    assert view.headline == ("Nothing to judge: the change cannot have touched any measured case.")
-    assert view.tone == "nothing"
-
-
-def test_all_void_is_not_called_clean() -> None:
-    """Cases without a verdict never read as 'no change'."""
-    view = make_view(made(one("x/a/py3.14", BROKEN)))
-    assert view.headline == "Not comparable in 1 of 1 cases."
-    assert view.tone == "void"
-    view = make_view(made(one("x/a/py3.14")))
-    assert view.headline == "1 not judged."
-    assert view.tone == "void"
-
-
-def test_open_questions_are_counted_with_the_time_that_would_answer_them() -> None:
-    """An inconclusive case is no pass; people are told what deciding it costs."""
-    view = make_view(made(one("x/a/py3.14", OPEN, seconds_to_decide=240.0)))
-    assert view.headline == "1 with an open question."
-    assert view.steps == ("Inconclusive: about 4 min more would decide it; raise --budget.",)
-
-
-def test_memory_gets_larger_not_slower() -> None:
-    """Words follow the metric."""
-    (row,) = make_view(made(one("x/a/py3.14", LARGER))).worse
-    assert row.verdict == "▼ larger"
-    assert row.change == "+10.0 %"
-
-
-def test_a_partial_comparison_says_so_first() -> None:
-    """An interrupted comparison must not be read as a whole one."""
-    view = make_view(made(one("x/a/py3.14", SAME), status="partial"))
-    assert view.headline.startswith("Partial: No change in 1 of 1 cases")
 
 
 def test_an_event_is_one_sentence() -> None:
     """Forty rows with one cause are one piece of news."""
-    event = Event(
-        factor="server", value="granian", metric=CPU, verdict=Verdict.SLOWER, ratio=1.02,
-        low=1.018, high=1.022, cases=("x/a", "x/b", "x/c"),
-    )  # fmt: skip
-    view = make_view(made(one("x/a/py3.14", SLOWER), events=(event,)))
+    view = make_view(made(one("x/a/py3.14", SLOWER), events=(EVENT,)))
     assert view.events == (
-        "One event, not 3: CPU/request ▼ slower on server granian, by +2.00 % (+1.80 %…+2.20 %).",
+        (
+            "One event: 3 cases that share the server granian moved alike: CPU/request ▼ slower, "
+            "+2.00 % (+1.80…+2.20 %)."
+        ),
     )
+
+
+def test_the_rows_of_an_event_are_folded() -> None:
+    """What it tells is not told again by each row; a row of another metric stays in sight."""
+    cases = [one(f"x/{name}/py3.14", SLOWER) for name in "abc"]
+    text = markdown(made(*cases, one("x/d/py3.14", LARGER), events=(EVENT,)))
+    open_, folded, rest = text.partition("<details><summary>3 rows of the event above</summary>")
+    assert folded
+    assert "| x/d/py3.14 | PSS steady | ▼ larger |" in open_
+    assert "| x/a/py3.14 |" not in open_
+    assert all(f"| x/{name}/py3.14 | CPU/request | ▼ slower |" in rest for name in "abc")
+    alone = markdown(made(*cases, events=(EVENT,)))
+    assert "### Worse\n\n<details><summary>3 rows of the event above</summary>" in alone
 
 
 def test_the_comment_reads_as_people_know_it() -> None:
@@ -143,50 +84,96 @@ def test_the_comment_reads_as_people_know_it() -> None:
             one(
                 "x/a/py3.14", SLOWER, duets=(duet,), absolute_base={CPU: 1.0e-4},
                 absolute_head={CPU: 1.0213e-4},
+                instructions=Instructions(base=303_012.0, head=309_072.0, spread=0.0001),
             ),
             one("x/b/py3.14", SAME),
+            one("x/c/py3.14", UNCONFIRMED),
             packages=(PackageChange(stack="current", package="granian", base="2.7.8", head=None),),
-            reproduce=("servebench compare a b --select x/a/py3.14",),
-            missing=(Missing(case="x/new", reason="head only"),),
+            reproduce=("servebench compare a b",),
+            missing=(Missing(case="x/new", reason="only head has it"),),
             noise=0.0071,
         )
     )  # fmt: skip
-    head = (
-        "| case | metric | verdict | change | 95 % interval | could see | base → head | duets |\n"
-        "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |\n"
-    )
     assert text == (
-        "## Worse in 1 of 2 cases, most of all CPU/request of x/a/py3.14 by +2.13 % "
-        "(+1.61…+2.65 %).\n\n"
+        "## Worse in 1 of 3 cases, most of all CPU/request of x/a/py3.14 by +2.13 % "
+        "(+1.61…+2.65 %); not decided in 1 of 3 cases (CPU/request).\n\n"
         f"- **base**: main ({'a' * 12})\n"
         f"- **head**: feature ({'b' * 12})\n"
-        "- **coverage**: 2 of 2 cases judged; 3 others cannot have changed\n"
-        "- **noise**: 0.71 % per duet of base against itself\n"
+        "- **coverage**: 2 of 3 cases judged; 3 others cannot have changed; 1 without "
+        "counterpart\n"
+        "- **noise**: CPU/request of base against itself scatters by 0.71 % from duet to duet "
+        "(standard deviation)\n"
         "- **time**: 10 min of 20 min\n"
-        "- **machine**: Synthetic CPU @ 2.80GHz, 2 cores\n\n"
-        f"### Worse\n\n{head}"
+        "- **machine**: Synthetic CPU @ 2.80GHz, 2 cores, virtual (kvm)\n\n"
+        f"### Worse\n\n{HEAD}"
         "| x/a/py3.14 | CPU/request | ▼ slower | +2.13 % | +1.61…+2.65 % | 0.62 % "
         "| 100 µs → 102 µs | 8+8 |\n\n"
+        "### Not decided\n\n"
+        "| case | metric | change | 95 % interval | could see | samples | why |\n"
+        "| --- | --- | ---: | ---: | ---: | ---: | --- |\n"
+        "| x/c/py3.14 | CPU/request | +2.13 % | +1.61…+2.65 % | 0.62 % | 8 | it moved in the "
+        "screening; no time was left for fresh duets |\n\n"
         "### Next\n\n"
-        "- Worse: reproduce the first row with the command below; compare the instruction counts "
-        "to tell work that was added from work that waits.\n\n"
-        "<details><summary>No change: 1 rows, each with the smallest change that would have been "
-        f"seen</summary>\n\n{head}"
-        "| x/b/py3.14 | CPU/request | = no change | +0.04 % | −0.39…+0.47 % | 0.81 % | — | 8 |\n"
+        "- Worse: the commands below measure it again. Its application executes 2.0 % more "
+        "instructions per request: there is more work.\n"
+        "- Not decided, for lack of time: 1 case.\n\n"
+        "<sub>**could see**: the smallest change that would have been called four times in five, "
+        "if nothing else had moved. **samples**: usable duets (in process: pairs of processes) "
+        "of the screening, + those of the confirmation, which then give verdict and figures. "
+        "**base → head**: means of launches with nothing beside them, which scatter more than "
+        "duets.</sub>\n\n"
+        "<details><summary>No change: 1 row</summary>\n\n"
+        "'No change' is said where a change as large as this is excluded: CPU/request 1 %.\n\n"
+        "| case | metric | change | 95 % interval | could see | samples |\n"
+        "| --- | --- | ---: | ---: | ---: | ---: |\n"
+        "| x/b/py3.14 | CPU/request | +0.04 % | −0.39…+0.47 % | 0.81 % | 8 |\n"
+        "\n</details>\n\n"
+        "<details><summary>Instructions per request, without a server: 1</summary>\n\n"
+        "| case | base | head | change |\n| --- | ---: | ---: | ---: |\n"
+        "| x/a/py3.14 | 303,012 | 309,072 | +2.00 % |\n"
         "\n</details>\n\n"
         "<details><summary>Packages that differ: 1</summary>\n\n"
         "| stack | package | base | head |\n| --- | --- | --- | --- |\n"
         "| current | granian | 2.7.8 | — |\n"
         "\n</details>\n\n"
-        "<details><summary>What the machine could not give</summary>\n\n"
-        "- host\\_noise × 1: other processes or the hypervisor took core time during the "
+        "<details><summary>Why these were judged</summary>\n\n"
+        "- 3 × granian 2.7.8 → 2.8.7: x/a/py3.14, x/b/py3.14, x/c/py3.14\n"
+        "\n</details>\n\n"
+        "<details><summary>Validity flags</summary>\n\n"
+        "- host\\_noise in 1 duet: other processes or the hypervisor took core time during the "
         "measurement\n"
         "\n</details>\n\n"
-        "<details><summary>Notes</summary>\n\n- x/new: head only\n\n</details>\n\n"
+        "<details><summary>Notes</summary>\n\n- x/new: only head has it\n\n</details>\n\n"
         "<details><summary>Reproduce</summary>\n\n"
+        "    # all of it\n"
+        "    servebench compare a b\n"
+        "    # the first that got worse, alone\n"
         "    servebench compare a b --select x/a/py3.14\n"
-        "\n</details>\n"
+        "\n</details>\n\n"
     )
+
+
+def test_what_was_not_measured_is_a_line_and_not_a_table_of_dashes() -> None:
+    """Forty cases without time are one reason; their figures are none."""
+    cases = [one(f"x/{index}/py3.14", LATE) for index in range(40)]
+    text = markdown(made(*cases, one("x/loud/py3.14", DISTURBED)))
+    assert (
+        "### Not judged\n\n"
+        "- 40 × no time for a duet: x/0/py3.14, x/1/py3.14, x/2/py3.14, x/3/py3.14, x/4/py3.14, "
+        "x/5/py3.14 and 34 more\n"
+        "- 1 × none of 33 duets was usable: host\\_noise: x/loud/py3.14\n"
+    ) in text
+    assert "— | — |" not in text
+
+
+def test_what_does_not_work_is_not_among_what_is_open() -> None:
+    """A head that answers wrongly is news of its own, with the reason."""
+    text = markdown(made(one("x/a/py3.14", BROKEN), one("x/b/py3.14", OPEN)))
+    broken, heading, open_ = text.partition("### Not decided\n")
+    assert heading
+    assert "### Not comparable\n\n- x/a/py3.14: head: wrong\\_body" in broken
+    assert "neither a change nor its absence is shown yet" in open_
+    assert "| x/a/py3.14 |" not in text
 
 
 @pytest.mark.parametrize("cases", [1, 300, 2000])
@@ -199,6 +186,7 @@ def test_the_comment_always_fits(cases: int) -> None:
     assert "▼ larger" in text
     if cases > 1:
         assert "more, in the comparison's JSON" in text
+        assert text.splitlines()[-1].startswith("Left out, for lack of room: Not decided")
 
 
 def test_hostile_text_stays_text() -> None:
@@ -208,16 +196,52 @@ def test_hostile_text_stays_text() -> None:
     assert "\\<script\\>" in text
 
 
+def printed(comparison: Comparison, width: int) -> str:
+    out = io.StringIO()
+    print_comparison(Console(file=out, width=width), comparison)
+    return out.getvalue()
+
+
 def test_the_terminal_shows_every_block() -> None:
     """The same news on a terminal."""
-    out = io.StringIO()
-    print_comparison(
-        Console(file=out, width=160),
-        made(one("x/a/py3.14", SLOWER), one("x/b/py3.14", SAME), one("x/c/py3.14", BROKEN)),
+    text = printed(
+        made(
+            one("x/a/py3.14", SLOWER, instructions=Instructions(base=2e5, head=2e5, spread=0.0)),
+            one("x/b/py3.14", SAME),
+            one("x/c/py3.14", BROKEN),
+            one("x/d/py3.14", LATE),
+            one("x/e/py3.14", UNCONFIRMED),
+            reproduce=("servebench compare a b",),
+            notes=("something happened",),
+        ),
+        160,
     )
-    text = out.getvalue()
-    for part in ("Worse in 1 of 3", "▼ slower", "= no change", "✕ not comparable", "wrong_body"):
+    for part in (
+        "Worse in 1 of 5", "▼ slower", "= no change", "x/c/py3.14: head: wrong_body",
+        "1 × no time for a duet: x/d/py3.14", "no time was left for fresh duets",
+        "x/a/py3.14: 200,000 → 200,000 (0.00 %)", "something happened",
+        "servebench compare a b --select x/a/py3.14  # the first that got worse, alone",
+    ):  # fmt: skip
         assert part in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_names_are_whole_on_any_terminal(width: int) -> None:
+    """A name stands above its rows, on one line to be copied; no row is broken into two."""
+    name = "await-patterns/async_independent/py3.14/wait0.3/granian-and-what-else-there-is-to-say"
+    figures = {"absolute_base": {CPU: 1.0e-4}, "absolute_head": {CPU: 1.0213e-4}}
+    bench = "handlers.Cpu.time_request('pydantic-v1-v2/services-from-json')"
+    text = printed(
+        made(one(name, SLOWER, LARGER, **figures), one("x/b/py3.14", SAME),
+             micro=(micro(bench, SLOWER),)), width
+    )  # fmt: skip
+    lines = text.splitlines()
+    assert name in lines
+    assert f"{bench} [current, 3.14]" in lines
+    (slower,) = [line for line in lines if line.startswith("  CPU/request") and "slower" in line]
+    assert "+2.13 %  +1.61…+2.65 %" in slower
+    assert len(slower) <= width
+    assert ("100 µs → 102 µs" in slower) == (width == 120)
 
 
 def test_the_forest_has_one_mark_per_judged_row() -> None:
@@ -234,6 +258,29 @@ def test_the_forest_has_one_mark_per_judged_row() -> None:
     circle = picture.find("{*}g/{*}circle")
     assert circle is not None
     assert float(circle.attrib["cx"]) == pytest.approx(759.8, abs=0.05)
+    assert not picture.findall("{*}g/{*}path")
+
+
+def test_an_interval_that_goes_on_beyond_the_axis_shows_it() -> None:
+    """Of eleven intervals one is very wide: it is cut at the edges, and does not seem to end."""
+    wide = OPEN.model_copy(update={"low": 0.5, "high": 1.9})
+    cases = [one(f"x/{index}/py3.14", SAME) for index in range(10)]
+    text = forest(made(*cases, one("x/wide/py3.14", wide)))
+    picture = ET.fromstring(text)
+    cut = [g for g in picture.iterfind("{*}g") if g.findall("{*}path")]
+    assert [g.findtext("{*}text") for g in cut] == ["x/wide/py3.14 · CPU/request"]
+    line = cut[0].find("{*}line")
+    assert line is not None
+    assert (line.attrib["x1"], line.attrib["x2"]) == ("420.0", "820.0")
+    assert len(cut[0].findall("{*}path")) == 2
+    assert "those with a triangle go on" in text
+
+
+def test_nothing_gets_smaller_than_nothing() -> None:
+    """A latency that is thirty times as long needs a wide axis, and no tick at −2000 %."""
+    text = forest(made(one("x/a/py3.14", SLOWER.model_copy(update={"ratio": 30.0, "high": 31.0}))))
+    assert "+2000 %" in text
+    assert "−2000 %" not in text
 
 
 def test_the_forest_is_bounded_and_says_what_it_leaves_out() -> None:

@@ -532,6 +532,11 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
         }
     ]
     assert found.candidates[0].id in (folder / "summary.md").read_text()
+    assert hashlib.sha256(file.read_bytes()).hexdigest() in lines
+
+    again = ("detect", "--confirm", "--from", file, "--to", folder / "out", "--from-sha256")
+    done = command(*again, "0" * 64)
+    assert (done.code, "it was replaced" in done.err) == (1, True)
 
     done = command("detect")
     assert done.code == 0, done

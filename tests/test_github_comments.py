@@ -352,12 +352,12 @@ def test_outside_of_actions_it_says_what_is_missing(
     ("comparison", "state", "words"),
     [
         (compared(SLOWER), "failure", "Worse in 1 of 1 cases, most of all CPU/request of"),
-        (compared(SAME), "success", "No change in 1 of 1 cases; changes from"),
+        (compared(SAME), "success", "No change in 1 of 1 cases; changes of CPU/request from"),
         (compared(judged(Verdict.FASTER)), "success", "Better in 1 of 1 cases"),
-        (compared(judged(Verdict.INCONCLUSIVE)), "success", "1 with an open question."),
+        (compared(judged(Verdict.INCONCLUSIVE)), "error", "Not decided in 1 of 1 cases"),
         (compared(judged(Verdict.NOT_COMPARABLE)), "error", "Not comparable in 1 of 1 cases."),
         (compared(SAME, status="partial"), "error", "Partial: No change in 1 of 1 cases"),
-        (compared(), "error", "1 not judged."),
+        (compared(), "error", "Not judged in 1 of 1 cases."),
         (compared(cases=(), planned=0), "success", "Nothing to judge"),
         (compared(SLOWER, head=NEXT), "error", "no result: comparison.json: expected"),
     ],
@@ -365,7 +365,7 @@ def test_outside_of_actions_it_says_what_is_missing(
 def test_the_status_says_what_the_report_says(
     comparison: Comparison, state: str, words: str, step: Step
 ) -> None:
-    """Worse fails, not comparable is an error, and both are only advice."""
+    """Worse fails, no answer is an error, and both are only advice."""
     done = step("status", "--sha", HEAD, "--comparison", step.keep(comparison))
     assert done.code == int(comparison.head.commit == NEXT)
     (status,) = step.github.state.statuses

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import subprocess
 import tempfile
@@ -15,6 +16,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
+from disks import file_limit, small_disk
 from histories import (
     QUICK,
     git,
@@ -36,7 +38,6 @@ from servebench.history.pull import pull
 from servebench.history.push import Pushed, push
 from servebench.model import RunStatus
 from servebench.site import synthetic as histories
-from test_bad_days import file_limit, small_disk
 
 
 @pytest.fixture(autouse=True)
@@ -223,6 +224,57 @@ def test_only_whole_files_enter(remote: Remote, tmp_path: Path) -> None:
     sent(remote, *files)
 
 
+def of_asv(folder: Path, seconds: float) -> Path:
+    """A results folder as `servebench micro --record` leaves it, with one of asv's files."""
+    place = folder / "asv" / "alpha-2c-000001"
+    place.mkdir(parents=True)
+    found = {
+        "commit_hash": "3f2a9c17" * 5,
+        "env_name": "servebench-py3.14-stackone",
+        "params": {"machine": place.name},
+        "results": {"gil.Cpu.time_tasks": [[seconds], [], "1"]},
+    }
+    (place / "3f2a9c17-servebench-py3.14-stackone.json").write_text(json.dumps(found))
+    (place / "3f2a9c17-load-runs-py3.14-stackone.json").write_text("{}")
+    (place / "machine.json").write_text(json.dumps({"machine": place.name}))
+    (folder / "asv" / "benchmarks.json").write_text("{}")
+    return folder
+
+
+def test_a_commit_is_measured_inside_the_process_once(remote: Remote, tmp_path: Path) -> None:
+    """A night without a new commit does it again: the first figures stay, none are refused."""
+    first, again = of_asv(tmp_path / "one", 1.0), of_asv(tmp_path / "two", 2.0)
+    place = "asv/alpha-2c-000001"
+    figures, machine = f"{place}/3f2a9c17-servebench-py3.14-stackone.json", f"{place}/machine.json"
+    files, runs, others = collect(first)
+    assert ([one.path for one in files], runs) == ([figures, machine], ())
+    generated = f"{place}/3f2a9c17-load-runs-py3.14-stackone.json"
+    assert sorted(others) == [generated, "asv/benchmarks.json"]
+    assert len(sent(remote, *files).added) == 2
+    later = sent(remote, *collect(again)[0], file("beta"))
+    assert (later.added, later.there) == (("runs/beta/2026/run.json",), (figures, machine))
+    target, cache = tmp_path / "target", tmp_path / "cache"
+    assert pull(remote, target, cache=cache).written == 3
+    assert contents(target)[figures] == contents(first)[figures]
+    before = contents(again)
+    pulled = pull(remote, again, cache=cache)
+    assert (pulled.written, pulled.kept, pulled.replaced) == (1, 2, ())
+    assert {name: contents(again)[name] for name in before} == before
+
+
+def test_a_file_of_asv_belongs_where_it_says(tmp_path: Path) -> None:
+    """Under another commit's name it would stand in the graphs where it does not belong."""
+    folder = of_asv(tmp_path / "one", 1.0)
+    (path,) = folder.glob("asv/*/*-servebench-*.json")
+    moved = path.rename(path.with_name("00000000-servebench-py3.14-stackone.json"))
+    with pytest.raises(RecordError, match="as its contents say"):
+        collect(folder)
+    for spoilt in ("[]", "{", '{"params": 1, "commit_hash": "x"}'):
+        moved.write_text(spoilt)
+        with pytest.raises(RecordError, match="expected a file of asv's"):
+            collect(folder)
+
+
 def test_a_run_that_was_cut_short_is_kept(tmp_path: Path) -> None:
     """A killed runner's partial file becomes a partial run of that name, unless it was finished."""
     partial = night_run(status=RunStatus.PARTIAL, finished=None)
@@ -284,13 +336,16 @@ def test_a_remote_that_is_gone(tmp_path: Path, remote: Remote) -> None:
         remote_of(tmp_path, "nowhere")
 
 
-def test_a_full_disk(remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("mounted", [True, False], ids=["mounted", "device"])
+def test_a_full_disk(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounted: bool
+) -> None:
     """Neither a push nor a pull leaves half a file; both say so, and work once there is room."""
     source = save(tmp_path / "source", *(night_run(n) for n in range(3)))
     files = collect(source)[0]
     disk, target = tmp_path / "disk", tmp_path / "target"
     disk.mkdir()
-    with small_disk(disk) as fill:
+    with small_disk(disk, mounted=mounted) as fill:
         fill()
         monkeypatch.setattr(tempfile, "tempdir", str(disk))
         with pytest.raises(HistoryError, match=r"make room"):
@@ -299,7 +354,7 @@ def test_a_full_disk(remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not git(place_of(remote), "for-each-ref")
     sent(remote, *files)
     target.mkdir()
-    with small_disk(target) as fill:
+    with small_disk(target, mounted=mounted) as fill:
         fill()
         with pytest.raises(HistoryError, match=r"cannot be written \(No space left on device\)"):
             pull(remote, target, cache=tmp_path / "cache")

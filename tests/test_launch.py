@@ -92,7 +92,11 @@ def test_every_application_can_be_measured(
     case: Case, perform: Perform, judged: list[validate.Facts]
 ) -> None:
     """Valid, with all figures, and where the server counts, it counts what we do."""
-    outcome = perform(shortened(case), count=SERVERS[case.server].counter is not None)
+    for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
+        outcome = perform(shortened(case), count=SERVERS[case.server].counter is not None)
+        if not failures(outcome) or FlagName.HOST_NOISE not in {f.name for f in outcome.flags}:
+            break
+        judged.clear()
     assert not failures(outcome), outcome.flags
     figures = outcome.metrics
     assert figures.keys() >= ALWAYS

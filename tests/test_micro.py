@@ -175,6 +175,12 @@ def test_a_real_look_inside(repository: Path, tmp_path: Path) -> None:
     assert not (repository / "results").exists()
 
 
+def test_where_to_keep_results_needs_some_to_be_kept(tmp_path: Path) -> None:
+    """Without --record nothing is kept, and nothing is measured for nobody."""
+    with pytest.raises(UsageError, match="add --record"):
+        cli.micro_command(to=tmp_path)
+
+
 def test_nothing_measured_is_said_and_is_no_page() -> None:
     """Results of another commit, of before, or without a figure do not count: exit code 3."""
     failed = Reading("gil.Cpu.time_tasks", (), "3.14", "gil-in-process", "seconds", "failed")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from servebench.cli import app
 from servebench.compare import customary, scores, trial_store
 from servebench.compare.model import Verdict
 from servebench.compare.selftest import Task, each
@@ -56,6 +59,19 @@ def test_false_verdicts_are_counted_per_comparison_and_per_case() -> None:
     # Beta quantiles: 0.025 of Beta(1, 3) is 1 - 0.975^(1/3); 0.975 of Beta(2, 2) solves 3x²-2x³.
     assert whole.low == pytest.approx(1 - 0.975 ** (1 / 3))
     assert 3 * whole.high**2 - 2 * whole.high**3 == pytest.approx(0.975)
+
+
+def test_what_was_not_measured_could_not_alarm() -> None:
+    """A budget leaves out three of four cases: one false verdict in one, not one in four."""
+    late = said("b", Verdict.INCONCLUSIVE).model_copy(update={"screened": 0})
+    others = [late.model_copy(update={"case": case}) for case in "bcd"]
+    alarm = trial("aa", said("a", Verdict.SLOWER, 1.1), *others)
+    found = scores.false_verdicts([alarm, trial("aa", late)])
+    assert found is not None
+    assert [(rate.hits, rate.of) for rate in found] == [(1, 1), (1, 1)]
+    (ours, *_) = scores.contest([alarm, trial("aa", late)])
+    assert (ours.alarms, ours.case_alarms) == found
+    assert scores.false_verdicts([trial("aa", late)]) is None
 
 
 def test_never_is_not_claimed() -> None:
@@ -148,6 +164,8 @@ def test_the_contest_uses_throughput_turned_round() -> None:
     assert [(size, rate.hits, rate.of) for size, rate in five.misses] == [(0.02, 1, 1), (0.1, 0, 1)]
     assert [rate.hits for _, rate in ways["servebench"].misses] == [0, 0]
     assert ways["servebench"].minutes == 2.0
+    # One of eight duets: 90 s / 8.
+    assert five.minutes == pytest.approx(90 / 8 / 60)
     alarms = ways["servebench"].alarms
     assert alarms is not None
     assert (alarms.hits, alarms.of) == (0, 1)
@@ -182,7 +200,7 @@ def test_the_page_shows_rates_power_and_the_other_ways() -> None:
             trial("aa", SAME),
             trial(
                 "busy", said("a", Verdict.SLOWER, 1.011), planted="a", size=0.01,
-                instructions=1.02, share=0.6,
+                instructions=1.02, share=0.6, sequential=1.004,
                 figures=(Figures(case="a", metric=CPU, base=(1.0, 1.0), head=(1.01, 1.01)),),
             ),
         ]
@@ -190,6 +208,22 @@ def test_the_page_shows_rates_power_and_the_other_ways() -> None:
     assert "0 of 1 comparisons of a stack with itself gave a false verdict" in text
     assert (
         "| handler computes longer | 1 % | a | 1 of 1 | 2.5…100.0 % | 0 | +1.10 % | — "
-        "| -0.10 points | -0.10 points | 60 s | 30 s |"
+        "| -0.10 points | -0.10 points | +0.70 points | 60 s | 30 s |"
     ) in text
     assert "| servebench | 0 of 1 | 0 of 1 | 0 of 1 | 2.0 |" in text
+    assert "(95 % interval 0.0…97.5 %), in 0 of 1 measured cases (0.0…97.5 %)." in text
+    assert "on m, 2026-11-20. None was left out." in text
+
+
+def test_what_trials_say_is_for_programs_and_for_pipes_too(tmp_path: Path) -> None:
+    """JSON on demand; no terminal, no frame around the Markdown; an unwritable file is named."""
+    trial_store.save(tmp_path, trial("aa", SAME))
+    words = ["selftest", "show", "--results", str(tmp_path)]
+    shown = CliRunner().invoke(app, words)
+    assert shown.output == report.page(trial_store.load(tmp_path))
+    found = json.loads(CliRunner().invoke(app, [*words, "--json"]).output)
+    assert (found["trials"], found["planted"]) == (1, [])
+    assert found["false_verdicts"]["comparisons"]["hits"] == 0
+    assert found["false_verdicts"]["cases"]["high"] == pytest.approx(0.975)
+    refused = CliRunner().invoke(app, [*words, "-o", str(tmp_path / "no" / "page.md")])
+    assert isinstance(refused.exception, RecordError)

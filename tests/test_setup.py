@@ -51,13 +51,6 @@ def test_a_second_set_up_only_checks_and_needs_no_network(tmp_path: Path) -> Non
     assert line.startswith("ready and checked: interpreters 3.14, 3.14t; stack ")
 
 
-def test_the_command_line_starts_without_its_slowest_library() -> None:
-    """Checking a set-up takes a fraction of a second, unless the imports take three."""
-    asked = "import sys, servebench.cli; print('scipy' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
-
-
 def test_interpreters_are_what_they_are_called() -> None:
     """Each declared interpreter runs, with the declared version, build and GIL; all of one kind."""
     found = {name: interpreters.locate(name) for name in interpreters.declared()}

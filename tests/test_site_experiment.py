@@ -15,13 +15,14 @@ import synthetic as runs
 from servebench import paths
 from servebench.inprocess import gil
 from servebench.inprocess.readings import newest
+from servebench.inprocess.tables import quotient
 from servebench.layouts import BarsLayout, HeatLayout, LinesLayout
 from servebench.model import Load, LoadModel
 from servebench.published import Published
 from servebench.site.charts import declared, speedups
 from servebench.site.charts.declared import Shown
 from servebench.site.charts.shapes import Mark
-from servebench.site.pages import addresses, evidence, experiment
+from servebench.site.pages import addresses, evidence, experiment, front, inside
 from servebench.site.pages.page import Page
 from servebench.site.pages.site import INSIDE, Site
 from servebench.summary import CaseSummary, summarise_case
@@ -158,11 +159,42 @@ def test_the_experiment_inside_the_process_has_its_page(written: dict[str, str])
     assert 'id="speed-up-network"' in page
     threads = "b/inprocess/gil.Cpu.time_tasks(mode=threads,%20tasks=4)/py3.14t/gil-in-process/"
     assert page.count(f'href="../../{threads}"') > 1  # in the chart's table, and in the large one
-    assert re.search(r"CPU, 4 tasks in threads .*: 1\.00 \(.+ on 3\.14 and 2\.05 \(", page)
     assert "12 published statements: 9 hold, 2 not decided, 1 not measured." in page
     further = page_of(written, experiment.FURTHER)
     assert "Time of one request" in further
     assert "four CPU threads" not in further
+
+
+def test_the_answer_inside_the_process_is_the_same_wherever_it_stands(
+    site: Site, written: dict[str, str]
+) -> None:
+    """Made of the nights' columns, it has the quotients of asv's own medians, and no interval."""
+    declared_ = site.inside
+    assert declared_ is not None
+    snapshot = newest(site.snapshots(), *declared_.benchmarks)
+    assert snapshot is not None
+    part, gains = declared_.parts["cpu"], []
+    for python in ("3.14", "3.14t"):
+        serial, threads = (
+            gil.reading_of(snapshot, part, {"tasks": "4"}, mode, python)
+            for mode in ("serial", "threads")
+        )
+        gain = quotient(serial, threads)
+        assert gain is not None
+        gains.append(f"{gain:.2f} times as fast on {python}")
+    found = inside.answer(site)
+    assert found is not None
+    assert found.text == (
+        "CPU, 4 tasks in threads instead of one after another: "
+        f"{gains[0]} and {gains[1]} (medians)."
+    )
+    assert found.run.endswith(f"-asv-{snapshot.commit[:8]}")
+    (first,) = front.pages(site)
+    for page in (
+        first.text(), page_of(written, INSIDE), written[addresses.file(addresses.EXPERIMENTS)]
+    ):  # fmt: skip
+        assert found.text in page
+    assert f'<a href="./{addresses.run(found.run)}">asv run</a>' in first.text()
 
 
 def test_the_list_has_every_experiment(site: Site, written: dict[str, str]) -> None:

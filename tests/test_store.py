@@ -6,12 +6,12 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import synthetic
+from disks import BALLAST, small_disk
 from servebench import codec, store
 from servebench.errors import RecordError, UsageError
 from servebench.model import Profile, Run
@@ -133,41 +133,29 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
         store.save_partial(tmp_path, run_at("2026-11-20T09:00:00Z"))
 
 
-@pytest.fixture
-def tiny_disk(tmp_path: Path) -> Iterator[Path]:
-    """A real file system of 64 KiB."""
-    mount = tmp_path / "tiny"
-    mount.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(mount)]
-    try:
-        done = subprocess.run(command, capture_output=True, check=False, text=True)
-    except OSError as problem:
-        pytest.skip(f"mount cannot be run: {problem}")
-    if done.returncode != 0:
-        pytest.skip(f"only root can mount a tiny file system: {done.stderr.strip()}")
-    try:
-        yield mount
-    finally:
-        subprocess.run(["umount", str(mount)], check=True)
-
-
-def test_a_full_disk_leaves_what_was_saved(tiny_disk: Path) -> None:
+@pytest.mark.parametrize("mounted", [True, False], ids=["mounted", "device"])
+def test_a_full_disk_leaves_what_was_saved(tmp_path: Path, mounted: bool) -> None:
     """ENOSPC for real: path and remedy are named, the previous file is whole, nothing is left over.
 
     When space has been made, saving goes on.
     """
     small, large = (run_at("2026-11-20T09:00:00Z", cases=n) for n in (1, 40))
-    saved = store.save_partial(tiny_disk, small)
-    before = saved.read_bytes()
-    with pytest.raises(RecordError, match="the disk is full: free some space") as caught:
-        store.save_partial(tiny_disk, large)
-    assert str(saved) in str(caught.value)
-    assert saved.read_bytes() == before
-    assert leftovers(tiny_disk) == []
-    with pytest.raises(RecordError, match="the disk is full"):
-        store.finalise(tiny_disk, large)
-    assert store.load(saved) == codec.rounded(small)
-    assert store.finalise(tiny_disk, small).exists()
+    disk = tmp_path / "tiny"
+    disk.mkdir()
+    with small_disk(disk, mounted=mounted) as fill:
+        saved = store.save_partial(disk, small)
+        before = saved.read_bytes()
+        fill()
+        with pytest.raises(RecordError, match="the disk is full: free some space") as caught:
+            store.save_partial(disk, large)
+        assert str(saved) in str(caught.value)
+        assert saved.read_bytes() == before
+        assert leftovers(disk) == [BALLAST]
+        with pytest.raises(RecordError, match="the disk is full"):
+            store.finalise(disk, large)
+        (disk / BALLAST).unlink()
+        assert store.load(saved) == codec.rounded(small)
+        assert store.finalise(disk, large).exists()
 
 
 def test_a_file_size_limit_leaves_what_was_saved(tmp_path: Path) -> None:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from acting import Acted, Stage, need
+import asv_files
+from acting import PROJECT, Acted, Stage, need
 from bench import Bench
+from foreign import MACHINES, commands, comparison, inside
+from histories import good, night_run, result_of, save
 from repos import commit, git
-from servebench import changes, codec
+from servebench import changes, codec, settings
 from servebench.changes import ChangeRecord, Release, SeriesName, StackState
-from servebench.compare.model import PackageChange, Verdict
-from servebench.model import Run, Status
+from servebench.compare.model import Judgement, PackageChange, SideRecord, Verdict
+from servebench.detect.candidates import detect
+from servebench.detect.conclude import conclude
+from servebench.machine import fingerprint
+from servebench.model import Run, StackRecord, Status
+from servebench.site import history, making
 from staging import ENDPOINTS, staged
+from synthetic import make_case
 from tiny_index import Index
 
 SCHEDULED = {"schedule": "17 1 * * *"}
@@ -50,12 +59,81 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Sta
         yield stage, index
 
 
-def remember(stage: Stage, record: ChangeRecord) -> None:
-    """Let the history begin with a change that an earlier night has confirmed."""
+MACHINE = MACHINES[0]
+CPU = "server_cpu_per_request"
+
+
+def history_with_a_step() -> tuple[Run, ...]:
+    """Sixteen nights of another machine; in the last six, another lock and 20 % more CPU."""
+    case = make_case("short/one")
+    nights = []
+    for number in range(-16, 0):
+        level, version = (1e-4, "0.8") if number < -6 else (1.2e-4, "0.9")
+        metrics = {CPU: level * (1 + 0.003 * (number * 7 % 5 - 2))}
+        stack = StackRecord(name="current", digest=version[-1] * 64, packages={"alpha": version})
+        run = night_run(number, MACHINE.id, [result_of(case, good(case, 1.0, metrics))])
+        nights.append(codec.rounded(run.model_copy(update={"stacks": (stack,)})))
+    return tuple(nights)
+
+
+def confirmed(folder: Path, runs: Sequence[Run]) -> ChangeRecord:
+    """What the machine of these nights would send after its duets, which saw the same."""
+    nights = [making.of_run(run, run.id) for run in runs]
+    (candidate,) = detect(history.tables(nights)).candidates
+    saw = Judgement(
+        metric=CPU, verdict=Verdict.SLOWER, ratio=1.2, low=1.15, high=1.25, confirmed=12
+    )
+    (case,) = comparison().cases
+    sides = {
+        side: SideRecord(
+            label=side, kind="stack", commit=None, interpreters=(),
+            stacks=(StackRecord(name="current", digest=state.digest, packages={}),),
+        )
+        for side, state in (("base", candidate.base), ("head", candidate.head))
+    }  # fmt: skip
+    short = make_case("short/one")
+    played = {"case": short, "commands": commands(short, MACHINE), "judgements": (saw,)}
+    evidence = comparison(
+        **sides, oha=settings.load(PROJECT).oha.version, started=datetime.now(UTC).isoformat(),
+        cases=(case.model_copy(update=played),),
+    )  # fmt: skip
+    record = conclude(candidate, evidence)
+    assert isinstance(record, ChangeRecord)
+    for below, value in (("changes", record), ("comparisons", evidence)):
+        (folder / below).mkdir(parents=True)
+        (folder / below / f"{value.id}.json").write_text(value.model_dump_json(indent=1) + "\n")
+    return record
+
+
+def plays_inside(stage: Stage) -> str:
+    """Let each shard's machine bring figures inside the process: their path without the commit."""
+    machine = fingerprint()
+    document = inside(machine, commit_hash="COMMIT", date="DATE")
+    document["results"]["gil.Cpu.time_tasks"][3] = "START"
+    template, script = stage.folder / "inside.json", stage.folder / "micro.sh"
+    template.write_text(json.dumps(document))
+    script.write_text(
+        f"mkdir -p measured/asv/{machine.id} && commit=$(git rev-parse HEAD) &&\n"
+        f's="s/COMMIT/$commit/; s/\\"DATE\\"/$(git log -1 --format=%at)000/" &&\n'
+        f'sed "$s; s/\\"START\\"/$(date +%s)000/" {template} > measured/asv/{machine.id}/'
+        '$(echo "$commit" | cut -c 1-8)-servebench-py3.14-stackcurrent.json\n'
+    )
+    stage.variables["STANDIN_MICRO"] = str(script)
+    listed = asv_files.Bench("gil.Cpu.time_tasks", {"mode": ["serial"], "tasks": [1, 2, 4]})
+    asv_files.list_benchmarks(stage.tree / "results" / "asv", [listed])
+    suite = "class Cpu:\n    def time_tasks(self): ...\n"
+    commit(stage.tree, "A suite", **{"benchmarks/gil.py": suite})
+    git(stage.tree, "push", "--quiet", "origin", "main")
+    return f"results/asv/{machine.id}"
+
+
+def remember(stage: Stage, record: ChangeRecord, *runs: Run) -> None:
+    """Let the history begin with a change that an earlier night has confirmed, and with nights."""
     folder = stage.folder / "history"
     subprocess.run(["git", "clone", "--quiet", stage.remote, folder], check=True)
     git(folder, "switch", "--quiet", "--orphan", "gh-pages")
     changes.save(folder / "results", record)
+    save(folder / "results", *runs)
     commit(folder, "A change")
     git(folder, "push", "--quiet", "origin", "gh-pages")
 
@@ -96,13 +174,21 @@ def measured(run: Run) -> set[str]:
 
 @pytest.mark.real
 def test_a_whole_night_on_three_machines(scene: tuple[Stage, Index]) -> None:
-    """A release comes out: it is locked, measured, pushed, and shown; an earlier change is told."""
+    """A release comes out: it is locked, measured, pushed, and shown; an earlier change is told.
+
+    A second change, which the history shows, is confirmed by its machine, kept, told and shown.
+    """
     stage, index = scene
-    remember(stage, CHANGE)
+    earlier = history_with_a_step()
+    remember(stage, CHANGE, *earlier)
+    found = confirmed(stage.folder / "judged", earlier)
+    stage.variables["STANDIN_CONFIRMED"] = str(stage.folder / "judged")
+    place = plays_inside(stage)
     index.add("alpha", "2.0", "2026-11-01")
     before = git(stage.tree, "rev-parse", "HEAD")
     done = night(stage, 3)
-    assert done.results == dict.fromkeys((*ALWAYS, "run/1", "run/2", "run/3"), "success"), done.text
+    jobs = (*ALWAYS, "run/1", "run/2", "run/3", f"confirm/{MACHINE.id}", "keep")
+    assert done.results == dict.fromkeys(jobs, "success"), done.text
 
     # The stack: a commit of its own, which says what was released.
     assert stage.git("rev-parse", "main~1").strip() == before
@@ -111,7 +197,7 @@ def test_a_whole_night_on_three_machines(scene: tuple[Stage, Index]) -> None:
     assert all(word in message for word in ("alpha", "1.0", "2.0"))
 
     # The history: one file per shard, and the night's record. Nothing else came with it.
-    runs = runs_of(stage)
+    runs = [run for run in runs_of(stage) if run.shard is not None]
     assert sorted(run.shard or 0 for run in runs) == [1, 2, 3]
     assert set.union(*map(measured, runs)) == CASES
     assert all(run.stacks[0].packages["alpha"] == "2.0" for run in runs)
@@ -120,13 +206,24 @@ def test_a_whole_night_on_three_machines(scene: tuple[Stage, Index]) -> None:
     assert record["status"] == "complete"
     assert stage.git("ls-tree", "--name-only", "gh-pages").split() == ["results"]
 
-    # The issue, with the address of the page that is published in the same night.
-    (issue,) = stage.github.state.issues
-    assert issue["state"] == "open"
-    assert f"/c/{CHANGE.id}/" in issue["body"]
+    # Inside the process: of one commit and machine once, with the machine's description.
+    (figures, described) = (path for path in stage.branch("gh-pages") if path.startswith(place))
+    assert figures.startswith(f"{place}/{str(runs[0].commit)[:8]}-servebench-")
+    assert described == f"{place}/machine.json"
+    assert stage.read("gh-pages", figures)["commit_hash"] == runs[0].commit
+
+    # What the machine has confirmed, as it came.
+    assert recorded(stage, "changes")[found.id] == json.loads(found.model_dump_json())
+    assert list(recorded(stage, "comparisons")) == [found.evidence]
+
+    # The issues, with the addresses of pages that are published in the same night.
     site = stage.site(done.number)
-    for page in ("index.html", f"c/{CHANGE.id}/index.html", "data/index.html"):
-        assert (site / page).is_file(), page
+    assert [issue["state"] for issue in stage.github.state.issues] == ["open", "open"]
+    bodies = "\n".join(issue["body"] for issue in stage.github.state.issues)
+    assert all(f"/c/{change}/" in bodies for change in (CHANGE.id, found.id))
+    for page in ("", f"c/{CHANGE.id}/", f"c/{found.id}/", "data/"):
+        assert (site / page / "index.html").is_file(), page
+    assert list(site.glob("b/inprocess/gil.Cpu.time_tasks*/py3.14/current/index.html"))
     front = (site / "index.html").read_text("utf-8")
     assert "short" in front
 
@@ -173,13 +270,17 @@ def test_a_night_that_no_machine_takes_is_red(scene: tuple[Stage, Index]) -> Non
     assert {case for shard in record["shards"] for case in shard["missing"]} == CASES
 
 
-def test_a_plan_that_was_replaced_is_not_stored(tmp_path: Path, bench: Bench) -> None:
+def test_a_plan_that_was_replaced_is_neither_measured_nor_stored(
+    tmp_path: Path, bench: Bench
+) -> None:
     """A measuring machine can replace an artifact of its own run, but not a job's output."""
     plan = tmp_path / "night.json"
     plan.write_text("{}")
     done = bench("history", "push", tmp_path, "--plan", plan, "--plan-sha256", "0" * 64)
     assert done.code == 1
     assert "it was replaced" in done.err
+    done = bench("run", "--plan", plan, "--plan-sha256", "0" * 64, "--shard", "1")
+    assert (done.code, "it was replaced" in done.err) == (1, True)
 
 
 def test_without_an_index_the_night_measures_what_is_locked(

@@ -10,6 +10,7 @@ from acting import PROJECT, STANDINS, pinned
 from policy import PINS, RULES, File
 
 GITHUB = PROJECT / ".github"
+PLACEHOLDER = "@servebench/maintainers"
 FILES = {
     file.name: file
     for file in (
@@ -98,6 +99,17 @@ BAD = [
     ("options", "run: servebench doctor --json", "run: servebench doctor --jsno"),
     ("options", "run: servebench doctor --json", "run: servebench docter"),
     ("options", "run: servebench doctor --json", "run: servebench stack lokc current"),
+    *(
+        ("digests", "run: servebench doctor --json", f"run: servebench {words}")
+        for words in (
+            "accept --plan night.json --from in --to out",
+            "run --plan night.json --shard 1",
+            'history push out --plan night.json --plan-sha256 "0000"',
+            "detect --confirm --from candidates.json",
+            "accept --confirmed --from in --to out",
+            "accept --confirmed --from in --to out --candidates all.json",
+        )
+    ),
 ]
 
 
@@ -124,6 +136,16 @@ def test_nothing_is_left_out() -> None:
     assert {"ci.yml", "slash.yml", "bench.yml", "nightly.yml", "deps.yml", "watchdog.yml"} <= set(
         FILES
     )
+
+
+def test_the_placeholder_for_owners_is_replaced_throughout_or_nowhere() -> None:
+    """Half of it would look like all of it, and leave paths that nobody is asked about."""
+    rules = (GITHUB / "CODEOWNERS").read_text("utf-8").splitlines()
+    owners = [line.split()[1:] for line in rules if line and not line.startswith("#")]
+    theirs = [PLACEHOLDER in named for named in owners]
+    assert all(theirs) or not any(theirs)
+    page = (PROJECT / "docs" / "automation.md").read_text("utf-8")
+    assert f"sed -i 's|{PLACEHOLDER}|@YOU|' .github/CODEOWNERS" in page
 
 
 def test_every_pin_is_used_and_has_a_stand_in() -> None:

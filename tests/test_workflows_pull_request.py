@@ -101,7 +101,10 @@ def test_from_the_question_to_the_answer_and_again_after_the_head_moved(request_
     assert "short/" in report
     statuses = [(one["sha"], one["state"]) for one in stage.github.state.statuses]
     assert statuses[0] == (first, "pending")
-    assert statuses[-1] in {(first, "success"), (first, "failure")}
+    # Where a busy machine lets nothing be judged, that is no success.
+    judged = "**coverage**: 0 of" not in report
+    final = {"success", "failure"} if judged else {"error"}
+    assert statuses[-1] in {(first, state) for state in final}
 
     second = request_.propose({APP: app, "README.md": "# Better words\n"})
     tip = {

@@ -11,21 +11,9 @@ import numpy as np
 from hdrh.histogram import HdrHistogram
 from numpy.typing import NDArray
 
+from servebench.metrics import PERCENTILES
+
 DIGITS: Final = 3
-
-PERCENTILES: Final[tuple[tuple[str, float, int], ...]] = (
-    ("p50", 50.0, 1),
-    ("p90", 90.0, 1),
-    ("p95", 95.0, 100),
-    ("p99", 99.0, 1_000),
-    ("p999", 99.9, 10_000),
-)
-"""Name, percentile, and the fewest answers from which it is given.
-
-A tail percentile needs about ten answers beyond it, or it is the maximum under another name; one
-that lacks them is left out, never guessed. p50 and p90 are always given, as the articles do for
-their twenty requests; `few_samples` says when there are too few even for them.
-"""
 
 _BITS: Final = 11  # of a value that HdrHistogram tells apart with three digits: 2048 > 2 * 10**3
 

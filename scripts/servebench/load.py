@@ -15,14 +15,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from servebench import owned, reasons
 from servebench.errors import LaunchError
 from servebench.flags import FlagName
 from servebench.model import Load
 from servebench.process import Session
-from servebench.rows import Rows, Summary, read_rows, read_summary
+
+if TYPE_CHECKING:
+    from servebench.rows import Rows, Summary
 
 START_SECONDS: Final = 10.0  # for oha to begin: 5 ms measured, more on a busy machine
 STORE_SECONDS: Final = 120.0  # for oha to store its rows: 4 s per million measured
@@ -207,6 +209,9 @@ class Generation(Generator):
             LaunchError: client_failed if the generator fails in any way: there is no partial
                 result.
         """
+        # Whoever only asks for a command line or sweeps waits for no numpy; who measures has it.
+        from servebench.rows import read_rows, read_summary  # noqa: PLC0415
+
         self.wait_load()
         code = self.session.wait(STORE_SECONDS)
         if code is None and self.session.poll() is None:

@@ -12,6 +12,20 @@ from servebench import units
 
 Direction = Literal["lower", "higher", "neither"]
 
+PERCENTILES: Final[tuple[tuple[str, float, int], ...]] = (
+    ("p50", 50.0, 1),
+    ("p90", 90.0, 1),
+    ("p95", 95.0, 100),
+    ("p99", 99.0, 1_000),
+    ("p999", 99.9, 10_000),
+)
+"""Of times: name, percentile, and the fewest answers from which it is given.
+
+A tail percentile needs about ten answers beyond it, or it is the maximum under another name; one
+that lacks them is left out, never guessed. p50 and p90 are always given, as the articles do for
+their twenty requests; `few_samples` says when there are too few even for them.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Metric:
@@ -46,7 +60,7 @@ class Metric:
 
 def _latency(kind: str, meaning: str) -> list[Metric]:
     rows = []
-    for point in ("min", "mean", "p50", "p90", "p95", "p99", "p999", "max"):
+    for point in ("min", "mean", *(name for name, _, _ in PERCENTILES), "max"):
         floor = 0.02 if point in {"p99", "p999", "max"} else 0.004
         label = "p99.9" if point == "p999" else point
         rows.append(

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from servebench import latency, units
+from servebench import units
 from servebench.flags import Flag, FlagName
+from servebench.metrics import PERCENTILES
 from servebench.model import Case, LoadModel
 
 LITTLES_LAW: Final = 0.05
@@ -70,7 +71,7 @@ OTHER_CORES: Final = 0.1
 """Cores that processes other than server and generator may use."""
 
 FEW: Final = 10
-"""Good answers without which not even a p90 exists; see `latency.PERCENTILES` for the others."""
+"""Good answers without which not even a p90 exists; see `metrics.PERCENTILES` for the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +234,7 @@ def _contradictions(facts: Facts) -> Iterator[str]:
 
 def _disorder(kind: str, figures: Mapping[str, float]) -> Iterator[str]:
     """Find figures out of order: min <= percentiles <= max, and the mean between the ends."""
-    percentiles = [name for name, _, _ in latency.PERCENTILES]
+    percentiles = [name for name, _, _ in PERCENTILES]
     for order in (["min", *percentiles, "max"], ["min", "mean", "max"]):
         present = [f"{kind}_{point}" for point in order if f"{kind}_{point}" in figures]
         for low, high in pairwise(present):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from servebench import store
-from servebench.artifacts import comparisons, folder, nights, records
+from servebench.artifacts import comparisons, folder, inside, nights, records
 from servebench.artifacts.folder import Found
 from servebench.artifacts.text import shown
 from servebench.artifacts.trusted import Trusted
@@ -52,7 +52,7 @@ class Acceptance(Frozen):
 
 
 def require_digest(path: Path, digest: str) -> None:
-    """Refuse a plan that is not the one whose SHA-256 its maker has told.
+    """Refuse a file that is not the one whose SHA-256 its maker has told.
 
     A measuring machine can replace an artifact of its own workflow run, but not a job's output.
 
@@ -70,7 +70,7 @@ def require_digest(path: Path, digest: str) -> None:
 def night(
     plan: NightPlan, source: Path, target: Path, trusted: Trusted, now: datetime
 ) -> Acceptance:
-    """Check what the shards of a night have sent, and write their runs.
+    """Check what the shards of a night have sent, and write their runs and what came with them.
 
     Args:
         plan: The night's.
@@ -84,22 +84,34 @@ def night(
         RecordError: A run cannot be written.
     """
     runs: list[Run] = []
+    beside: dict[str, bytes] = {}
     refused: list[Refusal] = []
     for name in folder.names(source):
         try:
-            found = [
-                nights.run(_json(file).data, name, plan, trusted, now)
+            files = [
+                replace(_json(file), path=_below(file.path, name))
                 for file in _some(folder.read(source, name))
             ]
+            found = [
+                nights.run(file.data, name, plan, trusted, now)
+                for file in files
+                if not inside.belongs(file.path)
+            ]
             _require_new(found, runs)
+            came = [file for file in files if inside.belongs(file.path)]
+            figures = inside.check(came, found, plan, trusted, now)
         except ArtifactError as error:
             refused.append(Refusal(artifact=shown(name), reason=str(error)))
         else:
             runs += found
+            # One machine may have had two shards: what it measured first is as good.
+            beside = figures | beside
     written = [store.finalise(target, run) for run in runs]
+    for path, data in beside.items():
+        store.replace(target / path, data)
     record = outcome.outcome(plan, runs)
     return Acceptance(
-        accepted=tuple(path.relative_to(target).as_posix() for path in written),
+        accepted=(*(path.relative_to(target).as_posix() for path in written), *beside),
         refused=tuple(refused),
         missing=outcome.sentences(record) if record.missing else (),
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,9 @@ from packaging.utils import canonicalize_name
 
 from servebench import __version__, interpreters, settings, stacks
 from servebench.artifacts.text import shown
-from servebench.errors import ArtifactError
+from servebench.errors import ArtifactError, HistoryError
+from servebench.history.git import run
+from servebench.inprocess import micro
 from servebench.machine import slug
 from servebench.model import Case, Commands, InterpreterRecord, Machine, StackRecord
 from servebench.rig import Rig
@@ -46,12 +49,16 @@ class Trusted:
         oha: Version.
         interpreters: Name → full version.
         locks: Stack → its lock.
+        benchmarks: Suite inside the process → the classes and functions that it defines.
+        dates: Commit → its date as asv counts (the author's, ms since 1970): the one checked out.
     """
 
     servebench: str
     oha: str
     interpreters: Mapping[str, str]
     locks: Mapping[str, Lock]
+    benchmarks: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    dates: Mapping[str, int] = field(default_factory=dict)
 
     def require_tools(self, servebench: str, oha: str) -> None:
         """Refuse results of other tools; raises ArtifactError."""
@@ -106,7 +113,32 @@ def of_checkout(root: Path) -> Trusted:
         oha=configured.oha.version,
         interpreters={n: spec.version for n, spec in interpreters.declared(root).items()},
         locks=locks,
+        benchmarks=_benchmarks(root),
+        dates=_dates(root),
     )
+
+
+def _benchmarks(root: Path) -> dict[str, frozenset[str]]:
+    """What the suites define; they are read, not run, since the packages they need are not here."""
+    found = {}
+    for suite in (*micro.SUITES, micro.GUARD):
+        file = root / "benchmarks" / f"{suite.name}.py"
+        if file.is_file():
+            nodes = ast.walk(ast.parse(file.read_bytes(), str(file)))
+            found[suite.name] = frozenset(
+                node.name for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef)
+            )
+    return found
+
+
+def _dates(root: Path) -> dict[str, int]:
+    """The date of the commit that is checked out; none outside a repository."""
+    try:
+        said = run(["-C", str(root), "rev-list", "--max-count=1", "--format=%at", "HEAD"], {})
+    except HistoryError:
+        return {}
+    _, commit, seconds = said.decode().split()
+    return {commit: 1000 * int(seconds)}
 
 
 def require(what: str, expected: object, found: object) -> None:

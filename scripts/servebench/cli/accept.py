@@ -52,6 +52,12 @@ def accept_command(
             help="With --confirmed: what was to be judged (`servebench detect --output`).",
         ),
     ] = None,
+    candidates_sha256: Annotated[
+        str | None,
+        typer.Option(
+            "--candidates-sha256", help="What their SHA-256 must be, from a job's output."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what came of it as JSON.")] = False,
 ) -> None:
     """Check artifacts of measuring machines, and copy what is right.
@@ -78,6 +84,8 @@ def accept_command(
     else:
         known = None
         if candidates is not None:
+            if candidates_sha256 is not None:
+                accepting.require_digest(candidates, candidates_sha256)
             known = {one.id: one for one in read_candidates(candidates).candidates}
         found = accepting.confirmed(source, target, checkout, now, known)
     actions.summary(_markdown(found))

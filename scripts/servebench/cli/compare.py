@@ -71,7 +71,8 @@ def compare_command(
         typer.Option(
             "--budget",
             metavar="TIME",
-            help="Time for measuring: 90s, 20m, 1h. Default: until all is decided.",
+            help="Time for measuring: 90s, 20m, 1h. Default: until all is decided, or more duets "
+            "would be no use.",
         ),
     ] = None,
     everything: Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from servebench.detect.model import (
     Candidate,
     Candidates,
     Dismissal,
+    encode_candidates,
     read_candidates,
     write_candidates,
 )
@@ -43,6 +45,10 @@ def detect_command(
         Path | None,
         typer.Option("--from", help="With --confirm: candidates of an earlier `detect --output`."),
     ] = None,
+    from_sha256: Annotated[
+        str | None,
+        typer.Option("--from-sha256", help="What its SHA-256 must be, from a job's output."),
+    ] = None,
     to: Annotated[
         Path | None,
         typer.Option("--to", help="Results folder for what is recorded; default: this checkout's."),
@@ -57,7 +63,7 @@ def detect_command(
         bool,
         typer.Option(
             "--github-output",
-            help="Hand the machines to a workflow: matrix and candidates in GITHUB_OUTPUT.",
+            help="Hand the machines to a workflow: matrix, candidates and sha256 in GITHUB_OUTPUT.",
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -77,6 +83,10 @@ def detect_command(
     """
     if from_ is not None and not confirm:
         raise UsageError("--from: the candidates of a file are there already: add --confirm")
+    if from_ is not None and from_sha256 is not None:
+        from servebench.artifacts.accepting import require_digest  # noqa: PLC0415 - as below
+
+        require_digest(from_, from_sha256)
     console = Console(highlight=False)
     results = to or paths.results_dir()
     if confirm:
@@ -195,6 +205,7 @@ def _outputs(found: Candidates) -> dict[str, str]:
         "matrix": json.dumps({"include": include}, separators=(",", ":")),
         "machines": json.dumps(list(counts), separators=(",", ":")),
         "candidates": str(len(found.candidates)),
+        "sha256": hashlib.sha256(encode_candidates(found)).hexdigest(),
     }
 
 

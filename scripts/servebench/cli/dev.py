@@ -7,23 +7,25 @@ import tempfile
 from dataclasses import asdict
 from itertools import count
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from servebench import launch, overhead, paths, store, units
+from servebench import paths, store, units
 from servebench import plan as planning
 from servebench.cli.options import DEFAULT_SEED, SeedOption
 from servebench.cli.scale import scale_command
 from servebench.errors import LaunchError, UsageError
 from servebench.exclusive import measuring
 from servebench.model import Case, LoadModel
-from servebench.overhead import Interval
 from servebench.rig import assemble
 from servebench.signals import interruptible
 from servebench.toolchain.narrator import Narrator
+
+if TYPE_CHECKING:
+    from servebench.overhead import Interval
 
 dev_app = typer.Typer(no_args_is_help=True, help="For those who work on servebench itself.")
 
@@ -54,6 +56,8 @@ def overhead_command(
     Exit code 0: the interval is narrow enough and contains 1. 1: it is narrow enough and does not.
     3: the limit came first.
     """
+    from servebench import launch, overhead  # noqa: PLC0415 - what asks servers takes a while
+
     console = Console(highlight=False)
     case = _shortened(case_id, seconds)
     rig = assemble([case], paths.state_dir() / "logs")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, Final, Protocol
 
 import typer
 from rich.console import Console
@@ -17,15 +17,14 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from servebench import orphans, paths, store
-from servebench.errors import NothingMeasuredError, RecordError, ServebenchError
+from servebench.errors import NothingMeasuredError, RecordError, ServebenchError, UsageError
 from servebench.exclusive import measuring
 from servebench.inprocess import micro, readings
-from servebench.inprocess.declared import read_declared
-from servebench.inprocess.page import as_json, make_page
-from servebench.inprocess.readings import Snapshot
-from servebench.report.terminal import print_page
 from servebench.signals import interruptible
-from servebench.summary import RunSummary, summarise
+
+if TYPE_CHECKING:
+    from servebench.inprocess.readings import Snapshot
+    from servebench.summary import RunSummary
 
 _PLAIN_WIDTH: Final = 120  # columns where there is no terminal to ask
 _BUSY: Final = 0.5  # mean number of running processes over the last minute
@@ -43,6 +42,12 @@ def micro_command(
     record: Annotated[
         bool, typer.Option("--record", help="Keep the results among asv's (results/asv).")
     ] = False,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--to", help="With --record: results folder to keep them in; default: this checkout's."
+        ),
+    ] = None,
     rounds: Annotated[
         int, typer.Option("--rounds", min=1, help="Processes per benchmark: they differ.")
     ] = 1,
@@ -54,6 +59,8 @@ def micro_command(
     tree. For asv's own history use `asv run`. Exit code 0: all that applies was measured. 1: a
     benchmark failed. 3: nothing was measured.
     """
+    if to is not None and not record:
+        raise UsageError("--to: results are kept nowhere: add --record")
     progress = Console(stderr=True, highlight=False)
     root = paths.project_root()
     commit, dirty = micro.require_commit(root)
@@ -70,7 +77,8 @@ def micro_command(
         measuring(),
     ):
         folder = Path(scratch)
-        conf = micro.configuration(root, None if record else folder / "results")
+        kept = to and (to / "asv").resolve()
+        conf = micro.configuration(root, kept if record else folder / "results")
         config = micro.write_configuration(conf, folder)
         began = datetime.now(UTC).timestamp() * 1000
         for number, step in enumerate(wanted, start=1):
@@ -103,9 +111,13 @@ def _of_now(
 
 
 def _show(snapshots: tuple[Snapshot, ...], root: Path, *, as_json_: bool) -> None:
-    page = make_page(snapshots, read_declared(root), _newest_run())
+    from servebench.inprocess import page as pages  # noqa: PLC0415 - what makes pages waits
+    from servebench.inprocess.declared import read_declared  # noqa: PLC0415
+    from servebench.report.terminal import print_page  # noqa: PLC0415
+
+    page = pages.make_page(snapshots, read_declared(root), _newest_run())
     if as_json_:
-        described = as_json(snapshots, page)
+        described = pages.as_json(snapshots, page)
         typer.echo(json.dumps(described, indent=2, ensure_ascii=False, allow_nan=False))
     else:
         console = Console(soft_wrap=False, highlight=False)
@@ -127,6 +139,8 @@ def _show(snapshots: tuple[Snapshot, ...], root: Path, *, as_json_: bool) -> Non
 
 def _newest_run() -> RunSummary | None:
     """A run with real servers to show beside: the newest nightly one, else the newest."""
+    from servebench.summary import summarise  # noqa: PLC0415 - as above
+
     results = paths.results_dir()
     found = store.runs(results, profile="nightly") or store.runs(results)
     try:

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from servebench import header, launch, load, orphans, paths, runner, store
+from servebench import header, load, orphans, paths, runner, store
 from servebench import plan as planning
 from servebench.cli.options import (
     DEFAULT_SEED,
@@ -63,6 +63,10 @@ def run_command(
         Path | None,
         typer.Option("--plan", help="Measure a shard of this night (`servebench plan --output`)."),
     ] = None,
+    plan_sha256: Annotated[
+        str | None,
+        typer.Option("--plan-sha256", help="What the plan's SHA-256 must be, from a job's output."),
+    ] = None,
     shard: Annotated[
         int | None, typer.Option("--shard", min=1, help="Which shard of it, from 1.")
     ] = None,
@@ -78,6 +82,10 @@ def run_command(
     3: none was usable.
     """
     console = Console(highlight=False)
+    if plan_file is not None and plan_sha256 is not None:
+        from servebench.artifacts.accepting import require_digest  # noqa: PLC0415 - rarely wanted
+
+        require_digest(plan_file, plan_sha256)
     results = results or paths.results_dir()
     found = orphans.reap()
     load.sweep()
@@ -167,6 +175,8 @@ def _planned(
 def _measure(
     plan: Plan, start: Run, rig: Rig, results: Path, console: Console, *, count_requests: bool
 ) -> tuple[Run, Path]:
+    from servebench import launch  # noqa: PLC0415 - what asks servers takes a while to import
+
     folder = rig.logs / start.id
     folder.mkdir(parents=True, exist_ok=True)
     _forget_logs(rig.logs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 import shutil
 import tempfile
 import time
@@ -15,7 +17,7 @@ from rich.console import Console
 from servebench import load, orphans, paths
 from servebench.cli.options import SelectOption
 from servebench.compare.plants import Kind
-from servebench.errors import UsageError
+from servebench.errors import RecordError, UsageError
 from servebench.exclusive import measuring
 from servebench.signals import interruptible
 
@@ -60,9 +62,13 @@ def aa_command(
     from servebench.cli.compare import budget_seconds  # noqa: PLC0415
     from servebench.compare.selftest import Task, chosen  # noqa: PLC0415
 
-    cases = tuple(case.id for case in chosen(select or ()))
+    cases = [case.id for case in chosen(select or ())]
     limit = budget_seconds(budget)
-    tasks = [Task("aa", 0.0, cases, limit, seed + number) for number in range(count)]
+    # A budget takes cases from the front: drawn orders give every case its turn over a self-test.
+    tasks = [
+        Task("aa", 0.0, tuple(random.Random(one).sample(cases, len(cases))), limit, one)  # noqa: S311 - an order that can be repeated
+        for one in range(seed, seed + count)
+    ]
     _make(tasks, minutes, results or paths.results_dir())
 
 
@@ -75,6 +81,12 @@ def plant_command(
     ] = None,
     tries: Annotated[int, typer.Option("--tries", min=1, help="Per size and case.")] = 10,
     select: SelectOption = None,
+    closely: Annotated[
+        bool,
+        typer.Option(
+            "--closely", help="Launch what moved one after the other too: is a duet fair?"
+        ),
+    ] = False,
     budget: BudgetOption = None,
     minutes: MinutesOption = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the first; counts up.")] = 1001,
@@ -93,7 +105,7 @@ def plant_command(
     each = [(case.id, one) for one in sizes for case in chosen(select or ())]
     # In turns: an hour that was cut short has tries of every size.
     tasks = [
-        Task(kind, one, (name,), limit, seed + number)  # type: ignore[arg-type] # checked above
+        Task(kind, one, (name,), limit, seed + number, closely)  # type: ignore[arg-type] # checked above
         for number in range(tries)
         for name, one in each
     ]
@@ -105,19 +117,31 @@ def show_command(
     markdown: Annotated[
         Path | None, typer.Option("--markdown", "-o", help="Write the page to a file.")
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The rates as JSON.")] = False,
     results: ResultsOption = None,
 ) -> None:
-    """Show what all trials together say."""
-    from rich.markdown import Markdown  # noqa: PLC0415
-
+    """Show what all trials together say: as a page on a terminal, as Markdown elsewhere."""
     from servebench.compare import trial_store  # noqa: PLC0415
     from servebench.report import selftest as report  # noqa: PLC0415
 
-    text = report.page(trial_store.load(results or paths.results_dir()))
+    if as_json and markdown is not None:
+        raise UsageError("--json and --markdown were both given; choose one")
+    trials = trial_store.load(results or paths.results_dir())
+    if as_json:
+        typer.echo(json.dumps(report.as_json(trials), indent=2, ensure_ascii=False))
+        return
+    text, console = report.page(trials), Console(highlight=False)
     if markdown is not None:
-        markdown.write_text(text, "utf-8")
+        try:
+            markdown.write_text(text, "utf-8")
+        except OSError as problem:
+            raise RecordError(f"{markdown}: cannot be written: {problem.strerror}") from problem
+    elif console.is_terminal:
+        from rich.markdown import Markdown  # noqa: PLC0415
+
+        console.print(Markdown(text))
     else:
-        Console(highlight=False).print(Markdown(text))
+        typer.echo(text, nl=False)
 
 
 def _make(tasks: Sequence[Task], minutes: float | None, results: Path) -> None:

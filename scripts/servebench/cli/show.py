@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -14,17 +14,11 @@ from servebench import codec, paths, store
 from servebench.cli.options import SelectOption
 from servebench.compare import keeping
 from servebench.errors import RecordError, UsageError
-from servebench.inprocess import page as inside
-from servebench.inprocess import readings
-from servebench.inprocess.declared import read_declared
 from servebench.model import Profile
-from servebench.published import load_published
-from servebench.report import markdown
-from servebench.report.about import read_about
-from servebench.report.findings import Source, write_findings
-from servebench.report.page import Section, as_json, make_page, narrowed
-from servebench.report.terminal import print_page
-from servebench.summary import summarise
+
+if TYPE_CHECKING:  # what makes figures and pages waits until one is asked for
+    from servebench.report.findings import Source
+    from servebench.report.page import Section
 
 _PLAIN_WIDTH = 120  # columns where there is no terminal to ask
 
@@ -38,10 +32,16 @@ def show_command(
     as_markdown: Annotated[bool, typer.Option("--markdown", help="The page as Markdown.")] = False,
 ) -> None:
     """Show a run as the articles did: ours beside the published figures and the ceiling."""
+    from servebench.published import load_published  # noqa: PLC0415
+    from servebench.report import markdown, terminal  # noqa: PLC0415
+    from servebench.report import page as pages  # noqa: PLC0415
+    from servebench.report.about import read_about  # noqa: PLC0415
+    from servebench.summary import summarise  # noqa: PLC0415
+
     if as_json_ and as_markdown:
         raise UsageError("--json and --markdown were both given; choose one")
     summary = summarise(store.load(store.find(paths.results_dir(), run)))
-    chosen = narrowed(summary, select or ())
+    chosen = pages.narrowed(summary, select or ())
     if not chosen.cases:
         raise UsageError(
             f"no case of run {summary.run.id} matches {' or '.join(select or ['*'])}; "
@@ -49,9 +49,9 @@ def show_command(
         )
     root = paths.project_root()
     published = load_published(root)
-    page = make_page(summary, published, read_about(root), select or ())
+    page = pages.make_page(summary, published, read_about(root), select or ())
     if as_json_:
-        described = as_json(chosen, published, page)
+        described = pages.as_json(chosen, published, page)
         typer.echo(json.dumps(described, indent=2, ensure_ascii=False, allow_nan=False))
     elif as_markdown:
         typer.echo(markdown.page(page), nl=False)
@@ -59,7 +59,7 @@ def show_command(
         console = Console(soft_wrap=False, highlight=False)
         if not console.is_terminal:
             console.width = _PLAIN_WIDTH
-        print_page(console, page)
+        terminal.print_page(console, page)
 
 
 def findings_command(
@@ -74,6 +74,10 @@ def findings_command(
     ] = None,
 ) -> None:
     """Answer each experiment's question from the reference runs and asv's results, as Markdown."""
+    from servebench.published import load_published  # noqa: PLC0415
+    from servebench.report.about import read_about  # noqa: PLC0415
+    from servebench.report.findings import write_findings  # noqa: PLC0415
+
     root, results = paths.project_root(), paths.results_dir()
     folder = (output.parent if output else results).resolve()
     sources = [
@@ -112,6 +116,10 @@ def schema_command(
 
 def _inside(root: Path, results: Path, sources: list[Source]) -> tuple[Section, ...]:
     """What asv has measured, beside the run with the most launches; nothing where it has not."""
+    from servebench.inprocess import page as inside  # noqa: PLC0415
+    from servebench.inprocess import readings  # noqa: PLC0415
+    from servebench.inprocess.declared import read_declared  # noqa: PLC0415
+
     snapshots = readings.read(results / "asv")
     if not snapshots:
         return ()
@@ -128,6 +136,9 @@ def _chosen(results: Path, profile: Profile, name: str | None) -> Path | None:
 
 
 def _source(path: Path, label: str, folder: Path) -> Source:
+    from servebench.report.findings import Source  # noqa: PLC0415
+    from servebench.summary import summarise  # noqa: PLC0415
+
     link = path.resolve()
     shown = link.relative_to(folder) if link.is_relative_to(folder) else Path(link.name)
     return Source(label=label, link=shown.as_posix(), summary=summarise(store.load(path)))

@@ -24,10 +24,12 @@ class Customary:
     Attributes:
         name: As people call it.
         rule: Judges figures of which lower is better.
+        launches: Of each side that it looks at; None: all that there are.
     """
 
     name: str
     rule: Rule
+    launches: int | None = None
 
 
 def single(base: Sequence[float], head: Sequence[float], threshold: float) -> Call:
@@ -70,8 +72,8 @@ def _beyond(before: float, after: float, threshold: float) -> Call:
 
 
 CUSTOMARY: Final = (
-    Customary("one launch each, 5 %", lambda base, head: single(base, head, 0.05)),
-    Customary("one launch each, 2 %", lambda base, head: single(base, head, 0.02)),
+    Customary("one launch each, 5 %", lambda base, head: single(base, head, 0.05), 1),
+    Customary("one launch each, 2 %", lambda base, head: single(base, head, 0.02), 1),
     Customary("best of all launches, 5 %", lambda base, head: best_of(base, head, 0.05)),
     Customary("best of all launches, 1 %", lambda base, head: best_of(base, head, 0.01)),
     Customary("asv continuous, factor 1.1", lambda base, head: asv_continuous(base, head, 1.1)),

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from servebench.compare import statistics
-from servebench.compare.evidence import Evidence, Looking
+from servebench.compare.evidence import Evidence, Looking, alone
 from servebench.compare.judged import judged
 from servebench.compare.method import Method
 from servebench.compare.model import Duet
@@ -145,6 +145,11 @@ class Screening:
             )
         return self._ps
 
+    @property
+    def alone(self) -> float:
+        """Error rate of one test, both sides together, if it were the only one that moved."""
+        return alone(self.method.screening_rate, len(self.adjusted()))
+
     def _moved(self) -> frozenset[Pair]:
         rate = self.method.screening_rate
         return frozenset(
@@ -228,6 +233,11 @@ class Confirmation:
     def adjusted(self) -> Mapping[Pair, float]:
         """P value of each candidate, on one side, adjusted for all candidates."""
         return _adjusted({(c.case, c.metric): self.evidence(c).moved for c in self.candidates})
+
+    @property
+    def alone(self) -> float:
+        """Error rate of one test, as a two-sided one has it, if it were the only one that moved."""
+        return 2 * alone(self.method.confirmation_rate, len(self.adjusted()))
 
     def states(self) -> Mapping[Pair, State]:
         """Where each candidate stands."""

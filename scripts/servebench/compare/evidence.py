@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from servebench.compare import statistics
@@ -36,24 +36,39 @@ class Evidence:
             return None
         return statistics.interval(self.sample, CONFIDENCE_RATE * self.share)
 
-    def figures(self, floor: float, power: float) -> dict[str, Any]:
+    def figures(
+        self, floor: float, power: float, rate: float, settled: Looks | None = None
+    ) -> dict[str, Any]:
         """Ratio, interval and detectable change as a judgement has them; empty without look.
 
         Args:
             floor: Relevance floor, relative.
             power: For which the detectable change is given.
+            rate: Error rate, on both sides together, that this test had alone among all of its
+                stage (`alone`); the look's share of it counts.
+            settled: Looks of the stage where this one said "no change": had it moved, the looks
+                would have gone on to the last of them, which is what the detectable change is of.
         """
         ends = self.interval
         if self.sample is None or ends is None:
             return {}
+        seen, share = self.sample, self.share
+        if settled is not None:
+            seen, share = replace(seen, n=max(seen.n, settled.last)), settled.shares[-1]
         return {
             "ratio": math.exp(self.sample.mean),
             "low": math.exp(ends[0]),
             "high": math.exp(ends[1]),
-            "detectable": statistics.detectable(
-                self.sample, floor, alpha=CONFIDENCE_RATE, power=power
-            ),
+            "detectable": statistics.detectable(seen, floor, alpha=rate * share, power=power),
         }
+
+
+def alone(rate: float, tests: int) -> float:
+    """Error rate left to one test of many where nothing else moved: the least that it can have.
+
+    Benjamini-Hochberg gives the smallest of `tests` p values rate / tests (see `statistics`).
+    """
+    return rate / max(1, tests)
 
 
 def look(logs: Logs, share: float, metric: str, *, direction: Direction = 0) -> Evidence:

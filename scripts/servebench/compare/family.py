@@ -4,7 +4,7 @@ The method is that of the duets (`method`), with a process of each side in a due
 figure, the time of a call. All benchmarks of a comparison are one family: Benjamini-Hochberg over
 those that are screened, and over those that are confirmed. It is a family of its own, so that a
 comparison in which nothing changed has twice the chances for a false verdict that its duets alone
-have: 2 * 0.5 % at most, by the arithmetic in `method`.
+have: 2 * 1 % at most, by the arithmetic in `method`.
 
 The relevance floor is 1 %, five times that of the duets, because the process is the sample: where
 its memory comes to lie and how its hashes fall moves a figure by as much, on the same code. "No
@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 
 from servebench.compare import statistics
 from servebench.compare.decide import State
-from servebench.compare.evidence import Evidence, weigh
+from servebench.compare.evidence import Evidence, alone, weigh
 from servebench.compare.inprocess import Target
 from servebench.compare.method import Method
 from servebench.compare.model import Judgement, MicroComparison, Missing, Stage, Verdict
@@ -47,7 +47,7 @@ class Family:
             method: Error rates and looks.
             stage: Screening or confirmation.
         """
-        self.method = method
+        self.method, self.stage = method, stage
         self.looks: Looks = getattr(method, stage)
         self.played: dict[Target, list[Played]] = {target: [] for target in targets}
         self._directions = dict(targets)
@@ -98,6 +98,13 @@ class Family:
             if not void(played)
         }
         return dict(zip(ps, statistics.adjusted(list(ps.values())), strict=True))
+
+    @property
+    def alone(self) -> float:
+        """Error rate of one test, both sides together, if it were the only one that moved."""
+        # A confirmation looks on one side only.
+        sides = 2 if self.stage == "confirmation" else 1
+        return sides * alone(self._rate, len(self.adjusted()))
 
     def states(self) -> dict[Target, State]:
         """Where each benchmark that can be judged stands."""
@@ -216,7 +223,12 @@ def _screened(target: Target, screening: Family) -> dict[str, Any]:
         "verdict": Verdict.NO_CHANGE if state is State.SAME else Verdict.INCONCLUSIVE,
         "p": screening.adjusted().get(target) if evidence.sample else None,
         "reason": reason,
-        **evidence.figures(FLOOR, screening.method.power),
+        **evidence.figures(
+            FLOOR,
+            screening.method.power,
+            screening.alone,
+            screening.looks if state is State.SAME else None,
+        ),
     }
 
 
@@ -233,7 +245,12 @@ def _confirmed(target: Target, confirmation: Family) -> dict[str, Any]:
         "verdict": verdict,
         "p": confirmation.adjusted()[target],
         "reason": reason,
-        **evidence.figures(FLOOR, confirmation.method.power),
+        **evidence.figures(
+            FLOOR,
+            confirmation.method.power,
+            confirmation.alone,
+            confirmation.looks if state is State.SAME else None,
+        ),
     }
 
 

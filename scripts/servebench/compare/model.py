@@ -96,7 +96,8 @@ class Judgement(Frozen):
     high: float | None = Field(default=None, description="Upper end of the interval of the ratio.")
     detectable: float | None = Field(
         default=None,
-        description="Smallest relative change that would have been called with 80 % power.",
+        description="Smallest relative change that this stage would have called with 80 % power, "
+        "had it been the only one among all that it judged.",
     )
     p: float | None = Field(default=None, description="Adjusted for all that was judged.")
     screened: int = Field(default=0, description="Usable duets of the screening.")

@@ -38,11 +38,6 @@ class Rate:
     low: float
     high: float
 
-    @property
-    def share(self) -> float:
-        """The rate itself."""
-        return self.hits / self.of
-
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -56,6 +51,7 @@ class Found:
         wrong: How often it was the opposite.
         error: Mean of the reported size minus what instructions predict, relative; None without.
         worst: The largest such difference, in size.
+        bias: Mean of the reported size minus that of sequential launches; None without.
         spread: Standard deviation of the reported sizes; None for fewer than two.
         reported: Mean reported size, relative.
         screening: Mean seconds of screening per try.
@@ -69,6 +65,7 @@ class Found:
     wrong: int
     error: float | None
     worst: float | None
+    bias: float | None
     spread: float | None
     reported: float | None
     screening: float
@@ -82,9 +79,9 @@ class Contest:
     Attributes:
         name: The way.
         alarms: A/A comparisons with at least one false verdict.
-        case_alarms: Cases with a false verdict among all judged in A/A comparisons.
+        case_alarms: Cases with a false verdict among all that A/A comparisons measured.
         misses: Per planted size: tries in which it was not called slower.
-        minutes: Mean wall time of one try, minutes.
+        minutes: Mean time of one try, minutes: all of it, or of the launches that the way looks at.
     """
 
     name: str
@@ -113,15 +110,17 @@ def rate(hits: int, of: int) -> Rate:
 def false_verdicts(trials: Iterable[Trial]) -> tuple[Rate, Rate] | None:
     """Rates of A/A comparisons, and of cases in them, with any verdict that something moved.
 
+    Only what was measured counts: of a case without a usable duet nothing wrong can be said, and a
+    budget leaves most of them out.
+
     Returns:
-        None without any A/A comparison.
+        None without any A/A comparison that measured something.
     """
-    alarms = [(len(_alarmed(t)), len({s.case for s in t.said})) for t in trials if t.kind == "aa"]
+    alarms = _alarms(trials, _alarmed)
     if not alarms:
         return None
-    cases = sum(of for _, of in alarms)
     whole = rate(sum(1 for hits, _ in alarms if hits), len(alarms))
-    return whole, rate(sum(hits for hits, _ in alarms), max(cases, 1))
+    return whole, rate(sum(hits for hits, _ in alarms), sum(of for _, of in alarms))
 
 
 def found(trials: Iterable[Trial]) -> tuple[Found, ...]:
@@ -142,6 +141,7 @@ def contest(trials: Sequence[Trial]) -> tuple[Contest, ...]:
             trials,
             partial(_called, rule=way.rule, calls=("slower", "faster")),
             partial(_calls_planted, rule=way.rule),
+            way.launches,
         )
         for way in CUSTOMARY
     ]
@@ -151,17 +151,18 @@ def contest(trials: Sequence[Trial]) -> tuple[Contest, ...]:
 def _found(kind: Kind, size: float, case: str, many: Sequence[Trial]) -> Found:
     metric = JUDGED_BY[kind]
     said = [one for t in many for one in t.said if one.case == case and one.metric == metric]
-    sizes = [one.ratio - 1 for one in said if one.ratio is not None and one.verdict in _MOVED]
-    errors = [
-        one.ratio - trial.predicted
+    ratios = [
+        (trial, one.ratio)
         for trial in many
         for one in trial.said
         if one.case == case
         and one.metric == metric
         and one.ratio is not None
-        and trial.predicted is not None
         and one.verdict in _MOVED
     ]
+    sizes = [ratio - 1 for _, ratio in ratios]
+    errors = [ratio - t.predicted for t, ratio in ratios if t.predicted is not None]
+    biases = [ratio - t.sequential for t, ratio in ratios if t.sequential is not None]
     return Found(
         kind=kind,
         size=size,
@@ -170,6 +171,7 @@ def _found(kind: Kind, size: float, case: str, many: Sequence[Trial]) -> Found:
         wrong=sum(1 for one in said if one.verdict is Verdict.FASTER),
         error=fmean(errors) if errors else None,
         worst=max(errors, key=abs) if errors else None,
+        bias=fmean(biases) if biases else None,
         spread=stdev(sizes) if len(sizes) > 1 else None,
         reported=fmean(sizes) if sizes else None,
         screening=fmean(trial.screening_seconds for trial in many),
@@ -182,25 +184,46 @@ def _contest(
     trials: Sequence[Trial],
     alarmed: Callable[[Trial], frozenset[str]],
     caught: Callable[[Trial], bool],
+    launches: int | None = None,
 ) -> Contest:
-    same = [trial for trial in trials if trial.kind == "aa"]
     busy: dict[float, list[bool]] = defaultdict(list)
     for trial in trials:
         if trial.kind == "busy":
             busy[trial.size].append(caught(trial))
-    alarms = [(len(alarmed(trial)), len({one.case for one in trial.said})) for trial in same]
-    judged = sum(of for _, of in alarms)
+    alarms = _alarms(trials, alarmed)
     planted = [trial for trial in trials if trial.kind == "busy"]
     return Contest(
         name=name,
         alarms=rate(sum(1 for hits, _ in alarms if hits), len(alarms)) if alarms else None,
-        case_alarms=rate(sum(hits for hits, _ in alarms), judged) if judged else None,
+        case_alarms=rate(sum(hits for hits, _ in alarms), sum(of for _, of in alarms))
+        if alarms
+        else None,
         misses=tuple(
             (size, rate(sum(1 for hit in hits if not hit), len(hits)))
             for size, hits in sorted(busy.items())
         ),
-        minutes=fmean(trial.wall_seconds for trial in planted) / 60 if planted else 0.0,
+        minutes=fmean(_seconds(trial, launches) for trial in planted) / 60 if planted else 0.0,
     )
+
+
+def _seconds(trial: Trial, launches: int | None) -> float:
+    """Time of a try: all of it, or the part of its duets that so many launches of a side take."""
+    taken = max((len(figures.base) for figures in trial.figures), default=0)
+    if launches is None or not taken:
+        return trial.wall_seconds
+    return (trial.screening_seconds + trial.confirmation_seconds) * launches / taken
+
+
+def _alarms(
+    trials: Iterable[Trial], alarmed: Callable[[Trial], frozenset[str]]
+) -> list[tuple[int, int]]:
+    """Cases with a false verdict, and measured cases, of each A/A comparison that measured any."""
+    both = ((len(alarmed(t)), len(_measured(t))) for t in trials if t.kind == "aa")
+    return [(hits, of) for hits, of in both if of]
+
+
+def _measured(trial: Trial) -> frozenset[str]:
+    return frozenset(one.case for one in trial.said if one.screened or one.confirmed)
 
 
 def _alarmed(trial: Trial) -> frozenset[str]:

@@ -2,7 +2,8 @@
 
 Base is this checkout. Head is the same, or a copy with one thing planted (`plants`). Everything
 else is `session.compare` as a pull request gets it, but that what says nothing new is left out:
-the same code is not counted again for every try, and no absolute figures are taken of what moved.
+the same code is not counted again for every try, and absolute figures are taken of what moved only
+where they are asked for.
 """
 
 from __future__ import annotations
@@ -28,34 +29,28 @@ from servebench.compare.player import Part
 from servebench.compare.progress import Reporter
 from servebench.compare.sides import Side
 from servebench.compare.touched import Touched
-from servebench.compare.trials import Kind, Trial, of_comparison
+from servebench.compare.trials import CPU_METRIC, Kind, Trial, of_comparison
 from servebench.errors import NothingMeasuredError, SetupError, UsageError
 from servebench.model import Case, Profile
 
 CALIBRATION_LAUNCHES: Final = 3
 """Launches whose least figures are what a first guess of a plant starts from."""
 
-CALIBRATION_SIZE: Final = 0.10
+COUNTED_STEPS: Final = (100, 1100)
+"""Lengths of the loops whose instructions are counted: they give those of a step, and what the
+loop costs besides. Its time would not: 1,895 steps take 10 us, one alone takes 0.6 us."""
+
+CALIBRATED_FROM: Final = 0.05
 CALIBRATION_DUETS: Final = 8
-"""A loop costs other time in a server than alone: one of about 10 % is measured there, by so many
-duets. Their scatter of 1 % leaves 4 % of the size uncertain: 0.04 points of a slowdown of 1 %."""
+"""Slowdowns of at least so much are corrected by so many duets. A long loop runs more instructions
+per cycle than an application does, so their count would promise too much; a short one does not
+(3 % more instructions of FastAPI's json are 3 % more of its time), and the 0.4 points to which
+eight duets know a size would spoil it."""
 
 MEMORY_METRIC: Final = "pss_steady"
-CPU_METRIC: Final = "server_cpu_per_request"
 
-_LOOP_STEPS: Final = 2_000_000
-_PROGRAM_SECONDS: Final = 60.0  # limit; they take a second or so
-_TIME_LOOP: Final = (
-    "import time\n"
-    "def loop():\n"
-    f"    for _ in bytes({_LOOP_STEPS}):\n"
-    "        pass\n"
-    "def once():\n"
-    "    began = time.perf_counter()\n"
-    "    loop()\n"
-    "    return time.perf_counter() - began\n"
-    "print(min(once() for _ in range(9)))\n"
-)
+_COUNT_SECONDS: Final = 300.0  # limit; it takes about 20 s
+_PROGRAM_SECONDS: Final = 60.0  # limit; it takes a second or so
 _TIME_REQUEST: Final = (
     "import sys, time\n"
     "from benchmarks import _requests\n"
@@ -79,6 +74,7 @@ class Task:
         cases: Ids of the cases that are compared; the first is the one that is changed.
         budget: Seconds of one comparison; None: until all is decided.
         seed: Of the order of the duets.
+        closely: Whether sequential launches of what moved are taken as well.
     """
 
     kind: Kind
@@ -86,6 +82,7 @@ class Task:
     cases: tuple[str, ...]
     budget: float | None
     seed: int
+    closely: bool = False
 
 
 def chosen(globs: Sequence[str], profile: Profile = "quick") -> tuple[Case, ...]:
@@ -154,9 +151,9 @@ class Bench:
         self.instruments = Remembering(instruments or Real(logs))
         self.commit, self.dirty = header.revision(paths.project_root())
         self._costs: dict[str, dict[str, float]] = {}
-        self._steps: dict[tuple[str, str], float] = {}
         self._shares: dict[str, float] = {}
-        self._calibrated: dict[tuple[Kind, str], float] = {}
+        self._lines: dict[tuple[Kind, str], tuple[float, float]] = {}
+        self._calibrated: dict[tuple[Kind, str, float], int] = {}
 
     def trial(self, task: Task) -> Trial:
         """Make one.
@@ -191,7 +188,8 @@ class Bench:
         return session.compare(
             base, head, touched, task.budget, task.seed, self.reporter,
             header=Header(notes=("a self-test: the right answer is known",)),
-            instruments=self.instruments, folder=self.scratch / "comparisons", closely=False,
+            instruments=self.instruments, folder=self.scratch / "comparisons",
+            closely=task.closely,
         )  # fmt: skip
 
     def _side(self, cases: tuple[Case, ...], label: str, of: rig.Rig) -> Side:
@@ -209,7 +207,7 @@ class Bench:
             case "queue":
                 amount = round(task.size)
             case _:
-                amount = max(1, round(task.size * self._loops(task.kind, case)))
+                amount = self._steps(task.kind, case, task.size)
         return self._with(task.kind, case, amount, folder)
 
     def _with(self, kind: Kind, case: Case, amount: int, folder: Path) -> rig.Rig:
@@ -234,34 +232,57 @@ class Bench:
                     plants.into_queue(apps, case, amount)
         return replace(self.rig, apps=apps)
 
-    def _loops(self, kind: Kind, case: Case) -> float:
-        """Steps of an empty loop that would double the case's CPU per request, as duets show.
+    def _steps(self, kind: Kind, case: Case, size: float) -> int:
+        """Steps of an empty loop that let the case's CPU per request grow by `size`, relative.
 
         Raises:
-            NothingMeasuredError: No duet was usable.
+            NothingMeasuredError: Instructions cannot be counted, or no duet was usable.
         """
-        key = (kind, case.id)
+        key = (kind, case.id, size)
         if key not in self._calibrated:
-            seconds = CALIBRATION_SIZE * self._cost(case)[CPU_METRIC]
-            steps = max(1, round(seconds / self._step(case)))
-            folder = self.scratch / f"calibration-{kind}-{case.id.replace('/', '_')}"
-            slower = self._with(kind, case, steps, folder)
-            logs = []
-            for number in range(CALIBRATION_DUETS):
-                outcome = self.instruments.duet(
-                    Part(case, self.rig), Part(case, slower), head_first=number % 2 == 1
-                )
-                base, head = outcome.metrics["base"], outcome.metrics["head"]
-                if base and head:
-                    logs.append(math.log(head[CPU_METRIC] / base[CPU_METRIC]))
-            grown = math.expm1(fmean(logs)) if logs else 0.0
+            steps = self._counted(kind, case, size)
+            grown = self._grown(kind, case, steps) if size >= CALIBRATED_FROM else size
             if grown <= 0:
                 raise NothingMeasuredError(
-                    f"{case.id}: expected a loop of {steps} steps to cost about "
-                    f"{CALIBRATION_SIZE:.0%} of its CPU, and {len(logs)} duets show {grown:+.1%}"
+                    f"{case.id}: expected a loop of {steps} steps to cost about {size:.0%} of its "
+                    f"CPU, and {CALIBRATION_DUETS} duets show {grown:+.1%}"
                 )
-            self._calibrated[key] = steps / grown
+            self._calibrated[key] = max(1, round(steps * size / grown))
         return self._calibrated[key]
+
+    def _counted(self, kind: Kind, case: Case, size: float) -> int:
+        """Steps whose instructions are as many of the application's as `size` of all CPU."""
+        if (kind, case.id) not in self._lines:
+            few, many = (self._more(kind, case, steps) for steps in COUNTED_STEPS)
+            slope = (many - few) / (COUNTED_STEPS[1] - COUNTED_STEPS[0])
+            self._lines[kind, case.id] = (few - slope * COUNTED_STEPS[0], slope)
+        besides, step = self._lines[kind, case.id]
+        return max(1, round((size / self._share(case) - besides) / step))
+
+    def _more(self, kind: Kind, case: Case, steps: int) -> float:
+        """Growth of the application's instructions per request by a loop, relative."""
+        pair = (Part(case, self.rig), self._loop(kind, case, steps))
+        (found,) = self.instruments.instructions([pair], _COUNT_SECONDS)
+        if isinstance(found, str):
+            raise NothingMeasuredError(f"{case.id}: its instructions have to be counted: {found}")
+        return found.head / found.base - 1
+
+    def _grown(self, kind: Kind, case: Case, steps: int) -> float:
+        """Growth of the CPU per request that duets show for so many steps; 0 without any."""
+        slower, logs = self._loop(kind, case, steps), []
+        for number in range(CALIBRATION_DUETS):
+            outcome = self.instruments.duet(
+                Part(case, self.rig), slower, head_first=number % 2 == 1
+            )
+            base, head = outcome.metrics["base"], outcome.metrics["head"]
+            if base and head:
+                logs.append(math.log(head[CPU_METRIC] / base[CPU_METRIC]))
+        return math.expm1(fmean(logs)) if logs else 0.0
+
+    def _loop(self, kind: Kind, case: Case, steps: int) -> Part:
+        """The case with a loop of so many steps."""
+        folder = self.scratch / f"{kind}-{steps}-steps-{case.id.replace('/', '_')}"
+        return Part(case, self._with(kind, case, steps, folder))
 
     def _cost(self, case: Case) -> dict[str, float]:
         """Figures of the case as it is: of each metric the least of a few launches."""
@@ -277,13 +298,6 @@ class Bench:
                 name: min(one[name] for one in usable) for name in (CPU_METRIC, MEMORY_METRIC)
             }
         return self._costs[case.id]
-
-    def _step(self, case: Case) -> float:
-        """Seconds of one step of an empty loop in the case's interpreter."""
-        pair = (case.stack, case.python)
-        if pair not in self._steps:
-            self._steps[pair] = self._timed(case, "-I", "-c", _TIME_LOOP) / _LOOP_STEPS
-        return self._steps[pair]
 
     def _share(self, case: Case) -> float:
         """Part of the case's CPU per request that its application takes without a server."""

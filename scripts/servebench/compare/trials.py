@@ -10,8 +10,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from servebench.compare.model import Comparison, Duet, Verdict
-from servebench.compare.samples import is_usable
+from servebench.compare.model import CaseComparison, Comparison, Duet, Verdict
 from servebench.model import Frozen
 
 FORMAT_VERSION: Final = 1
@@ -19,8 +18,10 @@ FORMAT_VERSION: Final = 1
 
 Kind = Literal["aa", "busy", "dependency", "memory", "queue"]
 
+CPU_METRIC: Final = "server_cpu_per_request"
+
 KEPT: Final = (
-    "server_cpu_per_request", "throughput", "service_p50", "efficiency", "pss_steady",
+    CPU_METRIC, "throughput", "service_p50", "efficiency", "pss_steady",
 )  # fmt: skip
 """Metrics whose figures a trial keeps, per duet and side."""
 
@@ -66,6 +67,10 @@ class Trial(Frozen):
         default=None,
         description="Part of base's CPU per request that the application takes without a server.",
     )
+    sequential: float | None = Field(
+        default=None,
+        description="Ratio of the CPU per request in sequential launches (ABBA), head over base.",
+    )
     machine: str
     commit: str | None
     started: str
@@ -100,7 +105,10 @@ def of_comparison(
     share: float | None = None,
 ) -> Trial:
     """Keep of a comparison what the self-test needs."""
-    counted = next((one.instructions for one in comparison.cases if one.case.id == planted), None)
+    from servebench.compare.samples import is_usable  # noqa: PLC0415 - readers need no numpy
+
+    changed = next((one for one in comparison.cases if one.case.id == planted), None)
+    counted = None if changed is None else changed.instructions
     duets = [duet for case in comparison.cases for duet in case.duets]
     flags: dict[str, int] = {}
     for duet in duets:
@@ -113,6 +121,7 @@ def of_comparison(
         planted=planted,
         instructions=None if counted is None else counted.head / counted.base,
         share=share,
+        sequential=None if changed is None else _sequential(changed),
         machine=comparison.machine.id,
         commit=comparison.head.commit,
         started=comparison.started,
@@ -147,6 +156,12 @@ def of_comparison(
         ),
         flags=dict(sorted(flags.items())),
     )
+
+
+def _sequential(case: CaseComparison) -> float | None:
+    """Ratio of the CPU per request of sequential launches; None without them."""
+    base, head = (one.get(CPU_METRIC) for one in (case.absolute_base, case.absolute_head))
+    return head / base if base and head else None
 
 
 def _seconds(duets: list[Duet], stage: str) -> float:

@@ -101,7 +101,12 @@ class _Judge:
             verdict=Verdict.NO_CHANGE if state is State.SAME else Verdict.INCONCLUSIVE,
             p=p if evidence.sample else None,
             reason=reason,
-            **evidence.figures(METRICS[metric].floor, self.screening.method.power),
+            **evidence.figures(
+                METRICS[metric].floor,
+                self.screening.method.power,
+                self.screening.alone,
+                self.screening.method.screening if state is State.SAME else None,
+            ),
             **self.counts,
         )
 
@@ -112,8 +117,10 @@ class _Judge:
         state = confirmation.states()[pair]
         hinted = self.screening.hinted(*pair)
         verdict, reason = Verdict.INCONCLUSIVE, HINTED if hinted else REFUTED
+        rate = confirmation.alone
         if evidence.sample is None:
             evidence, p, reason = self.screening.evidence(*pair), candidate.p, UNCONFIRMED
+            rate = self.screening.alone
         elif state is State.MOVED:
             verdict, reason = direction_verdict(candidate.metric, candidate.direction), ""
         elif state is State.SAME:
@@ -123,6 +130,11 @@ class _Judge:
             verdict=verdict,
             p=p,
             reason=reason,
-            **evidence.figures(METRICS[candidate.metric].floor, confirmation.method.power),
+            **evidence.figures(
+                METRICS[candidate.metric].floor,
+                confirmation.method.power,
+                rate,
+                confirmation.method.confirmation if state is State.SAME else None,
+            ),
             **self.counts,
         )

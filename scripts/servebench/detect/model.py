@@ -89,13 +89,18 @@ class Dismissal(Frozen):
         return self.verdict is Verdict.NO_CHANGE or self.tries >= MOST_TRIES
 
 
+def encode_candidates(found: Candidates) -> bytes:
+    """The bytes of the file."""
+    return (found.model_dump_json(indent=1) + "\n").encode()
+
+
 def write_candidates(path: Path, found: Candidates) -> None:
     """Write what was found.
 
     Raises:
         RecordError: It cannot be written.
     """
-    replace(path, (found.model_dump_json(indent=1) + "\n").encode())
+    replace(path, encode_candidates(found))
 
 
 def read_candidates(path: Path) -> Candidates:

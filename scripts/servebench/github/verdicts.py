@@ -8,7 +8,8 @@ from servebench.compare.model import Comparison
 from servebench.errors import RecordError
 from servebench.github.answers import StatusState
 from servebench.github.text import short
-from servebench.report.comparison.view import Tone, make_view
+from servebench.report.comparison.headline import Tone
+from servebench.report.comparison.view import make_view
 
 CONTEXT: Final = "servebench"
 """The status's name. Advisory: it should not be among the required ones."""

@@ -5,11 +5,12 @@ What is not listed here does not enter the history, and what is damaged does not
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -36,11 +37,13 @@ class File:
         path: Below `results/`.
         data: Its bytes, which were checked.
         replaceable: Whether other bytes may take their place one day.
+        settled: Whether what is there under its name stays, and is as good.
     """
 
     path: str
     data: bytes
     replaceable: bool
+    settled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +56,15 @@ class Kind:
         replaceable: Whether it may change; a measurement may not.
         place: From its bytes and what to call them to where they belong; RecordError if they are
             damaged.
+        settled: Whether the first one of a name stays: a commit is measured in the process once,
+            and nights without a new commit would measure it again.
     """
 
     name: str
     path: re.Pattern[str]
     replaceable: bool
     place: Callable[[bytes, str], str]
+    settled: bool = False
 
 
 def _below(pattern: str) -> re.Pattern[str]:
@@ -93,6 +99,23 @@ def _night(value: Frozen) -> str:
     return value.path if isinstance(value, NightRecord) else ""
 
 
+def _of_asv(name_of: Callable[[dict[str, Any]], str]) -> Callable[[bytes, str], str]:
+    """For files of asv's, of which no more is read here than where they belong."""
+
+    def place(data: bytes, name: str) -> str:
+        try:
+            return f"asv/{name_of(json.loads(data))}.json"
+        except (ValueError, TypeError, KeyError, RecursionError) as problem:
+            first = f"{type(problem).__name__}: {problem}"
+            raise RecordError(f"{name}: expected a file of asv's, found: {first}") from problem
+
+    return place
+
+
+def _environment(found: dict[str, Any]) -> str:
+    return f"{found['params']['machine']}/{found['commit_hash'][:8]}-{found['env_name']}"
+
+
 KINDS: Final = (
     Kind("run", _below(rf"runs/{_NAME}/\d{{4}}/{_NAME}"), replaceable=False, place=_run),
     Kind(
@@ -114,6 +137,14 @@ KINDS: Final = (
     Kind(
         "dismissal", _below(rf"dismissed/{_NAME}"), replaceable=True,
         place=_of(Dismissal, _named("dismissed")),
+    ),
+    Kind(
+        "figures inside the process", _below(rf"asv/{_NAME}/[0-9a-f]{{8}}-servebench-{_NAME}"),
+        replaceable=False, place=_of_asv(_environment), settled=True,
+    ),
+    Kind(
+        "machine, for asv", _below(rf"asv/{_NAME}/machine"), replaceable=True,
+        place=_of_asv(lambda found: f"{found['machine']}/machine"),
     ),
 )  # fmt: skip
 """To add one, add a row here."""
@@ -157,7 +188,7 @@ def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Run, ...], tuple[str,
             )
         if final in files:
             continue
-        files[final] = File(final, data, kind.replaceable)
+        files[final] = File(final, data, kind.replaceable, kind.settled)
         if kind.name == "run":
             runs.append(codec.decode(data, str(path)))
     return tuple(files.values()), tuple(runs), tuple(others)

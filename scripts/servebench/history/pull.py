@@ -92,7 +92,7 @@ def _laid_out(branch: Branch, results: Path) -> Pulled:
         if kind is None:
             continue
         here = _blob(results / entry.path)
-        if here == entry.blob:
+        if here == entry.blob or (here is not None and kind.settled):
             kept += 1
         elif here is None:
             needed.append(entry)

@@ -28,7 +28,7 @@ class Pushed:
 
     Attributes:
         added: Paths that are new on the branch, or have new contents.
-        there: Paths that had the same bytes there already.
+        there: Paths that had the same bytes there already, or ones that are as good.
         tries: How often it was tried.
         commit: The commit, if one was needed.
     """
@@ -92,7 +92,12 @@ class _Pushing:
         self.branch.fetch(contents=False)
         blobs = {file.path: self.branch.store(file.data) for file in self.files}
         known = {entry.path: entry.blob for entry in self.branch.entries(list(blobs))}
-        there = tuple(path for path, blob in blobs.items() if known.get(path) == blob)
+        settled = {file.path for file in self.files if file.settled}
+        there = tuple(
+            path
+            for path, blob in blobs.items()
+            if known.get(path) == blob or (path in settled and path in known)
+        )
         self._refuse_rewriting(known, there)
         added = {path: blob for path, blob in blobs.items() if path not in there}
         if not added:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from servebench.errors import DeclarationError, RecordError
-from servebench.latency import PERCENTILES
+from servebench.metrics import PERCENTILES
 from servebench.model import Case, Profile
 
 MODULE: Final = "load_runs"

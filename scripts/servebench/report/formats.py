@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from servebench import units
 from servebench.metrics import METRICS
-from servebench.summary import Estimate
+
+if TYPE_CHECKING:  # figures are computed with numpy; words about them need none
+    from servebench.summary import Estimate
 
 MISSING: Final = "—"
 _SYMMETRIC: Final = 0.25  # up to here both halves of an interval are nearly equal

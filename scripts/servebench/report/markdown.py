@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from servebench.report import formats
-from servebench.report.page import Page, Section
-from servebench.report.shapes import ShapeResult
-from servebench.report.tables import Row, Table
+
+if TYPE_CHECKING:  # pages are made with numpy and jinja2; Markdown alone needs neither
+    from servebench.report.page import Page, Section
+    from servebench.report.shapes import ShapeResult
+    from servebench.report.tables import Row, Table
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 

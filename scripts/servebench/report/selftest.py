@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from dataclasses import asdict
+from typing import Any, Final
 
 from servebench.compare import scores
 from servebench.compare.scores import Contest, Found, Rate
@@ -18,10 +19,10 @@ KINDS: Final = {
     "queue": "fewer requests at once",
 }
 
-
 PLANTED_HEAD: Final = (
-    "planted", "size", "case", "found", "95 % interval", "called the opposite", "reported",
-    "spread", "minus what instructions predict, mean", "worst", "screening", "confirmation",
+    "planted", "size", "case", "found", "95 % interval", "called the opposite",
+    "reported, where found", "spread", "minus what instructions predict, mean", "worst",
+    "minus sequential launches, mean", "screening", "confirmation",
 )  # fmt: skip
 
 
@@ -36,6 +37,19 @@ def page(trials: Sequence[Trial]) -> str:
     return "\n\n".join(_parts(trials)) + "\n"
 
 
+def as_json(trials: Sequence[Trial]) -> dict[str, Any]:
+    """What the page says, for programs: shares and sizes are relative, times in seconds."""
+    alarms = scores.false_verdicts(trials)
+    return {
+        "trials": len(trials),
+        "false_verdicts": None
+        if alarms is None
+        else {"comparisons": asdict(alarms[0]), "cases": asdict(alarms[1])},
+        "planted": [asdict(one) for one in scores.found(trials)],
+        "ways": [asdict(way) for way in scores.contest(trials)] if trials else [],
+    }
+
+
 def sentence(trials: Sequence[Trial]) -> str:
     """False verdicts in one sentence; empty without A/A comparisons."""
     rates = scores.false_verdicts(trials)
@@ -44,7 +58,8 @@ def sentence(trials: Sequence[Trial]) -> str:
     whole, cases = rates
     return (
         f"{whole.hits} of {whole.of} comparisons of a stack with itself gave a false verdict "
-        f"({_ends(whole)}), in {cases.hits} of {cases.of} judged cases ({_ends(cases)})."
+        f"(95 % interval {_ends(whole)}), in {cases.hits} of {cases.of} measured cases "
+        f"({_ends(cases)})."
     )
 
 
@@ -57,7 +72,7 @@ def _parts(trials: Sequence[Trial]) -> Iterator[str]:
     days = sorted({trial.started[:10] for trial in trials})
     yield (
         f"{len(trials)} comparisons whose right answer was known, on {escape(machines)}, "
-        f"{days[0]} to {days[-1]}. None was left out."
+        f"{days[0]}{f' to {days[-1]}' if days[-1] != days[0] else ''}. None was left out."
     )
     if text := sentence(trials):
         yield "## Nothing changed"
@@ -67,7 +82,7 @@ def _parts(trials: Sequence[Trial]) -> Iterator[str]:
         yield "## Something was planted"
         yield grid(
             PLANTED_HEAD,
-            ["---", "---:", "---", *["---:"] * 9],
+            ["---", "---:", "---", *["---:"] * 10],
             [list(planted_cells(one)) for one in found],
         )  # fmt: skip
     ways = scores.contest(trials)
@@ -93,6 +108,7 @@ def planted_cells(one: Found) -> Iterator[str]:
     yield _percent(one.spread, sign=False)
     yield _points(one.error)
     yield _points(one.worst)
+    yield _points(one.bias)
     yield formats.duration(one.screening)
     yield formats.duration(one.confirmation)
 

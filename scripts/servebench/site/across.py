@@ -7,21 +7,19 @@ are those of the shards (`shards`): the same steps, the same nights.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from servebench.metrics import METRICS
-from servebench.site.history import STATES, Table
+from servebench.site.history import Table
 from servebench.site.shards import (
     FORMAT,
     INTERVALS,
-    LETTERS,
     Columns,
     Year,
-    dense,
+    extended,
     folder_name,
-    lengths,
 )
 
 COMPARED: Final = (
@@ -33,8 +31,6 @@ _GUARD: Final = "inprocess/guard."
 """asv's suite that records versions: they are no figures."""
 _DEFAULT_FLOOR: Final = 0.01
 """Relevance floor of benchmarks inside the process, as in the report of a comparison."""
-
-_TRANSLATION: Final = bytes.maketrans(bytes(range(len(STATES))), "".join(LETTERS.values()).encode())
 
 
 def metrics(table: Table) -> tuple[str, ...]:
@@ -66,26 +62,25 @@ def across_file(scaled: Columns, metric: str) -> bytes:
     there = ~np.isnan(table.mean[year.span, :, column]).all(axis=0)
     row = METRICS.get(metric)
     newest = _newest(table, year)
-    return dense(
-        {
-            "format": FORMAT,
-            "machine": table.machine,
-            "kind": table.kind,
-            "metric": metric,
-            "title": title(metric),
-            "unit": row.unit if row else metric,
-            "formatter": getattr(row.format, "__name__", metric) if row else metric,
-            "better": row.better if row else "lower",
-            "floor": row.floor if row else _DEFAULT_FLOOR,
-            "year": year.year,
-            "nights": year.stop - year.start,
-            "interval": INTERVALS[table.kind],
-            "cases": [
-                _case(scaled, case, column, newest.get(table.cases[case], ("", "")))
-                for case in np.flatnonzero(there).tolist()
-            ],
-        }
+    told = {
+        "format": FORMAT,
+        "machine": table.machine,
+        "kind": table.kind,
+        "metric": metric,
+        "title": title(metric),
+        "unit": row.unit if row else metric,
+        "formatter": getattr(row.format, "__name__", metric) if row else metric,
+        "better": row.better if row else "lower",
+        "floor": row.floor if row else _DEFAULT_FLOOR,
+        "year": year.year,
+        "nights": year.stop - year.start,
+        "interval": INTERVALS[table.kind],
+    }
+    cases = (
+        _case(scaled, case, column, newest.get(table.cases[case], ("", "")))
+        for case in np.flatnonzero(there).tolist()
     )
+    return extended(told, f'"cases":[{",".join(cases)}]').encode()
 
 
 def _newest(table: Table, year: Year) -> dict[str, tuple[str, str]]:
@@ -103,23 +98,15 @@ def _newest(table: Table, year: Year) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _case(scaled: Columns, case: int, column: int, ran: tuple[str, str]) -> dict[str, Any]:
-    table, span = scaled.table, scaled.year.span
-    flags, inverse = np.unique(table.flags[span, case], return_inverse=True)
-    return {
-        "id": table.cases[case],
+def _case(scaled: Columns, case: int, column: int, ran: tuple[str, str]) -> str:
+    state = scaled.states[case]
+    told = {
+        "id": scaled.table.cases[case],
         "python": ran[0],
         "stack": ran[1],
-        "status": table.status[span, case].tobytes().translate(_TRANSLATION).decode(),
-        "flag_sets": [table.flag_sets[code] for code in flags.tolist()],
-        "flags": lengths(tuple(inverse.tolist())),
+        "status": state.status,
+        "flag_sets": state.flag_sets,
+        "flags": state.flags,
         "exponent": int(scaled.exponent[case, column]),
-        "mean": scaled.mean[case][column],
-        "low": _if_any(scaled.low[case][column]),
-        "high": _if_any(scaled.high[case][column]),
     }
-
-
-def _if_any(values: list[int | None]) -> list[int | None] | None:
-    """None if no night has an interval."""
-    return values if any(value is not None for value in values) else None
+    return extended(told, scaled.figures(case, column))

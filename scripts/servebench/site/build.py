@@ -11,7 +11,7 @@ import gc
 import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache as remembered
 from pathlib import Path
@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 import servebench
 from servebench.errors import UsageError
-from servebench.site import asv_site, data, gather, history, parquet, reading, statics
+from servebench.site import asv_site, data, gather, history, reading, statics
 from servebench.site.folder import Folder
 from servebench.site.pages import addresses, missing, pages, rendering
 from servebench.site.pages.page import Page
@@ -100,7 +100,7 @@ def build(order: Order, narrator: Narrator) -> Built:
         SetupError: The cache cannot be written.
     """
     _refuse_others_work(order.output)
-    with _uncollected(), parquet.imported() if order.with_parquet else nullcontext():
+    with _uncollected():
         return _build(order, narrator)
 
 
@@ -120,36 +120,35 @@ def _build(order: Order, narrator: Narrator) -> Built:
     folder = Folder(order.output)
     folder.put(MARKER, b"Made by `servebench site`, which makes it again at any time.\n")
     sources = reading.read(order.results, order.cache)
-    written = data.write(
-        folder,
-        sources,
-        history.tables(sources.nights),
-        base=order.base,
-        with_parquet=order.with_parquet,
-    )
-    served = statics.files()
-    static = statics.folder(served)
-    for name, content in served.items():
-        folder.put(static + name, content)
-    downloads = {**dict(_schemas(order.results, folder)), **dict(_raw_asv(order.results, folder))}
-    if not order.with_asv:
-        no_asv = _without_asv(folder)
-    else:
-        no_asv = asv_site.bring(
-            order.root, order.results, order.cache / "asv-site", folder, narrator
+    tables = history.tables(sources.nights)
+    with data.writing(
+        folder, sources, tables, base=order.base, with_parquet=order.with_parquet
+    ) as written:
+        served = statics.files()
+        static = statics.folder(served)
+        for name, content in served.items():
+            folder.put(static + name, content)
+        downloads = {
+            **dict(_schemas(order.results, folder)),
+            **dict(_raw_asv(order.results, folder)),
+        }
+        if not order.with_asv:
+            no_asv = _without_asv(folder)
+        else:
+            no_asv = asv_site.bring(
+                order.root, order.results, order.cache / "asv-site", folder, narrator
+            )
+        site = gather.gather(
+            order.root,
+            order.results,
+            sources,
+            written,
+            static=static,
+            base=order.base,
+            downloads=downloads,
+            notes=(no_asv,) if no_asv and order.with_asv else (),
         )
-    site = gather.gather(
-        order.root,
-        order.results,
-        order.output,
-        sources,
-        written,
-        static=static,
-        base=order.base,
-        downloads=downloads,
-        notes=(no_asv,) if no_asv and order.with_asv else (),
-    )
-    total, rendered = _pages(site, folder, no_asv)
+        total, rendered = _pages(site, folder, no_asv)
     return Built(
         pages=total,
         rendered=rendered,
@@ -186,6 +185,7 @@ def _pages(site: Site, folder: Folder, no_asv: str) -> tuple[int, int]:
     if new:
         # Until all are written nothing is known: whatever interrupts us, all is made next time.
         state.unlink(missing_ok=True)
+    site.read_manifest()  # pages show it, and nothing else may run where copies are made
     for page, html in zip(new, rendering.rendered(new), strict=True):
         folder.put(page.path, html)
         now[page.path] = (page.made_from, len(html))

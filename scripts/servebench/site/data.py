@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
@@ -28,24 +29,17 @@ from typing import Any, Final
 from servebench.site import across, feeds, history, overview, parquet, reading, shards, story
 from servebench.site.folder import Folder
 from servebench.site.history import Table
+from servebench.site.manifest import SECTIONS, Key, Manifest, digest, of_last_build
 from servebench.site.reading import Sources
 from servebench.site.shards import FORMAT, Columns, Shard, Year, dense, folder_name
 from servebench.site.story import Story
 
-MANIFEST: Final = "manifest.json"
-OURS: Final = ("series", "across", "nights", "parquet", "badge")
+OURS: Final = (*SECTIONS, "badge")
 """Folders in which nothing else stands: what was not made this time is removed there."""
 
 NO_PARQUET: Final = (
     "no Parquet: pyarrow is not installed; pip install 'servebench[parquet]' if you want it"
 )
-
-_HASH: Final = 10
-
-Entry = tuple[str, int, str]
-"""Digest of a file's bytes, its size, and a digest of what it was made from."""
-Entries = dict[str, Entry]
-"""By year."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +53,8 @@ class Written:
         kept: Files that were there already.
         removed: Files that nothing is in any more.
         notes: What people should know, in sentences.
+        manifest: `manifest.json`: which data files there are. Waits for those that are still made,
+            and writes it.
     """
 
     shards: tuple[tuple[Table, tuple[Shard, ...]], ...]
@@ -67,54 +63,22 @@ class Written:
     kept: int
     removed: int
     notes: tuple[str, ...]
+    manifest: Callable[[], Mapping[str, Any]]
 
 
-@dataclass(slots=True)
-class _Manifest:
-    """The files of one build, looked up in the one before."""
-
-    before: Mapping[str, Any]
-    now: dict[str, dict[str, Entries]] = field(default_factory=dict)
-
-    def keep_or_make(
-        self,
-        folder: Folder,
-        key: tuple[str, str, str],
-        suffix: str,
-        inputs: str,
-        make: Callable[[], bytes],
-    ) -> None:
-        """Take a file over from the last build, or make it.
-
-        Args:
-            folder: The site's.
-            key: Section, folder in it, and year.
-            suffix: Of the file's name.
-            inputs: Digest of what it is made from.
-            make: Its bytes.
-        """
-        section, name, year = key
-        entries = self.now.setdefault(section, {}).setdefault(name, {})
-        stem = f"{section}/{name}/{year}"
-        entry = _entry(self.before, key)
-        if entry and entry[2] == inputs and folder.has(f"{stem}-{entry[0]}{suffix}", entry[1]):
-            entries[year] = entry
-            return
-        data = make()
-        digest = hashlib.sha256(data).hexdigest()[:_HASH]
-        folder.put(f"{stem}-{digest}{suffix}", data)
-        entries[year] = (digest, len(data), inputs)
-
-
-def write(
+@contextmanager
+def writing(
     folder: Folder,
     sources: Sources,
     tables: Iterable[Table],
     *,
     base: str = "",
     with_parquet: bool = True,
-) -> Written:
+) -> Iterator[Written]:
     """Write all data files below the folder; those of earlier builds stay (`Folder.remove_others`).
+
+    Parquet, on which nothing else depends, is made beside what the caller does meanwhile, until the
+    manifest is asked for, at the latest when the block ends.
 
     Args:
         folder: The site's.
@@ -126,28 +90,49 @@ def write(
     Raises:
         RecordError: A file cannot be written.
     """
-    manifest = _Manifest(_before(folder.root / MANIFEST))
+    manifest = Manifest(folder, of_last_build(folder))
     notes = list(sources.problems)
     with_arrow = with_parquet and parquet.available()
     if with_parquet and not with_arrow:
         notes.append(NO_PARQUET)
-    sharded = tuple((table, shards.shards(table)) for table in tables)
-    stories = tuple(story.story(table) for table, _ in sharded)
-    for (table, many), happened in zip(sharded, stories, strict=True):
+    found = tuple(tables)
+    new: list[tuple[Key, Table, Year]] = []
+    for table in found if with_arrow else ():
         for year in shards.years(table):
-            _write_year(folder, manifest, happened, table, many, year, with_arrow)
-    for run, path in sources.runs.items():
-        folder.copy(f"runs/{run}.json", path)
-    found = [table for table, _ in sharded]
-    folder.put("overview.json", dense(overview.overview(found, sources.changes, sources.problems)))
-    folder.put("index.json", dense(overview.index(sharded, sources.runs)))
-    folder.put("changes.atom", feeds.atom(sources.changes, base))
-    for record in sources.changes:
-        folder.put(f"c/{record.id}.json", (record.model_dump_json(indent=1) + "\n").encode())
-    for name, badge in overview.badges(found, sources.changes).items():
-        folder.put(f"badge/{name}.json", dense(badge))
-    folder.put(MANIFEST, dense({"format": FORMAT, **manifest.now}))  # last: it vouches for the rest
-    return Written(sharded, stories, folder.written, folder.kept, 0, tuple(notes))
+            key = ("parquet", _folder(table), str(year.year))
+            if not manifest.keep(key, ".parquet", _made_from(table, year)):
+                new.append((key, table, year))
+    with parquet.files([(table, year) for _, table, year in new]) as made:
+        sharded = tuple((table, shards.shards(table)) for table in found)
+        stories = tuple(story.story(table) for table in found)
+        for (table, many), happened in zip(sharded, stories, strict=True):
+            _write_table(manifest, happened, table, many)
+        _write_others(folder, sources, sharded, base)
+
+        @cache
+        def finished() -> Mapping[str, Any]:
+            for (key, _, _), content in zip(new, made(), strict=True):
+                manifest.put(key, ".parquet", content)
+            return manifest.write()
+
+        yield Written(
+            sharded, stories, folder.written, folder.kept, 0, tuple(notes), manifest=finished
+        )
+        finished()
+
+
+def write(
+    folder: Folder,
+    sources: Sources,
+    tables: Iterable[Table],
+    *,
+    base: str = "",
+    with_parquet: bool = True,
+) -> Written:
+    """Write all data files, and wait for all of them; see `writing`."""
+    with writing(folder, sources, tables, base=base, with_parquet=with_parquet) as written:
+        written.manifest()
+        return replace(written, written=folder.written, kept=folder.kept)
 
 
 def build(
@@ -174,49 +159,74 @@ def build(
     return replace(written, removed=folder.remove_others(*OURS))
 
 
+def _write_table(manifest: Manifest, happened: Story, table: Table, many: Sequence[Shard]) -> None:
+    names = [(shard, shards.named(table, shard)) for shard in many]
+    for year in shards.years(table):
+        _write_year(manifest, happened, table, names, year)
+
+
 def _write_year(
-    folder: Folder,
-    manifest: _Manifest,
+    manifest: Manifest,
     happened: Story,
     table: Table,
-    many: Iterable[Shard],
+    many: Iterable[tuple[Shard, str]],
     year: Year,
-    with_arrow: bool,
 ) -> None:
-    key, name = str(year.year), f"{folder_name(table.machine)}-{table.kind}"
+    key = str(year.year)
     data = shards.nights_file(table, year, happened)
-    digest = hashlib.sha256(data).hexdigest()[:_HASH]
-    manifest.keep_or_make(folder, ("nights", name, key), ".json", digest, lambda: data)
+    manifest.keep_or_make(
+        ("nights", _folder(table), key), ".json", digest(data), lambda: data
+    )  # fmt: skip
     scaled = cache(partial(shards.columns, table, year))  # only if a file needs it
-    planned = table.status[year.span].max(axis=0)
-    for shard in many:
+    planned = table.status[year.span].max(axis=0).tolist()
+    nights = hashlib.sha256("\0".join(table.sources[year.span]).encode()).hexdigest()
+    for shard, names in many:
         if not any(planned[case] for case, _ in shard.series):
             continue  # not measured that year
         manifest.keep_or_make(
-            folder,
             ("series", shard.id, key),
             ".json",
-            shards.made_from(table, shard, year),
+            shards.made_from(shard, year, names, nights),
             partial(_shard_file, scaled, shard),
         )
-    told = json.dumps([FORMAT, table.metrics, table.cases, table.sources[year.span]])
-    inputs = hashlib.sha256(told.encode()).hexdigest()[:12]
+    inputs = _made_from(table, year)
     for metric in across.metrics(table):
         manifest.keep_or_make(
-            folder,
             ("across", across.folder(table, metric), key),
             ".json",
             inputs,
             partial(_across_file, scaled, metric),
         )
-    if with_arrow:
-        manifest.keep_or_make(
-            folder,
-            ("parquet", name, key),
-            ".parquet",
-            inputs,
-            partial(parquet.parquet_file, table, year),
-        )
+
+
+def _write_others(
+    folder: Folder,
+    sources: Sources,
+    sharded: tuple[tuple[Table, tuple[Shard, ...]], ...],
+    base: str,
+) -> None:
+    """Raw files, and the small ones of the whole."""
+    for run, path in sources.runs.items():
+        folder.copy(f"runs/{run}.json", path)
+    found = [table for table, _ in sharded]
+    folder.put("overview.json", dense(overview.overview(found, sources.changes, sources.problems)))
+    folder.put("index.json", dense(overview.index(sharded, sources.runs)))
+    folder.put("changes.atom", feeds.atom(sources.changes, base))
+    for record in sources.changes:
+        folder.put(f"c/{record.id}.json", (record.model_dump_json(indent=1) + "\n").encode())
+    for name, badge in overview.badges(found, sources.changes).items():
+        folder.put(f"badge/{name}.json", dense(badge))
+
+
+def _folder(table: Table) -> str:
+    """Folder of the files that are of a whole table."""
+    return f"{folder_name(table.machine)}-{table.kind}"
+
+
+def _made_from(table: Table, year: Year) -> str:
+    """A digest of all that a file of a whole year depends on."""
+    told = json.dumps([FORMAT, table.metrics, table.cases, table.sources[year.span]])
+    return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 
 def _shard_file(scaled: Callable[[], Columns], shard: Shard) -> bytes:
@@ -225,21 +235,3 @@ def _shard_file(scaled: Callable[[], Columns], shard: Shard) -> bytes:
 
 def _across_file(scaled: Callable[[], Columns], metric: str) -> bytes:
     return across.across_file(scaled(), metric)
-
-
-def _before(path: Path) -> Mapping[str, Any]:
-    """The manifest of the last build; nothing if it is damaged or of another format."""
-    try:
-        stored = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return stored if isinstance(stored, dict) and stored.get("format") == FORMAT else {}
-
-
-def _entry(manifest: Mapping[str, Any], key: tuple[str, str, str]) -> Entry | None:
-    try:
-        section, name, year = key
-        digest, size, inputs = manifest[section][name][year]
-        return str(digest), int(size), str(inputs)
-    except (KeyError, TypeError, ValueError):
-        return None

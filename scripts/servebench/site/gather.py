@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from servebench import store
 from servebench.errors import RecordError
@@ -17,7 +15,7 @@ from servebench.inprocess.declared import read_declared
 from servebench.inprocess.readings import Snapshot
 from servebench.published import load_published
 from servebench.report.about import read_about
-from servebench.site.data import MANIFEST, Written
+from servebench.site.data import Written
 from servebench.site.nights import Night
 from servebench.site.pages.site import Site
 from servebench.site.reading import Sources
@@ -27,7 +25,6 @@ from servebench.summary import RunSummary, summarise
 def gather(
     root: Path,
     results: Path,
-    output: Path,
     sources: Sources,
     written: Written,
     *,
@@ -41,7 +38,6 @@ def gather(
     Args:
         root: The checkout, for its declarations.
         results: Where the sources were read.
-        output: The site's folder, with its data.
         sources: What was read.
         written: What became of the data.
         static: Folder of stylesheet and modules.
@@ -81,7 +77,7 @@ def gather(
         inside=read_declared(root) if (root / INSIDE_FILE).is_file() else None,
         snapshots=snapshots,
         read_run=read_run,
-        manifest=_manifest(output),
+        read_manifest=written.manifest,
         downloads=downloads,
         planned=frozenset(
             case for cases in {night.header.cases for night in nights.values()} for case in cases
@@ -120,8 +116,3 @@ def _newest(
             yield key, read_run(run)
         except RecordError:  # it was there a moment ago
             continue
-
-
-def _manifest(output: Path) -> Mapping[str, Any]:
-    found = json.loads((output / MANIFEST).read_bytes())
-    return found if isinstance(found, dict) else {}

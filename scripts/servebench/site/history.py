@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Final, Literal
 
 import numpy as np
@@ -121,8 +122,13 @@ def points(table: Table, case: str, metric: str, newest: int | None = None) -> t
 
 def point(table: Table, night: int, case: str, metric: str) -> Point:
     """The point of one night, given by its place in `Table.nights`, which planned the case."""
-    (found,) = _points(table, np.array([night]), *table.place(case, metric))
+    (found,) = points_of(table, [night], case, metric)
     return found
+
+
+def points_of(table: Table, nights: Sequence[int], case: str, metric: str) -> tuple[Point, ...]:
+    """The points of some nights, given by their places, which planned the case."""
+    return _points(table, np.array(nights, dtype=np.intp), *table.place(case, metric))
 
 
 def series(table: Table) -> Iterator[tuple[int, int]]:
@@ -141,9 +147,17 @@ def _of_one_profile(nights: Sequence[Night]) -> list[Night]:
 def _table(machine: str, kind: Kind, nights: Sequence[Night]) -> Table:
     cases: dict[str, str] = {}
     metrics: dict[str, None] = {}
+    before: tuple[object, ...] = ()
     for night in nights:
-        cases.update(zip(night.header.cases, night.header.groups, strict=True))
-        metrics.update(dict.fromkeys(night.header.metrics))
+        header = night.header
+        now = (header.cases, header.groups, header.metrics)
+        if now != before:  # hardly ever
+            cases.update(zip(header.cases, header.groups, strict=True))
+            metrics.update(dict.fromkeys(header.metrics))
+            before = now
+    every_case, every_metric = tuple(cases), tuple(metrics)
+    rows_of = cache(partial(_places, known=every_case))
+    columns_of = cache(partial(_places, known=every_metric))
     shape = (len(nights), len(cases), len(metrics))
     mean, low, high = (np.full(shape, math.nan, dtype=np.float32) for _ in range(3))
     launches = np.zeros(shape, dtype=np.uint8)
@@ -151,13 +165,12 @@ def _table(machine: str, kind: Kind, nights: Sequence[Night]) -> Table:
     flags = np.zeros(shape[:2], dtype=np.int32)
     sets: dict[tuple[str, ...], int] = {(): 0}
     reasons: dict[tuple[int, int], str] = {}
-    every_case, every_metric = tuple(cases), tuple(metrics)
     for place, night in enumerate(nights):
         header = night.header
-        rows = _places(header.cases, cases)
+        rows = rows_of(header.cases)
         # Nearly all nights measure the same, and whole blocks are copied faster.
         same = header.cases == every_case and header.metrics == every_metric
-        where = ... if same else np.ix_(rows, _places(header.metrics, metrics))
+        where = ... if same else np.ix_(rows, columns_of(header.metrics))
         mean[place][where] = night.mean
         low[place][where] = night.low
         high[place][where] = night.high
@@ -194,30 +207,28 @@ def _places(names: Sequence[str], known: Iterable[str]) -> npt.NDArray[np.intp]:
 
 def _points(table: Table, nights: npt.NDArray[np.intp], row: int, column: int) -> tuple[Point, ...]:
     """Points of these nights; their figures are taken out of the blocks at once."""
-    blocks = (table.mean, table.low, table.high, table.launches)
-    taken = (block[nights, row, column].tolist() for block in blocks)
+    means, lows, highs = (
+        [None if math.isnan(value) else value for value in block[nights, row, column].tolist()]
+        for block in (table.mean, table.low, table.high)
+    )
+    counts = table.launches[nights, row, column].tolist()
     case, place = table.cases[row], 0
     found = []
-    for night, *figures, launches in zip(nights.tolist(), *taken, strict=True):
+    for night, mean, low, high, launches in zip(
+        nights.tolist(), means, lows, highs, counts, strict=True
+    ):
         header = table.nights[night]
         # Nearly all nights have a case in the same place.
         if place >= len(header.cases) or header.cases[place] != case:
             place = header.cases.index(case)
         odd = header.odd.get(place, _MEASURED)
-        mean, low, high = (None if math.isnan(value) else value for value in figures)
+        reason = odd.reason or ("" if mean is not None else "this run has no such figure")
+        stack = header.stacks.get(header.stack_of[place], "")
+        # By position: by name it takes half as long again, and a build makes tens of thousands.
         found.append(
             Point(
-                run=header.run,
-                time=header.time,
-                commit=header.commit,
-                stack=header.stacks.get(header.stack_of[place], ""),
-                status=odd.status,
-                mean=mean,
-                low=low,
-                high=high,
-                launches=launches,
-                flags=odd.flags,
-                reason=odd.reason or ("" if mean is not None else "this run has no such figure"),
+                header.run, header.time, header.commit, stack, odd.status,
+                mean, low, high, launches, odd.flags, reason,
             )
-        )
+        )  # fmt: skip
     return tuple(found)

@@ -2,14 +2,15 @@
 
 A run file is large and slow to check; a night is one line of JSON (what was measured, with what)
 and one block of numbers (cases × metrics), which load in a fraction of a millisecond. The packed
-form is a cache of the run file, and what the generator of synthetic histories writes.
+form is a cache of the run file, and what the generator of synthetic histories writes; `packs` puts
+many of them together.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -28,6 +29,8 @@ Counts = npt.NDArray[np.uint8]
 _MAGIC: Final = b"servebench night %d\n" % FORMAT
 _FIGURE: Final = np.dtype("<f4")  # 24 bits: more than the six digits of a run file
 _BLOCKS: Final = 3
+COLUMNS: Final = ("cases", "groups", "definitions", "pythons", "stack_of", "metrics")
+"""What a header has several of, in an order that matters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +121,8 @@ def empty(header: Header) -> tuple[Figures, Figures, Figures, Counts]:
 
 def pack(night: Night) -> bytes:
     """The night as bytes."""
-    header = {key: value for key, value in asdict(night.header).items() if key != "odd"}
-    header["odd"] = {
-        str(place): [odd.status, odd.flags, odd.reason] for place, odd in night.header.odd.items()
-    }
-    line = json.dumps(header, separators=(",", ":"), allow_nan=False)
-    blocks = (night.mean, night.low, night.high)
-    return b"".join(
-        (
-            _MAGIC,
-            line.encode(),
-            b"\n",
-            *(block.astype(_FIGURE, copy=False).tobytes() for block in blocks),
-            night.launches.tobytes(),
-        )
-    )
+    line = json.dumps(document(night.header), separators=(",", ":"), allow_nan=False)
+    return b"".join((_MAGIC, line.encode(), b"\n", body(night)))
 
 
 def unpack(data: bytes, name: str, source: str = "") -> Night:
@@ -150,28 +140,63 @@ def unpack(data: bytes, name: str, source: str = "") -> Night:
     if not data.startswith(_MAGIC) or end < 0:
         raise RecordError(f"{name}: expected a packed night of format {FORMAT}; remove the file")
     try:
-        header = _header(json.loads(data[len(_MAGIC) : end]))
+        found = header(json.loads(data[len(_MAGIC) : end]))
     except (ValueError, TypeError, KeyError) as problem:
         raise RecordError(f"{name}: damaged ({problem}); remove the file") from problem
-    shape = (len(header.cases), len(header.metrics))
-    size = shape[0] * shape[1]
-    expected = end + 1 + size * (_BLOCKS * _FIGURE.itemsize + 1)
+    expected = end + 1 + body_size(found)
     if len(data) != expected:
         raise RecordError(
             f"{name}: expected {expected} bytes, found {len(data)}; it is cut short: remove it"
         )
-    figures = np.frombuffer(data, _FIGURE, _BLOCKS * size, end + 1).reshape(_BLOCKS, *shape)
-    launches = np.frombuffer(data, np.uint8, size, expected - size).reshape(shape)
-    return Night(header, figures[0], figures[1], figures[2], launches, source)
+    return of_body(found, data, end + 1, source)
 
 
-def _header(document: dict[str, Any]) -> Header:
-    columns = ("cases", "groups", "definitions", "pythons", "stack_of", "metrics")
-    tuples: dict[str, Any] = {key: tuple(document.pop(key)) for key in columns}
-    if len({len(tuples[key]) for key in columns[:-1]}) != 1:
+def document(header_: Header) -> dict[str, Any]:
+    """A header as a JSON object; `header` reads it."""
+    told = {one.name: getattr(header_, one.name) for one in fields(Header)}
+    told["odd"] = {
+        str(place): [odd.status, odd.flags, odd.reason] for place, odd in header_.odd.items()
+    }
+    return told
+
+
+def header(document_: dict[str, Any]) -> Header:
+    """The header of a JSON object.
+
+    Raises:
+        ValueError, TypeError, KeyError: It is none.
+    """
+    tuples: dict[str, Any] = {key: tuple(document_.pop(key)) for key in COLUMNS}
+    if len({len(tuples[key]) for key in COLUMNS[:-1]}) != 1:
         raise ValueError("columns of cases of different lengths")
     odd = {
         int(place): Odd(status, tuple(flags), reason)
-        for place, (status, flags, reason) in document.pop("odd").items()
+        for place, (status, flags, reason) in document_.pop("odd").items()
     }
-    return Header(**document, **tuples, odd=odd)
+    return Header(**document_, **tuples, odd=odd)
+
+
+def body(night: Night) -> bytes:
+    """A night's figures: mean, low, high (float32), and launches (a byte each)."""
+    blocks = (night.mean, night.low, night.high)
+    return b"".join(
+        (
+            *(block.astype(_FIGURE, copy=False).tobytes() for block in blocks),
+            night.launches.tobytes(),
+        )
+    )
+
+
+def body_size(header_: Header) -> int:
+    """Bytes of a night's figures."""
+    return len(header_.cases) * len(header_.metrics) * (_BLOCKS * _FIGURE.itemsize + 1)
+
+
+def of_body(header_: Header, data: Any, start: int, source: str) -> Night:
+    """The night whose figures begin at a place of a buffer, which it keeps."""
+    shape = (len(header_.cases), len(header_.metrics))
+    size = shape[0] * shape[1]
+    figures = np.frombuffer(data, _FIGURE, _BLOCKS * size, start).reshape(_BLOCKS, *shape)
+    end = start + _BLOCKS * size * _FIGURE.itemsize
+    launches = np.frombuffer(data, np.uint8, size, end).reshape(shape)
+    return Night(header_, figures[0], figures[1], figures[2], launches, source)

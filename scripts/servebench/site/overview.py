@@ -14,13 +14,14 @@ from servebench.changes import ChangeRecord
 from servebench.compare.model import Verdict
 from servebench.metrics import METRICS
 from servebench.site import history
-from servebench.site.history import Point, Table
+from servebench.site.history import STATES, Point, Table
 from servebench.site.shards import FORMAT, LETTERS, Shard
 
 Sharded = Mapping[str, Sequence[tuple[Table, Shard]]]
 """Machine → its tables' shards."""
 
 _DIGITS: Final = 6
+_MEASURED: Final = STATES.index("measured")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +143,10 @@ def newest_point(table: Table, case: str, metric: str) -> Point | None:
     """The newest point of a series that may be judged; None if there is none."""
     if case not in table.cases or metric not in table.metrics:
         return None
-    judged = (
-        point
-        for point in reversed(history.points(table, case, metric))
-        if point.status == "measured" and point.mean is not None
-    )
-    return next(judged, None)
+    row, column = table.place(case, metric)
+    judged = (table.status[:, row] == _MEASURED) & ~np.isnan(table.mean[:, row, column])
+    nights = np.flatnonzero(judged)
+    return history.point(table, int(nights[-1]), case, metric) if len(nights) else None
 
 
 def _badge(headline: Headline, newest: Sequence[Table]) -> dict[str, Any]:
@@ -171,22 +170,24 @@ def _shield(
 
 
 def _machine(table: Table) -> dict[str, Any]:
-    columns: dict[str, list[Any]] = {
-        key: [] for key in ("case", "metric", "mean", "low", "high", "status", "when", "points")
-    }
     letters = list(LETTERS.values())
     last = len(table.nights) - 1
-    planned = {case: np.flatnonzero(table.status[:, case]) for case in range(len(table.cases))}
+    places = np.array(list(history.series(table)), dtype=np.intp).reshape(-1, 2)
+    cases, metrics = places[:, 0], places[:, 1]
+    newest_of = [int(np.flatnonzero(table.status[:, case])[-1]) for case in range(len(table.cases))]
+    nights = np.array(newest_of, dtype=np.intp)[cases]
     figures = (~np.isnan(table.mean)).sum(axis=0)
-    for case, metric in history.series(table):
-        night = int(planned[case][-1])
-        columns["case"].append(case)
-        columns["metric"].append(metric)
-        for name, block in (("mean", table.mean), ("low", table.low), ("high", table.high)):
-            columns[name].append(_short(float(block[night, case, metric])))
-        columns["status"].append(letters[int(table.status[night, case])])
-        columns["when"].append(last - night)
-        columns["points"].append(int(figures[case, metric]))
+    columns = {
+        "case": cases.tolist(),
+        "metric": metrics.tolist(),
+        **{
+            name: [_short(value) for value in block[nights, cases, metrics].tolist()]
+            for name, block in (("mean", table.mean), ("low", table.low), ("high", table.high))
+        },
+        "status": "".join(letters[code] for code in table.status[nights, cases].tolist()),
+        "when": (last - nights).tolist(),
+        "points": figures[cases, metrics].tolist(),
+    }
     first, newest = table.nights[0], table.nights[-1]
     return {
         "machine": table.machine,
@@ -196,7 +197,7 @@ def _machine(table: Table) -> dict[str, Any]:
         "newest": {"run": newest.run, "time": _moment(newest.time), "commit": newest.commit},
         "cases": table.cases,
         "metrics": table.metrics,
-        "series": {**columns, "status": "".join(columns["status"])},
+        "series": columns,
     }
 
 

@@ -7,18 +7,17 @@ larger than all else that servebench needs, and therefore an extra: `pip install
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import io
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from servebench.metrics import METRICS
-from servebench.site import history
+from servebench.site import copies, history
 from servebench.site.history import STATES, Table
 from servebench.site.shards import Year
 
@@ -48,19 +47,30 @@ def available() -> bool:
 
 
 @contextmanager
-def imported() -> Iterator[None]:
-    """Import pyarrow meanwhile, if it is there: most of that is reading its libraries."""
+def files(wanted: Sequence[tuple[Table, Year]]) -> Iterator[Callable[[], list[bytes]]]:
+    """Make Parquet files in a copy of this process, while this one goes on; pyarrow must be there.
 
-    def bring() -> None:
-        with suppress(ImportError):
-            importlib.import_module("pyarrow.parquet")
+    Where no copy can be made, they are made when they are asked for.
 
-    thread = threading.Thread(target=bring)
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join()
+    Args:
+        wanted: What they are made of.
+
+    Returns:
+        What waits for them, in their order. To be called once.
+    """
+    jobs = [partial(parquet_file, table, year) for table, year in wanted]
+    if not jobs or copies.cores() < 2 or not copies.possible():
+        yield lambda: [job() for job in jobs]
+        return
+    with copies.copies(jobs, 1) as pool:
+        answers = [pool.submit(copies.at, place) for place in range(len(jobs))]
+
+        def wait() -> list[bytes]:
+            found: list[bytes] = [answer.result() for answer in answers]
+            pool.shutdown()  # its threads, too: afterwards this process may be copied again
+            return found
+
+        yield wait
 
 
 def parquet_file(table: Table, year: Year) -> bytes:
@@ -71,19 +81,26 @@ def parquet_file(table: Table, year: Year) -> bytes:
     places = np.array(list(history.series(table)), dtype=np.intp).reshape(-1, 2)
     cases, metrics = places[:, 0], places[:, 1]
     status = table.status[year.span][:, cases]
-    nights, series = np.nonzero(status)
-    case, metric = cases[series], metrics[series]
+    there = status > 0
+    nights, series = (found.astype(np.int32) for found in np.nonzero(there))
+    case = cases.astype(np.int32)[series]
+    metric = metrics.astype(np.int32)[series]
     headers = table.nights[year.span]
 
     def named(codes: Any, names: Sequence[str | None]) -> Any:
-        # Parquet knows no null among a dictionary's words, only places without a word.
-        absent = np.array([name is None for name in names], dtype=bool)
-        places = np.asarray(codes, dtype=np.int32)
-        words = pa.array([name or "" for name in names], pa.string())
-        return pa.DictionaryArray.from_arrays(pa.array(places, mask=absent[places]), words)
+        # Parquet knows no null among a dictionary's words, only places without a word; and of a
+        # dictionary that has a word twice pyarrow makes other bytes every time.
+        words = {name: place for place, name in enumerate(dict.fromkeys(names))}
+        places = np.array([words[name] for name in names], dtype=np.int32)[codes]
+        missing = places == words[None] if None in words else None
+        listed = pa.array([name or "" for name in words], pa.string())
+        return pa.DictionaryArray.from_arrays(pa.array(places, mask=missing), listed)
+
+    def taken(block: Any) -> Any:
+        return block[year.span][:, cases, metrics][there]
 
     def figures(block: Any) -> Any:
-        return pa.array(block[year.span][nights, case, metric], pa.float32(), from_pandas=True)
+        return pa.array(taken(block), pa.float32(), from_pandas=True)
 
     units = [METRICS[name].unit if name in METRICS else name for name in table.metrics]
     zero = np.zeros(len(nights), dtype=np.int32)
@@ -99,14 +116,14 @@ def parquet_file(table: Table, year: Year) -> bytes:
             pa.array(nights)
         ),
         "commit": named(nights, [header.commit for header in headers]),
-        "stack": named(stack_of[nights, case], stacks),
+        "stack": named(stack_of[:, cases][there], stacks),
         "mean": figures(table.mean),
         "low": figures(table.low),
         "high": figures(table.high),
-        "launches": pa.array(table.launches[year.span][nights, case, metric]),
-        "status": named(status[nights, series], STATES),
+        "launches": pa.array(taken(table.launches)),
+        "status": named(status[there], STATES),
         "flags": named(
-            table.flags[year.span][nights, case], [",".join(names) for names in table.flag_sets]
+            table.flags[year.span][:, cases][there], [",".join(names) for names in table.flag_sets]
         ),
     }
     sink = io.BytesIO()

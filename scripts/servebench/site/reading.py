@@ -2,15 +2,17 @@
 
 The cache holds one packed night per run file, named by the SHA-256 of the file, so that it is right
 whatever happens to names and dates; which file has which digest is remembered with its size and
-date. asv's results are cached as a whole. A file that cannot be read is named among the problems,
-and the rest is read.
+date. Nights of years are in one more file per results folder, which is read at once (`packs`), and
+made again when enough others have come. asv's results are cached as a whole. A file that cannot be
+read is named among the problems, and the rest is read.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -24,13 +26,17 @@ from servebench.compare.trials import Trial
 from servebench.errors import RecordError, SetupError
 from servebench.inprocess import readings
 from servebench.night.model import NightRecord, read_record
-from servebench.site import making, nights
+from servebench.site import making, nights, packs
 from servebench.site.nights import Night
 
 NIGHTS: Final = "nights"
 """Folder of the records of nights (`night.model`), and of nights that were generated, not measured
 (`servebench dev history`)."""
 SUFFIX: Final = ".night"
+PACKS: Final = "packs"
+"""Folder of the cache with one pack per results folder."""
+TAIL: Final = 30
+"""So many nights are read one by one before they are put into the pack, too."""
 
 _ASV: Final = "asv"
 _INDEX: Final = "digests.json"
@@ -67,12 +73,12 @@ class Digests:
     known: dict[str, Stamp]
     seen: dict[str, Stamp] = field(default_factory=dict)
 
-    def of(self, path: Path) -> str:
-        """The file's digest."""
-        name, status = str(path.resolve()), path.stat()
+    def of(self, path: Path | os.DirEntry[str]) -> str:
+        """The digest of a file, given by its absolute path."""
+        name, status = os.fspath(path), path.stat()
         stamp = self.known.get(name)
         if stamp is None or (stamp[0], stamp[1]) != (status.st_size, status.st_mtime_ns):
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
             stamp = (status.st_size, status.st_mtime_ns, digest)
         self.seen[name] = stamp
         return stamp[2]
@@ -88,16 +94,20 @@ def read(results: Path, cache: Path) -> Sources:
     Raises:
         SetupError: The cache cannot be written.
     """
+    results = results.absolute()
     problems: list[str] = []
     digests = Digests(_known(cache / _INDEX))
+    pack = cache / PACKS / f"{hashlib.sha256(os.fsencode(results)).hexdigest()[:16]}.pack"
+    before = packs.read(pack)
     runs: dict[str, Path] = {}
     found: list[Night] = []
     for path in store.runs(results):
-        if made := _attempt(partial(_of_run, path, cache, digests), problems):
+        if made := _attempt(partial(_of_run, path, cache, digests, before), problems):
             runs[path.stem] = path
             found += made
-    for path in sorted((results / NIGHTS).rglob(f"*{SUFFIX}")):
-        found += _attempt(partial(_packed, path), problems)
+    for entry in _below(results / NIGHTS, SUFFIX):
+        found += _attempt(partial(_generated, entry, digests, before), problems)
+    _pack_again(pack, found, before)
     found += _attempt(partial(_of_asv, results / _ASV, cache, digests), problems)
     records: list[ChangeRecord] = []
     for path in changes.files(results):
@@ -123,8 +133,24 @@ def _attempt(read_some: Callable[[], Sequence[T]], problems: list[str]) -> Seque
         return ()
 
 
-def _of_run(path: Path, cache: Path, digests: Digests) -> list[Night]:
+def _below(folder: Path | str, suffix: str) -> Iterator[os.DirEntry[str]]:
+    """All files of a kind below a folder, by name; there are thousands of them."""
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    except OSError:  # nothing there, or nothing that can be looked at
+        return
+    for entry in found:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _below(entry.path, suffix)
+        elif entry.name.endswith(suffix):
+            yield entry
+
+
+def _of_run(path: Path, cache: Path, digests: Digests, before: Mapping[str, Night]) -> list[Night]:
     source = digests.of(path)
+    if (night := before.get(source)) is not None:
+        return [night]
     packed = cache / "runs" / str(nights.FORMAT) / f"{source}{SUFFIX}"
     if (night := _cached(packed, source)) is not None:
         return [night]
@@ -132,6 +158,23 @@ def _of_run(path: Path, cache: Path, digests: Digests) -> list[Night]:
     night = making.of_run(_checked(path, run, run.started), source)
     _write(packed, nights.pack(night))
     return [night]
+
+
+def _generated(
+    entry: os.DirEntry[str], digests: Digests, before: Mapping[str, Night]
+) -> list[Night]:
+    source = digests.of(entry)
+    night = before.get(source)
+    if night is None:
+        night = nights.unpack(Path(entry.path).read_bytes(), entry.path, source)
+    return [night]
+
+
+def _pack_again(path: Path, found: Sequence[Night], before: Mapping[str, Night]) -> None:
+    """Make the pack anew if many nights are not in it, or many of those in it are gone."""
+    needed = {night.source for night in found}
+    if len(needed - before.keys()) >= TAIL or len(before.keys() - needed) >= max(TAIL, len(needed)):
+        _write(path, b"".join(packs.pack(found)))
 
 
 def _of_asv(folder: Path, cache: Path, digests: Digests) -> list[Night]:
@@ -160,11 +203,6 @@ def _named(made: Iterable[Night]) -> Iterator[Night]:
         if night.header.cases:
             packed = nights.pack(night)
             yield nights.unpack(packed, night.header.run, hashlib.sha256(packed).hexdigest())
-
-
-def _packed(path: Path) -> list[Night]:
-    data = path.read_bytes()
-    return [nights.unpack(data, str(path), hashlib.sha256(data).hexdigest())]
 
 
 def _record(path: Path) -> list[ChangeRecord]:
@@ -212,9 +250,13 @@ def _write(path: Path, data: bytes) -> None:
     """Write a file of the cache as a whole; unlike a run file it may be lost."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f"{path.name}.partial")
-        beside.write_bytes(data)
-        beside.replace(path)
+        # Another process may be at the same file: the name is this one's own.
+        beside = path.with_name(f"{path.name}.{os.getpid()}.partial")
+        try:
+            beside.write_bytes(data)
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
     except OSError as problem:
         raise SetupError(
             f"{path}: the cache cannot be written ({problem.strerror}); make room, or set "

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servebench.metrics import METRICS
-from servebench.site import history
+from servebench.site import arrays, history
 from servebench.site.history import STATES, Table
 from servebench.site.story import Story
 
@@ -34,7 +33,8 @@ FORMAT: Final = 1
 1: first published format (2026-11).
 """
 
-Steps = list[list[list[int | None]]]
+Lists = list[list[str]]
+"""Cases × metrics: a JSON list of a number per night, or null if no night has one."""
 
 PER_SHARD: Final = 12
 COARSER: Final = 10
@@ -81,9 +81,26 @@ class Year:
         return slice(self.start, self.stop)
 
 
+@dataclass(frozen=True, slots=True)
+class State:
+    """What became of a case in the nights of a year, as its files say it.
+
+    Attributes:
+        status: A letter per night.
+        flag_sets: Sets of flags' names.
+        flags: Per night its place among the sets, as run lengths.
+        reasons: By night: why there is no figure.
+    """
+
+    status: str
+    flag_sets: list[tuple[str, ...]]
+    flags: list[list[int]]
+    reasons: dict[str, str]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """A year of a table, scaled; cases × metrics × nights.
+    """A year of a table, scaled.
 
     Attributes:
         table: Where it is from.
@@ -92,16 +109,23 @@ class Columns:
         mean: Steps.
         low: Coarser steps below the mean.
         high: Coarser steps above the mean.
-        launches: How many each figure rests on.
+        launches: Cases × metrics × nights: how many each figure rests on.
+        states: Per case.
     """
 
     table: Table
     year: Year
     exponent: npt.NDArray[np.int64]
-    mean: Steps
-    low: Steps
-    high: Steps
+    mean: Lists
+    low: Lists
+    high: Lists
     launches: npt.NDArray[np.uint8]
+    states: tuple[State, ...]
+
+    def figures(self, case: int, metric: int) -> str:
+        """The members of a series' object that are its figures, as JSON."""
+        mean, low, high = (block[case][metric] for block in (self.mean, self.low, self.high))
+        return f'"mean":{mean},"low":{low},"high":{high}'
 
 
 def shards(table: Table) -> tuple[Shard, ...]:
@@ -137,17 +161,23 @@ def folder_name(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def made_from(table: Table, shard: Shard, year: Year) -> str:
-    """A digest of all that a shard's file of a year depends on."""
+def named(table: Table, shard: Shard) -> str:
+    """A digest of what a shard's series are called; the same in all years."""
     names = [(table.cases[case], table.metrics[metric]) for case, metric in shard.series]
-    told = json.dumps([FORMAT, shard.id, year.year, names, _sources(table, year)])
+    return hashlib.sha256(json.dumps(names).encode()).hexdigest()
+
+
+def made_from(shard: Shard, year: Year, names: str, nights: str) -> str:
+    """A digest of all that a shard's file of a year depends on.
+
+    Args:
+        shard: Which one.
+        year: Of the file.
+        names: `named` of the shard.
+        nights: A digest of the year's nights.
+    """
+    told = f"{FORMAT} {shard.id} {year.year} {names} {nights}"
     return hashlib.sha256(told.encode()).hexdigest()[:12]
-
-
-@lru_cache(maxsize=32)
-def _sources(table: Table, year: Year) -> str:
-    """A digest of a year's nights: hundreds of shards are made from the same."""
-    return hashlib.sha256("\0".join(table.sources[year.span]).encode()).hexdigest()
 
 
 def columns(table: Table, year: Year) -> Columns:
@@ -163,10 +193,11 @@ def columns(table: Table, year: Year) -> Columns:
         table=table,
         year=year,
         exponent=exponent,
-        mean=_integers(steps),
-        low=_integers(np.ceil((steps - lower) / COARSER)),
-        high=_integers(np.ceil((upper - steps) / COARSER)),
+        mean=_lists(steps),
+        low=_lists(np.ceil((steps - lower) / COARSER), if_any=True),
+        high=_lists(np.ceil((upper - steps) / COARSER), if_any=True),
         launches=np.ascontiguousarray(table.launches[year.span].transpose(1, 2, 0)),
+        states=_states(table, year),
     )
 
 
@@ -174,23 +205,19 @@ def shard_file(scaled: Columns, shard: Shard) -> bytes:
     """The bytes of a shard's file of a year."""
     table, year = scaled.table, scaled.year
     cases = list(dict.fromkeys(case for case, _ in shard.series))
-    return dense(
-        {
-            "format": FORMAT,
-            "shard": shard.id,
-            "machine": table.machine,
-            "kind": table.kind,
-            "group": shard.group,
-            "year": year.year,
-            "nights": year.stop - year.start,
-            "interval": INTERVALS[table.kind],
-            "cases": [_case(table, case, year) for case in cases],
-            "series": [
-                {"case": cases.index(case), **_series(scaled, case, metric)}
-                for case, metric in shard.series
-            ],
-        }
-    )
+    told = {
+        "format": FORMAT,
+        "shard": shard.id,
+        "machine": table.machine,
+        "kind": table.kind,
+        "group": shard.group,
+        "year": year.year,
+        "nights": year.stop - year.start,
+        "interval": INTERVALS[table.kind],
+        "cases": [_case(scaled, case) for case in cases],
+    }
+    series = (_series(scaled, cases, case, metric) for case, metric in shard.series)
+    return extended(told, f'"series":[{",".join(series)}]').encode()
 
 
 def nights_file(table: Table, year: Year, happened: Story) -> bytes:
@@ -233,8 +260,12 @@ def nights_file(table: Table, year: Year, happened: Story) -> bytes:
 
 def dense(document: Any) -> bytes:
     """Strict JSON without a space."""
-    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.encode()
+    return _json(document).encode()
+
+
+def extended(document: dict[str, Any], members: str) -> str:
+    """An object as JSON, with further members, which are JSON already, at its end."""
+    return f"{_json(document)[:-1]},{members}}}"
 
 
 def figures(entry: dict[str, Any]) -> Iterator[tuple[float | None, float | None, float | None]]:
@@ -256,58 +287,70 @@ def lengths(values: bytes | tuple[int, ...]) -> list[list[int]]:
     return [[len(list(same)), value] for value, same in groupby(values)]
 
 
-def _case(table: Table, case: int, year: Year) -> dict[str, Any]:
-    codes = table.status[year.span, case]
-    flags, inverse = np.unique(table.flags[year.span, case], return_inverse=True)
-    reasons = {
-        str(place): table.reasons[year.start + place, case]
-        for place in range(year.stop - year.start)
-        if (year.start + place, case) in table.reasons
-    }
+def _states(table: Table, year: Year) -> tuple[State, ...]:
+    reasons: dict[int, dict[str, str]] = {}
+    for (night, case), reason in sorted(table.reasons.items()):
+        if year.start <= night < year.stop:
+            reasons.setdefault(case, {})[str(night - year.start)] = reason
+    found = []
+    for case in range(len(table.cases)):
+        codes = table.status[year.span, case]
+        flags, inverse = np.unique(table.flags[year.span, case], return_inverse=True)
+        found.append(
+            State(
+                status=codes.tobytes().translate(_TRANSLATION).decode(),
+                flag_sets=[table.flag_sets[code] for code in flags.tolist()],
+                flags=lengths(tuple(inverse.tolist())),
+                reasons=reasons.get(case, {}),
+            )
+        )
+    return tuple(found)
+
+
+def _case(scaled: Columns, case: int) -> dict[str, Any]:
+    state = scaled.states[case]
     return {
-        "id": table.cases[case],
-        "status": codes.tobytes().translate(_TRANSLATION).decode(),
-        "flag_sets": [table.flag_sets[code] for code in flags.tolist()],
-        "flags": lengths(tuple(inverse.tolist())),
-        "reasons": reasons,
+        "id": scaled.table.cases[case],
+        "status": state.status,
+        "flag_sets": state.flag_sets,
+        "flags": state.flags,
+        "reasons": state.reasons,
     }
 
 
-def _series(scaled: Columns, case: int, metric: int) -> dict[str, Any]:
+def _series(scaled: Columns, cases: list[int], case: int, metric: int) -> str:
     name = scaled.table.metrics[metric]
     row = METRICS.get(name)
-    return {
+    told = {
+        "case": cases.index(case),
         "metric": name,
         "unit": row.unit if row else name,
         "better": row.better if row else "lower",
         "exponent": int(scaled.exponent[case, metric]),
-        "mean": scaled.mean[case][metric],
-        "low": _if_any(scaled.low[case][metric]),
-        "high": _if_any(scaled.high[case][metric]),
-        "launches": lengths(scaled.launches[case, metric].tobytes()),
     }
+    launches = _json(lengths(scaled.launches[case, metric].tobytes()))
+    return extended(told, f'{scaled.figures(case, metric)},"launches":{launches}')
 
 
 def _exponents(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Of the steps in which each median has five digits; 0 if there is nothing to scale."""
     sizes = np.abs(values)
     sizes[sizes == 0] = np.nan
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # numpy's, of series without a figure
-        medians = np.nanmedian(sizes, axis=-1)
+    medians = arrays.medians(sizes)
     found = np.floor(np.log10(np.where(np.isnan(medians), 10.0 ** (_DIGITS - 1), medians)))
     return found.astype(np.int64) + 1 - _DIGITS
 
 
-def _integers(values: npt.NDArray[np.float64]) -> Steps:
-    """Cases × metrics × nights as lists; None: no figure."""
-    gaps = np.isnan(values)
-    found: Steps = np.where(gaps, 0.0, values).astype(np.int64).tolist()
-    for case, metric, night in np.argwhere(gaps).tolist():
-        found[case][metric][night] = None
-    return found
+def _lists(values: npt.NDArray[np.float64], *, if_any: bool = False) -> Lists:
+    """Cases × metrics × nights as JSON; with `if_any` null for rows without a number."""
+    cases, metrics, nights = values.shape
+    rows = values.reshape(cases * metrics, nights)
+    found = arrays.lists(rows)
+    if if_any:
+        for row in np.flatnonzero(np.isnan(rows).all(axis=-1)).tolist():
+            found[row] = "null"
+    return [found[case * metrics : (case + 1) * metrics] for case in range(cases)]
 
 
-def _if_any(values: list[int | None]) -> list[int | None] | None:
-    """None if no night has an interval."""
-    return values if any(value is not None for value in values) else None
+def _json(document: Any) -> str:
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

@@ -15,7 +15,8 @@ import jinja2
 
 from servebench.compare.model import Comparison, Verdict
 from servebench.report.comparison import words
-from servebench.report.comparison.view import Row, make_view
+from servebench.report.comparison.rows import Row
+from servebench.report.comparison.view import make_view
 
 MARKS: Final = 60
 """Rows that are drawn: what moved and what is open first; the rest is counted below the plot."""
@@ -33,11 +34,12 @@ _CLASSES: Final = {
     Verdict.INCONCLUSIVE: "open",
 }
 _NAME: Final = 58  # characters of a label that fit
+_NOTHING_LEFT: Final = -100.0  # per cent: nothing can get smaller than that
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One row of the plot; lengths in px."""
+    """One row of the plot; lengths in px. `less`, `more`: the interval goes on beyond the axis."""
 
     label: str
     title: str
@@ -46,6 +48,8 @@ class Mark:
     x: float
     low: float
     high: float
+    less: bool
+    more: bool
     text: str
 
 
@@ -60,17 +64,14 @@ class Tick:
 def forest(comparison: Comparison) -> str:
     """Draw the plot. Rows without a ratio have no mark: they are listed in words elsewhere."""
     view = make_view(comparison)
-    rows = [
-        row
-        for row in (*view.worse, *view.better, *view.undecided, *view.unchanged)
-        if row.judged.ratio is not None
-    ]
+    rows = [row for row in view.groups.all if row.judged.ratio is not None]
     shown, hidden = rows[:MARKS], max(0, len(rows) - MARKS)
     reach = _reach(shown)
     marks = [_mark(row, index, reach) for index, row in enumerate(shown)]
     return _template().render(
         headline=view.headline,
         marks=marks,
+        cut=any(mark.less or mark.more for mark in marks),
         ticks=[Tick(_x(t, reach), _tick(t)) for t in _ticks(reach)],
         zero=_x(0.0, reach),
         hidden=hidden,
@@ -112,7 +113,8 @@ def _ticks(reach: float) -> list[float]:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
     count = int(reach / step)
-    return [index * step for index in range(-count, count + 1)]
+    ticks = (index * step for index in range(-count, count + 1))
+    return [tick for tick in ticks if tick >= _NOTHING_LEFT]
 
 
 def _tick(value: float) -> str:
@@ -127,6 +129,8 @@ def _x(change: float, reach: float) -> float:
 def _mark(row: Row, index: int, reach: float) -> Mark:
     judged = row.judged
     ratio = judged.ratio if judged.ratio is not None else 1.0
+    low = 100 * ((judged.low if judged.low is not None else ratio) - 1)
+    high = 100 * ((judged.high if judged.high is not None else ratio) - 1)
     label = f"{row.case} · {row.label}"
     return Mark(
         label=label if len(label) <= _NAME else "…" + label[-(_NAME - 1) :],
@@ -134,7 +138,9 @@ def _mark(row: Row, index: int, reach: float) -> Mark:
         kind=_CLASSES.get(judged.verdict, "open"),
         y=_TOP + _ROW * (index + 0.5),
         x=_x(100 * (ratio - 1), reach),
-        low=_x(100 * ((judged.low if judged.low is not None else ratio) - 1), reach),
-        high=_x(100 * ((judged.high if judged.high is not None else ratio) - 1), reach),
+        low=_x(low, reach),
+        high=_x(high, reach),
+        less=low < -reach,
+        more=high > reach,
         text=f"{row.verdict} {row.change}",
     )

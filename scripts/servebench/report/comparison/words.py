@@ -1,7 +1,8 @@
-"""How a comparison's figures read: changes in per cent, and verdicts in words."""
+"""How a comparison's figures read: changes in per cent, verdicts in words, and lists of names."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from servebench import units
@@ -36,11 +37,16 @@ def percent(ratio: float | None) -> str:
     return f"{_signed(change)} %"
 
 
+def ends(low: float, high: float) -> str:
+    """Two ratios as the ends of a change: `+0.9…+1.5 %`."""
+    return f"{_signed(100 * (low - 1))}…{_signed(100 * (high - 1))} %"
+
+
 def interval(judged: Judgement) -> str:
     """The interval of a change: `+0.9…+1.5 %`; empty when there is none."""
     if judged.low is None or judged.high is None:
         return ""
-    return f"{_signed(100 * (judged.low - 1))}…{_signed(100 * (judged.high - 1))} %"
+    return ends(judged.low, judged.high)
 
 
 def size(change: float | None) -> str:
@@ -51,6 +57,18 @@ def size(change: float | None) -> str:
 def title(metric: str) -> str:
     """The metric's column heading."""
     return METRICS[metric].title
+
+
+def many(count: int, noun: str) -> str:
+    """A count with its noun: `1 row`, `3 rows`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def some(names: Sequence[str], at_most: int) -> str:
+    """Name the first few and count the others: `a, b and 3 more`."""
+    named = ", ".join(names[:at_most])
+    others = len(names) - at_most
+    return f"{named} and {others} more" if others > 0 else named
 
 
 def _signed(change: float) -> str:

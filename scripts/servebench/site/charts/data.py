@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from servebench import units
@@ -79,8 +80,9 @@ class Value:
 
     def __post_init__(self) -> None:
         numbers = (self.mean, self.low, self.high, self.ceiling, self.published)
-        if any(number is not None and not math.isfinite(number) for number in numbers):
-            raise ValueError(f"{numbers}: not finite; what is no number has none, and a note")
+        for number in numbers:
+            if number is not None and not math.isfinite(number):
+                raise ValueError(f"{numbers}: not finite; what is no number has none, and a note")
         if (self.low is None) != (self.high is None):
             raise ValueError("an interval has two ends or none")
         if self.mean is None:
@@ -105,6 +107,7 @@ class Link:
         check_href(self.href)
 
 
+@lru_cache(maxsize=8192)  # the same runs are on the pages of all cases
 def check_href(href: str) -> None:
     """Refuse addresses that would run something or leave the site unseen.
 

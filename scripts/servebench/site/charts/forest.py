@@ -88,7 +88,7 @@ def of_comparison(about: About, comparison: Comparison) -> Forest:
                 verdict=row.judged.verdict,
                 word=row.verdict,
             )
-            for row in (*view.worse, *view.better, *view.undecided, *view.unchanged)
+            for row in view.groups.all
         ),
     )
 

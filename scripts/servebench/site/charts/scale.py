@@ -39,7 +39,7 @@ class Scale:
 
     def at(self, value: float) -> float:
         """Where a figure stands, px, to a tenth."""
-        value = min(max(value, self.low), self.high)
+        value = self.low if value < self.low else min(value, self.high)
         if self.log:
             share = math.log(value / self.low) / math.log(self.high / self.low)
         else:

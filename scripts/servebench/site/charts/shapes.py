@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, Final, Literal
 
 Anchor = Literal["start", "middle", "end"]
@@ -113,9 +114,10 @@ class Drawing:
         return tuple(shape for shape in self.shapes if isinstance(shape, Mark))
 
 
+@lru_cache(maxsize=1 << 14)  # the same tenths again and again
 def px(value: float) -> str:
     """A length as drawings have it: tenths of a px, without a useless zero."""
-    return f"{value:.1f}".removesuffix(".0")
+    return f"{value + 0.0:.1f}".removesuffix(".0")  # −0.0 is 0.0, which the cache takes it for
 
 
 def polyline(points: Sequence[tuple[float, float]]) -> str:
@@ -130,7 +132,13 @@ def band(upper: Sequence[tuple[float, float]], lower: Sequence[tuple[float, floa
 
 def symbol(marker: Marker, x: float, y: float, r: float) -> str:
     """A marker about as large as a circle of radius `r`, as a path."""
-    return f"M{px(x)} {px(y)}" + _SYMBOLS[marker].format(
+    return f"M{px(x)} {px(y)}{_outline(marker, r)}"
+
+
+@lru_cache(maxsize=64)
+def _outline(marker: Marker, r: float) -> str:
+    """A marker as a path from its centre."""
+    return _SYMBOLS[marker].format(
         r=px(r), n=px(-r), d=px(2 * r), m=px(-2 * r), k=px(1.3 * r), l=px(-1.3 * r), t=px(2.6 * r)
     )
 

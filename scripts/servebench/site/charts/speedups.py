@@ -19,7 +19,6 @@ from servebench.report import formats
 from servebench.site.charts.bars import Bar, BarGroup, Bars, bars
 from servebench.site.charts.data import About, Quantity, Value
 from servebench.site.charts.figure import Chart
-from servebench.summary import ratio
 
 _THREADS: Final = "threads"
 SPEED_UP: Final = Quantity("times as fast as serial", units.significant, "higher")
@@ -90,10 +89,15 @@ def _plural(value: str, key: str) -> str:
 def answer(snapshot: Snapshot, declared: Declared) -> str:
     """What threads gain for computing, with and without the GIL, in a sentence; empty: unknown.
 
-    Intervals are over asv's samples.
+    Quotients of medians, as in charts and tables. They have no interval: asv's samples are not
+    independent of each other.
     """
     part = next(iter(declared.parts.values()))
-    readings = [one for one in snapshot.of(part.benchmark) if one.param["mode"] == _THREADS]
+    readings = [
+        one
+        for one in snapshot.of(part.benchmark)
+        if one.status == "measured" and one.param["mode"] == _THREADS
+    ]
     if not readings:
         return ""
     most = max(readings, key=lambda one: [float(one.param[key]) for key in part.keys])
@@ -103,14 +107,12 @@ def answer(snapshot: Snapshot, declared: Declared) -> str:
         serial, threads = (
             gil.reading_of(snapshot, part, where, mode, python) for mode in (gil.SERIAL, _THREADS)
         )
-        gain = ratio(serial.samples, threads.samples) if serial and threads else None
+        gain = quotient(serial, threads)
         if gain is not None:
-            interval = formats.ratio_interval(gain)
-            told = formats.ratio(gain.mean) + (f" ({interval})" if interval else "")
-            parts.append(f"{told} times as fast on {python}")
+            parts.append(f"{formats.ratio(gain)} times as fast on {python}")
     if not parts:
         return ""
     what = ", ".join(_plural(value, key) for key, value in where.items())
     return f"{part.title.partition(':')[0]}, {what} in threads instead of one after another: " + (
-        " and ".join(parts) + "."
+        " and ".join(parts) + " (medians)."
     )

@@ -6,16 +6,15 @@ picture has room for: neighbours then share a mark at their median, and the band
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 from servebench.report.comparison import words
 from servebench.site.charts import figure, keys, text, timeline
-from servebench.site.charts.data import Quantity, sentence
 from servebench.site.charts.figure import Chart, Key
 from servebench.site.charts.forest import tone
-from servebench.site.charts.history import Trend, TrendPoint
+from servebench.site.charts.history import Trend
 from servebench.site.charts.plane import BELOW, TITLE, Plane, axes, plane
 from servebench.site.charts.scale import Scale, day_text, time_axis, value_axis
 from servebench.site.charts.shapes import (
@@ -32,8 +31,8 @@ from servebench.site.charts.shapes import (
     polyline,
     symbol,
 )
-from servebench.site.charts.thinning import Bin
 from servebench.site.charts.timeline import Timeline
+from servebench.site.charts.told import Told, told
 
 _HEIGHTS: Final = {WIDE: 320.0, NARROW: 270.0}
 _TOP: Final = 56.0  # the axis' title, and two lines of change points' labels
@@ -62,12 +61,13 @@ def trend(data: Trend) -> Chart:
     2 breaks, 3 stack bumps.
     """
     line = timeline.make(data)
+    marks = told(data, line)
     recent = timeline.newest_first(data, figure.ROWS)
     return Chart(
         about=data.about,
         kind="trend",
-        wide=_draw(data, line, WIDE),
-        narrow=_draw(data, line, NARROW),
+        wide=_draw(data, line, marks, WIDE),
+        narrow=_draw(data, line, marks, NARROW),
         table=figure.table(
             ("day", "run", *figure.VALUE_HEAD, "what happened"),
             (
@@ -83,7 +83,7 @@ def trend(data: Trend) -> Chart:
     )  # fmt: skip
 
 
-def _draw(data: Trend, line: Timeline, width: float) -> Drawing:
+def _draw(data: Trend, line: Timeline, marks: Told, width: float) -> Drawing:
     if line.range is None:
         return figure.empty(width, "No figures yet: the table says why.")
     height = _HEIGHTS[width]
@@ -94,10 +94,10 @@ def _draw(data: Trend, line: Timeline, width: float) -> Drawing:
     place = _Place(area, x.scale, y.scale)
     found: list[Shape | Mark] = [*axes(area, x, y, width)]
     found += _backdrop(line, place)
-    found += _breaks(line, place)
-    found += _bumps(line, place)
-    found += _figures(data, line, place)
-    found += _changes(line, place, width)
+    found += _breaks(marks, place)
+    found += _bumps(marks, place)
+    found += _figures(marks, place)
+    found += _changes(line, marks, place, width)
     return Drawing(width, height, tuple(found))
 
 
@@ -109,74 +109,35 @@ def _backdrop(line: Timeline, place: _Place) -> Iterator[Shape]:
         yield Rect("ribbon", left, top, max(2.0, right - left), max(0.0, bottom - top))
     for run in line.lines:
         if len(run) > 1:
-            yield Path(
-                "band",
-                band(
-                    [place.point(each.at, each.high) for each in run],
-                    [place.point(each.at, each.low) for each in run],
-                ),
+            across = [place.x.at(each.at) for each in run]
+            high, low, mean = (
+                list(zip(across, map(place.y.at, ends), strict=True))
+                for ends in (
+                    [each.high for each in run],
+                    [each.low for each in run],
+                    [each.mean for each in run],
+                )
             )
-            yield Path("line trend-line", polyline([place.point(e.at, e.mean) for e in run]))
+            yield Path("band", band(high, low))
+            yield Path("line trend-line", polyline(mean))
         elif run[0].low < run[0].high:
-            x, low = place.point(run[0].at, run[0].low)
-            yield Line("whisker", x, low, x, place.y.at(run[0].high))
+            x, bottom = place.point(run[0].at, run[0].low)
+            yield Line("whisker", x, bottom, x, place.y.at(run[0].high))
 
 
-def _figures(data: Trend, line: Timeline, place: _Place) -> Iterator[Mark]:
-    """All figures, flagged ones and gaps, from left to right."""
-    made: list[tuple[float, _Made]] = [
-        *((each.at, _bin_mark(data, each, place)) for each in line.bins),
-        *((group[0].time.timestamp(), _flagged(data.quantity, group, place))
-          for group in line.flagged),
-        *((group[0].time.timestamp(), _gap(group, place)) for group in line.gaps),
-    ]  # fmt: skip
-    for point, (_, (say, x, y, shapes, kind, href)) in enumerate(sorted(made, key=lambda m: m[0])):
-        yield Mark(say, 0, point, x, y, shapes, kind, href)
+def _figures(marks: Told, place: _Place) -> Iterator[Mark]:
+    for point, each in enumerate(marks.figures):
+        x = place.x.at(each.at)
+        y = place.area.bottom - 6 if each.value is None else place.y.at(each.value)
+        shape = Path(each.look, symbol(each.marker, x, y, _DOT))
+        yield Mark(each.say, 0, point, x, y, (shape,), each.kind, each.href)
 
 
-_Made = tuple[str, float, float, tuple[Shape, ...], str, str]
-
-
-def _bin_mark(data: Trend, each: Bin, place: _Place) -> _Made:
-    x, y = place.point(each.at, each.mean)
-    point = data.points[each.index]
-    said = sentence(data.quantity, point.value)
-    if each.size == 1:
-        say = f"{day_text(each.at)}: {said}"
-    else:
-        days = f"{day_text(each.start)} to {day_text(each.end)}"
-        say = f"{days}: median of {each.size} runs {said}"
-    dot = Path("dot", symbol("circle", x, y, _DOT))
-    return text.clip(say), x, y, (dot,), "", point.href
-
-
-def _flagged(quantity: Quantity, group: Sequence[TrendPoint], place: _Place) -> _Made:
-    first = group[0]
-    at = first.time.timestamp()
-    x, y = place.point(at, first.value.mean or 0.0)
-    say = f"{day_text(at)}: {sentence(quantity, first.value)}{_more(group)}"
-    dot = Path("dot hollow", symbol("circle", x, y, _DOT))
-    return text.clip(say), x, y, (dot,), "flagged", first.href
-
-
-def _gap(group: Sequence[TrendPoint], place: _Place) -> _Made:
-    first = group[0]
-    at = first.time.timestamp()
-    x, y = place.x.at(at), place.area.bottom - 6
-    say = f"{day_text(at)}: no figure: {first.value.note}{_more(group)}"
-    cross = Path("missing-mark", symbol("cross", x, y, _DOT))
-    return text.clip(say), x, y, (cross,), "gap", first.href
-
-
-def _breaks(line: Timeline, place: _Place) -> Iterator[Mark]:
-    for point, group in enumerate(line.breaks):
-        at = group[0].time.timestamp()
+def _breaks(marks: Told, place: _Place) -> Iterator[Mark]:
+    for point, (at, say) in enumerate(marks.breaks):
         x = place.x.at(at)
         yield Mark(
-            say=text.clip(
-                f"{day_text(at)}: not comparable with before: "
-                + "; ".join(event.label for event in group)
-            ),
+            say=say,
             series=2,
             point=point,
             x=x,
@@ -186,13 +147,12 @@ def _breaks(line: Timeline, place: _Place) -> Iterator[Mark]:
         )
 
 
-def _bumps(line: Timeline, place: _Place) -> Iterator[Mark]:
-    for point, group in enumerate(line.bumps):
-        at = group[0].time.timestamp()
+def _bumps(marks: Told, place: _Place) -> Iterator[Mark]:
+    bottom = place.area.bottom
+    for point, (at, say) in enumerate(marks.bumps):
         x = place.x.at(at)
-        bottom = place.area.bottom
         yield Mark(
-            say=text.clip(f"{day_text(at)}: " + "; ".join(event.label for event in group)),
+            say=say,
             series=3,
             point=point,
             x=x,
@@ -202,12 +162,11 @@ def _bumps(line: Timeline, place: _Place) -> Iterator[Mark]:
         )
 
 
-def _changes(line: Timeline, place: _Place, width: float) -> Iterator[Mark]:
+def _changes(line: Timeline, marks: Told, place: _Place, width: float) -> Iterator[Mark]:
     """Change points; a label that finds no room in two lines is left to pointer and table."""
     free = [0.0 for _ in _LABEL_ROWS]
-    for point, change in enumerate(line.changes):
+    for point, (change, (label, say)) in enumerate(zip(line.changes, marks.changes, strict=True)):
         x = place.x.at(change.time.timestamp())
-        label = f"{words.MARKS[change.verdict]} {words.percent(change.ratio.mean)}"
         half = text.width(label) * 0.54
         middle = min(max(x, place.area.left + half), width - half)
         shapes: list[Shape] = [Line("change", x, place.area.top - 4, x, place.area.bottom)]
@@ -216,7 +175,7 @@ def _changes(line: Timeline, place: _Place, width: float) -> Iterator[Mark]:
             free[row] = middle + half + 6
             shapes.append(Text("strong", round(middle, 1), _LABEL_ROWS[row], label, "middle"))
         yield Mark(
-            say=text.clip(timeline.sentence_of(change)),
+            say=say,
             series=1,
             point=point,
             x=x,
@@ -225,12 +184,6 @@ def _changes(line: Timeline, place: _Place, width: float) -> Iterator[Mark]:
             kind=f"change-mark {tone(change.verdict)}",
             href=change.href,
         )
-
-
-def _more(group: Sequence[TrendPoint]) -> str:
-    if len(group) == 1:
-        return ""
-    return f"; and {len(group) - 1} more until {day_text(group[-1].time.timestamp())}"
 
 
 def _notes(line: Timeline) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 from servebench.site.charts import text
@@ -68,6 +69,7 @@ def rows(cells: Iterable[Sequence[str | Link]], numbers: Sequence[bool]) -> str:
     return "".join(f"<tr>{_row(row, opening)}</tr>\n" for row in cells)
 
 
+@lru_cache(maxsize=4096)  # both drawings of a chart say the same, and rows lead where marks do
 def escaped(word: str) -> str:
     """A text for HTML, without what HTML forbids."""
     clean = text.clean(word)

@@ -25,18 +25,19 @@ from servebench.site.pages.site import Site
 KINDS: Final[tuple[Callable[[Site], Iterator[Page]], ...]] = (
     front.pages,
     experiment.pages,
-    case.pages,
     cases.pages,
     changes.pages,
     compare.pages,
     runs.pages,
-    run.pages,
     machines.pages,
+    case.pages,
+    run.pages,
     data.pages,
     method.pages,
     missing.pages,
 )
-"""Every kind of page; to add one, add its module here."""
+"""Every kind of page; to add one, add its module here. The few large ones come before the many
+small ones, so that processes that share them end together."""
 
 
 def pages(site: Site) -> Iterator[Page]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Final
 
@@ -45,9 +46,9 @@ def around(site: Site, record: ChangeRecord) -> Around | None:
             continue
         planned = np.flatnonzero(table.status[:, table.cases.index(name.case)]).tolist()
         when = record.when.timestamp()
-        first = sum(table.nights[night].time < when for night in planned)
+        first = bisect_left([table.nights[night].time for night in planned], when)
         kept = planned[max(0, first - NIGHTS) : first + NIGHTS]
-        points = tuple(history.point(table, night, name.case, name.metric) for night in kept)
+        points = history.points_of(table, kept, name.case, name.metric)
         return Around(table, points) if points else None
     return None
 

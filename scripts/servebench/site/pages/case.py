@@ -18,6 +18,7 @@ from servebench.site.charts import trend
 from servebench.site.history import Point, Table
 from servebench.site.nights import Header
 from servebench.site.pages import addresses, case_data, case_facts, launches, trace, trends, words
+from servebench.site.pages.case_data import Folders
 from servebench.site.pages.changes import Told, told
 from servebench.site.pages.experiment import FURTHER
 from servebench.site.pages.page import Page, digest, markup, render
@@ -97,7 +98,7 @@ def pages(site: Site) -> Iterator[Page]:
     stamps = {id(table): digest(table.sources) for table in site.tables.values()}
     seen = _last_seen(site.headers)
     newest = _newest_headers(site.headers)
-    concerned = _by_case(site.changes)
+    concerned, folders = _by_case(site.changes), case_data.folders(site)
     for case in dict.fromkeys((*tables, *seen)):
         path = addresses.file(addresses.case(case))
         records = concerned.get(case, ())
@@ -113,7 +114,7 @@ def pages(site: Site) -> Iterator[Page]:
             )
         )
         here = tuple(tables.get(case, ()))
-        make = partial(_html, site, path, case, here, records, others, seen[case])
+        make = partial(_html, site, path, case, here, records, others, seen[case], folders)
         yield Page(path, make, inputs)
 
 
@@ -150,6 +151,7 @@ def _html(
     changes: tuple[ChangeRecord, ...],
     others: tuple[Header, ...],
     seen: str,
+    folders: Folders,
 ) -> str:
     root = addresses.root(path)
     views = [
@@ -177,7 +179,7 @@ def _html(
         experiment=experiment,
         experiment_label=label,
         views=views,
-        data=case_data.for_scripts(site, case, tables, changes, root) if views else None,
+        data=case_data.for_scripts(folders, case, tables, changes, root) if views else None,
         changes=[(one, _where(one, case)) for one in map(told, changes)],
         others=[one for one in others if all(one.run != view.newest.run for view in views)],
         seen=seen,
@@ -186,7 +188,7 @@ def _html(
         facts=case_facts.declared(summary.case) if summary else case_facts.recorded(header, case),
         command=trace.command(case, header.profile, header.commit),
         links=trace.links(site, views[0].newest.run if views else seen),
-        files=case_data.files(site, case, tables),
+        files=case_data.files(site, folders, case, tables),
     )
 
 
@@ -219,26 +221,24 @@ def _lines(
 ) -> Iterator[Line]:
     """All metrics of a case; what is to be said of one is to be said of all."""
     row = table.cases.index(case)
-    of_case = table.mean[:, row]
+    of_case = np.ascontiguousarray(table.mean[:, row])
+    counts = np.count_nonzero(~np.isnan(of_case), axis=0).tolist()
+    lowest, highest = (end.reduce(of_case, axis=0).tolist() for end in (np.fmin, np.fmax))
     ends = (block[night, row].tolist() for block in (table.mean, table.low, table.high))
     mean, low, high = ([None if math.isnan(one) else one for one in end] for end in ends)
     for metric in names:
         column = table.metrics.index(metric)
-        figures = of_case[:, column]
-        figures = figures[~np.isnan(figures)]
-        lowest, highest = (
-            words.figure(float(end), metric) for end in (figures.min(), figures.max())
-        )
         known = METRICS.get(metric)
         point = replace(newest, mean=mean[column], low=low[column], high=high[column])
+        span = (words.figure(end[column], metric) for end in (lowest, highest))
         yield Line(
             metric=metric,
             title=trends.title(metric),
             meaning=known.meaning if known else "",
             figure=words.figure(point.mean, metric),
             interval=_interval(point, metric),
-            range=f"{lowest} … {highest}" if len(figures) > 1 else "",
-            nights=len(figures),
+            range=" … ".join(span) if counts[column] > 1 else "",
+            nights=counts[column],
         )
 
 

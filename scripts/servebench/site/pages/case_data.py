@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from servebench.changes import ChangeRecord
 from servebench.site.history import Table
 from servebench.site.pages import addresses, trends
 from servebench.site.pages.changes import told
-from servebench.site.pages.site import Site
+from servebench.site.pages.site import Site, Trended
 from servebench.site.shards import folder_name
+
+Folders = Mapping[Trended, Mapping[str, Mapping[str, str]]]
+"""Machine and kind → case → metric → folder of its files."""
+
+
+def folders(site: Site) -> Folders:
+    """Where the figures of all cases are, looked through once for all pages."""
+    found: dict[Trended, dict[str, dict[str, str]]] = {}
+    for key, many in site.shards.items():
+        table, by_case = site.tables[key], found.setdefault(key, {})
+        for shard in many:
+            for case, metric in shard.series:
+                by_case.setdefault(table.cases[case], {})[table.metrics[metric]] = shard.id
+    return found
 
 
 def for_scripts(
-    site: Site,
+    where: Folders,
     case: str,
     tables: tuple[Table, ...],
     changes: tuple[ChangeRecord, ...],
@@ -36,7 +51,7 @@ def for_scripts(
                     }
                     for name in trends.metrics(table, case)
                 ],
-                "shards": _shards(site, table, case),
+                "shards": _shards(where, table, case),
                 "changes": [
                     _moved(record, name.metric, root)
                     for record in changes
@@ -62,23 +77,17 @@ def _moved(record: ChangeRecord, metric: str, root: str) -> dict[str, Any]:
     }
 
 
-def _shards(site: Site, table: Table, case: str) -> dict[str, str]:
+def _shards(where: Folders, table: Table, case: str) -> Mapping[str, str]:
     """Metric → folder of its files."""
-    row = table.cases.index(case)
-    return {
-        table.metrics[metric]: shard.id
-        for shard in site.shards[table.machine, table.kind]
-        for place, metric in shard.series
-        if place == row
-    }
+    return where[table.machine, table.kind].get(case, {})
 
 
-def files(site: Site, case: str, tables: tuple[Table, ...]) -> list[str]:
+def files(site: Site, where: Folders, case: str, tables: tuple[Table, ...]) -> list[str]:
     """Addresses of the data files of the case."""
     series = site.manifest.get("series", {})
     return [
         f"series/{shard}/{year}-{entry[0]}.json"
         for table in tables
-        for shard in dict.fromkeys(_shards(site, table, case).values())
+        for shard in dict.fromkeys(_shards(where, table, case).values())
         for year, entry in sorted(series.get(shard, {}).items())
     ]

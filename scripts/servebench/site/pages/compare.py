@@ -1,7 +1,8 @@
 """The compare page: two runs, stacks or interpreters, chosen and compared in the browser.
 
 Any two of years of nights may be asked for, so that the table is made by the page's script from the
-data files (`across`). Here stand the form with what can be chosen, and how to read the table.
+data files (`across`). Here stand the form with what can be chosen, how to read the table, and for
+browsers that run no script the table that the page begins with (`compared`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 from servebench.site import across
 from servebench.site.history import Table
 from servebench.site.pages import addresses, words
+from servebench.site.pages.compared import compared
 from servebench.site.pages.page import Page, digest, render
 from servebench.site.pages.site import Site
 from servebench.site.shards import folder_name
@@ -55,16 +57,16 @@ class Form:
 def pages(site: Site) -> Iterator[Page]:
     """The one page."""
     path = addresses.file(addresses.COMPARE)
+    first = next(iter(_tables(site)), None)
     form = make_form(site)
-    yield Page(path, partial(_page, site, path, form), digest([site.static, repr(form)]))
+    # What is compared without a script rests on all nights of its table: noise, and what happened.
+    inputs = digest([site.static, repr(form), *(first.sources if first else ())])
+    yield Page(path, partial(_page, site, path, form, first), inputs)
 
 
 def make_form(site: Site) -> Form:
     """What can be chosen, of the newest nights."""
-    tables = (
-        *site.newest_tables,
-        *(table for table in site.tables.values() if table.kind != "load"),
-    )
+    tables = _tables(site)
     names = {
         folder_name(metric): across.title(metric)
         for table in tables
@@ -78,6 +80,12 @@ def make_form(site: Site) -> Form:
         a=a,
         b=b,
     )
+
+
+def _tables(site: Site) -> tuple[Table, ...]:
+    """All that can be compared; what the page begins with comes first."""
+    inside = (table for table in site.tables.values() if table.kind != "load")
+    return (*site.newest_tables, *inside)
 
 
 def _name(table: Table) -> str:
@@ -128,7 +136,11 @@ def _day(time: int) -> str:
     return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d}"
 
 
-def _page(site: Site, path: str, form: Form) -> str:
+def _page(site: Site, path: str, form: Form, table: Table | None) -> str:
+    shown = None
+    if table is not None and form.a:
+        happened = site.stories[table.machine, table.kind]
+        shown = compared(table, happened, form.a, form.b)
     return render(
         site,
         "compare.html.j2",
@@ -137,4 +149,5 @@ def _page(site: Site, path: str, form: Form) -> str:
         description="Two runs, stacks or interpreters, case by case, beside the noise.",
         modules=("js/compare.js",),
         form=form,
+        compared=shown,
     )

@@ -29,14 +29,18 @@ def point(root: str, night: Point) -> TrendPoint:
         root: From the page to the site's root.
         night: The night.
     """
-    when = datetime.fromtimestamp(night.time, UTC)
-    return TrendPoint(when, night.run, value(night), _run(root, night.run))
+    return TrendPoint(_moment(night.time), night.run, value(night), _run(root, night.run))
 
 
 @lru_cache(maxsize=4096)
 def _run(root: str, run: str) -> str:
     """The same nights are on the pages of all cases."""
     return root + addresses.run(run)
+
+
+@lru_cache(maxsize=4096)
+def _moment(time: int) -> datetime:
+    return datetime.fromtimestamp(time, UTC)
 
 
 def value(night: Point) -> Value:

@@ -11,7 +11,7 @@ from servebench.inprocess import page as inprocess
 from servebench.inprocess.readings import newest
 from servebench.report.page import Section
 from servebench.site.charts import speedups
-from servebench.site.pages import addresses, evidence, trace
+from servebench.site.pages import addresses, evidence, inside, trace
 from servebench.site.pages.answers import answers
 from servebench.site.pages.page import Page, digest, markup, render
 from servebench.site.pages.site import INSIDE, Site
@@ -33,15 +33,15 @@ class Entry:
 
 def pages(site: Site) -> Iterator[Page]:
     """The list, and one page for each experiment."""
+    asv = _asv(site)
     path = addresses.file(addresses.EXPERIMENTS)
-    yield Page(path, partial(_list, site, path), digest(_everything(site)))
+    yield Page(path, partial(_list, site, path), digest([*_everything(site), *asv]))
     cases = _by_experiment(site)
     for name in site.experiments():
         if name != INSIDE:
             path = addresses.file(addresses.experiment(name))
             many = cases.get(name, ())
             yield Page(path, partial(_page, site, path, name, many), digest(_of(site, name, many)))
-    asv = _asv(site)
     if site.inside is not None:
         path = addresses.file(addresses.experiment(INSIDE))
         yield Page(path, partial(_inside, site, path, INSIDE), digest(asv))
@@ -94,9 +94,10 @@ def _list(site: Site, path: str) -> str:
     for name in site.experiments():
         about = site.about.get(name)
         question = about.question if about else ""
+        answer = next(answers(site, name), None)
         if name == INSIDE and site.inside is not None:
-            question = site.inside.question
-        entries.append(Entry(name, question, next((a.text for a in answers(site, name)), "")))
+            question, answer = site.inside.question, inside.answer(site)
+        entries.append(Entry(name, question, answer.text if answer else ""))
     if any(table.kind == "inprocess" for table in site.tables.values()):
         entries.append(Entry(FURTHER, _FURTHER_QUESTION, ""))
     return render(
@@ -165,7 +166,8 @@ def _inside(site: Site, path: str, name: str) -> str:
                     latest, declared, lambda case: root + addresses.case(case)
                 )
             ]
-            answer = speedups.answer(latest, declared)
+            found = inside.answer(site)
+            answer = found.text if found else ""
     question = declared.question if declared and name == INSIDE else _FURTHER_QUESTION
     return render(
         site,

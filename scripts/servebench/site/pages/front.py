@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from servebench.site.pages import addresses, headlines, status
+from servebench.site.pages import addresses, headlines, inside, status
 from servebench.site.pages.answers import Answer, answers
 from servebench.site.pages.changes import listed, told
 from servebench.site.pages.page import Page, render
@@ -66,7 +66,7 @@ def _questions(site: Site) -> Iterator[Question]:
     measured = Counter(case.partition("/")[0] for case in cases)
     for name in site.experiments():
         if name == INSIDE and site.inside is not None:
-            yield Question(name, site.inside.question, None, 0)
+            yield Question(name, site.inside.question, inside.answer(site), 0)
             continue
         about = site.about.get(name)
         yield Question(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from markupsafe import Markup
 from servebench.compare import scores
 from servebench.compare.scores import Rate
 from servebench.report.page import describe_machine
+from servebench.site import arrays
 from servebench.site.charts import trend
 from servebench.site.charts.data import About, Quantity, Value
 from servebench.site.charts.history import Event, Trend, TrendPoint
@@ -96,9 +96,7 @@ def widths(table: Table, metric: str = METRIC) -> list[float | None]:
     mean, low, high = (block[:, :, column] for block in (table.mean, table.low, table.high))
     halves = (high - low) / 2 / np.where(mean > 0, mean, np.nan)
     halves = np.where((table.status == _MEASURED) & (halves > 0), halves, np.nan)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # numpy's, of nights without an interval
-        medians = np.nanmedian(halves, axis=1) if halves.size else np.full(len(halves), np.nan)
+    medians = arrays.medians(halves) if halves.size else np.full(len(halves), np.nan)
     return [None if np.isnan(value) else float(value) for value in medians]
 
 
@@ -129,9 +127,10 @@ def _summary(site: Site, machine: str, headers: Sequence[Header]) -> Summary:
         summary.run for (name, _), summary in site.newest.items() if name == machine
     ]  # fmt: skip
     last = max(known, key=lambda run: run.started, default=None)
+    described = describe_machine(last.machine) if last else newest.fingerprint
     return Summary(
         id=machine,
-        described=describe_machine(last.machine) if last else newest.fingerprint,
+        described=described.removeprefix(f"{machine}: "),
         runs=sum(header.kind == "load" for header in headers),
         snapshots=sum(header.kind == "inprocess" for header in headers),
         newest=newest,

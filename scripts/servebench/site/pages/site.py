@@ -47,7 +47,7 @@ class Site:
         inside: The same for the experiment inside the process; None: this checkout has none.
         snapshots: What asv measured, newest commit first; read when it is asked for first.
         read_run: Reads the run file of a run's id and summarises it; RecordError as usual.
-        manifest: `manifest.json`: which data files there are.
+        read_manifest: `manifest.json`: which data files there are; waits for those still made.
         downloads: Further files, by address: what they are.
         planned: Every case that any night planned: these have pages.
         notes: What people should know about the build, in sentences.
@@ -67,10 +67,15 @@ class Site:
     inside: Declared | None
     snapshots: Callable[[], tuple[Snapshot, ...]]
     read_run: Callable[[str], RunSummary]
-    manifest: Mapping[str, Any]
+    read_manifest: Callable[[], Mapping[str, Any]]
     downloads: Mapping[str, str]
     planned: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """`manifest.json`."""
+        return self.read_manifest()
 
     @property
     def runs(self) -> Mapping[str, Path]:

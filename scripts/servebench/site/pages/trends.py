@@ -89,7 +89,7 @@ def trend(
     """
     points = history.points(table, case, metric, RECENT)
     first = points[0].time if points else 0
-    breaks, bumps = happenings(table, happened, case)
+    breaks, bumps = happenings(table, happened, case, after=first)
     planned = int(np.count_nonzero(table.status[:, table.cases.index(case)]))
     caption = f"On {table.machine}."
     if planned > len(points):
@@ -107,30 +107,38 @@ def trend(
             for record in changes
             if concerns(record, table.machine, case, metric) and record.when.timestamp() >= first
         ),
-        breaks=tuple(drawn.event(time, label) for time, label in breaks if time > first),
-        bumps=tuple(drawn.event(time, label) for time, label in bumps if time > first),
+        breaks=tuple(drawn.event(time, label) for time, label in breaks),
+        bumps=tuple(drawn.event(time, label) for time, label in bumps),
         noise=noise(points, [time for time, _ in (*breaks, *bumps)]),
         most=MARKS,
     )
 
 
 def happenings(
-    table: Table, happened: Story, case: str
+    table: Table, happened: Story, case: str, after: int = 0
 ) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
-    """Breaks and stack bumps of a case: times (s since 1970) with what it was."""
-    stack = stack_of(table, case)
+    """Breaks and stack bumps of a case: times (s since 1970) with what it was.
+
+    Args:
+        table: Where the case stands.
+        happened: To the table.
+        case: Its id.
+        after: Nothing of this time, or before.
+    """
+    stack, nights = stack_of(table, case), table.nights
     return (
         [
-            (table.nights[one.night].time, f"{one.what}: {one.before} → {one.after}")
+            (nights[one.night].time, f"{one.what}: {one.before} → {one.after}")
             for one in happened.breaks.get(case, ())
+            if nights[one.night].time > after
         ],
         [
             (
-                table.nights[bump.night].time,
+                nights[bump.night].time,
                 f"{bump.stack}: {drawn.moved(bump.packages) or 'hashes only'}",
             )
             for bump in happened.bumps
-            if bump.stack == stack
+            if bump.stack == stack and nights[bump.night].time > after
         ],
     )
 
@@ -165,11 +173,15 @@ def noise(points: Sequence[Point], edges: Iterable[int]) -> float | None:
         None where too few nights tell.
     """
     cuts = sorted(edges)
-    good = [(one.time, one.mean) for one in points if one.status == "measured" and one.mean]
+    good = [
+        (bisect_right(cuts, one.time), one.mean)
+        for one in points
+        if one.status == "measured" and one.mean
+    ]
     steps = [
         abs(math.log(after / before))
-        for (one, before), (other, after) in pairwise(good)
-        if before > 0 and after > 0 and bisect_right(cuts, one) == bisect_right(cuts, other)
+        for (stretch, before), (other, after) in pairwise(good)
+        if stretch == other and before > 0 and after > 0
     ]
     if len(steps) < _FEW:
         return None

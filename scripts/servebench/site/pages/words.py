@@ -85,6 +85,7 @@ def size(number: float) -> str:
     return f"{number:.0f} B"
 
 
+@lru_cache(maxsize=8192)  # machines, runs and cases stand on page after page
 def breakable(name: str) -> Markup:
     """A case id or file name that may be broken at its joints, and there only."""
     return Markup("<wbr>").join(escape(part) for part in _JOINTS.split(text.clean(name)))

@@ -1,0 +1,134 @@
+"""What to do after a comparison: a sentence for each kind of answer, and commands. Pure."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator
+from typing import Final
+
+from servebench.compare.model import Comparison, Instructions
+from servebench.metrics import METRICS
+from servebench.report import formats
+from servebench.report.comparison import words
+from servebench.report.comparison.rows import CPU, Groups, Row, count
+
+_COUNTS: Final = ("server_cpu_per_request", "throughput", "service_p50", "efficiency")
+"""Metrics that more work would move; memory is not among them."""
+
+
+def steps(comparison: Comparison, found: Groups) -> Iterator[str]:
+    """Say what to do, by what was found."""
+    if found.worse and not comparison.cross:
+        told = ["the commands below measure it again."] if comparison.reproduce else []
+        told += _explained(comparison, found.worse[0])
+        if told:
+            yield f"Worse: {' '.join(told)}"
+    if found.better and not found.worse and comparison.head.kind == "revision":
+        yield "Better: nothing to do; the trend shows it after the merge."
+    if found.broken:
+        first = found.broken[0]
+        yield f"Not comparable: look at {first.case} first: {first.why}."
+    yield from _more_time(comparison, found)
+    disturbed = [row for row in found.unjudged if row.judged.excluded]
+    if disturbed:
+        yield (
+            f"Not judged: in {count(disturbed)} too few duets were usable; the reasons say what "
+            "disturbed them. A quieter machine would tell."
+        )
+    unmeasured = [row for row in found.unjudged if not row.judged.excluded]
+    if unmeasured:
+        yield (
+            f"Not judged: there was no time for {count(unmeasured)}: a larger --budget, or fewer "
+            "cases with --select."
+        )
+
+
+def commands(comparison: Comparison, found: Groups) -> tuple[tuple[str, str], ...]:
+    """Commands for a terminal, each with what it does."""
+    again = [
+        ("also" if index else "all of it", " ".join(command.split()))
+        for index, command in enumerate(comparison.reproduce)
+    ]
+    if not again:
+        return ()
+    whole = again[0][1]
+    if found.worse and found.worse[0].metric and " --select " not in f" {whole} ":
+        case = shlex.quote(found.worse[0].case)
+        again.append(("the first that got worse, alone", f"{whole} --select {case}"))
+    if found.broken and found.broken[0].metric and comparison.head.kind == "revision":
+        case = shlex.quote(found.broken[0].case)
+        again.append(
+            ("the first that is not comparable, in a checkout", f"servebench run --select {case}")
+        )
+    return tuple(again)
+
+
+def change(counted: Instructions) -> float | None:
+    """Ratio of the instructions per request; None where base has none."""
+    return counted.head / counted.base if counted.base > 0 and counted.head > 0 else None
+
+
+def _explained(comparison: Comparison, row: Row) -> Iterator[str]:
+    """What the instructions say of a row that got worse: work that was added, or something else."""
+    counted = next((c.instructions for c in comparison.cases if c.case.id == row.case), None)
+    ratio = change(counted) if counted is not None else None
+    if ratio is None or row.metric not in _COUNTS:
+        return
+    size = words.size(abs(ratio - 1))
+    if abs(math.log(ratio)) <= math.log1p(METRICS[CPU].floor):
+        yield (
+            "Its application executes as many instructions per request as before "
+            f"({words.percent(ratio)}): look at the server, at waits, locks and memory."
+        )
+    elif ratio > 1:
+        yield f"Its application executes {size} more instructions per request: there is more work."
+    else:
+        yield (
+            f"Its application executes {size} fewer instructions per request, and got slower all "
+            "the same: look at the server, at waits, locks and memory."
+        )
+
+
+def _more_time(comparison: Comparison, found: Groups) -> Iterator[str]:
+    """What more time would decide; nothing is promised of what has had all its samples."""
+    spent = [row for row in found.undecided if _exhausted(comparison, row)]
+    waiting = [row for row in found.undecided if row not in spent]
+    if waiting:
+        names = {row.case for row in waiting}
+        known = [
+            case.seconds_to_decide
+            for case in comparison.cases
+            if case.case.id in names and case.seconds_to_decide
+        ]
+        sentence = f"Not decided, for lack of time: {count(waiting)}."
+        if known:
+            which = "it" if len(known) == len(names) else f"{len(known)} of them"
+            sentence += (
+                f" About {formats.duration(sum(known))} more would probably decide {which}: "
+                "a larger --budget."
+            )
+        yield sentence
+    if spent:
+        yield (
+            f"Not decided with all the samples that a comparison takes: {count(spent)}. What is "
+            "there, if anything, is too small or too unsteady for this machine; more time does "
+            "not help."
+        )
+
+
+def _exhausted(comparison: Comparison, row: Row) -> bool:
+    """Whether a row had all its samples: a candidate in the confirmation, others before."""
+    if comparison.budget_seconds is None and comparison.status == "complete":
+        return True
+    judged = row.judged
+    if judged.reason:  # a candidate: moved, or expected to
+        return judged.confirmed >= _last_look(comparison, "confirmation")
+    return judged.screened >= _last_look(comparison, "screening")
+
+
+def _last_look(comparison: Comparison, stage: str) -> float:
+    """Samples after which a stage takes no more, as the record says; without record: no end."""
+    looks = str(comparison.method.get(f"{stage}_looks", ""))
+    last = looks.rpartition(", ")[2].partition(" ")[0]
+    return int(last) if last.isdecimal() else math.inf

@@ -1,0 +1,117 @@
+"""Disks without room, for whoever runs the tests: nothing is skipped where mounting is forbidden.
+
+Where it is, a disk of 1 MB is mounted and filled. Elsewhere writes go to the kernel's full device,
+which answers each with ENOSPC, as a full disk does.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import resource
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+BALLAST: Final = "ballast"
+"""The file that fills a disk; there is room again when it is removed."""
+
+FULL: Final = "/dev/full"
+
+_GIT: Final = """\
+#!/bin/sh
+# On a full disk git says what the kernel says, and ends.
+case "$*" in
+*"{folder}/"*)
+    if [ -e "{folder}/{ballast}" ]; then
+        dd if=/dev/zero of={full} bs=1 count=1
+        exit 128
+    fi ;;
+esac
+exec {git} "$@"
+"""
+
+
+@contextmanager
+def small_disk(folder: Path, *, mounted: bool = True) -> Iterator[Callable[[], None]]:
+    """Make a folder a disk of its own; gives a function that fills it.
+
+    Args:
+        folder: An empty one.
+        mounted: Whether to mount one, where that is allowed.
+    """
+    if not (mounted and _mount(folder)):
+        with _full_device(folder) as fill:
+            yield fill
+        return
+
+    def fill_up() -> None:
+        with suppress(OSError), (folder / BALLAST).open("ab", buffering=0) as file:
+            while file.write(bytes(4096)):
+                pass
+
+    try:
+        yield fill_up
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+@contextmanager
+def file_limit() -> Iterator[None]:
+    """Let no file of this process grow beyond 100 bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def _mount(folder: Path) -> bool:
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "servebench-test", str(folder)]
+    try:
+        return subprocess.run(mount, check=False, capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+@contextmanager
+def _full_device(folder: Path) -> Iterator[Callable[[], None]]:
+    """While the ballast is there, files below the folder can be made, and nothing written to them.
+
+    That holds for this process, and for git.
+    """
+    real_open, real_mkstemp, git = io.open, tempfile.mkstemp, shutil.which("git")
+
+    def is_full(name: object) -> bool:
+        if not isinstance(name, str | os.PathLike) or not (folder / BALLAST).exists():
+            return False
+        return Path(name).is_relative_to(folder)
+
+    def opened(file: Any, mode: str = "r", *arguments: Any, **named: Any) -> Any:
+        if set(mode) & set("wax+") and is_full(file):
+            real_open(file, mode, *arguments, **named).close()
+            return real_open(FULL, mode.replace("x", "w"), *arguments, **named)
+        return real_open(file, mode, *arguments, **named)
+
+    def made(*arguments: Any, **named: Any) -> tuple[int, str]:
+        handle, name = real_mkstemp(*arguments, **named)
+        if is_full(name):
+            os.close(handle)
+            handle = os.open(FULL, os.O_WRONLY)
+        return handle, name
+
+    with tempfile.TemporaryDirectory() as programs, pytest.MonkeyPatch.context() as patch:
+        script = Path(programs) / "git"
+        script.write_text(_GIT.format(folder=folder, ballast=BALLAST, full=FULL, git=git))
+        script.chmod(0o755)
+        patch.setenv("PATH", programs, prepend=os.pathsep)
+        patch.setattr(io, "open", opened)
+        patch.setattr(tempfile, "mkstemp", made)
+        yield (folder / BALLAST).touch

@@ -1,0 +1,119 @@
+"""The command line as a whole: what it knows, and what it does not wait for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+from typer.main import get_group
+from typer.testing import CliRunner
+
+import servebench.cli
+from servebench import __version__
+from servebench.cli import app
+from servebench.cli.verbs import VERBS
+
+LARGE: Final = {"asv", "httpx", "jinja2", "numpy", "pyarrow", "scipy"}
+"""Each takes longer to import than all that a small verb does."""
+
+_MAIN: Final = (
+    "import atexit, sys;"
+    "atexit.register(lambda: print(*sys.modules, sep='\\n', file=sys.stderr));"
+    "sys.argv[0] = 'servebench';"
+    "from servebench.cli import main; main()"
+)
+_HOME: Final = Path(servebench.cli.__file__).parent
+_OWN: Final = "servebench.cli."
+
+
+def start(*words: str, **variables: str) -> tuple[str, set[str]]:
+    """Start the command line in a process of its own; what it said, and all that it imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", _MAIN, *words],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, set(done.stderr.splitlines())
+
+
+def own(imported: set[str]) -> set[str]:
+    """Our modules of verbs among what was imported."""
+    return {name.removeprefix(_OWN) for name in imported if name.startswith(_OWN)} - {"verbs"}
+
+
+def test_the_version_waits_for_no_verb() -> None:
+    """Every step of a workflow starts like this; what one verb needs delays no other."""
+    said, imported = start("--version")
+    assert said == f"{__version__}\n"
+    assert "servebench.cli.verbs" in imported
+    assert own(imported) == set()
+    assert not imported & {*LARGE, "pydantic", "rich"}
+
+
+@pytest.mark.parametrize(
+    ("words", "modules"),
+    [
+        (("schema", "--help"), ("options", "show")),
+        (("history", "pull", "--help"), ("history",)),
+        (("stack", "list", "--json"), ("stack",)),
+        (("plan", "--select", "asgi-wsgi/*", "--json"), ("options", "plan")),
+    ],
+    ids=" ".join,
+)
+def test_a_verb_imports_its_own_module(words: tuple[str, ...], modules: tuple[str, ...]) -> None:
+    """A verb brings its own module and no other, and no library that it has no use for."""
+    said, imported = start(*words)
+    assert said
+    assert own(imported) == set(modules)
+    assert not imported & LARGE
+
+
+def test_no_verb_imports_a_large_library_before_it_works() -> None:
+    """The list of all verbs imports every one: these libraries are for their functions to import.
+
+    What brought one is seen with `python -X importtime -c "import servebench.cli.VERB"`.
+    """
+    said, imported = start("--help", COLUMNS="200")
+    modules = {row.partition(":")[0] for row in VERBS.values()}
+    assert modules <= own(imported)
+    assert not imported & LARGE
+    listed = [line.strip("│ ").partition(" ")[0] for line in said.splitlines()]
+    assert [word for word in listed if word in VERBS] == list(VERBS)
+
+
+def test_every_verb_is_found_by_its_row() -> None:
+    """Each row names a function or group that is there, and each module of a verb has a row."""
+    commands = get_group(app).commands
+    assert list(commands) == list(VERBS)
+    assert [command.name for command in commands.values()] == list(VERBS)
+    assert all(command.help for command in commands.values())
+    helpers = {"__init__", "options", "scale", "verbs"}
+    modules = {path.stem for path in _HOME.glob("*.py")}
+    assert {row.partition(":")[0] for row in VERBS.values()} == modules - helpers
+
+
+def test_a_verb_that_is_not_there_is_wrong_usage() -> None:
+    """The exit code is 2, and what was meant is proposed."""
+    done = CliRunner().invoke(app, ["histroy", "pull"])
+    assert done.exit_code == 2
+    assert "No such command 'histroy'. Did you mean 'history'?" in " ".join(done.output.split())
+
+
+def test_a_shell_completes_verbs_and_imports_those_alone() -> None:
+    """Completion knows all names, and looks only at what fits what was typed so far."""
+    said, imported = start(
+        _SERVEBENCH_COMPLETE="complete_bash", COMP_WORDS="servebench st", COMP_CWORD="1"
+    )
+    assert said.split() == ["status", "stack"]
+    assert own(imported) == {"github", "stack"}
+    said, _ = start(
+        _SERVEBENCH_COMPLETE="complete_bash", COMP_WORDS="servebench history p", COMP_CWORD="2"
+    )
+    assert said.split() == ["pull", "push"]
