@@ -63,6 +63,7 @@ def test_the_version_waits_for_no_verb() -> None:
         (("schema", "--help"), ("options", "show")),
         (("history", "pull", "--help"), ("history",)),
         (("stack", "list", "--json"), ("stack",)),
+        (("detect", "--help"), ("detect", "options")),
         (("plan", "--select", "asgi-wsgi/*", "--json"), ("options", "plan")),
     ],
     ids=" ".join,

@@ -11,8 +11,9 @@ import pytest
 
 from bench import Bench, Done
 from repos import borrow_cache, commit, git, make_repository
-from servebench.cli.compare import budget_seconds, exit_code
-from servebench.compare import session
+from servebench.cli.compare import exit_code
+from servebench.cli.options import budget_seconds
+from servebench.compare import keeping, session
 from servebench.compare.decide import Screening
 from servebench.compare.draft import Draft, Header
 from servebench.compare.model import CaseComparison, Comparison, Judgement, SideRecord, Verdict
@@ -244,3 +245,30 @@ def test_a_file_that_cannot_be_written_hides_nothing(
     done = play(bench, monkeypatch, played, "-o", str(bench.folder / "no" / "c.json"))
     assert (done.code, done.out.count("No change in 1 of 1 cases")) == (1, 1)
     assert "cannot be written" in done.err
+
+
+class _Kept(_Played):
+    """Keeps what it made, as the session does."""
+
+    def __call__(self, *arguments: Any, **more: Any) -> Comparison:
+        made = super().__call__(*arguments, **more)
+        keeping.save(made)
+        return made
+
+
+def test_what_was_kept_is_shown_again(
+    repository: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A terminal is told how; a log is not, since the folder may be gone when somebody reads it."""
+    assert repository.is_dir()
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    played = _Kept(comparison(Verdict.NO_CHANGE))
+    made = play(bench, monkeypatch, played).out
+    (kept,) = keeping.folder().iterdir()
+    again = bench("show", kept.stem)
+    assert (again.code, again.err) == (0, "")
+    assert again.out.count("No change in 1 of 1 cases") == 1
+    assert made.endswith(again.out)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    told = f"to read it again: servebench show {kept.stem}"
+    assert play(bench, monkeypatch, played).out.count(told) == 1

@@ -478,3 +478,14 @@ def test_the_stand_in_is_a_process_too(tmp_path: Path) -> None:
     finally:
         process.terminate()
         assert process.wait(30) == 0
+
+
+def test_words_of_issues_wait_for_no_chart() -> None:
+    """A few sentences and the address of a page need nothing that computes or draws."""
+    program = "import sys, servebench.github.announce; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    imported = set(done.stdout.split())
+    assert "servebench.site.pages.addresses" in imported
+    assert not imported & {"jinja2", "numpy", "servebench.site.charts"}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from servebench import paths
 from servebench.cli import app
 from servebench.compare import customary, scores, trial_store
 from servebench.compare.model import Verdict
@@ -206,13 +207,26 @@ def test_the_page_shows_rates_power_and_the_other_ways() -> None:
         ]
     )  # fmt: skip
     assert "0 of 1 comparisons of a stack with itself gave a false verdict" in text
-    assert (
-        "| handler computes longer | 1 % | a | 1 of 1 | 2.5…100.0 % | 0 | +1.10 % | — "
-        "| -0.10 points | -0.10 points | +0.70 points | 60 s | 30 s |"
-    ) in text
+    plant = "| handler computes longer | 1 % | a |"
+    assert text.index("### Was it found?") < text.index("### Which size was reported?")
+    assert f"{plant} 1 of 1 | 2.5…100.0 % | 0 | 60 s | 30 s |" in text
+    assert f"{plant} +1.10 % | — | -0.10 points | -0.10 points | +0.70 points |" in text
     assert "| servebench | 0 of 1 | 0 of 1 | 0 of 1 | 2.0 |" in text
     assert "(95 % interval 0.0…97.5 %), in 0 of 1 measured cases (0.0…97.5 %)." in text
     assert "on m, 2026-11-20. None was left out." in text
+
+
+def test_a_plant_that_was_never_found_has_no_size() -> None:
+    """It stands among what was to be found; where nothing was found, there is no table of sizes."""
+    plant: dict[str, Any] = {"size": 0.05}
+    missed = trial("busy", said("b", Verdict.NO_CHANGE, 1.0), planted="b", **plant)
+    hit = trial("busy", said("a", Verdict.SLOWER, 1.06), planted="a", **plant)
+    tables = report.planted(scores.found([missed, hit]))
+    assert [[row[2] for row in table.rows] for table in tables] == [["a", "b"], ["a"]]
+    assert all(len(row) == len(table.head) == 8 for table in tables for row in table.rows)
+    (only,) = report.planted(scores.found([missed]))
+    assert only.rows[0][3:6] == ("0 of 1", "0.0…97.5 %", "0")
+    assert report.planted(()) == ()
 
 
 def test_what_trials_say_is_for_programs_and_for_pipes_too(tmp_path: Path) -> None:
@@ -227,3 +241,9 @@ def test_what_trials_say_is_for_programs_and_for_pipes_too(tmp_path: Path) -> No
     assert found["false_verdicts"]["cases"]["high"] == pytest.approx(0.975)
     refused = CliRunner().invoke(app, [*words, "-o", str(tmp_path / "no" / "page.md")])
     assert isinstance(refused.exception, RecordError)
+
+
+def test_the_committed_page_is_what_the_committed_trials_say() -> None:
+    """New trials want `servebench selftest show -o results/SELFTEST.md`."""
+    results = paths.project_root() / "results"
+    assert (results / "SELFTEST.md").read_text("utf-8") == report.page(trial_store.load(results))

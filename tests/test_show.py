@@ -1,4 +1,4 @@
-"""`servebench show`: figures beside the published ones, flags and failures in words."""
+"""`servebench show`: figures beside the published ones, failures in words, comparisons again."""
 
 from __future__ import annotations
 
@@ -7,22 +7,30 @@ import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
+import records
 import synthetic
-from servebench import store
+from comparing import SAME, SLOWER, made, one
+from servebench import changes, store
 from servebench.cli.show import schema_command, show_command
 from servebench.codec import schema
+from servebench.compare import keeping
+from servebench.compare.model import Comparison
 from servebench.errors import RecordError, UsageError
 from servebench.experiments import expand, load_experiments
 from servebench.flags import Flag, FlagName
 from servebench.model import CaseResult, Load, LoadModel, Run, RunStatus
 from servebench.published import Published, load_published
 from servebench.report import formats, markdown
+from servebench.report.comparison.forest import forest
+from servebench.report.comparison.markdown import markdown as report
+from servebench.report.comparison.terminal import print_comparison
 from servebench.report.page import Page, make_page
 from servebench.report.shapes import judge
 from servebench.report.tables import experiment_tables
@@ -30,6 +38,7 @@ from servebench.report.terminal import print_page
 from servebench.summary import Estimate, summarise
 
 ROOT = Path(__file__).parents[1]
+COMPARED = "20261120T120000Z-compare-bbbbbbbb"
 PUBLISHED = Published.model_validate(
     {
         "source": "A page, 2025",
@@ -349,6 +358,63 @@ def test_wrong_calls_are_refused_with_what_there_is(checkout: Path) -> None:
         path.unlink()
     with pytest.raises(RecordError, match="no run has been recorded"):
         called(["show"])
+
+
+def a_comparison(**more: Any) -> Comparison:
+    """Two cases, one of them slower."""
+    cases = (one("x/a/py3.14", SLOWER), one("x/b/py3.14", SAME))
+    return made(*cases, **{"id": COMPARED, **more})
+
+
+@pytest.mark.usefixtures("checkout")
+def test_a_stored_comparison_is_shown_as_it_was(tmp_path: Path) -> None:
+    """In the words of the report, whatever the format; the plot is a file besides."""
+    found, stream, plot = a_comparison(), io.StringIO(), tmp_path / "c.svg"
+    path = keeping.save(found, tmp_path)
+    print_comparison(Console(file=stream, width=120, highlight=False), found)
+    assert "Worse in 1 of 2 cases" in stream.getvalue()
+    assert called(["show", str(path)]) == stream.getvalue()
+    assert called(["show", str(path), "--markdown", "--svg", str(plot)]) == report(found)
+    assert plot.read_text("utf-8") == forest(found)
+    assert Comparison.model_validate_json(called(["show", str(path), "--json"])) == found
+
+
+@pytest.mark.usefixtures("state_home")
+def test_comparisons_go_by_their_ids(checkout: Path) -> None:
+    """Evidence among the results, and what was made here, also if it was interrupted."""
+    interrupted = "20261121T120000Z-compare-cccccccc"
+    keeping.save(a_comparison(), checkout / "results" / "comparisons")
+    keeping.save(a_comparison(id=interrupted, status="partial"))
+    assert "Partial: " not in called(["show", COMPARED])
+    assert "Partial: " in called(["show", "Z-compare-ccc"])
+    assert "Run 20261120T090000Z-nightly-3f2a9c17" in called(["show"])
+    with pytest.raises(UsageError, match=f"could be any of .*{COMPARED}.*; say more of it"):
+        called(["show", "Z-compare-"])
+    with pytest.raises(
+        UsageError, match=f"no comparison goes by 'x-compare-y'; .* {COMPARED}, {interrupted}"
+    ):
+        called(["show", "x-compare-y"])
+
+
+def test_other_files_are_refused_by_what_they_are(checkout: Path) -> None:
+    """What fits the other kind only, a record of something else, another format, half a file."""
+    path = keeping.save(a_comparison(), checkout)
+    with pytest.raises(UsageError, match="is a comparison, and shown whole"):
+        called(["show", str(path), "--select", "x/*"])
+    with pytest.raises(UsageError, match=r"--svg draws comparisons; .* is a run"):
+        called(["show", "--svg", str(checkout / "c.svg")])
+    with pytest.raises(RecordError, match="cannot be written"):
+        called(["show", str(path), "--svg", str(checkout / "no" / "c.svg")])
+    record = changes.save(checkout, records.a_record())
+    with pytest.raises(RecordError, match="found JSON with the keys format, id, status, series, "):
+        called(["show", str(record)])
+    text = path.read_text("utf-8")
+    path.write_text(text.replace('"format": 1', '"format": 2', 1), "utf-8")
+    with pytest.raises(RecordError, match=r"expected a comparison of format 1, found: .*format"):
+        called(["show", str(path)])
+    path.write_text(text[: len(text) // 2], "utf-8")
+    with pytest.raises(RecordError, match="truncated or damaged"):
+        called(["show", str(path)])
 
 
 def test_the_schema_can_be_written(checkout: Path) -> None:

@@ -15,7 +15,8 @@ from servebench import changes
 from servebench.changes import ChangeRecord, SeriesName, StackState
 from servebench.compare.model import PackageChange, Verdict
 from servebench.metrics import METRICS
-from servebench.site import across, data, history, reading, shards, synthetic
+from servebench.report import change
+from servebench.site import across, data, history, reading, scaling, synthetic
 from servebench.site.folder import Folder
 from servebench.site.pages import changes as pages
 from servebench.site.pages.compare import make_form
@@ -32,14 +33,14 @@ def a_record(**changed: Any) -> ChangeRecord:
 
 def test_a_change_reads_as_a_sentence_s_parts() -> None:
     """Figure, interval and release; memory gets larger, and a benchmark has asv's unit."""
-    told = pages.told(a_record())
+    told = change.told(a_record())
     assert (told.title, told.word, told.change) == ("CPU/request", "slower", "+3.10 %")
     assert told.interval == "+2.50…+3.70 %"
     assert told.cause == "granian 2.8.6 → 2.8.7"
     memory = SeriesName(machine="m", case="a/b", metric="pss_steady")
-    assert pages.told(a_record(series=memory)).word == "larger"
+    assert change.told(a_record(series=memory)).word == "larger"
     inside = SeriesName(machine="m", case="inprocess/x", metric="seconds")
-    assert pages.told(a_record(series=inside, culprit=None)).title == "time in process (seconds)"
+    assert change.told(a_record(series=inside, culprit=None)).title == "time in process (seconds)"
 
 
 def test_open_changes_come_worst_first() -> None:
@@ -88,16 +89,16 @@ def test_the_commands_measure_both_sides_again(
 ) -> None:
     """With the recorded days, or those of the runs; whatever a case is called, it is one word."""
     before, after = (int(datetime(2026, 11, day, 3, tzinfo=UTC).timestamp()) for day in (19, 20))
-    found = [command for _, command in pages.commands(a_record(**changed), before, after)]
+    found = [command for _, command in change.commands(a_record(**changed), before, after)]
     assert found == [f"servebench compare {line} --profile nightly" for line in expected]
 
 
 def test_without_any_day_there_is_only_the_release() -> None:
     """And without a release nothing that could be repeated."""
-    assert [c for _, c in pages.commands(a_record(), None, None)] == [
+    assert [c for _, c in change.commands(a_record(), None, None)] == [
         "servebench compare --with granian==2.8.6 --select a/b --profile nightly"
     ]
-    assert pages.commands(a_record(culprit=None), None, None) == ()
+    assert change.commands(a_record(culprit=None), None, None) == ()
 
 
 def test_a_page_holds_the_evidence_and_the_raw_record(tmp_path: Path) -> None:
@@ -131,7 +132,7 @@ def test_files_across_cases_have_the_figures_of_the_shards(tmp_path: Path) -> No
         for entry in shard["series"]
         for case in [shard["cases"][entry["case"]]]
     }
-    years = [year.year for year in shards.years(table)]
+    years = [year.year for year in scaling.years(table)]
     seen = 0
     for metric in across.COMPARED:
         files = sorted((tmp_path / "site" / "across").glob(f"*/{metric}/*.json"))

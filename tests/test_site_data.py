@@ -19,7 +19,7 @@ from servebench.flags import Flag, FlagName
 from servebench.inprocess import readings
 from servebench.metrics import METRICS
 from servebench.model import CaseResult, Run, RunStatus
-from servebench.site import data, history, making, nights, overview, reading, shards, story
+from servebench.site import data, history, making, nights, overview, reading, scaling, shards, story
 from servebench.site.folder import Folder
 from servebench.site.history import Table
 from servebench.site.nights import Night
@@ -214,8 +214,8 @@ def test_a_shard_holds_five_digits_as_integers() -> None:
         a_run(2, results=[CaseResult(case=runs.make_case(JSON), launches=(failure,))]),
         a_run(3, 5100.0),
     )
-    (shard,), (year,) = shards.shards(table), shards.years(table)
-    document = json.loads(shards.shard_file(shards.columns(table, year), shard))
+    (shard,), (year,) = shards.shards(table), scaling.years(table)
+    document = json.loads(shards.shard_file(scaling.columns(table, year), shard))
     (series,), (case,) = document["series"], document["cases"]
     assert (series["metric"], series["unit"], series["better"]) == ("throughput", "1/s", "higher")
     assert (series["exponent"], series["mean"]) == (-1, [50000, None, 51000])
@@ -225,7 +225,7 @@ def test_a_shard_holds_five_digits_as_integers() -> None:
     assert case["flag_sets"] == [[], ["not_ready"]]
     assert case["flags"] == [[1, 0], [1, 1], [1, 0]]
     assert case["reasons"] == {"1": "not_ready: no"}
-    figures = list(shards.figures(series))
+    figures = list(scaling.figures(series))
     assert figures[1] == (None, None, None)
     assert figures[2] == pytest.approx((5100, 5100, 5100))
 
@@ -234,8 +234,8 @@ def test_intervals_are_distances_in_steps() -> None:
     """200·2^±2.4841: 164.25 below and 919.00 above, in steps of 0.1, outwards."""
     launches = tuple(runs.ok(JSON, n, {"throughput": 100.0 * 2**n}) for n in range(3))
     table = table_of(a_run(1, results=[CaseResult(case=runs.make_case(JSON), launches=launches)]))
-    (shard,), (year,) = shards.shards(table), shards.years(table)
-    (series,) = json.loads(shards.shard_file(shards.columns(table, year), shard))["series"]
+    (shard,), (year,) = shards.shards(table), scaling.years(table)
+    (series,) = json.loads(shards.shard_file(scaling.columns(table, year), shard))["series"]
     assert (series["exponent"], series["mean"]) == (-2, [20000])
     assert (series["low"], series["high"]) == ([1643], [9190])
 
@@ -256,7 +256,7 @@ def test_years_are_cut_at_new_year() -> None:
     table = table_of(
         a_run(1, started="2025-12-31T23:59:00+00:00"), a_run(2, started="2025-12-31T23:00:00-02:00")
     )
-    assert [(y.year, y.start, y.stop) for y in shards.years(table)] == [(2025, 0, 1), (2026, 1, 2)]
+    assert [(y.year, y.start, y.stop) for y in scaling.years(table)] == [(2025, 0, 1), (2026, 1, 2)]
 
 
 def test_only_what_changed_is_written_again(tmp_path: Path) -> None:
@@ -375,7 +375,7 @@ def test_asv_s_figures_have_series_with_their_own_units() -> None:
         "20251113T021320Z-asv-abababab",
     )
     (shard,) = shards.shards(table)
-    scaled = shards.columns(table, shards.years(table)[0])
+    scaled = scaling.columns(table, scaling.years(table)[0])
     document = json.loads(shards.shard_file(scaled, shard))
     assert "not independent" in document["interval"]
     assert document["series"][0]["unit"] == "seconds"

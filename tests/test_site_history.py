@@ -19,7 +19,7 @@ from servebench import changes
 from servebench.cli import app
 from servebench.compare.model import Verdict
 from servebench.errors import RecordError
-from servebench.site import data, feeds, history, parquet, reading, shards, story, synthetic
+from servebench.site import data, feeds, history, parquet, reading, scaling, story, synthetic
 
 ATOM = {"a": "http://www.w3.org/2005/Atom"}
 
@@ -169,7 +169,7 @@ def test_parquet_has_a_row_per_point_with_the_same_figures() -> None:
 
     imagined = synthetic.imagine(0.3, 45, 2)
     (table,) = history.tables(synthetic.generate(imagined))
-    for year in shards.years(table):
+    for year in scaling.years(table):
         read = reader.read_table(io.BytesIO(parquet.parquet_file(table, year)))
         assert read.column_names == list(parquet.COLUMNS)
         rows = read.to_pylist()

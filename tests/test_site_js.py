@@ -23,9 +23,10 @@ import pytest
 from servebench import paths, units
 from servebench.inprocess.vendored import integrity
 from servebench.metrics import METRICS
-from servebench.site import history, shards, statics, story, synthetic
+from servebench.site import history, scaling, shards, statics, story, synthetic
 from servebench.site.charts.data import Quantity, Value, interval
 from servebench.site.history import Table
+from servebench.site.nights_file import nights_file
 from servebench.site.pages import trends
 
 _JS = statics.FOLDER / "js"
@@ -125,7 +126,7 @@ def test_labels_of_an_axis_share_a_unit_and_as_many_digits_as_their_step_needs()
 def test_scripts_read_from_the_data_files_what_was_measured() -> None:
     """Every night of a series: its figure to five digits, status, flags and reason."""
     table = _a_table()
-    year = shards.years(table)[-1]
+    year = scaling.years(table)[-1]
     shard = next(one for one in shards.shards(table) if len(one.series) > 1)
     row, column = shard.series[0]
     case, metric = table.cases[row], table.metrics[column]
@@ -135,8 +136,8 @@ def test_scripts_read_from_the_data_files_what_was_measured() -> None:
         result = points(given.nights, given.shard, given.case, given.metric);
         """,
         {
-            "nights": json.loads(shards.nights_file(table, year, story.story(table))),
-            "shard": json.loads(shards.shard_file(shards.columns(table, year), shard)),
+            "nights": json.loads(nights_file(table, year, story.story(table))),
+            "shard": json.loads(shards.shard_file(scaling.columns(table, year), shard)),
             "case": case,
             "metric": metric,
         },
@@ -161,10 +162,10 @@ def test_scripts_read_from_the_data_files_what_was_measured() -> None:
 def test_a_column_that_is_too_short_is_refused() -> None:
     """A shard of three nights with two figures is damaged, whatever JSON it is."""
     table = _a_table()
-    year = shards.years(table)[-1]
+    year = scaling.years(table)[-1]
     shard = shards.shards(table)[0]
     row, column = shard.series[0]
-    document = json.loads(shards.shard_file(shards.columns(table, year), shard))
+    document = json.loads(shards.shard_file(scaling.columns(table, year), shard))
     document["series"][0]["mean"].pop()
     found = _node(
         """
@@ -173,7 +174,7 @@ def test_a_column_that_is_too_short_is_refused() -> None:
         catch (problem) { result = [problem instanceof DataError, problem.message]; }
         """,
         {
-            "nights": json.loads(shards.nights_file(table, year, story.story(table))),
+            "nights": json.loads(nights_file(table, year, story.story(table))),
             "shard": document,
             "case": table.cases[row],
             "metric": table.metrics[column],

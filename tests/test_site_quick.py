@@ -18,11 +18,12 @@ from servebench.site import (
     arrays,
     copies,
     history,
+    kept,
     nights,
     packs,
     parquet,
     reading,
-    shards,
+    scaling,
     synthetic,
 )
 from servebench.site.nights import Night
@@ -38,12 +39,12 @@ def made_up(folder: Path, years: float = 0.12, series: int = 45) -> Imagined:
 
 def files(results: Path) -> list[Path]:
     """The files of nights, oldest first."""
-    return sorted((results / reading.NIGHTS).rglob(f"*{reading.SUFFIX}"), key=lambda one: one.name)
+    return sorted((results / reading.NIGHTS).rglob(f"*{nights.SUFFIX}"), key=lambda one: one.name)
 
 
 def packs_in(cache: Path) -> list[Path]:
     """The packs in a cache."""
-    return list((cache / reading.PACKS).glob("*.pack"))
+    return list((cache / kept.PACKS).glob("*/nights.pack"))
 
 
 def assert_same(one: Night, other: Night) -> None:
@@ -129,7 +130,7 @@ def test_nights_are_packed_when_there_are_many_and_read_the_same(tmp_path: Path)
     last = files(results)[-1]
     aside = last.rename(tmp_path / last.name)
     first = reading.read(results, cache)
-    assert len(first.nights) >= reading.TAIL
+    assert len(first.nights) >= packs.TAIL
     (pack,) = packs_in(cache)
     written = pack.stat().st_mtime_ns
     for one, other in zip(first.nights, reading.read(results, cache).nights, strict=True):
@@ -235,7 +236,7 @@ def test_what_has_other_threads_is_not_copied() -> None:
 def test_parquet_is_the_same_wherever_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a copy of the process, and where there is one core only."""
     (table,) = history.tables(synthetic.generate(synthetic.imagine(1.2, 25, 2)))
-    wanted = [(table, year) for year in shards.years(table)]
+    wanted = [(table, year) for year in scaling.years(table)]
     assert len(wanted) == 2
     before = threading.active_count()
     with parquet.files(wanted) as made:
@@ -255,7 +256,7 @@ def test_a_build_that_fails_leaves_no_copy_behind() -> None:
     (table,) = history.tables(synthetic.generate(synthetic.imagine(0.1, 25, 2)))
     with (
         pytest.raises(ZeroDivisionError),
-        parquet.files([(table, year) for year in shards.years(table)]),
+        parquet.files([(table, year) for year in scaling.years(table)]),
     ):
         raise ZeroDivisionError
     assert threading.active_count() == before

@@ -2,8 +2,9 @@
 
 Every lock and every build has a place of its own in the cache, so that going back to one costs
 nothing; and every bump of a stack leaves the environments of the locks before it. What the present
-checkout declares stays, whenever it was used. Of the rest goes what was last used so long ago that
-making it again is cheaper than keeping it: anything here can be made again.
+checkout declares stays, whenever it was used, and so does what the site has read of a results
+folder that is there. Of the rest goes what was last used so long ago that making it again is
+cheaper than keeping it: anything here can be made again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 
 from servebench import interpreters, paths, settings, stacks, tools
 from servebench.errors import ServebenchError
+from servebench.site.kept import PACKS, orphaned
 from servebench.toolchain import artefact
 
 DAYS: Final = 30
@@ -55,7 +57,7 @@ class Pruned:
 
 
 def unused(days: float = DAYS, now: float | None = None) -> tuple[Unused, ...]:
-    """Find what could go. Reads names and times only.
+    """Find what could go. Reads hardly more than names and times.
 
     Args:
         days: Not used for so long.
@@ -67,11 +69,15 @@ def unused(days: float = DAYS, now: float | None = None) -> tuple[Unused, ...]:
     moment = time.time() if now is None else now
     kept = _declared()
     environments = list(_folders("environments"))
+    packs = filter(orphaned, _folders(f"site/{PACKS}"))
+    nights = [*_folders("site/runs"), *_folders("site/asv")]
     old = [
         *_old("environment", environments, kept, days, moment),
         *_old("snapshot", _folders("snapshots"), kept, days, moment),
         *_old("resolved lock", _folders("resolved"), kept, days, moment),
         *_old("load generator", _folders("tools", "oha-*"), kept, days, moment),
+        *_old("packed nights", packs, kept, days, moment),
+        *_old("nights of format", nights, kept, days, moment),
     ]
     going = {one.path for one in old}
     # An interpreter is used by its environments, and by nothing else.

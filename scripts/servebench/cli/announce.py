@@ -65,7 +65,7 @@ def announce_command(
     Needs GITHUB_TOKEN with issues: write. Exit code 0: all as it should be; 1: a record cannot be
     read, more than --most were new, or GitHub could not be told; what is left is done next time.
     """
-    from servebench.github import announce, issues  # noqa: PLC0415 - the site's words take a while
+    from servebench.github import announce, issues  # noqa: PLC0415
 
     records, problems = _records(results or paths.results_dir())
     with connected(patience) as (context, repository):

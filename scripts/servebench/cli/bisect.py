@@ -12,8 +12,7 @@ from rich.console import Console
 
 from servebench import changes, load, machine, orphans, paths
 from servebench.changes import ChangeRecord
-from servebench.cli.compare import budget_seconds
-from servebench.cli.options import DEFAULT_SEED, SeedOption
+from servebench.cli.options import DEFAULT_SEED, SeedOption, budget_seconds
 from servebench.errors import HistoryError, SetupError, UsageError
 from servebench.signals import interruptible
 from servebench.toolchain.narrator import Narrator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable
 from datetime import date
@@ -13,7 +12,14 @@ import typer
 from rich.console import Console
 
 from servebench import load, orphans, paths
-from servebench.cli.options import DEFAULT_SEED, ProfileOption, SeedOption, SelectOption
+from servebench.cli.options import (
+    DEFAULT_SEED,
+    ProfileOption,
+    SeedOption,
+    SelectOption,
+    budget_seconds,
+)
+from servebench.compare import keeping
 from servebench.compare import sides as sides_
 from servebench.compare import touched as touched_
 from servebench.compare.model import Comparison, Verdict
@@ -24,7 +30,6 @@ from servebench.exclusive import measuring
 from servebench.signals import InterruptedRun, interruptible
 from servebench.toolchain.narrator import Narrator
 
-_BUDGET: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 _AS_LOCKED: Final = "locked"
 _PLAIN_WIDTH: Final = 120  # columns where there is no terminal to ask
 
@@ -120,22 +125,6 @@ def compare_command(
     code = exit_code(comparison)
     if code:
         raise typer.Exit(code)
-
-
-def budget_seconds(text: str | None) -> float | None:
-    """Read a time such as 90s, 20m, 1h30m: seconds.
-
-    Raises:
-        UsageError: It is none.
-    """
-    if text is None:
-        return None
-    found = _BUDGET.fullmatch(text)
-    hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (0, 0, 0)
-    total = 3600 * hours + 60 * minutes + seconds
-    if not total:
-        raise UsageError(f"--budget {text!r}: expected a time such as 90s, 20m, 1h or 1h30m")
-    return float(total)
 
 
 def exit_code(comparison: Comparison) -> int:
@@ -275,3 +264,7 @@ def _show(console: Console, comparison: Comparison) -> None:
     if not console.is_terminal:
         console.width = _PLAIN_WIDTH
     print_comparison(console, comparison)
+    # Elsewhere the folder may be gone by the time that somebody reads this: a job's log, a room.
+    if console.is_terminal and keeping.file_of(comparison).is_file():
+        again = f"servebench show {comparison.id}"
+        console.print(f"\nKept; to read it again: {again}", markup=False, soft_wrap=True)

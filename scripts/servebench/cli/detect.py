@@ -14,8 +14,8 @@ from rich.table import Table
 
 from servebench import actions, changes, load, machine, orphans, paths
 from servebench.changes import ChangeRecord
-from servebench.cli.compare import budget_seconds
-from servebench.cli.options import DEFAULT_SEED, SeedOption
+from servebench.cli.options import DEFAULT_SEED, SeedOption, budget_seconds
+from servebench.compare import keeping
 from servebench.compare.model import Comparison
 from servebench.detect.model import (
     COMPARISONS,
@@ -26,7 +26,7 @@ from servebench.detect.model import (
     read_candidates,
     write_candidates,
 )
-from servebench.errors import RecordError, UsageError
+from servebench.errors import UsageError
 from servebench.metrics import METRICS
 from servebench.report.comparison.words import percent
 from servebench.signals import interruptible
@@ -130,10 +130,7 @@ def _evidence(results: Path, records: Sequence[ChangeRecord]) -> dict[str, Compa
     for name in {record.evidence for record in records if record.evidence}:
         path = results / COMPARISONS / f"{name}.json"
         if path.is_file():
-            try:
-                found[name] = Comparison.model_validate_json(path.read_bytes())
-            except ValueError as problem:
-                raise RecordError(f"{path}: expected a comparison, found: {problem}") from problem
+            found[name] = keeping.read(path)
     return found
 
 

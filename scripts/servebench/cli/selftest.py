@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from servebench import load, orphans, paths
-from servebench.cli.options import SelectOption
+from servebench.cli.options import SelectOption, budget_seconds
 from servebench.compare.plants import Kind
 from servebench.errors import RecordError, UsageError
 from servebench.exclusive import measuring
@@ -59,7 +59,6 @@ def aa_command(
     results: ResultsOption = None,
 ) -> None:
     """Compare the stack with itself: every verdict that something moved is a false one."""
-    from servebench.cli.compare import budget_seconds  # noqa: PLC0415
     from servebench.compare.selftest import Task, chosen  # noqa: PLC0415
 
     cases = [case.id for case in chosen(select or ())]
@@ -77,7 +76,10 @@ def plant_command(
     kind: Annotated[str, typer.Option("--kind", help=f"One of {', '.join(KINDS)}.")] = "busy",
     size: Annotated[
         list[float] | None,
-        typer.Option("--size", help="Relative growth (0.01: 1 %); queue: requests at once."),
+        typer.Option(
+            "--size",
+            help="Relative growth (0.01: 1 %); queue: requests at once. Default: 1, 2, 5 and 10 %; 1.",
+        ),
     ] = None,
     tries: Annotated[int, typer.Option("--tries", min=1, help="Per size and case.")] = 10,
     select: SelectOption = None,
@@ -93,12 +95,13 @@ def plant_command(
     results: ResultsOption = None,
 ) -> None:
     """Plant a slowdown of known size in a copy of one case, and see whether it is found."""
-    from servebench.cli.compare import budget_seconds  # noqa: PLC0415
     from servebench.compare.selftest import Task, chosen  # noqa: PLC0415
 
     if kind not in KINDS:
         raise UsageError(f"--kind {kind!r}: expected one of {', '.join(KINDS)}")
-    sizes = size or [0.01, 0.02, 0.05, 0.10]
+    sizes = size or ([1.0] if kind == "queue" else [0.01, 0.02, 0.05, 0.10])
+    if kind == "queue" and min(sizes) < 1:
+        raise UsageError(f"--size {min(sizes):g}: a queue lets 1 or more requests in at once")
     if min(sizes) <= 0:
         raise UsageError(f"--size {min(sizes):g}: expected a growth above 0, such as 0.01")
     limit = budget_seconds(budget)

@@ -1,4 +1,4 @@
-"""`servebench show`, `findings` and `schema`: read run files, write pages. Starts no server."""
+"""`servebench show`, `findings` and `schema`: read what was measured, write pages."""
 
 from __future__ import annotations
 
@@ -25,41 +25,42 @@ _PLAIN_WIDTH = 120  # columns where there is no terminal to ask
 
 def show_command(
     run: Annotated[
-        str, typer.Argument(help="A run's id (or enough of it), a run file, or 'latest'.")
+        str,
+        typer.Argument(
+            help="A run's id (or enough of it), a run file, or 'latest'; or a comparison's id or "
+            "file."
+        ),
     ] = "latest",
     select: SelectOption = None,
-    as_json_: Annotated[bool, typer.Option("--json", help="The summary as JSON.")] = False,
+    as_json_: Annotated[
+        bool, typer.Option("--json", help="As JSON: a run's summary, or the whole comparison.")
+    ] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="The page as Markdown.")] = False,
+    svg: Annotated[
+        Path | None,
+        typer.Option("--svg", help="Write the forest plot of a comparison besides."),
+    ] = None,
 ) -> None:
-    """Show a run as the articles did: ours beside the published figures and the ceiling."""
-    from servebench.published import load_published  # noqa: PLC0415
-    from servebench.report import markdown, terminal  # noqa: PLC0415
-    from servebench.report import page as pages  # noqa: PLC0415
-    from servebench.report.about import read_about  # noqa: PLC0415
-    from servebench.summary import summarise  # noqa: PLC0415
+    """Show a run as the articles did: ours beside the published figures and the ceiling.
 
+    A comparison is shown as `servebench compare` has shown it: one of the last that were made here,
+    by its id, one that confirmed a change (results/comparisons/), or any file of
+    `servebench compare --output`.
+    """
     if as_json_ and as_markdown:
         raise UsageError("--json and --markdown were both given; choose one")
-    summary = summarise(store.load(store.find(paths.results_dir(), run)))
-    chosen = pages.narrowed(summary, select or ())
-    if not chosen.cases:
-        raise UsageError(
-            f"no case of run {summary.run.id} matches {' or '.join(select or ['*'])}; "
-            "its cases: " + ", ".join(result.case.id for result in summary.run.results[:5]) + ", …"
-        )
-    root = paths.project_root()
-    published = load_published(root)
-    page = pages.make_page(summary, published, read_about(root), select or ())
-    if as_json_:
-        described = pages.as_json(chosen, published, page)
-        typer.echo(json.dumps(described, indent=2, ensure_ascii=False, allow_nan=False))
-    elif as_markdown:
-        typer.echo(markdown.page(page), nl=False)
+    results = paths.results_dir()
+    # A file that is there is meant, whatever it is called.
+    kept = None if Path(run).is_file() else keeping.find(run, results)
+    path = kept or store.find(results, run)
+    if _is_comparison(path):
+        if select:
+            raise UsageError(f"--select narrows runs; {path} is a comparison, and shown whole")
+        _show_comparison(path, svg, as_json=as_json_, as_markdown=as_markdown)
+    elif svg is not None:
+        raise UsageError(f"--svg draws comparisons; {path} is a run: servebench site draws runs")
     else:
-        console = Console(soft_wrap=False, highlight=False)
-        if not console.is_terminal:
-            console.width = _PLAIN_WIDTH
-        terminal.print_page(console, page)
+        _show_run(path, tuple(select or ()), as_json=as_json_, as_markdown=as_markdown)
 
 
 def findings_command(
@@ -112,6 +113,76 @@ def schema_command(
 ) -> None:
     """Write the JSON Schema of run files (kept as results/schema.json)."""
     _write(keeping.schema() if comparison else codec.schema(), output)
+
+
+def _is_comparison(path: Path) -> bool:
+    """Whether a file is a comparison, and not a run.
+
+    Raises:
+        RecordError: It is neither.
+    """
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False  # what is wrong with it is said when it is read as a run
+    keys = list(document) if isinstance(document, dict) else []
+    if {"base", "head", "cases"} <= set(keys):
+        return True
+    if keys and "results" not in keys:
+        raise RecordError(
+            f"{path}: expected a run file, or a comparison (servebench compare --output), found "
+            f"JSON with the keys {', '.join(keys[:5])}{', …' * (len(keys) > 5)}"
+        )
+    return False
+
+
+def _show_comparison(path: Path, svg: Path | None, *, as_json: bool, as_markdown: bool) -> None:
+    from servebench.report.comparison import markdown, terminal  # noqa: PLC0415
+
+    comparison = keeping.read(path)
+    if svg is not None:
+        from servebench.report.comparison.forest import forest  # noqa: PLC0415
+
+        _write(forest(comparison), svg)
+    if as_json:
+        typer.echo(comparison.model_dump_json(indent=1))
+    elif as_markdown:
+        typer.echo(markdown.markdown(comparison), nl=False)
+    else:
+        terminal.print_comparison(_console(), comparison)
+
+
+def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown: bool) -> None:
+    from servebench.published import load_published  # noqa: PLC0415
+    from servebench.report import markdown, terminal  # noqa: PLC0415
+    from servebench.report import page as pages  # noqa: PLC0415
+    from servebench.report.about import read_about  # noqa: PLC0415
+    from servebench.summary import summarise  # noqa: PLC0415
+
+    summary = summarise(store.load(path))
+    chosen = pages.narrowed(summary, select)
+    if not chosen.cases:
+        raise UsageError(
+            f"no case of run {summary.run.id} matches {' or '.join(select or ['*'])}; "
+            "its cases: " + ", ".join(result.case.id for result in summary.run.results[:5]) + ", …"
+        )
+    root = paths.project_root()
+    published = load_published(root)
+    page = pages.make_page(summary, published, read_about(root), select)
+    if as_json:
+        described = pages.as_json(chosen, published, page)
+        typer.echo(json.dumps(described, indent=2, ensure_ascii=False, allow_nan=False))
+    elif as_markdown:
+        typer.echo(markdown.page(page), nl=False)
+    else:
+        terminal.print_page(_console(), page)
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _PLAIN_WIDTH
+    return console
 
 
 def _inside(root: Path, results: Path, sources: list[Source]) -> tuple[Section, ...]:

@@ -8,17 +8,37 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from pydantic import ValidationError
+
 from servebench import codec, paths
 from servebench.compare.model import FORMAT_VERSION, Comparison
+from servebench.errors import RecordError, UsageError
 from servebench.store import PARTIAL, replace
+
+FOLDER: Final = "comparisons"
+"""Name of the folder: here of all comparisons, and below `results/` of those that are evidence."""
 
 KEPT: Final = 50
 """Comparisons that are kept: the newest."""
 
+_MARK: Final = "-compare-"
+"""In the id of every comparison, and in that of no run."""
+
 
 def folder() -> Path:
     """Where they are."""
-    return paths.state_dir() / "comparisons"
+    return paths.state_dir() / FOLDER
+
+
+def file_of(comparison: Comparison, place: Path | None = None) -> Path:
+    """Where a comparison is kept.
+
+    Args:
+        comparison: What there is so far.
+        place: The folder, if not `folder()`.
+    """
+    ending = PARTIAL if comparison.status == "partial" else ".json"
+    return (place or folder()) / f"{comparison.id}{ending}"
 
 
 def save(comparison: Comparison, place: Path | None = None) -> Path:
@@ -31,13 +51,59 @@ def save(comparison: Comparison, place: Path | None = None) -> Path:
     Raises:
         RecordError: It cannot be written; what was saved before is unharmed.
     """
-    place = place or folder()
-    partial, final = place / f"{comparison.id}{PARTIAL}", place / f"{comparison.id}.json"
-    path = partial if comparison.status == "partial" else final
+    path = file_of(comparison, place)
     replace(path, (comparison.model_dump_json(indent=1) + "\n").encode())
-    if path is final:
-        partial.unlink(missing_ok=True)
+    if comparison.status != "partial":
+        path.with_name(f"{comparison.id}{PARTIAL}").unlink(missing_ok=True)
     return path
+
+
+def read(path: Path) -> Comparison:
+    """Read a comparison.
+
+    Raises:
+        RecordError: It cannot be read, or is none.
+    """
+    try:
+        return Comparison.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as problem:
+        first = " ".join(" ".join(str(problem).splitlines()[:3]).split())
+        raise RecordError(
+            f"{path}: expected a comparison of format {FORMAT_VERSION}, found: {first}. A file of "
+            "a newer servebench needs a newer servebench; otherwise it is damaged"
+        ) from problem
+
+
+def find(name: str, results: Path) -> Path | None:
+    """The file of the comparison that a person means by its id, or by enough of it.
+
+    Args:
+        name: What the person calls it.
+        results: The results folder, where evidence is kept.
+
+    Returns:
+        None if no comparison can be meant.
+
+    Raises:
+        UsageError: None, or more than one, goes by that id.
+    """
+    if _MARK not in name:
+        return None
+    known = {
+        path.name.removesuffix(PARTIAL).removesuffix(".json"): path
+        for place in (folder(), results / FOLDER)
+        for path in sorted(place.glob(f"*{_MARK}*.json"))
+    }
+    matching = [one for one in known if name in one]
+    if len(matching) == 1:
+        return known[matching[0]]
+    if matching:
+        raise UsageError(f"{name!r} could be any of {', '.join(matching[-5:])}; say more of it")
+    there = ", ".join(sorted(known)[-3:]) or "none"
+    raise UsageError(
+        f"no comparison goes by {name!r}; the newest that are kept: {there}. Of another machine, "
+        "or older than that: give its file"
+    )
 
 
 def forget(place: Path | None = None) -> None:

@@ -15,11 +15,11 @@ from servebench.compare.model import Verdict
 from servebench.github.issues import Wanted
 from servebench.github.text import plain
 from servebench.metrics import METRICS
+from servebench.report.change import commands, told
 from servebench.report.comparison import words
 from servebench.report.formats import MISSING
 from servebench.report.markdown import grid
 from servebench.site.pages import addresses
-from servebench.site.pages.changes import commands, told
 
 MOST: Final = 10
 """Issues that one night opens at most. More at once have one cause, which is not in a package."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from asv.results import Results
 
 Status = Literal["measured", "failed", "skipped"]
-_LIST: Final = "benchmarks.json"
+LIST: Final = "benchmarks.json"
+"""asv's list of benchmarks, beside the folders of its machines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,28 +122,80 @@ def read(results: Path) -> tuple[Snapshot, ...]:
     Raises:
         RecordError: asv does not understand its files.
     """
-    if not (results / _LIST).is_file():
+    if not (results / LIST).is_file():
         return ()
     # asv takes half a second to import; only those who read its results wait for it.
     from asv.results import iter_results  # noqa: PLC0415
-    from asv.util import UserError  # noqa: PLC0415
+
+    with understood(results):
+        return snapshots(iter_results(str(results)), benchmarks(results))
+
+
+def load(path: Path) -> Results:
+    """Read one file of asv's results; the description of its machine stands beside it.
+
+    Raises:
+        RecordError: asv does not understand one of them.
+    """
+    from asv.machine import Machine  # noqa: PLC0415 - see `read`
+    from asv.results import Results  # noqa: PLC0415
+    from asv.util import load_json  # noqa: PLC0415
+
+    with understood(path):
+        machine = load_json(str(path.with_name("machine.json")), api_version=Machine.api_version)
+        return Results.load(str(path), machine_name=machine["machine"])
+
+
+def benchmarks(results: Path) -> Any:
+    """Read asv's list of benchmarks, without which its results have no names and units.
+
+    Raises:
+        RecordError: asv does not understand it.
+    """
+    from asv.benchmarks import Benchmarks  # noqa: PLC0415 - see `read`
+    from asv.config import Config  # noqa: PLC0415
+
+    conf = Config()
+    conf.results_dir = str(results)
+    with understood(results / LIST):
+        return Benchmarks.load(conf)
+
+
+def snapshots(results: Iterable[Results], listed: Any) -> tuple[Snapshot, ...]:
+    """Put together what belongs to one commit on one machine, the newest commit first.
+
+    Args:
+        results: asv's files; those that are not as asv wrote them raise anything (`understood`).
+        listed: asv's `benchmarks`; results of other versions of them do not count.
+    """
+    found: dict[tuple[str, str], list[Results]] = {}
+    for result in results:
+        key = (str(result.params["machine"]), str(result.commit_hash))
+        found.setdefault(key, []).append(result)
+    return newest_first(
+        _snapshot(machine, commit, many, listed) for (machine, commit), many in found.items()
+    )
+
+
+def newest_first(found: Iterable[Snapshot]) -> tuple[Snapshot, ...]:
+    """By the commit's date, then by the measurement's."""
+    return tuple(sorted(found, key=lambda one: (-one.committed, -one.started, one.commit)))
+
+
+@contextmanager
+def understood(what: Path) -> Iterator[None]:
+    """Whatever goes wrong with files that are not as asv wrote them, as a RecordError."""
+    from asv.util import UserError  # noqa: PLC0415 - see `read`
 
     try:
-        benchmarks = _benchmarks(results)
-        found: dict[tuple[str, str], list[Results]] = {}
-        for result in iter_results(str(results)):
-            key = (str(result.params["machine"]), str(result.commit_hash))
-            found.setdefault(key, []).append(result)
-        snapshots = [
-            _snapshot(machine, commit, many, benchmarks)
-            for (machine, commit), many in found.items()
-        ]
-    except (UserError, KeyError, TypeError, ValueError, OSError) as problem:
+        yield
+    except (
+        UserError, OSError, KeyError, IndexError, TypeError, ValueError, AttributeError,
+    ) as problem:  # fmt: skip
         raise RecordError(
-            f"{results}: expected asv's results, found {type(problem).__name__}: {problem}; "
+            f"{what}: expected asv's results, found {type(problem).__name__}: {problem}; "
             "run `asv update`, or remove the file that is wrong"
         ) from problem
-    return tuple(sorted(snapshots, key=lambda one: (-one.committed, -one.started, one.commit)))
 
 
 def newest(snapshots: Iterable[Snapshot], *prefixes: str) -> Snapshot | None:
@@ -155,15 +209,6 @@ def environments(readings: Iterable[Reading]) -> list[tuple[str, str]]:
         {(r.python, r.stack) for r in readings if r.status == "measured"},
         key=lambda environment: (environment[1], environment[0]),
     )
-
-
-def _benchmarks(results: Path) -> Any:
-    from asv.benchmarks import Benchmarks  # noqa: PLC0415 - see `read`
-    from asv.config import Config  # noqa: PLC0415
-
-    conf = Config()
-    conf.results_dir = str(results)
-    return Benchmarks.load(conf)
 
 
 def _snapshot(machine: str, commit: str, many: Sequence[Results], benchmarks: Any) -> Snapshot:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from servebench.compare import scores
@@ -19,11 +19,31 @@ KINDS: Final = {
     "queue": "fewer requests at once",
 }
 
-PLANTED_HEAD: Final = (
-    "planted", "size", "case", "found", "95 % interval", "called the opposite",
-    "reported, where found", "spread", "minus what instructions predict, mean", "worst",
-    "minus sequential launches, mean", "screening", "confirmation",
+_PLANT: Final = ("planted", "size", "case")
+_FOUND_HEAD: Final = (
+    *_PLANT, "found", "95 % interval", "called the opposite", "screening", "confirmation",
 )  # fmt: skip
+_SIZE_HEAD: Final = (
+    *_PLANT, "reported, mean", "spread", "minus what instructions predict, mean", "worst",
+    "minus sequential launches, mean",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A table of what was planted: its first three columns say what, how much, and in which case.
+
+    Attributes:
+        title: What it tells.
+        told: How to read it.
+        head: Its headings; the second, and those after the third, are of figures.
+        rows: Its cells.
+    """
+
+    title: str
+    told: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
 
 
 def way_head(sizes: Sequence[float]) -> tuple[str, ...]:
@@ -77,14 +97,14 @@ def _parts(trials: Sequence[Trial]) -> Iterator[str]:
     if text := sentence(trials):
         yield "## Nothing changed"
         yield text
-    found = scores.found(trials)
-    if found:
+    tables = planted(scores.found(trials))
+    if tables:
         yield "## Something was planted"
-        yield grid(
-            PLANTED_HEAD,
-            ["---", "---:", "---", *["---:"] * 10],
-            [list(planted_cells(one)) for one in found],
-        )  # fmt: skip
+    for table in tables:
+        yield f"### {table.title}"
+        yield table.told
+        aligned = ["---", "---:", "---", *["---:"] * (len(table.head) - 3)]
+        yield grid(table.head, aligned, [list(row) for row in table.rows])
     ways = scores.contest(trials)
     sizes = [size for size, _ in ways[0].misses]
     if sizes:
@@ -96,21 +116,49 @@ def _parts(trials: Sequence[Trial]) -> Iterator[str]:
         )  # fmt: skip
 
 
-def planted_cells(one: Found) -> Iterator[str]:
-    """Cells for `PLANTED_HEAD`."""
+def planted(found: Sequence[Found]) -> tuple[Planted, ...]:
+    """What was found of plants, and which size was reported; a table that has no rows is none."""
+    tables = (
+        Planted(
+            "Was it found?",
+            "Each try is a whole comparison; screening and confirmation are mean times of one.",
+            _FOUND_HEAD,
+            tuple((*_plant(one), *_found_cells(one)) for one in found),
+        ),
+        Planted(
+            "Which size was reported?",
+            "Of the tries that said that it moved. What instructions predict is the growth of the "
+            "application's count, times the application's share of the CPU.",
+            _SIZE_HEAD,
+            tuple((*_plant(one), *_size_cells(one)) for one in found if one.reported is not None),
+        ),
+    )
+    return tuple(table for table in tables if table.rows)
+
+
+def _plant(one: Found) -> Iterator[str]:
+    """Cells for `_PLANT`."""
     yield KINDS[one.kind]
     yield f"{one.size:g} at once" if one.kind == "queue" else f"{100 * one.size:g} %"
     yield one.case
+
+
+def _found_cells(one: Found) -> Iterator[str]:
+    """Further cells for `_FOUND_HEAD`."""
     yield f"{one.rate.hits} of {one.rate.of}"
     yield _ends(one.rate)
     yield str(one.wrong)
+    yield formats.duration(one.screening)
+    yield formats.duration(one.confirmation)
+
+
+def _size_cells(one: Found) -> Iterator[str]:
+    """Further cells for `_SIZE_HEAD`."""
     yield _percent(one.reported)
     yield _percent(one.spread, sign=False)
     yield _points(one.error)
     yield _points(one.worst)
     yield _points(one.bias)
-    yield formats.duration(one.screening)
-    yield formats.duration(one.confirmation)
 
 
 def way_cells(way: Contest) -> Iterator[str]:

@@ -13,14 +13,8 @@ import numpy as np
 
 from servebench.metrics import METRICS
 from servebench.site.history import Table
-from servebench.site.shards import (
-    FORMAT,
-    INTERVALS,
-    Columns,
-    Year,
-    extended,
-    folder_name,
-)
+from servebench.site.scaling import Columns, Year
+from servebench.site.shards import FORMAT, INTERVALS, extended, folder_name
 
 COMPARED: Final = (
     "server_cpu_per_request", "throughput", "response_p50", "response_p99", "pss_steady",

@@ -22,7 +22,7 @@ import servebench
 from servebench.errors import UsageError
 from servebench.site import asv_site, data, gather, history, reading, statics
 from servebench.site.folder import Folder
-from servebench.site.pages import addresses, missing, pages, rendering
+from servebench.site.pages import addresses, kinds, missing, rendering
 from servebench.site.pages.page import Page
 from servebench.site.pages.site import Site
 from servebench.toolchain.narrator import Narrator
@@ -174,7 +174,7 @@ def _pages(site: Site, folder: Folder, no_asv: str) -> tuple[int, int]:
     before = _known(state, program)
     now: dict[str, tuple[str, int]] = {}
     new: list[Page] = []
-    every = pages(site) if not no_asv else _with(site, no_asv)
+    every = kinds.pages(site) if not no_asv else _with(site, no_asv)
     for page in every:
         if page.path in now:
             continue  # two names with one digest: the first keeps the address
@@ -194,7 +194,7 @@ def _pages(site: Site, folder: Folder, no_asv: str) -> tuple[int, int]:
 
 
 def _with(site: Site, no_asv: str) -> Iterator[Page]:
-    yield from pages(site)
+    yield from kinds.pages(site)
     yield missing.of_asv(site, no_asv)
 
 
@@ -234,7 +234,7 @@ def _raw_asv(results: Path, folder: Folder) -> Iterator[tuple[str, str]]:
     recorded = results / "asv"
     for path in sorted(recorded.rglob("*.json")):
         name = path.relative_to(recorded).as_posix()
-        folder.put(f"{addresses.RAW_ASV}{name}", path.read_bytes())
+        folder.follow(f"{addresses.RAW_ASV}{name}", path)
         yield f"{addresses.RAW_ASV}{quote(name)}", "asv's results as asv wrote them"
 
 

@@ -26,12 +26,24 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
-from servebench.site import across, feeds, history, overview, parquet, reading, shards, story
+from servebench.site import (
+    across,
+    feeds,
+    history,
+    overview,
+    parquet,
+    reading,
+    scaling,
+    shards,
+    story,
+)
 from servebench.site.folder import Folder
 from servebench.site.history import Table
 from servebench.site.manifest import SECTIONS, Key, Manifest, digest, of_last_build
+from servebench.site.nights_file import nights_file
 from servebench.site.reading import Sources
-from servebench.site.shards import FORMAT, Columns, Shard, Year, dense, folder_name
+from servebench.site.scaling import Columns, Year
+from servebench.site.shards import FORMAT, Shard, dense, folder_name
 from servebench.site.story import Story
 
 OURS: Final = (*SECTIONS, "badge")
@@ -98,7 +110,7 @@ def writing(
     found = tuple(tables)
     new: list[tuple[Key, Table, Year]] = []
     for table in found if with_arrow else ():
-        for year in shards.years(table):
+        for year in scaling.years(table):
             key = ("parquet", _folder(table), str(year.year))
             if not manifest.keep(key, ".parquet", _made_from(table, year)):
                 new.append((key, table, year))
@@ -161,7 +173,7 @@ def build(
 
 def _write_table(manifest: Manifest, happened: Story, table: Table, many: Sequence[Shard]) -> None:
     names = [(shard, shards.named(table, shard)) for shard in many]
-    for year in shards.years(table):
+    for year in scaling.years(table):
         _write_year(manifest, happened, table, names, year)
 
 
@@ -173,11 +185,11 @@ def _write_year(
     year: Year,
 ) -> None:
     key = str(year.year)
-    data = shards.nights_file(table, year, happened)
+    data = nights_file(table, year, happened)
     manifest.keep_or_make(
         ("nights", _folder(table), key), ".json", digest(data), lambda: data
     )  # fmt: skip
-    scaled = cache(partial(shards.columns, table, year))  # only if a file needs it
+    scaled = cache(partial(scaling.columns, table, year))  # only if a file needs it
     planned = table.status[year.span].max(axis=0).tolist()
     nights = hashlib.sha256("\0".join(table.sources[year.span]).encode()).hexdigest()
     for shard, names in many:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from servebench import store
 from servebench.errors import RecordError
-from servebench.inprocess import readings
 from servebench.inprocess.declared import FILE as INSIDE_FILE
 from servebench.inprocess.declared import read_declared
 from servebench.inprocess.readings import Snapshot
 from servebench.published import load_published
 from servebench.report.about import read_about
+from servebench.site import asv_nights
 from servebench.site.data import Written
 from servebench.site.nights import Night
 from servebench.site.pages.site import Site
@@ -52,7 +52,7 @@ def gather(
     @cache
     def snapshots() -> tuple[Snapshot, ...]:
         try:
-            return readings.read(results / "asv")
+            return asv_nights.newest(results / asv_nights.FOLDER, sources.nights, sources.asv_files)
         except RecordError:  # named among the problems by the reading of the nights
             return ()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from servebench.errors import UsageError
+from servebench.site import kept
 
 HOST: Final = "127.0.0.1"
 PERIOD: Final = 1.0
@@ -102,13 +103,10 @@ def stamp(*folders: Path) -> Stamp:
     """What stands in the folders: names, sizes and dates. Another one means that files changed."""
     found = set()
     for folder in folders:
-        for path in folder.rglob("*"):
-            try:
-                status = path.stat()
-            except OSError:  # gone between the two
-                continue
-            if path.is_file():
-                found.add((str(path), status.st_size, status.st_mtime_ns))
+        for entry in kept.below(folder, ""):
+            with suppress(OSError):  # gone between the two
+                status = entry.stat()
+                found.add((entry.path, status.st_size, status.st_mtime_ns))
     return frozenset(found)
 
 

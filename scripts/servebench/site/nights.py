@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -20,6 +21,7 @@ from servebench.errors import RecordError
 
 FORMAT: Final = 1
 """Version of the packed form; another one is made anew from the run file."""
+SUFFIX: Final = ".night"
 
 Kind = Literal["load", "inprocess"]
 Status = Literal["measured", "disturbed", "failed", "not measured"]
@@ -200,3 +202,16 @@ def of_body(header_: Header, data: Any, start: int, source: str) -> Night:
     end = start + _BLOCKS * size * _FIGURE.itemsize
     launches = np.frombuffer(data, np.uint8, size, end).reshape(shape)
     return Night(header_, figures[0], figures[1], figures[2], launches, source)
+
+
+def read(path: Path, source: str) -> Night | None:
+    """The night of a file of the cache; None if it is not there, or damaged.
+
+    Args:
+        path: The file.
+        source: Digest of the bytes that the night was made from.
+    """
+    try:
+        return unpack(path.read_bytes(), str(path), source)
+    except (OSError, RecordError):
+        return None

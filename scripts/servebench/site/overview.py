@@ -15,7 +15,8 @@ from servebench.compare.model import Verdict
 from servebench.metrics import METRICS
 from servebench.site import history
 from servebench.site.history import STATES, Point, Table
-from servebench.site.shards import FORMAT, LETTERS, Shard
+from servebench.site.scaling import LETTERS
+from servebench.site.shards import FORMAT, Shard
 
 Sharded = Mapping[str, Sequence[tuple[Table, Shard]]]
 """Machine → its tables' shards."""

@@ -14,16 +14,19 @@ from __future__ import annotations
 
 import json
 import mmap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from servebench.errors import RecordError
-from servebench.site import nights
+from servebench.site import kept, nights
 from servebench.site.nights import Night
 
 FORMAT: Final = 1
 """Version of this form; another one is made anew."""
+
+TAIL: Final = 30
+"""So many nights are read one by one before they are put into the pack, too."""
 
 _MAGIC: Final = b"servebench pack %d of nights %d\n" % (FORMAT, nights.FORMAT)
 _SHARED: Final = (
@@ -36,16 +39,16 @@ _STEP: Final = 64
 
 def pack(every: Iterable[Night]) -> Iterator[bytes]:
     """Nights as bytes, piece by piece."""
-    kept = list(every)
+    many = list(every)
     shared: dict[str, int] = {}
-    headers = [_told(night, shared) for night in kept]
+    headers = [_told(night, shared) for night in many]
     values = ",".join(shared)
     listed = json.dumps(headers, separators=(",", ":"), allow_nan=False)
     text = f'{{"shared":[{values}],"nights":{listed}}}\n'.encode()
     yield _MAGIC
     yield text
     at = len(_MAGIC) + len(text)
-    for night in kept:
+    for night in many:
         figures = nights.body(night)
         yield bytes(-at % _STEP)
         yield figures
@@ -97,6 +100,28 @@ def read(path: Path) -> dict[str, Night]:
             return unpack(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), str(path))
     except (OSError, ValueError, RecordError):  # ValueError: of an empty file
         return {}
+
+
+def renew(path: Path, found: Sequence[Night], before: Mapping[str, Night]) -> bool:
+    """Make a pack anew if many nights are not in it, or many of those in it are gone.
+
+    Args:
+        path: The pack.
+        found: All nights that there are.
+        before: Those in it now, by their sources.
+
+    Returns:
+        Whether all that were found are in it now.
+
+    Raises:
+        SetupError: It cannot be written.
+    """
+    needed = {night.source for night in found}
+    new, gone = needed - before.keys(), before.keys() - needed
+    if len(new) < TAIL and len(gone) < max(TAIL, len(needed)):
+        return False
+    kept.write(path, b"".join(pack(found)))
+    return True
 
 
 def _told(night: Night, shared: dict[str, int]) -> dict[str, Any]:

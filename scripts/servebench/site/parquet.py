@@ -19,7 +19,7 @@ import numpy as np
 from servebench.metrics import METRICS
 from servebench.site import copies, history
 from servebench.site.history import STATES, Table
-from servebench.site.shards import Year
+from servebench.site.scaling import Year
 
 COLUMNS: Final = {
     "machine": "the machine's id; figures of different machines are never compared",

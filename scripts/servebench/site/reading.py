@@ -1,18 +1,16 @@
 """`results/` → nights, change records and trials; what was read before comes from a cache.
 
-The cache holds one packed night per run file, named by the SHA-256 of the file, so that it is right
-whatever happens to names and dates; which file has which digest is remembered with its size and
-date. Nights of years are in one more file per results folder, which is read at once (`packs`), and
-made again when enough others have come. asv's results are cached as a whole. A file that cannot be
-read is named among the problems, and the rest is read.
+A run file is read once: its night is kept by the SHA-256 of the file, so that it is right whatever
+happens to names and dates; which file has which digest is remembered with its size and date
+(`kept`). Nights of years are in one file per results folder, which is read at once (`packs`), and
+made again when enough others have come. The same holds for what asv measured (`asv_nights`). A file
+that cannot be read is named among the problems, and the rest is read.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -23,25 +21,18 @@ from servebench import changes, codec, store
 from servebench.changes import ChangeRecord
 from servebench.compare import trial_store
 from servebench.compare.trials import Trial
-from servebench.errors import RecordError, SetupError
-from servebench.inprocess import readings
+from servebench.errors import RecordError
 from servebench.night.model import NightRecord, read_record
-from servebench.site import making, nights, packs
-from servebench.site.nights import Night
+from servebench.site import asv_nights, kept, making, nights, packs
+from servebench.site.kept import Digests
+from servebench.site.nights import SUFFIX, Night
 
 NIGHTS: Final = "nights"
 """Folder of the records of nights (`night.model`), and of nights that were generated, not measured
 (`servebench dev history`)."""
-SUFFIX: Final = ".night"
-PACKS: Final = "packs"
-"""Folder of the cache with one pack per results folder."""
-TAIL: Final = 30
-"""So many nights are read one by one before they are put into the pack, too."""
 
-_ASV: Final = "asv"
-_INDEX: Final = "digests.json"
+_PACK: Final = "nights.pack"
 
-Stamp = tuple[int, int, str]
 T = TypeVar("T")
 
 
@@ -56,6 +47,7 @@ class Sources:
         trials: Of the instrument itself.
         problems: What could not be read, in sentences.
         night_records: What came of each night's shards, oldest first.
+        asv_files: Source of a night of asv's → its files, by their names below `results/asv`.
     """
 
     nights: tuple[Night, ...]
@@ -64,24 +56,7 @@ class Sources:
     trials: tuple[Trial, ...]
     problems: tuple[str, ...]
     night_records: tuple[NightRecord, ...] = ()
-
-
-@dataclass(slots=True)
-class Digests:
-    """SHA-256 of files by path; read again only if size or date moved."""
-
-    known: dict[str, Stamp]
-    seen: dict[str, Stamp] = field(default_factory=dict)
-
-    def of(self, path: Path | os.DirEntry[str]) -> str:
-        """The digest of a file, given by its absolute path."""
-        name, status = os.fspath(path), path.stat()
-        stamp = self.known.get(name)
-        if stamp is None or (stamp[0], stamp[1]) != (status.st_size, status.st_mtime_ns):
-            digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-            stamp = (status.st_size, status.st_mtime_ns, digest)
-        self.seen[name] = stamp
-        return stamp[2]
+    asv_files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def read(results: Path, cache: Path) -> Sources:
@@ -96,19 +71,25 @@ def read(results: Path, cache: Path) -> Sources:
     """
     results = results.absolute()
     problems: list[str] = []
-    digests = Digests(_known(cache / _INDEX))
-    pack = cache / PACKS / f"{hashlib.sha256(os.fsencode(results)).hexdigest()[:16]}.pack"
-    before = packs.read(pack)
+    place = kept.place(cache, results)
+    digests = kept.digests(place)
+    before = packs.read(place / _PACK)
     runs: dict[str, Path] = {}
     found: list[Night] = []
     for path in store.runs(results):
         if made := _attempt(partial(_of_run, path, cache, digests, before), problems):
             runs[path.stem] = path
             found += made
-    for entry in _below(results / NIGHTS, SUFFIX):
+    for entry in kept.below(results / NIGHTS, SUFFIX):
         found += _attempt(partial(_generated, entry, digests, before), problems)
-    _pack_again(pack, found, before)
-    found += _attempt(partial(_of_asv, results / _ASV, cache, digests), problems)
+    if packs.renew(place / _PACK, found, before):
+        for night in found:
+            _single(cache, night.source).unlink(missing_ok=True)
+    asv_files: dict[str, tuple[str, ...]] = {}
+    for inside in _attempt(partial(_of_asv, results, cache, place, digests), problems):
+        found += inside.nights
+        asv_files |= inside.files
+        problems += inside.problems
     records: list[ChangeRecord] = []
     for path in changes.files(results):
         records += _attempt(partial(_record, path), problems)
@@ -117,11 +98,18 @@ def read(results: Path, cache: Path) -> Sources:
     for path in sorted((results / NIGHTS).glob("*/*.json")):
         shared += _attempt(partial(_shared, path), problems)
     shared.sort(key=lambda record: (record.created, record.id))
-    if digests.seen != digests.known:
-        _write(cache / _INDEX, json.dumps(digests.seen).encode())
-    # People read them on the site, where the folders of the machine that built it mean nothing.
-    told = tuple(problem.replace(f"{results}/", "") for problem in problems)
-    return Sources(tuple(found), runs, tuple(records), tuple(trials), told, tuple(shared))
+    kept.remember(place, digests)
+    kept.sign(place, results)
+    return Sources(
+        nights=tuple(found),
+        runs=runs,
+        changes=tuple(records),
+        trials=tuple(trials),
+        # People read them on the site, where the folders of the machine that built it mean nothing.
+        problems=tuple(problem.replace(f"{results}/", "") for problem in problems),
+        night_records=tuple(shared),
+        asv_files=asv_files,
+    )
 
 
 def _attempt(read_some: Callable[[], Sequence[T]], problems: list[str]) -> Sequence[T]:
@@ -133,31 +121,20 @@ def _attempt(read_some: Callable[[], Sequence[T]], problems: list[str]) -> Seque
         return ()
 
 
-def _below(folder: Path | str, suffix: str) -> Iterator[os.DirEntry[str]]:
-    """All files of a kind below a folder, by name; there are thousands of them."""
-    try:
-        with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
-    except OSError:  # nothing there, or nothing that can be looked at
-        return
-    for entry in found:
-        if entry.is_dir(follow_symlinks=False):
-            yield from _below(entry.path, suffix)
-        elif entry.name.endswith(suffix):
-            yield entry
-
-
 def _of_run(path: Path, cache: Path, digests: Digests, before: Mapping[str, Night]) -> list[Night]:
     source = digests.of(path)
-    if (night := before.get(source)) is not None:
-        return [night]
-    packed = cache / "runs" / str(nights.FORMAT) / f"{source}{SUFFIX}"
-    if (night := _cached(packed, source)) is not None:
-        return [night]
-    run = codec.decode(path.read_bytes(), str(path))
-    night = making.of_run(_checked(path, run, run.started), source)
-    _write(packed, nights.pack(night))
+    packed = _single(cache, source)
+    night = before.get(source) or nights.read(packed, source)
+    if night is None:
+        run = codec.decode(path.read_bytes(), str(path))
+        night = making.of_run(_checked(path, run, run.started), source)
+        kept.write(packed, nights.pack(night))
     return [night]
+
+
+def _single(cache: Path, source: str) -> Path:
+    """Where the night of a run file is that is in no pack."""
+    return cache / "runs" / str(nights.FORMAT) / f"{source}{SUFFIX}"
 
 
 def _generated(
@@ -170,39 +147,10 @@ def _generated(
     return [night]
 
 
-def _pack_again(path: Path, found: Sequence[Night], before: Mapping[str, Night]) -> None:
-    """Make the pack anew if many nights are not in it, or many of those in it are gone."""
-    needed = {night.source for night in found}
-    if len(needed - before.keys()) >= TAIL or len(before.keys() - needed) >= max(TAIL, len(needed)):
-        _write(path, b"".join(packs.pack(found)))
-
-
-def _of_asv(folder: Path, cache: Path, digests: Digests) -> list[Night]:
-    """What asv measured, without the load runs, which it was only handed."""
-    files = sorted(folder.rglob("*.json"))
-    if not files:
-        return []
-    source = making.together(
-        text for path in files for text in (path.relative_to(folder).as_posix(), digests.of(path))
-    )
-    packed = cache / _ASV / str(nights.FORMAT) / source
-    if (packed / "complete").is_file():
-        kept = [_cached(path, path.stem) for path in sorted(packed.glob(f"*{SUFFIX}"))]
-        if None not in kept:
-            return [night for night in kept if night is not None]
-    found = list(_named(making.of_snapshot(snapshot) for snapshot in readings.read(folder)))
-    for night in found:
-        _write(packed / f"{night.source}{SUFFIX}", nights.pack(night))
-    _write(packed / "complete", b"")
-    return found
-
-
-def _named(made: Iterable[Night]) -> Iterator[Night]:
-    """Nights with figures, each with the digest of its own bytes as its source."""
-    for night in made:
-        if night.header.cases:
-            packed = nights.pack(night)
-            yield nights.unpack(packed, night.header.run, hashlib.sha256(packed).hexdigest())
+def _of_asv(
+    results: Path, cache: Path, place: Path, digests: Digests
+) -> tuple[asv_nights.Found, ...]:
+    return (asv_nights.read(results / asv_nights.FOLDER, cache, place, digests),)
 
 
 def _record(path: Path) -> list[ChangeRecord]:
@@ -226,39 +174,3 @@ def _checked(path: Path, value: T, moment: str) -> T:
             "the file is damaged: remove it"
         )
     return value
-
-
-def _cached(path: Path, source: str) -> Night | None:
-    """What the cache has; a damaged file is as good as none."""
-    try:
-        return nights.unpack(path.read_bytes(), str(path), source)
-    except (OSError, RecordError):
-        return None
-
-
-def _known(path: Path) -> dict[str, Stamp]:
-    try:
-        stored = json.loads(path.read_bytes())
-        return {
-            name: (int(size), int(date), str(sha)) for name, (size, date, sha) in stored.items()
-        }
-    except (OSError, ValueError, TypeError, AttributeError):
-        return {}
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write a file of the cache as a whole; unlike a run file it may be lost."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Another process may be at the same file: the name is this one's own.
-        beside = path.with_name(f"{path.name}.{os.getpid()}.partial")
-        try:
-            beside.write_bytes(data)
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
-    except OSError as problem:
-        raise SetupError(
-            f"{path}: the cache cannot be written ({problem.strerror}); make room, or set "
-            "XDG_CACHE_HOME to a folder that can be written"
-        ) from problem

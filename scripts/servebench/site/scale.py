@@ -19,8 +19,8 @@ from typing import Any, Final
 import numpy as np
 
 from servebench.errors import SetupError
-from servebench.site.nights import Night
-from servebench.site.reading import NIGHTS, SUFFIX
+from servebench.site.nights import SUFFIX, Night
+from servebench.site.reading import NIGHTS
 
 BUILD_SECONDS: Final = 10.0
 BUILD_BYTES: Final = 2**30

@@ -24,8 +24,8 @@ from servebench.compare.model import PackageChange, Verdict
 from servebench.metrics import METRICS
 from servebench.site import nights
 from servebench.site.making import TRENDS
-from servebench.site.nights import Header, Night, Odd, empty
-from servebench.site.reading import NIGHTS, SUFFIX
+from servebench.site.nights import SUFFIX, Header, Night, Odd, empty
+from servebench.site.reading import NIGHTS
 
 MACHINE: Final = "synthetic-2c-0a1b2c3d"
 STACK: Final = "current"

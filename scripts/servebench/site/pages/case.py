@@ -13,13 +13,13 @@ from markupsafe import Markup
 
 from servebench.changes import ChangeRecord
 from servebench.metrics import METRICS
+from servebench.report.change import Told, told
 from servebench.site import history
 from servebench.site.charts import trend
 from servebench.site.history import Point, Table
 from servebench.site.nights import Header
 from servebench.site.pages import addresses, case_data, case_facts, launches, trace, trends, words
 from servebench.site.pages.case_data import Folders
-from servebench.site.pages.changes import Told, told
 from servebench.site.pages.experiment import FURTHER
 from servebench.site.pages.page import Page, digest, markup, render
 from servebench.site.pages.site import INSIDE, Site

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from servebench.changes import ChangeRecord
+from servebench.report.change import told
 from servebench.site.history import Table
 from servebench.site.pages import addresses, trends
-from servebench.site.pages.changes import told
 from servebench.site.pages.site import Site, Trended
 from servebench.site.shards import folder_name
 

@@ -13,7 +13,8 @@ from servebench.site.overview import HEADLINES
 from servebench.site.pages import addresses
 from servebench.site.pages.page import Page, render
 from servebench.site.pages.site import Site
-from servebench.site.shards import FORMAT, INTERVALS, LETTERS
+from servebench.site.scaling import LETTERS
+from servebench.site.shards import FORMAT, INTERVALS
 
 SERIES: Final = {
     "case": "place in `cases`, which have id, status, flags and reasons night by night",

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from servebench.site.shards import COARSER, LETTERS
+from servebench.site.scaling import COARSER, LETTERS
 
 _FEW: Final = 8  # fewer neighbours say nothing about noise
 _SPREAD: Final = 1.96  # 95 % of a normal distribution

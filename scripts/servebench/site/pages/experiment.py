@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from servebench.inprocess import page as inprocess
-from servebench.inprocess.readings import newest
+from servebench.inprocess.readings import Snapshot, newest
 from servebench.report.page import Section
 from servebench.site.charts import speedups
 from servebench.site.pages import addresses, evidence, inside, trace
@@ -147,10 +147,10 @@ def _page(site: Site, path: str, name: str, cases: tuple[str, ...]) -> str:
 def _inside(site: Site, path: str, name: str) -> str:
     """Experiment 4, or what else asv measured: sections of its newest results."""
     declared = site.inside
+    snapshots = site.snapshots()
     sections: tuple[Section, ...] = ()
     charts, answer = [], ""
     if declared is not None:
-        snapshots = site.snapshots()
         most = max(site.newest.values(), key=lambda one: one.run.launches, default=None)
         sections = tuple(
             section
@@ -186,5 +186,13 @@ def _inside(site: Site, path: str, name: str) -> str:
             for section in sections
         ],
         command="servebench micro --select 'gil.*'" if name == INSIDE else "servebench micro",
-        files=[address for address in site.downloads if address.startswith(addresses.RAW_ASV)],
+        files=list(_files(site, snapshots)),
     )
+
+
+def _files(site: Site, snapshots: Sequence[Snapshot]) -> Iterator[str]:
+    """Addresses of asv's files of these commits."""
+    shown = {(snapshot.machine, snapshot.commit) for snapshot in snapshots}
+    for run, header in site.headers.items():
+        if header.kind == "inprocess" and (header.machine, header.commit) in shown:
+            yield from trace.raw_asv(site, run)

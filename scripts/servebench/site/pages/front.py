@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from servebench.report.change import told
 from servebench.site.pages import addresses, headlines, inside, status
 from servebench.site.pages.answers import Answer, answers
-from servebench.site.pages.changes import listed, told
+from servebench.site.pages.changes import listed
 from servebench.site.pages.page import Page, render
 from servebench.site.pages.site import INSIDE, Site
 

@@ -1,7 +1,7 @@
 """A page: where it is and what is in it; and how templates become HTML.
 
 Every kind of page is a module beside this one with `pages(site) -> Iterator[Page]` and a template
-`templates/<kind>.html.j2` that extends `base.html.j2`; `pages/__init__.py` lists them.
+`templates/<kind>.html.j2` that extends `base.html.j2`; `kinds.py` lists them.
 
 The same `results/` give the same bytes: nothing here asks what time it is.
 """

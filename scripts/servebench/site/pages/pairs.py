@@ -23,7 +23,7 @@ from servebench.site.pages.deltas import (
     judged,
     noise,
 )
-from servebench.site.shards import Year, columns, years
+from servebench.site.scaling import Year, columns, years
 from servebench.site.story import Story
 
 PYTHON: Final = "py:"

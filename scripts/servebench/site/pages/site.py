@@ -45,7 +45,8 @@ class Site:
         about: What the experiments declare in words; `about[name].question`.
         published: What their sources published.
         inside: The same for the experiment inside the process; None: this checkout has none.
-        snapshots: What asv measured, newest commit first; read when it is asked for first.
+        snapshots: Of what asv measured the commits with the newest figures, newest commit first;
+            read when they are asked for first.
         read_run: Reads the run file of a run's id and summarises it; RecordError as usual.
         read_manifest: `manifest.json`: which data files there are; waits for those still made.
         downloads: Further files, by address: what they are.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import shlex
 from typing import Final
+from urllib.parse import quote
 
 from servebench.site.nights import Header
 from servebench.site.pages import addresses
@@ -72,9 +73,9 @@ def links(site: Site, run_id: str, case_id: str = "") -> list[tuple[str, str]]:
 
 def raw_asv(site: Site, run_id: str) -> list[str]:
     """Addresses of asv's files of what it measured of a commit."""
-    header = site.nights[run_id].header
-    start = f"{addresses.RAW_ASV}{header.machine}/{(header.commit or '')[:8]}-"
-    return [address for address in site.downloads if address.startswith(start)]
+    names = site.sources.asv_files.get(site.nights[run_id].source, ())
+    found = (f"{addresses.RAW_ASV}{quote(name)}" for name in names)
+    return [address for address in found if address in site.downloads]
 
 
 def _at(commit: str | None) -> str:

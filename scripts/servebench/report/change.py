@@ -1,0 +1,80 @@
+"""A change in words, and the commands that measure it again. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from servebench.changes import ChangeRecord
+from servebench.metrics import METRICS
+from servebench.report.comparison import words
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A change in words.
+
+    Attributes:
+        record: The change.
+        title: What is measured.
+        word: The verdict's word without its mark: memory gets larger, not slower.
+        change: `+3.10 %`.
+        interval: `+2.50…+3.70 %`, of 95 %.
+        cause: The release that did it: `granian 2.8.6 → 2.8.7`; empty while nobody knows.
+    """
+
+    record: ChangeRecord
+    title: str
+    word: str
+    change: str
+    interval: str
+    cause: str
+
+
+def told(record: ChangeRecord) -> Told:
+    """Put a change into words."""
+    metric, culprit = record.series.metric, record.culprit
+    known = metric in METRICS
+    return Told(
+        record=record,
+        title=METRICS[metric].title if known else f"time in process ({metric})",
+        word=(
+            words.verdict(metric, record.verdict).partition(" ")[2]
+            if known
+            else record.verdict.value
+        ),
+        change=words.percent(record.ratio),
+        interval=words.percent(record.low).removesuffix(" %") + "…" + words.percent(record.high),
+        cause=(
+            f"{culprit.package} {culprit.previous or 'new'} → {culprit.version}" if culprit else ""
+        ),
+    )
+
+
+def commands(
+    record: ChangeRecord, before: int | None, after: int | None
+) -> tuple[tuple[str, str], ...]:
+    """What measures a change again, each with what it does: pairs of words and command.
+
+    Args:
+        record: The change.
+        before: Time of the last run before it, s since 1970; for records that name no date.
+        after: Time of the first run after it.
+    """
+    options = ["--select", record.series.case] if record.series.metric in METRICS else []
+    options += ["--profile", "nightly"]
+    days = [
+        state.as_of or (f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d}" if time else None)
+        for state, time in ((record.base, before), (record.head, after))
+    ]
+    found = []
+    if days[0] and days[1] and days[0] != days[1]:
+        dates = [word for day in days for word in ("--stack-as-of", day or "")]
+        found.append(("The stacks of both days, alive together", [*dates, *options]))
+    if record.culprit is not None and record.culprit.previous:
+        other = f"{record.culprit.package}=={record.culprit.previous}"
+        found.append(("The locks against the release before", ["--with", other, *options]))
+    return tuple(
+        (label, shlex.join(["servebench", "compare", *options])) for label, options in found
+    )

@@ -1,0 +1,236 @@
+"""Years of asv's result files: each is read once, and nothing else is different."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pytest
+
+import asv_files
+import sites
+from asv_files import Bench
+from servebench.inprocess import readings
+from servebench.site import asv_nights, kept, packs, reading
+from servebench.site.folder import Folder
+from servebench.site.reading import Sources
+
+HANDLER = Bench("handlers.Cpu.time_handler")
+FIRST = Bench("scaling.Scaling.time_threads")
+LOAD_RUN = Bench("load_runs.asgi.track_cpu")
+_DAY: Final = 86_400_000
+
+
+def commit(day: int) -> str:
+    """The commit of a day."""
+    return f"{day:02x}" * 20
+
+
+def measured(
+    results: Path,
+    day: int,
+    python: str = "3.14",
+    bench: Bench = HANDLER,
+    value: float | None = 0.25,
+    machine: str = "synthetic-2c",
+) -> Path:
+    """The file of one environment of a day's commit; without a value it failed."""
+    folder = results / "asv"
+    asv_files.list_benchmarks(folder, [HANDLER, FIRST, LOAD_RUN])
+    asv_files.write(
+        folder, python, "current", [(bench, {(): value and value + day / 1000})],
+        commit=commit(day), hour=day % 24, committed=1_790_000_000_000 + day * _DAY,
+        machine=machine,
+    )  # fmt: skip
+    (path,) = (folder / machine).glob(f"{commit(day)[:8]}-*py{python}-*")
+    return path
+
+
+def assert_same(found: Sources, other: Sources) -> None:
+    """Both have the same nights, in the same order, of the same files."""
+    assert found.asv_files == other.asv_files
+    assert found.problems == other.problems
+    for one, two in zip(found.nights, other.nights, strict=True):
+        assert (one.header, one.source) == (two.header, two.source)
+        for name in ("mean", "low", "high", "launches"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of asv's files that were read, as they are."""
+    names: list[str] = []
+    load = readings.load
+
+    def told(path: Path) -> object:
+        names.append(path.name)
+        return load(path)
+
+    monkeypatch.setattr(readings, "load", told)
+    return names
+
+
+def digests(site: Path) -> dict[str, str]:
+    """Every file and what is in it."""
+    return {
+        path.relative_to(site).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(site.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_each_file_is_read_once(tmp_path: Path, loaded: list[str]) -> None:
+    """A file with other bytes has its commit read again, and no other."""
+    results, cache = tmp_path / "results", tmp_path / "cache"
+    for day in (1, 2):
+        measured(results, day)
+        measured(results, day, "3.14t")
+    first = reading.read(results, cache)
+    assert len(first.nights) == 2
+    assert len(loaded) == 4
+    assert_same(reading.read(results, cache), first)
+    assert len(loaded) == 4
+    loaded.clear()
+    new = measured(results, 2, bench=FIRST)
+    more = reading.read(results, cache)
+    assert sorted(loaded) == [new.name, new.name.replace("py3.14-", "py3.14t-")]
+    assert more.nights[0].source == first.nights[0].source
+    assert set(more.nights[1].header.groups) == {f"inprocess/{b.name}" for b in (HANDLER, FIRST)}
+    assert_same(reading.read(results, tmp_path / "another"), more)
+
+
+def test_many_commits_are_packed_and_read_the_same(tmp_path: Path, loaded: list[str]) -> None:
+    """Those in the pack are nowhere else, and a damaged pack costs time only."""
+    results, cache = tmp_path / "results", tmp_path / "cache"
+    measured(results, 0)
+    reading.read(results, cache)
+    assert len(list(cache.rglob("*.night"))) == 1
+    for day in range(1, packs.TAIL):
+        measured(results, day)
+    loaded.clear()
+    reading.read(results, cache)
+    assert len(loaded) == packs.TAIL - 1
+    (pack,) = cache.rglob("asv.pack")
+    assert not list(cache.rglob("*.night"))
+    measured(results, packs.TAIL)
+    found = reading.read(results, cache)
+    assert len(found.nights) == packs.TAIL + 1
+    assert len(list(cache.rglob("*.night"))) == 1
+    loaded.clear()
+    assert_same(reading.read(results, cache), found)
+    assert loaded == []
+    pack.unlink()  # nights that were read of it keep what it was
+    pack.write_bytes(b"rubbish")
+    assert_same(reading.read(results, cache), found)
+    assert len(loaded) == packs.TAIL
+    assert len(packs.read(pack)) == packs.TAIL + 1
+
+
+def test_a_damaged_file_costs_itself_only_and_is_told_every_time(tmp_path: Path) -> None:
+    """Until it is mended; nothing of that is remembered."""
+    results, cache = tmp_path / "results", tmp_path / "cache"
+    measured(results, 1)
+    broken = measured(results, 1, "3.14t")
+    measured(results, 2)
+    whole = broken.read_bytes()
+    for damaged in (b"{", b"[]", whole.replace(b'"commit_hash"', b'"commit"')):
+        broken.write_bytes(damaged)
+        for _ in range(2):
+            found = reading.read(results, cache)
+            (problem,) = found.problems
+            assert problem.startswith(f"asv/synthetic-2c/{broken.name}: expected asv's results")
+            assert str(tmp_path) not in problem
+            assert [night.header.pythons for night in found.nights] == [("3.14",), ("3.14",)]
+    broken.write_bytes(whole)
+    mended = reading.read(results, cache)
+    assert mended.problems == ()
+    assert [night.header.pythons for night in mended.nights] == [("3.14", "3.14t"), ("3.14",)]
+
+
+def test_another_list_of_benchmarks_or_machine_is_another_reading(tmp_path: Path) -> None:
+    """A figure of another version of its benchmark is none; nor is one of another machine."""
+    results, cache = tmp_path / "results", tmp_path / "cache"
+    measured(results, 1)
+    (night,) = reading.read(results, cache).nights
+    folder = results / "asv"
+    asv_files.list_benchmarks(folder, [replace(HANDLER, version="2")])
+    assert reading.read(results, cache).nights == ()
+    asv_files.list_benchmarks(folder, [HANDLER, FIRST, LOAD_RUN])
+    (again,) = reading.read(results, cache).nights
+    assert again.source == night.source
+    (folder / "synthetic-2c" / "machine.json").unlink()
+    found = reading.read(results, cache)
+    assert found.nights == ()
+    assert "machine.json" in found.problems[0]
+    (folder / readings.LIST).write_text("{")
+    (problem,) = reading.read(results, cache).problems
+    assert problem.startswith("asv/benchmarks.json: expected asv's results")
+
+
+def test_what_holds_today_is_found_without_reading_the_years_before(
+    tmp_path: Path, loaded: list[str]
+) -> None:
+    """For every benchmark, also one that was measured long ago only, and on both machines."""
+    results = tmp_path / "results"
+    for day in range(1, 6):
+        measured(results, day)
+    measured(results, 2, "3.14t", FIRST)
+    measured(results, 5, machine="other-4c")
+    measured(results, 6, bench=LOAD_RUN)
+    measured(results, 7, value=None)
+    found = reading.read(results, tmp_path / "cache")
+    assert len(found.nights) == 7  # none of load runs
+    every = readings.read(results / "asv")
+    assert len(every) == 8
+    loaded.clear()
+    some = asv_nights.newest(results / "asv", found.nights, found.asv_files)
+    assert [(one.commit, one.machine) for one in some] == [
+        (commit(5), "other-4c"), (commit(5), "synthetic-2c"), (commit(2), "synthetic-2c"),
+    ]  # fmt: skip
+    assert len(loaded) == 4
+    for prefix in ("scaling", "scaling.Scaling.time_threads"):
+        assert readings.newest(some, prefix) == readings.newest(every, prefix)
+    both = [readings.newest(among, "handlers") for among in (some, every)]
+    assert {one.commit for one in both if one} == {commit(5)}
+    assert asv_nights.newest(results / "asv", found.nights, {}) == ()
+
+
+def test_one_more_commit_gives_the_bytes_of_a_build_from_nothing(tmp_path: Path) -> None:
+    """With a pack; and when only lists of files on pages are longer."""
+    results = tmp_path / "results"
+    for day in range(packs.TAIL + 1):
+        measured(results, day)
+    sites.made(tmp_path, results)
+    assert list((tmp_path / "cache" / kept.PACKS).glob("*/asv.pack"))
+    measured(results, packs.TAIL + 1, value=0.5)
+    sites.made(tmp_path, results)
+    measured(results, packs.TAIL + 1, "3.14t", LOAD_RUN)
+    more = sites.made(tmp_path, results)
+    assert 0 < more.rendered < more.pages
+    sites.made(tmp_path / "fresh", results)
+    assert digests(tmp_path / "site") == digests(tmp_path / "fresh" / "site")
+    assert list(sites.dead_links(tmp_path / "site")) == []
+
+
+def test_a_copy_follows_its_file_and_is_not_read_otherwise(tmp_path: Path) -> None:
+    """Of the same size with another date it is another file; of the same date it is the same."""
+    source, copy = tmp_path / "source.json", tmp_path / "site" / "copy.json"
+    source.write_text("one")
+    folder = Folder(tmp_path / "site")
+    folder.follow("copy.json", source)
+    folder.follow("copy.json", source)
+    assert (folder.written, folder.kept) == (1, 1)
+    source.write_text("two")
+    date = (10**18, 10**18)
+    os.utime(source, ns=date)
+    folder.follow("copy.json", source)
+    assert copy.read_text() == "two"
+    copy.write_text("TWO")
+    os.utime(copy, ns=date)
+    folder.follow("copy.json", source)
+    assert copy.read_text() == "TWO"
+    assert (folder.written, folder.kept) == (2, 2)
