@@ -78,7 +78,7 @@ def plant_command(
         list[float] | None,
         typer.Option(
             "--size",
-            help="Relative growth (0.01: 1 %); queue: requests at once. Default: 1, 2, 5 and 10 %; 1.",
+            help="Relative growth (default: 0.01, 0.02, 0.05, 0.1); queue: requests at once (1).",
         ),
     ] = None,
     tries: Annotated[int, typer.Option("--tries", min=1, help="Per size and case.")] = 10,
