@@ -204,7 +204,8 @@ def test_the_site_in_a_browser(published: Published) -> None:
         for name in (NAME.replace("planted", "free"), NAME.replace("planted", "never")):
             page.goto(f"{base}#{name}")
             page.wait_for_function(f"$('#title').text() === '{name}'")
-            page.wait_for_load_state("networkidle")
+            # All of its data must be there before the next page hides the plot they go into.
+            page.wait_for_function("$.active === 0 && $('#main-graph').data('plot') !== undefined")
 
         page.goto(f"{base}#/summarylist")
         page.wait_for_selector("#summarylist-body table tbody tr")
