@@ -15,7 +15,7 @@ from servebench.compare import revisions, sides, touched
 from servebench.compare.sides import Sides, Wanted
 from servebench.errors import SetupError, UsageError
 from servebench.toolchain.narrator import Narrator
-from tiny_index import Index, serving
+from tiny_index import Index, serving_beta
 
 JSON = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 QUIET = Narrator(rich.console.Console(quiet=True))
@@ -200,11 +200,7 @@ def test_interpreters_are_compared_on_the_same_files(repository: Path, tmp_path:
 @pytest.fixture
 def index() -> Iterator[Index]:
     """`alpha` needs `beta`; of `beta` there are three versions, the newest of March."""
-    with serving() as served:
-        served.add("alpha", "1.0", "2026-01-10", ("beta",))
-        served.add("beta", "1.0", "2026-01-11")
-        served.add("beta", "1.5", "2026-02-11")
-        served.add("beta", "2.0", "2026-03-01")
+    with serving_beta() as served:
         yield served
 
 

@@ -33,7 +33,7 @@ from servebench.history.git import Remote
 from servebench.stacklock import Move
 from servebench.toolchain.narrator import Narrator
 from test_session import Told
-from tiny_index import Index, serving
+from tiny_index import Index, serving_beta
 
 QUIET = Narrator(rich.console.Console(quiet=True))
 MACHINE = "alpha-2c-000001"
@@ -43,11 +43,7 @@ LOCK = "apps/stacks/one.txt"
 @pytest.fixture
 def index() -> Iterator[Index]:
     """`alpha` needs `beta`; of `beta` there are three versions, the newest of March."""
-    with serving() as served:
-        served.add("alpha", "1.0", "2026-01-10", ("beta",))
-        served.add("beta", "1.0", "2026-01-11")
-        served.add("beta", "1.5", "2026-02-11")
-        served.add("beta", "2.0", "2026-03-01")
+    with serving_beta() as served:
         yield served
 
 

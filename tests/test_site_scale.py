@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,19 +56,9 @@ def test_what_is_asked_is_judged_one_by_one() -> None:
         files=1,
     )
     assert [holds for _, holds in good.verdicts()] == [True] * 4
-    bad = Scale(
-        1,
-        1,
-        first=slow,
-        again=slow,
-        same=slow,
-        asv=Cost(50.0, 50.0, 1),
-        night_seconds=2.1,
-        size=1,
-        files=1,
+    bad = replace(
+        good, first=slow, again=slow, same=slow, asv=Cost(50.0, 50.0, 1), night_seconds=2.1
     )
     assert [holds for _, holds in bad.verdicts()] == [False] * 4
-    alone = Scale(
-        1, 1, first=fast, again=fast, same=fast, asv=None, night_seconds=2.0, size=1, files=1
-    )
+    alone = replace(good, asv=None)
     assert len(alone.verdicts()) == 3

@@ -104,3 +104,14 @@ def serving() -> Iterator[Index]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@contextmanager
+def serving_beta() -> Iterator[Index]:
+    """`alpha` needs `beta`; of `beta` there are three versions, the newest of March 2026."""
+    with serving() as served:
+        served.add("alpha", "1.0", "2026-01-10", ("beta",))
+        served.add("beta", "1.0", "2026-01-11")
+        served.add("beta", "1.5", "2026-02-11")
+        served.add("beta", "2.0", "2026-03-01")
+        yield served

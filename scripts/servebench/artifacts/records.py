@@ -16,9 +16,10 @@ from servebench.artifacts.text import require_plain, shown
 from servebench.artifacts.trusted import Trusted, require, require_time
 from servebench.changes import FOLDER as CHANGES
 from servebench.changes import ChangeRecord, SeriesName, StackState
+from servebench.compare import keeping
 from servebench.compare.model import Comparison, SideRecord
 from servebench.detect.conclude import conclude
-from servebench.detect.model import COMPARISONS, DISMISSED, Candidate, Dismissal
+from servebench.detect.model import DISMISSED, Candidate, Dismissal
 from servebench.detect.suspects import follows
 from servebench.errors import ArtifactError
 from servebench.metrics import METRICS
@@ -59,7 +60,7 @@ def check(
     judged: list[Judged] = []
     for file in files:
         folder, _, name = file.path.rpartition("/")
-        if folder == COMPARISONS:
+        if folder == keeping.FOLDER:
             compared = comparisons.decode(file.data)
             comparisons.require_ours(compared, trusted, now, machine)
             evidence[compared.id] = compared

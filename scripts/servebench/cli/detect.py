@@ -18,7 +18,6 @@ from servebench.cli.options import DEFAULT_SEED, SeedOption, budget_seconds
 from servebench.compare import keeping
 from servebench.compare.model import Comparison
 from servebench.detect.model import (
-    COMPARISONS,
     Candidate,
     Candidates,
     Dismissal,
@@ -128,7 +127,7 @@ def _evidence(results: Path, records: Sequence[ChangeRecord]) -> dict[str, Compa
     """The comparisons that records name, as far as they are kept."""
     found = {}
     for name in {record.evidence for record in records if record.evidence}:
-        path = results / COMPARISONS / f"{name}.json"
+        path = results / keeping.FOLDER / f"{name}.json"
         if path.is_file():
             found[name] = keeping.read(path)
     return found

@@ -16,6 +16,7 @@ from servebench.errors import RecordError, UsageError
 from servebench.store import PARTIAL, replace
 
 FOLDER: Final = "comparisons"
+"""Where comparisons are kept, below the state folder and below `results/` (evidence)."""
 """Name of the folder: here of all comparisons, and below `results/` of those that are evidence."""
 
 KEPT: Final = 50

@@ -10,11 +10,11 @@ from typing import Final
 
 from servebench import changes
 from servebench.changes import ChangeRecord
+from servebench.compare import keeping
 from servebench.compare.model import Comparison
 from servebench.detect.conclude import conclude
 from servebench.detect.duets import Judge
 from servebench.detect.model import (
-    COMPARISONS,
     Candidate,
     Dismissal,
     write_dismissal,
@@ -92,5 +92,5 @@ def confirm(
 
 
 def _keep(results: Path, comparison: Comparison) -> None:
-    path = results / COMPARISONS / f"{comparison.id}.json"
+    path = results / keeping.FOLDER / f"{comparison.id}.json"
     replace(path, (comparison.model_dump_json(indent=1) + "\n").encode())

@@ -17,8 +17,7 @@ FORMAT_VERSION: Final = 1
 """Version of both files. 1: first published format (2026-11)."""
 
 DISMISSED: Final = "dismissed"
-COMPARISONS: Final = "comparisons"
-"""Folders below `results/`: what was not confirmed, and the evidence of what was looked at."""
+"""Folder below `results/` for what was not confirmed."""
 
 MOST_TRIES: Final = 3
 """A candidate that stayed undecided so often is left alone."""
