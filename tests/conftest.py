@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,14 @@ import pytest
 
 from bench import Bench, make_checkout
 from fake_github import FakeGitHub
+from servebench import committed, paths
 from steps import Step
+
+
+def pytest_configure() -> None:
+    """Hear Ctrl-C: a shell's background jobs ignore it, and so would all that tests start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
@@ -21,6 +29,12 @@ def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = tmp_path / "state"
     monkeypatch.setenv("XDG_STATE_HOME", str(home))
     return home
+
+
+@pytest.fixture(scope="session")
+def reference_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The committed results, without what somebody has measured in this checkout; to be read."""
+    return committed.results(paths.project_root(), tmp_path_factory.mktemp("committed"))
 
 
 @pytest.fixture(scope="session")

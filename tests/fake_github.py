@@ -36,6 +36,7 @@ from werkzeug.serving import WSGIRequestHandler
 BOT = "github-actions[bot]"
 BODY_LIMIT = 65_536
 Table = dict[str, Any]
+GUARDED: Table = {"protection_rules": [{"type": "required_reviewers"}]}
 
 _REPO = "/repos/<owner>/<name>"
 _ROUTES = Map(
@@ -63,6 +64,7 @@ _ROUTES = Map(
             methods=["POST"],
         ),
         Rule(f"{_REPO}/statuses/<sha>", endpoint="_post_status", methods=["POST"]),
+        Rule(f"{_REPO}/environments/<place>", endpoint="_get_environment", methods=["GET"]),
         Rule(f"{_REPO}/actions/workflows/<file>", endpoint="_get_workflow", methods=["GET"]),
         Rule(f"{_REPO}/actions/workflows/<file>/runs", endpoint="_get_runs", methods=["GET"]),
         Rule(
@@ -139,6 +141,7 @@ class State:
     statuses: list[Table] = field(default_factory=list)
     dispatches: list[Table] = field(default_factory=list)
     workflows: dict[str, str] = field(default_factory=dict)
+    environments: dict[str, Table] = field(default_factory=lambda: {"bench": GUARDED})
     run_names: dict[str, str] = field(default_factory=dict)
     runs: list[Table] = field(default_factory=list)
     jobs: dict[str, list[Table]] = field(default_factory=dict)
@@ -362,6 +365,9 @@ class FakeGitHub:
     def _get_workflow(self, _: Request, file: str) -> Any:
         return {"path": f".github/workflows/{file}", "name": file,
                 "state": self.state.workflows.get(file, "active")}  # fmt: skip
+
+    def _get_environment(self, _: Request, place: str) -> Any:
+        return self._found(self.state.environments.get(place))
 
     def _get_runs(self, request: Request, file: str) -> Any:
         status, event = request.args.get("status"), request.args.get("event")

@@ -122,6 +122,7 @@ def limits(file: File) -> Iterator[str]:
         minutes = job.get("timeout-minutes")
         if not isinstance(minutes, int) or not 0 < minutes <= LONGEST:
             yield f"{name}: timeout-minutes is {minutes!r}"
+        yield from (f"{name}: {trouble}" for trouble in _late(job, minutes))
     if file.triggers != {"workflow_call"} and "group" not in file.document.get("concurrency", {}):
         yield "no concurrency"
 
@@ -151,6 +152,10 @@ def injection(file: File) -> Iterator[str]:
     for job, step in file.steps():
         if "${{" in step.get("run", ""):
             yield f"{job}: an expression in a script: {step['run']}"
+        words = shlex.split(step.get("run", ""))
+        before = words[: words.index("--")] if "--" in words else words
+        if words[:1] == ["git"] and any("$" in word for word in before):
+            yield f"{job}: a value that git could take for an option: {step['run']}"
         if step.get("uses", "").startswith("actions/github-script"):
             yield f"{job}: a script in YAML"
 
@@ -236,6 +241,51 @@ def digests(file: File) -> Iterator[str]:
                     yield f"{job}: {verb} {option} without {digest} of a job's output"
 
 
+def again(file: File) -> Iterator[str]:
+    """A job can be run again: what it left the first time neither stops it nor is taken for new.
+
+    A download by a pattern finds two artifacts at least: one alone gets no folder of its name.
+    One that fails makes no record of the night, which would take the place of a better one.
+    """
+    for job, step in file.steps():
+        uses, given = step.get("uses", "").partition("@")[0], step.get("with", {})
+        # In the run of another repository may be two of ours: neither may replace the other.
+        overwrites = given.get("overwrite") is True or file.name == "benchmark.yml"
+        if uses == "actions/upload-artifact" and not overwrites:
+            yield f"{job}: uploads {given.get('name')} once only"
+        if uses == "actions/upload-pages-artifact" and "run_attempt" not in given.get("name", ""):
+            yield f"{job}: a site whose name is the same when it is built again"
+        if uses == "actions/deploy-pages" and "needs." not in given.get("artifact_name", ""):
+            yield f"{job}: publishes another site than the one that was built"
+        several = "name" in given or re.fullmatch(r"@\(\w+\|.+\)", given.get("pattern", ""))
+        if uses == "actions/download-artifact" and not several:
+            yield f"{job}: downloads {given.get('pattern')}, which may be one"
+        words = step.get("run", "").split()
+        records = words[:3] == ["servebench", "history", "push"] and "--plan" in words
+        if records and ".outcome == 'success'" not in str(step.get("if")):
+            yield f"{job}: would record as missing what was only not fetched"
+
+
+def _late(job: dict[str, Any], minutes: object) -> Iterator[str]:
+    """What is uploaded whatever happened is lost where the job's own limit comes first."""
+    steps = job.get("steps", [])
+    kept = [
+        place
+        for place, step in enumerate(steps)
+        if "upload-artifact@" in step.get("uses", "") and "!cancelled()" in str(step.get("if"))
+    ]
+    measuring = [
+        step
+        for step in steps[: max(kept, default=0)]
+        if step.get("run", "").startswith("servebench ")
+    ]
+    before = [step.get("timeout-minutes") for step in measuring]
+    if before and (None in before or not isinstance(minutes, int) or sum(before) >= minutes):
+        yield f"the limits of its steps are {before}, of the job {minutes}"
+    if any("!cancelled()" not in str(step.get("if")) for step in measuring[1:]):
+        yield "after a step that fails, another one that could go on does not"
+
+
 def _unknown(words: list[str]) -> Iterator[str]:
     found: Any = _command()
     path = []
@@ -261,5 +311,6 @@ RULES: Final[dict[str, Callable[[File], Iterator[str]]]] = {
     rule.__name__: rule
     for rule in (
         pins, permissions, limits, machines, injection, secrets, trust, verbs, options, digests,
+        again,
     )
 }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,7 @@ class Step:
     @contextmanager
     def repository(self, **options: Any) -> Iterator[Repository]:
         """The repository, without a verb."""
-        with Client(Context.of(os.environ), **options) as client:
+        with closing(Client(Context.of(os.environ), **options)) as client:
             yield Repository(client, "owner/name")
 
     @property

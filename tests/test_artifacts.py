@@ -492,6 +492,22 @@ def test_nothing_arrived_is_an_error_of_its_own(tmp_path: Path) -> None:
     assert (found.exit_code, len(found.missing)) == (3, 3)
 
 
+def test_what_machines_were_asked_comes_with_their_artifacts(inbox: Path, tmp_path: Path) -> None:
+    """A folder beside theirs or, where nothing else came, the file alone; it is passed over."""
+    put(inbox, "shard-1", shard_run(1))
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    for name in ("night", "candidates"):
+        (inbox / name).mkdir()
+        (inbox / name / f"{name}.json").symlink_to("/etc/passwd")
+        (alone / f"{name}.json").write_text("{}")
+    assert accepted(inbox).exit_code == 0
+    found = accepting.night(night(), alone, tmp_path / "out", TRUSTED, NOW)
+    assert (found.exit_code, found.refused, len(found.missing)) == (3, (), 3)
+    found = accepting.confirmed(alone, tmp_path / "out", TRUSTED, NOW)
+    assert (found.exit_code, found.refused) == (0, ())
+
+
 def test_a_plan_that_was_replaced_is_noticed(tmp_path: Path) -> None:
     """Its SHA-256 comes by another way than the plan."""
     path = tmp_path / "night.json"
@@ -523,9 +539,9 @@ def test_figures_inside_the_process_come_with_a_run(inbox: Path) -> None:
     assert not (target / "asv" / "benchmarks.json").exists()
 
 
-def test_what_asv_itself_has_written_is_accepted() -> None:
+def test_what_asv_itself_has_written_is_accepted(reference_results: Path) -> None:
     """All results of this repository, and the description that goes with them, byte for byte."""
-    results = paths.results_dir()
+    results = reference_results
     machine = next(
         run.machine
         for run in map(store.load, store.runs(results))
@@ -551,9 +567,9 @@ def test_what_asv_itself_has_written_is_accepted() -> None:
     assert len(kept) > 10
 
 
-def test_the_suites_define_what_asv_lists() -> None:
+def test_the_suites_define_what_asv_lists(reference_results: Path) -> None:
     """Names are read from the suites' source, and are those that asv finds by running it."""
-    listed = json.loads((paths.results_dir() / "asv" / "benchmarks.json").read_bytes())
+    listed = json.loads((reference_results / "asv" / "benchmarks.json").read_bytes())
     defined = trusted.of_checkout(paths.project_root()).benchmarks
     names = [name.split(".") for name in listed if not name.startswith(("load_runs", "version"))]
     assert {suite for suite, *_ in names} == set(defined)
@@ -999,7 +1015,7 @@ def test_foreign_text_is_shown_in_one_line_of_ascii() -> None:
     assert len(text.shown("x" * 10_000)) < 130
 
 
-def test_json_of_our_own_results_is_plain() -> None:
+def test_json_of_our_own_results_is_plain(reference_results: Path) -> None:
     """The checks would refuse none of what is recorded in this repository."""
-    for path in store.runs(paths.results_dir()):
+    for path in store.runs(reference_results):
         text.require_plain(json.loads(path.read_bytes()))

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, get_args
 
 import pytest
 from typer.main import get_group
@@ -15,7 +15,10 @@ from typer.testing import CliRunner
 import servebench.cli
 from servebench import __version__
 from servebench.cli import app
+from servebench.cli.options import budget_seconds
 from servebench.cli.verbs import VERBS
+from servebench.errors import UsageError
+from servebench.model import Profile
 
 LARGE: Final = {"asv", "httpx", "jinja2", "numpy", "pyarrow", "scipy"}
 """Each takes longer to import than all that a small verb does."""
@@ -98,6 +101,49 @@ def test_every_verb_is_found_by_its_row() -> None:
     helpers = {"__init__", "options", "scale", "verbs"}
     modules = {path.stem for path in _HOME.glob("*.py")}
     assert {row.partition(":")[0] for row in VERBS.values()} == modules - helpers
+
+
+def options(name: str) -> dict[str, Any]:
+    """Every verb's option of that name."""
+    waiting = list(get_group(app).commands.items())
+    for verb, command in waiting:
+        below = getattr(command, "commands", {})
+        waiting += [(f"{verb} {word}", one) for word, one in below.items()]
+    return {
+        verb: option for verb, command in waiting for option in command.params
+        if name in option.opts
+    }  # fmt: skip
+
+
+def test_every_budget_says_its_format() -> None:
+    """In the same words, which are those of the error, too; each says what the time is for."""
+    helps = {verb: option.help for verb, option in options("--budget").items()}
+    assert {"bisect", "compare", "detect", "fleet compare", "selftest aa"} <= set(helps)
+    assert {verb for verb, text in helps.items() if ": 180s, 5m, 1h or 1h30m." not in text} == set()
+    with pytest.raises(UsageError, match=r"a time such as 180s, 5m, 1h or 1h30m$"):
+        budget_seconds("soon")
+
+
+def test_every_profile_is_explained_where_it_is_chosen() -> None:
+    """The option lists them, and says what each is."""
+    helps = {verb: option.help for verb, option in options("--profile").items()}
+    assert {"compare", "fleet compare", "plan", "run"} <= set(helps)
+    for verb, text in helps.items():
+        assert [name for name in get_args(Profile) if f" {name}: " not in text] == [], verb
+
+
+def test_groups_and_exit_codes_are_explained() -> None:
+    """A group's page says more than the line in the list of verbs; `doctor` says how it ends."""
+    commands = get_group(app).commands
+    assert "a run file for each shard" in " ".join((commands["history"].help or "").split())
+    assert "right answer is known" in " ".join((commands["selftest"].help or "").split())
+    assert "Exit code 0: " in (commands["doctor"].help or "")
+
+
+def test_verbs_print_on_a_console_that_files_do_not_act_on() -> None:
+    """None makes one of rich's own."""
+    made = {path.name for path in _HOME.glob("*.py") if "rich.console" in path.read_text("utf-8")}
+    assert made == set()
 
 
 def test_a_verb_that_is_not_there_is_wrong_usage() -> None:

@@ -16,13 +16,21 @@ from servebench.cli.options import budget_seconds
 from servebench.compare import keeping, session
 from servebench.compare.decide import Screening
 from servebench.compare.draft import Draft, Header
-from servebench.compare.model import CaseComparison, Comparison, Judgement, SideRecord, Verdict
+from servebench.compare.model import (
+    CaseComparison,
+    Comparison,
+    Judgement,
+    Missing,
+    SideRecord,
+    Verdict,
+)
 from servebench.compare.sides import Side
 from servebench.compare.touched import Touched
 from servebench.errors import UsageError
 from synthetic import MACHINE, make_case
 
 CPU = "server_cpu_per_request"
+NEW = Missing(case="one/b", reason="only head has it")
 SELECTED = ("--select", "asgi-wsgi/*-json/py3.14/w1/*")
 
 
@@ -72,7 +80,7 @@ def test_budgets_are_times() -> None:
     assert [budget_seconds(text) for text in texts] == [90, 1200, 3600, 5400, 90]
     assert budget_seconds(None) is None
     for text in ("", "20", "0m", "m", "1.5h", "-1h", "30m1h", "20 m"):
-        with pytest.raises(UsageError, match="expected a time such as 90s"):
+        with pytest.raises(UsageError, match="expected a time such as 180s"):
             budget_seconds(text)
 
 
@@ -84,14 +92,17 @@ def test_budgets_are_times() -> None:
         ((Verdict.FASTER, Verdict.NOT_COMPARABLE), {}, 1),
         ((Verdict.SLOWER,), {"cross": True}, 0),
         ((Verdict.NOT_COMPARABLE,), {"cross": True}, 1),
+        ((Verdict.INCONCLUSIVE,), {}, 3),
         ((), {}, 3),
         ((), {"planned": 0, "cases": ()}, 0),
+        ((), {"planned": 0, "cases": (), "missing": (NEW,), "untouched": 3}, 0),
+        ((), {"planned": 0, "cases": (), "missing": (NEW,)}, 3),
     ],
 )
 def test_exit_codes_say_how_it_ended(
     verdicts: tuple[Verdict, ...], changes: dict[str, Any], code: int
 ) -> None:
-    """Slower fails unless one chooses between interpreters; nothing measured is not clean."""
+    """Slower fails unless one chooses between interpreters; nothing judged is not clean."""
     assert exit_code(comparison(*verdicts, **changes)) == code
 
 
@@ -105,7 +116,7 @@ def test_exit_codes_say_how_it_ended(
         ),
         (("--stack-as-of", "yesterday"), "expected a date such as 2026-03-01, or 'locked'"),
         (("--stack-as-of", "locked") * 3, "was given 3 times: expected base and head"),
-        (("--budget", "soon"), "expected a time such as 90s"),
+        (("--budget", "soon"), "expected a time such as 180s"),
         (("--with", "granian"), "expected a package and its version"),
         (("--python", "3.14", "3.13"), "no interpreter '3.13'"),
         (("nowhere",), "'nowhere' is no revision here"),

@@ -54,11 +54,12 @@ def only(
 def test_each_kind_of_case_is_judged_by_what_can_move() -> None:
     """A throughput that stands at its ceiling, or that the load dictates, is not judged."""
     assert judged(busy(CASE)).leading == (CPU, "throughput", "pss_steady")
-    assert judged(make_case(CASE)).leading == (CPU, "service_p50", "efficiency", "pss_steady")
-    assert judged(make_case(CASE, ceiling=None)).leading == (CPU, "service_p50", "pss_steady")
+    assert judged(make_case(CASE)).leading == (CPU, "response_p50", "efficiency", "pss_steady")
+    assert judged(make_case(CASE, ceiling=None)).leading == (CPU, "response_p50", "pss_steady")
     assert judged(make_case(CASE, ceiling="c / unit")).leading == (
-        CPU, "service_p50", "pss_steady",
+        CPU, "response_p50", "pss_steady",
     )  # fmt: skip
+    assert judged(make_case(CASE)).tails == ("response_p99",)
     assert judged(paced(CASE)).leading == (CPU, "service_p50", "pss_steady")
     assert judged(paced(CASE)).tails == ("service_p99",)
 
@@ -86,9 +87,10 @@ def test_no_change_is_said_with_interval_and_what_would_have_been_seen() -> None
     assert found.low == pytest.approx(math.exp(low))
     assert found.high == pytest.approx(math.exp(high))
     # Had it moved, 22 duets would have been taken: the last look has half of 20 %, one of three
-    # metrics alone a third of that, on two sides. t with 21 degrees of freedom: 2.2775 (1 - 0.1/6)
-    # and 0.8591 (80 %).
-    reach = (2.2775 + 0.8591) * sd / math.sqrt(22)
+    # metrics alone a third of that, on two sides: t(21) = 2.2775. 22 fresh ones would then have had
+    # to confirm it, at 4 % on one side: t(21) = 1.8397. A change of 3.3826 standard errors beyond
+    # the floor passes the one with 85.9 % (t = 1.1051) and the other with 93.1 % (1.5429): 80 %.
+    reach = 3.3826 * sd / math.sqrt(22)
     assert found.detectable == pytest.approx(math.expm1(math.log1p(0.002) + reach), rel=1e-3)
 
 
@@ -267,14 +269,14 @@ def test_a_figure_that_a_duet_lacks_is_not_judged_from_the_others() -> None:
 
 def test_a_tail_is_judged_where_it_can_be_and_never_waited_for() -> None:
     """A p99 that scatters by 30 % does not keep the case open, and is not reported as open."""
-    wild = [duet(CASE, {"service_p99": 1.3 ** (-1) ** n}) for n in range(5)]
+    wild = [duet(CASE, {"response_p99": 1.3 ** (-1) ** n}) for n in range(5)]
     screening = screened(*wild)
     assert screening.open() == ()
     assert [one.metric for one in verdicts.judge(screening)[CASE]] == [
         CPU, "throughput", "pss_steady",
     ]  # fmt: skip
-    calm = screened(*(duet(CASE, {"service_p99": 1.001 ** (-1) ** n}) for n in range(5)))
-    assert only(calm, metric="service_p99").verdict is Verdict.NO_CHANGE
+    calm = screened(*(duet(CASE, {"response_p99": 1.001 ** (-1) ** n}) for n in range(5)))
+    assert only(calm, metric="response_p99").verdict is Verdict.NO_CHANGE
 
 
 def test_a_case_stays_open_for_the_metric_that_needs_more() -> None:
@@ -290,12 +292,50 @@ def test_a_case_stays_open_for_the_metric_that_needs_more() -> None:
 
 
 def test_the_time_to_decide_follows_from_the_scatter() -> None:
-    """±3 % around nothing: 77 duets settle 1 % (2.838 * 0.0307 / 8.775 < 0.00995), 55 lack."""
-    screening = screened(*duets(CASE, CPU, around(0.0, 22, 0.03)))
-    assert screening.open() == ()
+    """±1.5 % around nothing: 22 duets settle 1 %, 21 do not quite, and six of them lack.
+
+    2.0796 + 0.8591 times 0.015492 / sqrt 22 = 0.00971 < 0.00995; with 21: 2.0860 + 0.8600, 0.00996.
+    """
+    screening = screened(*duets(CASE, CPU, around(0.0, 16, 0.015)))
+    assert screening.open() == (CASE,)
+    assert only(screening).verdict is Verdict.INCONCLUSIVE
+    assert seconds_to_decide(CASE, screening) == pytest.approx(6 * 8)
+
+
+@pytest.mark.parametrize("had", [16, 22])
+def test_no_time_is_named_that_a_comparison_would_not_take(had: int) -> None:
+    """±3 % around nothing would need 77 duets, and a screening ends with its 22nd."""
+    screening = screened(*duets(CASE, CPU, around(0.0, had, 0.03)))
     screening.close()
     assert only(screening).verdict is Verdict.INCONCLUSIVE
-    assert seconds_to_decide(CASE, screening) == pytest.approx(55 * 8)
+    assert seconds_to_decide(CASE, screening) is None
+
+
+def test_the_time_to_decide_counts_all_that_is_judged() -> None:
+    """+1 % ± 1 % is one of three pairs that are judged: its last look has 0.2 / 2 / 3 * 0.5.
+
+    With t(17) = 2.32 for 1.67 % and 0.863, 18 duets are enough: 3.18 * 0.010445 / sqrt 18 = 0.0078,
+    below 0.0100 - 0.0020; 17 are not (0.0081). The candidate then has 4 %: 1.899 + 0.870 times
+    0.010445 / sqrt 14 = 0.0077. Six lack, and fourteen fresh ones.
+    """
+    screening = screened(*duets(CASE, CPU, around(0.01, 12, 0.01)))
+    assert screening.state(CASE, CPU) is State.OPEN
+    assert seconds_to_decide(CASE, screening) == pytest.approx((6 + 14) * 8)
+
+
+def test_a_candidate_whose_figure_got_lost_stays_open() -> None:
+    """Three of five fresh duets have it: no look at those, and no time that would help."""
+    screening = screened(*duets(CASE, CPU, around(0.05, 5)))
+    fresh = duets(CASE, CPU, around(0.05, 5), stage="confirmation")
+    for index in (1, 3):
+        head = {name: value for name, value in fresh[index].head.items() if name != CPU}
+        fresh[index] = fresh[index].model_copy(update={"head": head})
+    confirmation = confirmed(screening, fresh)
+    confirmation.close()
+    found = only(screening, confirmation)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.reason == f"{verdicts.SEARCHED}; not every fresh duet has the figure"
+    assert seconds_to_decide(CASE, screening, confirmation) is None
 
 
 def test_what_is_decided_needs_no_more_time() -> None:
@@ -375,3 +415,47 @@ def test_waiting_cases_get_no_throughput_to_confirm() -> None:
     for one in duets(CASE, CPU, QUIET):
         screening.add(one)
     assert [c.metric for c in screening.close()] == [CPU]
+
+
+def test_a_candidate_by_its_instructions_alone_did_not_move_in_the_screening() -> None:
+    """Without time for fresh duets it stays open, and the reason does not say that duets saw it."""
+    screening = screened(*duets(CASE, CPU, QUIET))
+    screening.hint(CASE, 1)
+    for confirmation in (None, Confirmation(screening)):
+        found = only(screening, confirmation)
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert found.reason == "its instructions moved; no time was left for fresh duets"
+        assert found.ratio == pytest.approx(1)
+
+
+def test_instructions_say_nothing_of_duets_that_were_too_few() -> None:
+    """One usable duet of five is no look: neither a ratio nor a word of what a screening saw."""
+    screening = screened(duet(CASE), *(duet(CASE, head_flags=[DISTURBED]) for _ in range(4)))
+    screening.hint(CASE, 1)
+    found = only(screening, Confirmation(screening))
+    assert (found.ratio, found.p, found.reason) == (None, None, "")
+    none = screened(duet(CASE, head_flags=[DISTURBED]))
+    none.hint(CASE, 1)
+    assert only(none, Confirmation(none)).reason == "none of 1 duets was usable: host_noise"
+
+
+@pytest.mark.parametrize(
+    ("usable", "disturbed", "told"),
+    [
+        (3, 0, "no time was left for more fresh duets"),
+        (1, 32, "1 of 33 fresh duets usable, too few to look at: host_noise"),
+    ],
+)
+def test_a_candidate_without_a_look_says_what_it_lacked(
+    usable: int, disturbed: int, told: str
+) -> None:
+    """Time, or quiet."""
+    screening = screened(*duets(CASE, CPU, around(0.05, 5)))
+    loud = [duet(CASE, stage="confirmation", head_flags=[DISTURBED]) for _ in range(disturbed)]
+    good = duets(CASE, CPU, around(0.05, usable), stage="confirmation")
+    confirmation = confirmed(screening, [*good, *loud])
+    confirmation.close()
+    found = only(screening, confirmation)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.reason == f"it moved in the screening; {told}"
+    assert found.ratio == pytest.approx(math.exp(0.05 + 0.001 / 5))

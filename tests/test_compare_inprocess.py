@@ -32,7 +32,8 @@ from servebench.model import Case
 from servebench.report.comparison.view import make_view
 from servebench.signals import InterruptedRun
 from synthetic import make_case
-from test_session import Told, side
+from test_session import Fake as Servers
+from test_session import Told, computing, side
 
 ROOT = paths.project_root()
 GIL = Place("current", "3.14")
@@ -316,6 +317,26 @@ def test_a_budget_too_small_measures_nothing_and_is_not_clean(tmp_path: Path) ->
     assert (left.judgement.reason, left.base) == (family.NO_TIME, ())
     assert exit_code(found) == 3
     assert any("0 of 1 compared" in note for note in found.notes)
+
+
+@pytest.mark.usefixtures("no_oha")
+def test_benchmarks_get_what_the_servers_leave(tmp_path: Path) -> None:
+    """A fifth of 900 s is kept for them; the servers need half of theirs, and all 30 have a look.
+
+    Thirty first looks are 30 * 5 * 3 s = 450 s.
+    """
+    case, fake, servers = computing("one/a/py3.14"), Fake(), Servers()
+    targets = tuple(target(f"one/{number}") for number in range(30))
+    pairs = (Pair(case, case, "a package"),)
+    found = session.compare(
+        side("base", (case,)), side("head", (case,)),
+        Touched(pairs, 0, (), (), inprocess=True, targets=targets), 900, 1, told(),
+        instruments=servers, processes=fake, folder=tmp_path / "kept",
+        clock=lambda: fake.now + servers.now,
+    )  # fmt: skip
+    assert servers.duets
+    assert [one.judgement.screened >= 5 for one in found.micro] == [True] * 30
+    assert 450 <= found.wall_seconds <= 900
 
 
 @pytest.mark.usefixtures("no_oha")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -10,8 +12,8 @@ import pytest
 import rich.console
 
 from repos import borrow_cache, commit, git, make_repository, make_tiny, write
-from servebench import stacklock, stacks
-from servebench.compare import revisions, sides, touched
+from servebench import stacklock, stacks, tools
+from servebench.compare import relocking, revisions, sides, touched
 from servebench.compare.sides import Sides, Wanted
 from servebench.errors import SetupError, UsageError
 from servebench.toolchain.narrator import Narrator
@@ -246,6 +248,8 @@ def test_stacks_of_two_dates_are_resolved_and_installed(tiny: Path, everything: 
         ("tiny/dependent/py3.14", "beta 1.0 → 1.5")
     ]
     assert (found.untouched, found.nothing) == (1, "")
+    (note,) = found.notes
+    assert "went by UV_DEFAULT_INDEX of" in note
     (move,) = found.packages
     assert (move.stack, move.package, move.base, move.head) == ("one", "beta", "1.0", "1.5")
 
@@ -258,6 +262,21 @@ def test_one_package_in_another_version_moves_nothing_else(tiny: Path, everythin
     assert packages(sides.of_packages(tiny, ["alpha==1.0"], everything))[1]["beta"] == "1.5"
     same = touched.find(sides.of_packages(tiny, ["alpha==1.0"], everything))
     assert same.nothing == "Nothing to judge: base and head do not differ."
+
+
+def test_what_uv_went_by_is_named_without_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It belongs to repeating a comparison of stacks; uv knows all of these variables."""
+    for name in relocking.RESOLVING:
+        monkeypatch.delenv(name, raising=False)
+    assert relocking.surroundings() == ()
+    monkeypatch.setenv("UV_FIND_LINKS", "/home/me/private")
+    monkeypatch.setenv("UV_INDEX_URL", "")
+    (sentence,) = relocking.surroundings()
+    assert sentence == "uv went by UV_FIND_LINKS of the environment: set it again to repeat this"
+    done = subprocess.run(
+        [tools.uv(), "pip", "compile", "--help"], capture_output=True, text=True, check=True
+    )
+    assert set(relocking.RESOLVING) <= set(re.findall(r"\bUV_\w+", done.stdout))
 
 
 def test_versions_that_cannot_be_had_are_refused(tiny: Path, everything: Wanted) -> None:

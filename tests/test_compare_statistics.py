@@ -182,3 +182,19 @@ def test_impossible_looks_are_refused(
     """Shares that add up to more than one would promise what they do not hold."""
     with pytest.raises(ValueError, match="looks: "):
         Looks(counts, shares, least)
+
+
+def test_a_change_that_has_to_be_called_twice_is_larger() -> None:
+    """Two equal tests of 2.5 % on one side must each pass 89.4 %, that both together pass 80 %.
+
+    P(T > -t) = 0.8944 with two degrees of freedom: t^2 = 2 k / (1 - k), k = (2 * 0.3944)^2, so that
+    t = 1.8152. Where the second passes for certain, the first alone counts.
+    """
+    floor = math.expm1(0.01)
+    k = (2 * (math.sqrt(0.8) - 0.5)) ** 2
+    each = math.sqrt(2 * k / (1 - k))
+    assert each == pytest.approx(1.8152, abs=1e-4)
+    twice = detectable(THREE, floor, alpha=0.05, power=0.8, then=(3, 0.025))
+    assert twice == pytest.approx(math.expm1(0.01 + (T_2 + each) * ERROR), rel=1e-5)
+    once = detectable(THREE, floor, alpha=0.05, power=0.8)
+    assert detectable(THREE, floor, alpha=0.05, power=0.8, then=(1000, 0.5)) == pytest.approx(once)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
 
 import pytest
 from rich.console import Console
@@ -37,6 +40,7 @@ from servebench.report.comparison.markdown import LIMIT, markdown
 from servebench.report.comparison.terminal import print_comparison
 from servebench.report.comparison.view import make_view
 
+GOLDEN: Final = Path(__file__).parent / "data" / "comparison"
 EVENT = Event(
     factor="server", value="granian", metric=CPU, verdict=Verdict.SLOWER, ratio=1.02,
     low=1.018, high=1.022, cases=("x/a/py3.14", "x/b/py3.14", "x/c/py3.14"),
@@ -117,8 +121,13 @@ def test_the_comment_reads_as_people_know_it() -> None:
         "- Worse: the commands below measure it again. Its application executes 2.0 % more "
         "instructions per request: there is more work.\n"
         "- Not decided, for lack of time: 1 case.\n\n"
-        "<sub>**could see**: the smallest change that would have been called four times in five, "
-        "if nothing else had moved. **samples**: usable duets (in process: pairs of processes) "
+        "<sub>**95 % interval**: each row's own and two-sided, good whenever measuring stopped. A "
+        "verdict asks on one side only, at 5 % false discoveries over all that was tested; where "
+        "few rows were, the near end of an interval can lie within the relevance floor all the "
+        "same. **relevance floor**: changes up to here are none, however surely they are seen: "
+        "CPU/request 0.2 %. **could see**: the smallest change that would have been called four "
+        "times in five, if nothing else had moved. **samples**: usable duets (in process: pairs of "
+        "processes) "
         "of the screening, + those of the confirmation, which then give verdict and figures. "
         "**base → head**: means of launches with nothing beside them, which scatter more than "
         "duets.</sub>\n\n"
@@ -151,6 +160,23 @@ def test_the_comment_reads_as_people_know_it() -> None:
         "    servebench compare a b --select x/a/py3.14\n"
         "\n</details>\n\n"
     )
+
+
+def test_the_legend_says_from_which_size_on_a_change_counts() -> None:
+    """Each metric's floor once, that of benchmarks as the record has it; none without figures."""
+    found = made(
+        one("x/a/py3.14", SLOWER, LARGER),
+        one("x/b/py3.14", SAME),
+        micro=(micro("b.One", SAME),),
+        method={"inprocess_floor": 0.01},
+    )
+    legend = dict(make_view(found).legend)
+    assert legend["relevance floor"].endswith(
+        ": PSS steady 0.4 %, CPU/request 0.2 %, time in process 1 %"
+    )
+    assert "base → head" not in legend
+    assert f"relevance floor: {legend['relevance floor']}" in printed(found, 120)
+    assert make_view(made(one("x/a/py3.14", LATE))).legend == ()
 
 
 def test_what_was_not_measured_is_a_line_and_not_a_table_of_dashes() -> None:
@@ -202,20 +228,36 @@ def printed(comparison: Comparison, width: int) -> str:
     return out.getvalue()
 
 
+def every_block() -> Comparison:
+    """A comparison in which everything happened."""
+    return made(
+        one("x/a/py3.14", SLOWER, instructions=Instructions(base=2e5, head=2e5, spread=0.0)),
+        one("x/b/py3.14", SAME),
+        one("x/c/py3.14", BROKEN),
+        one("x/d/py3.14", LATE),
+        one("x/e/py3.14", UNCONFIRMED),
+        reproduce=("servebench compare a b",),
+        notes=("something happened",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "draw"),
+    [
+        ("comment.md", markdown),
+        ("forest.svg", forest),
+        ("terminal.txt", lambda found: printed(found, 120)),
+    ],
+)
+def test_each_reader_gets_what_was_agreed(name: str, draw: Callable[[Comparison], str]) -> None:
+    """Golden: the whole of it. What is to change is written into the file, and the diff read."""
+    drawn = draw(every_block())
+    assert drawn.rstrip() == (GOLDEN / name).read_text("utf-8").rstrip()
+
+
 def test_the_terminal_shows_every_block() -> None:
     """The same news on a terminal."""
-    text = printed(
-        made(
-            one("x/a/py3.14", SLOWER, instructions=Instructions(base=2e5, head=2e5, spread=0.0)),
-            one("x/b/py3.14", SAME),
-            one("x/c/py3.14", BROKEN),
-            one("x/d/py3.14", LATE),
-            one("x/e/py3.14", UNCONFIRMED),
-            reproduce=("servebench compare a b",),
-            notes=("something happened",),
-        ),
-        160,
-    )
+    text = printed(every_block(), 160)
     for part in (
         "Worse in 1 of 5", "▼ slower", "= no change", "x/c/py3.14: head: wrong_body",
         "1 × no time for a duet: x/d/py3.14", "no time was left for fresh duets",

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from bench import Bench, make_checkout
-from histories import FIRST
+from histories import FIRST, night_run, save
 from servebench import changes, store, tools
 from servebench.changes import ChangeRecord, SeriesName, StackState
 from servebench.compare import session
@@ -135,6 +135,20 @@ def test_a_step_where_the_stack_changed_is_a_candidate() -> None:
     assert step.ratio == pytest.approx(1.05, abs=0.005)
     assert (step.nights, step.after_run) == ((20, 6), run_of(20))
     assert (found.unexplained, found.known) == ((), 0)
+
+
+def test_a_case_is_searched_by_the_latency_that_it_is_judged_by() -> None:
+    """A closed loop has responses alone; those of a paced load contain the generator's queue."""
+    closed_loop = table({"x/a": pieces((20, 0.01), (6, 0.02))}, BUMPED, metric="response_p50")
+    paced = replace(
+        closed_loop,
+        metrics=("response_p50", "service_p50"),
+        mean=np.concatenate([closed_loop.mean, closed_loop.mean], axis=2),
+    )
+    found = [detect([one]).candidates[0].steps for one in (closed_loop, paced)]
+    assert [[step.series.metric for step in steps] for steps in found] == [
+        ["response_p50"], ["service_p50"],
+    ]  # fmt: skip
 
 
 def test_what_moved_together_is_one_candidate() -> None:
@@ -533,6 +547,11 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     ]
     assert found.candidates[0].id in (folder / "summary.md").read_text()
     assert hashlib.sha256(file.read_bytes()).hexdigest() in lines
+    # Of a machine that has left nobody is asked, and the next nights need not wait for it.
+    save(results, night_run(300, "another-2c-000001"))
+    assert command("detect", "--github-output").code == 0
+    lines = (folder / "output").read_text().splitlines()
+    assert json.loads([line for line in lines if line.startswith("{")][-1]) == {"include": []}
 
     again = ("detect", "--confirm", "--from", file, "--to", folder / "out", "--from-sha256")
     done = command(*again, "0" * 64)

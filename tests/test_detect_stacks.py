@@ -26,8 +26,9 @@ from servebench.compare.sides import Side
 from servebench.compare.touched import Touched
 from servebench.detect import blame
 from servebench.detect import locks as locks_
+from servebench.detect.conclude import conclude
 from servebench.detect.duets import RealDuets
-from servebench.detect.model import Candidate, Step
+from servebench.detect.model import Candidate, Dismissal, Step
 from servebench.errors import HistoryError, UsageError
 from servebench.history.git import Remote
 from servebench.stacklock import Move
@@ -340,3 +341,47 @@ def test_a_mixture_moves_what_it_is_told_to(bumps: Bumps, monkeypatch: pytest.Mo
     late = blame.Mixtures(duets, record, found, ends=10.0, clock=lambda: 20.0)
     assert late(candidate.packages) is None
     assert len(seen) == 1
+
+
+def test_benchmarks_inside_the_process_are_played_without_a_server(
+    bumps: Bumps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the environments of a case with their endpoint; what cannot differ is out."""
+    write(bumps.root, "benchmarks/handlers.py", "")
+    seen: list[tuple[Side, Side, Touched]] = []
+
+    def compare(
+        base: Side, head: Side, touched: Touched, seconds: float, *_: object, header: Header
+    ) -> Comparison:
+        seen.append((base, head, touched))
+        return unmeasured(base, head, touched, header, seconds)
+
+    monkeypatch.setattr(session, "compare", compare)
+    names = {
+        name: f"inprocess/handlers.Cpu.time_request(endpoint=tiny/{name})/py3.14/one"
+        for name in ("alone", "dependent", "gone")
+    }
+    candidate = bumps.candidate()
+
+    def moved(*which: str) -> Candidate:
+        series = [SeriesName(machine=MACHINE, case=names[one], metric="seconds") for one in which]
+        found = [candidate.steps[0].model_copy(update={"series": one}) for one in series]
+        return candidate.model_copy(update={"steps": tuple(found)})
+
+    duets = RealDuets(bumps.root, 7, Told(), QUIET)
+    duets(moved("alone", "dependent", "gone"), 90.0)
+    ((base, head, touched),) = seen
+    assert touched.pairs == ()
+    assert [target.name for target in touched.targets] == [
+        "handlers.Cpu.time_request('tiny/dependent')"
+    ]
+    for side, version in ((base, "1.0"), (head, "1.5")):
+        python = side.rig.pythons["one", "3.14"]
+        assert list(python.parents[1].glob(f"lib/python*/site-packages/beta-{version}.dist-info"))
+
+    found = duets(moved("alone"), 90.0)
+    assert len(seen) == 1
+    assert (found.planned, found.micro, found.cases) == (0, (), ())
+    assert isinstance(conclude(moved("alone"), found), Dismissal)
+    with pytest.raises(UsageError, match="no case of this checkout has this endpoint"):
+        duets.between([names["gone"]], "one", ("a", ""), ("b", ""), 90.0)

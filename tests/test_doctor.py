@@ -74,6 +74,24 @@ def test_a_missing_compiler_matters_only_while_something_is_to_be_built(
     assert states["cargo"] == "missing"
 
 
+def test_a_cargo_that_is_too_old_is_wrong_while_oha_is_to_be_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found before it has fetched an index for minutes; harmless once oha is there."""
+    old = tmp_path / "cargo"
+    old.write_text("#!/bin/sh\necho cargo 1.56.0\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    def found() -> doctor.Finding:
+        return next(finding for finding in doctor.diagnose().tools if finding.what == "cargo")
+
+    assert (found().state, found().remedy) == ("ok", None)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert found().state == "wrong"
+    assert "or newer, found" in str(found().remedy)
+
+
 def test_an_interpreter_that_no_longer_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was remembered is proven again: one that turned into another is a finding."""
     proof = {"version": "3.14.7", "free_threaded": False, "gil": True}

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import Bench, declared, failures_of
+from bench import Bench, declared, eventually, failures_of
 from servebench import load, observation, ports, rows, sampler, validate, warmup
 from servebench.compare import duet, player
 from servebench.compare.duet import DuetOutcome
+from servebench.compare.judged import judged
 from servebench.compare.model import SideName
 from servebench.compare.player import Part
 from servebench.flags import FlagName
@@ -26,8 +27,6 @@ from servebench.process import Session
 from servebench.rig import assemble
 from servebench.signals import InterruptedRun
 from synthetic import make_case
-
-JUDGED = {"server_cpu_per_request", "throughput", "pss_steady", "response_p50"}
 
 
 @pytest.fixture
@@ -92,6 +91,20 @@ def void(outcome: DuetOutcome, failed: dict[SideName, str]) -> None:
 
 
 @pytest.mark.real
+@pytest.mark.parametrize(
+    "case_id", ["asgi-wsgi/asgi-io/py3.14/w1/c128", "pydantic-v1-v2/current/py3.14/u200"]
+)
+def test_a_duet_has_what_the_case_is_judged_by(
+    play: Callable[..., DuetOutcome], case_id: str
+) -> None:
+    """A closed loop that waits, and a paced load: their latencies have different names."""
+    case = declared(case_id)
+    outcome = play(case, case)
+    for figures in outcome.metrics.values():
+        assert figures.keys() >= set(judged(case).leading), outcome.flags
+
+
+@pytest.mark.real
 @pytest.mark.parametrize("head_first", [False, True])
 @pytest.mark.parametrize(
     "case_id", ["asgi-wsgi/asgi-json/py3.14/w1/c128", "asgi-wsgi/asgi-json/py3.14t/w1/c128"]
@@ -104,7 +117,7 @@ def test_a_case_against_itself(
     outcome = play(case, case, head_first=head_first, seconds=1.5)
     assert not any(failures_of(flags) for flags in outcome.flags.values()), outcome.flags
     base, head = outcome.metrics["base"], outcome.metrics["head"]
-    assert base.keys() == head.keys() >= JUDGED
+    assert base.keys() == head.keys() >= set(judged(case).leading)
     assert base.keys() <= METRICS.keys()
     assert head["server_cpu_per_request"] / base["server_cpu_per_request"] == pytest.approx(
         1, abs=0.1
@@ -198,17 +211,15 @@ def test_an_interruption_leaves_nothing(
     bench: Bench, play: Callable[..., DuetOutcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the middle of the load, with two servers and two generators alive."""
-    alive: list[int] = []
 
     def over(_self: load.Generation) -> bool:
-        alive.append(len(bench.alive()))
+        eventually("two servers and two generators", lambda: len(bench.alive()) == 4)
         raise InterruptedRun(signal.SIGINT)
 
     monkeypatch.setattr(load.Generation, "over", over)
     case = declared("badapps/right", root=bench.root)
     with pytest.raises(InterruptedRun):
         play(case, case)
-    assert alive == [4]
     assert not bench.alive()
 
 

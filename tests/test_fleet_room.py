@@ -142,7 +142,7 @@ def test_a_hostile_commit_is_compared_and_harms_nobody(tmp_path: Path) -> None:
         repository, "Faster", **{"apps__asgi-wsgi__asgi_app.py": application.read_text() + evil}
     )
     git(repository, "checkout", "--quiet", base)
-    options = ["--select", _CASE, "--budget", "10s"]
+    options = ["--select", _CASE, "--budget", "18s"]
     wanted = {"base": base, "head": head, "options": options}
     (folder / "wanted.json").write_text(json.dumps(wanted))
     found, said = play("compared", folder, SERVEBENCH_ROOT=str(repository))

@@ -19,7 +19,7 @@ from servebench import changes
 from servebench.changes import ChangeRecord, Release, SeriesName, StackState
 from servebench.compare.model import PackageChange, Verdict
 from servebench.github import announce, marker
-from servebench.github.comments import Note, read_note
+from servebench.github.comments import Note, Stage, read_note
 from servebench.github.slash import run_name
 from steps import BASE, BOT, HEAD, Step
 
@@ -428,6 +428,76 @@ def test_nights_that_do_not_take_place_are_reported(
     assert done.code == 1
     assert sentence in done.out
     assert sentence.partition(":")[0] in step.summary.replace("\\", "")
+
+
+@pytest.mark.parametrize("rules", [None, [], [{"type": "wait_timer"}]])
+def test_an_environment_without_reviewers_is_reported(
+    rules: list[Table] | None, nights: Step
+) -> None:
+    """GitHub makes it when it is first named, and asks nobody; without comparisons that is fine."""
+    state = nights.github.state
+    state.environments = {} if rules is None else {"bench": {"protection_rules": rules}}
+    done = nights("watchdog")
+    assert done.code == 1
+    assert "a comparison starts without approval: name reviewers" in done.out
+    state.workflows["bench.yml"] = "disabled_manually"
+    assert nights("watchdog").code == 0
+
+
+def test_a_run_that_waits_again_is_told_again(nights: Step) -> None:
+    """The comment is of the same run's attempt that waits now, or of one before."""
+    run = waiting(nights, "2026-11-20T10:30:00Z")
+    run["run_attempt"] = 2
+    nights.github.say(12, BOT, f"{Note(HEAD, run['id'], 2, 'queued').line()}\nqueued")
+    assert nights("watchdog").code == 1
+    assert "no measuring machine has taken it" in nights.ours()[0]
+
+
+@pytest.mark.parametrize("stage", ["queued", "running", "final", "failed"])
+def test_a_comparison_that_ended_without_a_word_is_told(stage: Stage, nights: Step) -> None:
+    """Cancelled by hand: once, in its comment and status; what it said itself stays."""
+    run = nights.github.add_run(
+        "bench.yml", status="completed", conclusion="cancelled",
+        display_title=run_name(12, HEAD), created_at="2026-11-20T10:30:00Z",
+    )  # fmt: skip
+    nights.github.say(12, BOT, f"{Note(HEAD, run['id'], 1, stage).line()}\nbefore")
+    assert nights("watchdog").code == 0
+    assert nights("watchdog").code == 0
+    statuses = [(one["sha"], one["state"]) for one in nights.github.state.statuses]
+    (body,) = nights.ours()
+    if stage in {"final", "failed"}:
+        assert (body.splitlines()[1:], statuses) == (["before"], [])
+        return
+    assert "The reason: the run has ended: cancelled." in body
+    assert statuses == [(HEAD, "error")]
+    assert len(nights.asked("PATCH")) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "body"),
+    [
+        ({}, "overtaken"),
+        ({"created_at": "2026-11-19T10:30:00Z"}, ""),
+        ({"display_title": "Bench, by hand"}, ""),
+        ({"conclusion": "success"}, ""),
+    ],
+)
+def test_what_is_over_and_done_is_left_alone(more: Table, body: str, nights: Step) -> None:
+    """A run that was overtaken, one of days ago, one that is not ours, and one that went well."""
+    run = nights.github.add_run(
+        "bench.yml",
+        **{
+            "status": "completed",
+            "conclusion": "cancelled",
+            "display_title": run_name(12, HEAD),
+            "created_at": "2026-11-20T10:30:00Z",
+            **more,
+        },
+    )
+    if body:
+        nights.github.say(12, BOT, f"{Note(HEAD, run['id'] + 1, 1, 'running').line()}\n{body}")
+    assert nights("watchdog").code == 0
+    assert nights.asked("PATCH") + nights.asked("POST") == []
 
 
 def test_the_very_first_night_is_no_missing_one(step: Step) -> None:

@@ -12,6 +12,7 @@ import yaml
 from fake_github import Table
 from servebench.github.comments import Note, read_note
 from servebench.github.slash import asked_for, read_run_name, run_name
+from servebench.github.watchdog import ENVIRONMENT
 from steps import BASE, BOT, HEAD, NEXT, Step
 
 WORKFLOWS = Path(__file__).parents[1] / ".github" / "workflows"
@@ -309,5 +310,6 @@ def test_the_workflow_fits_the_verb() -> None:
         name = name.replace(f"${{{{ inputs.{key} }}}}", value)
     assert name == run_name(12, HEAD)
     assert read_run_name(name) == (12, HEAD)
+    assert read["jobs"]["approve"]["environment"] == ENVIRONMENT
     # YAML 1.1 reads the key `on` as true.
     assert set(read[True]["workflow_dispatch"]["inputs"]) == {"pr", "head", "base"}

@@ -295,7 +295,7 @@ def test_requests_are_timed_many_at_a_time(
     cpu = indexed(listed, "handlers.Cpu.time_request", "'asgi-wsgi/asgi-io'")
     found, said = run(
         tmp_path, [*wall.values(), waiting, cpu], python=python,
-        extra={**QUICKLY, "sample_time": 0.03, "warmup_time": 0.3},
+        extra={**QUICKLY, "sample_time": 0.1, "warmup_time": 0.3},
     )  # fmt: skip
     for name in short:
         figure = found[wall[name]]

@@ -52,8 +52,10 @@ def failure(oha: Path, url: str, tmp_path: Path, asked: Load | None = None) -> L
     return caught.value
 
 
-def busy(server: TinyServer) -> None:
-    while not server.requests:
+def busy(server: TinyServer, requests: int = 1) -> None:
+    ends = time.monotonic() + 10
+    while server.requests < requests:
+        assert time.monotonic() < ends, f"{server.requests} of {requests} requests"
         time.sleep(0.005)
 
 
@@ -225,7 +227,7 @@ def test_a_generator_that_is_ended_early_gives_no_figure(
             oha, closed(duration=20), server.url, cores=None, folder=tmp_path
         ) as generation,
     ):
-        busy(server)
+        busy(server, 50)  # oha listens for signals a moment after it has begun to send
         os.kill(generation.session.pid, signal.Signals[name])
         with pytest.raises(LaunchError, match=words) as caught:
             generation.collect()

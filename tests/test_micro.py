@@ -234,7 +234,7 @@ print(json.dumps({mode: [in_mode(mode, count, [1, 10, 100]), raised(mode)] for m
 
 @pytest.fixture
 def suite(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The suite of experiment 4, imported as asv does."""
+    """The suite of the experiment gil-in-process, imported as asv does."""
     monkeypatch.syspath_prepend(str(ROOT))
     monkeypatch.setenv("SERVEBENCH_STACK", "gil-in-process")
     return importlib.import_module("benchmarks.gil")

@@ -184,6 +184,13 @@ def test_recent_runs_say_who_measured_what_and_how_long(tmp_path: Path) -> None:
     assert not recorded.recorded(tmp_path, "quick").seconds
 
 
+def test_a_machine_that_has_left_is_not_waited_for() -> None:
+    """A week after its last night; by the nights of the others, whatever the clock says."""
+    latest = {A: night_run(0).id, B: night_run(1).id, C: night_run(8).id, "copy": "mine"}
+    assert recorded.present(latest) == {B, C}
+    assert recorded.present({}) == set()
+
+
 def test_the_fleet_is_named_or_counted() -> None:
     """Machines that are named have the first shards; what cannot be is refused."""
     assert planned.fleet(None, ()) == (None,)

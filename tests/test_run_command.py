@@ -136,21 +136,45 @@ def test_a_run_is_resumed_under_its_own_conditions_only(bench: Bench, tmp_path: 
         assert "start a new run" in str(caught.value)
 
 
-@pytest.mark.real
-def test_the_lock_that_moved_is_noticed_by_the_verb(
-    bench: Bench, checkout: Path, tmp_path: Path
-) -> None:
-    """`--resume` with another lock in the checkout ends before anything is started."""
-    plan = planning.make_plan("quick", ["badapps/right"], 1, 1)
+def begun_with_another_lock(bench: Bench, checkout: Path, place: Path, *, seed: int) -> None:
+    """Leave a run that has measured nothing yet, and whose stack is not the checkout's any more."""
+    plan = planning.make_plan("quick", ["badapps/right"], 1, seed)
     assert isinstance(plan, Plan)
-    run = header.write(plan, rig.assemble(plan.cases, tmp_path / "logs"), checkout)
+    run = header.write(plan, rig.assemble(plan.cases, place / "logs"), checkout)
     (stack,) = run.stacks
     older = stack.model_copy(update={"digest": "0" * 64})
     empty = [{"case": case} for case in plan.cases]
     moved = run.model_copy(update={"stacks": (older,)}).model_dump() | {"results": empty}
     store.save_partial(bench.results, type(run).model_validate(moved))
+
+
+@pytest.mark.real
+def test_the_lock_that_moved_is_noticed_by_the_verb(
+    bench: Bench, checkout: Path, tmp_path: Path
+) -> None:
+    """`--resume` with another lock in the checkout ends before anything is started."""
+    begun_with_another_lock(bench, checkout, tmp_path, seed=1)
     done = bench("run", "--results", bench.results, "--resume", "latest")
     assert (done.code, "its stacks differ" in done.err) == (2, True)
+    assert not bench.sessions
+
+
+@pytest.mark.real
+def test_a_profile_or_seed_beside_another_plan_must_be_its_own(
+    bench: Bench, checkout: Path, tmp_path: Path
+) -> None:
+    """What was given and would be passed over is refused; what says the same is not."""
+    # With another lock: it ends before anything is started, where nothing else is wrong.
+    begun_with_another_lock(bench, checkout, tmp_path, seed=5)
+    resume = ("run", "--results", bench.results, "--resume", "latest")
+    for words, sentence in (
+        (("--profile", "nightly"), "--profile nightly: the plan of --resume or --plan has quick"),
+        (("--seed", "1"), "--seed 1: the plan of --resume or --plan has 5; leave it out, or start"),
+        (("--profile", "quick", "--seed", "5"), "its stacks differ"),
+        ((), "its stacks differ"),
+    ):
+        done = bench(*resume, *words)
+        assert (done.code, sentence in done.err) == (2, True), (words, done)
     assert not bench.sessions
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from servebench import paths
 from servebench.cli import app
 from servebench.compare import customary, scores, trial_store
 from servebench.compare.model import Verdict
@@ -106,6 +105,40 @@ def test_power_size_and_bias() -> None:
     assert one.spread == pytest.approx(0.002 * 2**0.5)
 
 
+def test_what_all_tries_measured_together_is_held_against_each() -> None:
+    """Ratios 1.01, 1.03 | 1.05: the others of the first say 5 %, those of the second 2 %."""
+
+    def of(ratio: float, *heads: float) -> Trial:
+        figures = Figures(case="a", metric=CPU, base=(1.0,) * len(heads), head=heads)
+        return trial(
+            "busy", said("a", Verdict.SLOWER, ratio),
+            planted="a", size=0.02, figures=(figures,),
+        )  # fmt: skip
+
+    (one,) = scores.found([of(1.02, 1.01, 1.03), of(1.05, 1.05)])
+    assert one.pooled == pytest.approx((1.01 * 1.03 * 1.05) ** (1 / 3) - 1)
+    first, second = 1.02 - 1.05, 1.05 - (1.01 * 1.03) ** 0.5
+    assert one.apart == pytest.approx((first + second) / 2)
+    assert one.apart_worst == pytest.approx(second)
+    (alone,) = scores.found([of(1.02, 1.01, 1.03)])
+    assert (alone.apart, alone.apart_worst) == (None, None)
+
+
+def test_instructions_predict_no_memory() -> None:
+    """The count and the sequential launches are of CPU time: memory is held against neither."""
+    slower = said("a", Verdict.SLOWER, 1.05, "pss_steady")
+    (one,) = scores.found(
+        [
+            trial(
+                "memory", slower, planted="a", size=0.05,
+                instructions=1.0, share=0.7, sequential=1.0,
+            )
+        ]
+    )  # fmt: skip
+    assert one.reported == pytest.approx(0.05)
+    assert (one.error, one.bias) == (None, None)
+
+
 def test_the_opposite_verdict_is_no_find() -> None:
     """A slowdown that is called faster is worse than a miss, and shown."""
     (one,) = scores.found([trial("busy", said("a", Verdict.FASTER, 0.98), planted="a", size=0.02)])
@@ -125,12 +158,15 @@ def test_lost_concurrency_is_caught_by_latency_or_by_its_proof() -> None:
         update={"reason": "head: not_concurrent: 5 requests took 5 times as long"}
     )
     other = proof.model_copy(update={"reason": "head: wrong_body: x"})
-    slow = said("a", Verdict.SLOWER, 30.0, "service_p50")
+    slow = said("a", Verdict.SLOWER, 30.0, "response_p50")
+    idle = said("a", Verdict.SLOWER, 0.1, "efficiency")
     found = [
         scores.found([trial("queue", one, planted="a", size=1.0)])[0].rate.hits
-        for one in (proof, slow, other)
+        for one in (proof, slow, idle, other)
     ]
-    assert found == [1, 1, 0]
+    assert found == [1, 1, 1, 0]
+    (both,) = scores.found([trial("queue", idle, slow, planted="a", size=1.0)])
+    assert both.reported == pytest.approx(29.0)
 
 
 def test_customary_rules_see_the_same_launches() -> None:
@@ -210,9 +246,10 @@ def test_the_page_shows_rates_power_and_the_other_ways() -> None:
     plant = "| handler computes longer | 1 % | a |"
     assert text.index("### Was it found?") < text.index("### Which size was reported?")
     assert f"{plant} 1 of 1 | 2.5…100.0 % | 0 | 60 s | 30 s |" in text
-    assert f"{plant} +1.10 % | — | -0.10 points | -0.10 points | +0.70 points |" in text
+    size = "+1.00 % | +1.10 % | — | — | — | -0.10 points | -0.10 points | +0.70 points |"
+    assert f"{plant} {size}" in text
     assert "| servebench | 0 of 1 | 0 of 1 | 0 of 1 | 2.0 |" in text
-    assert "(95 % interval 0.0…97.5 %), in 0 of 1 measured cases (0.0…97.5 %)." in text
+    assert "(95 % interval 0.0…97.5 %), in 0 of 1 measured cases (0.0…97.5 %, as if" in text
     assert "on m, 2026-11-20. None was left out." in text
 
 
@@ -223,7 +260,8 @@ def test_a_plant_that_was_never_found_has_no_size() -> None:
     hit = trial("busy", said("a", Verdict.SLOWER, 1.06), planted="a", **plant)
     tables = report.planted(scores.found([missed, hit]))
     assert [[row[2] for row in table.rows] for table in tables] == [["a", "b"], ["a"]]
-    assert all(len(row) == len(table.head) == 8 for table in tables for row in table.rows)
+    assert [len(table.head) for table in tables] == [8, 11]
+    assert all(len(row) == len(table.head) for table in tables for row in table.rows)
     (only,) = report.planted(scores.found([missed]))
     assert only.rows[0][3:6] == ("0 of 1", "0.0…97.5 %", "0")
     assert report.planted(()) == ()
@@ -243,7 +281,7 @@ def test_what_trials_say_is_for_programs_and_for_pipes_too(tmp_path: Path) -> No
     assert isinstance(refused.exception, RecordError)
 
 
-def test_the_committed_page_is_what_the_committed_trials_say() -> None:
+def test_the_committed_page_is_what_the_committed_trials_say(reference_results: Path) -> None:
     """New trials want `servebench selftest show -o results/SELFTEST.md`."""
-    results = paths.project_root() / "results"
-    assert (results / "SELFTEST.md").read_text("utf-8") == report.page(trial_store.load(results))
+    page = (reference_results / "SELFTEST.md").read_text("utf-8")
+    assert page == report.page(trial_store.load(reference_results))

@@ -412,6 +412,10 @@ def test_the_pace_is_learned() -> None:
     screening = Screening(cases)
     assert pace.seemingly_moved(screening) == ()
     assert pace.confirming(found, screening) == 0
+    screening.hint("e/a", 1)  # no duet yet: the time to confirm it is kept all the same
+    assert pace.seemingly_moved(screening) == ("e/a",)
+    first = screening.method.confirmation.counts[0]
+    assert pace.confirming(found, screening) == pytest.approx(first * (expected + 2))
 
 
 def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,8 +19,11 @@ from servebench.errors import SetupError
 from servebench.toolchain import artefact
 from servebench.toolchain.narrator import Narrator
 
-# A maker in a process of its own: it counts its builds, starts a tool that would run for a minute
-# unless a file says otherwise, and writes what it hears to stdout.
+# The tool of a maker: it runs for as many seconds as it is told.
+TOOL = "import sys, time; time.sleep(float(sys.argv[1]))"
+
+# A maker in a process of its own: it counts its builds, starts its tool, and writes what it hears
+# to stdout.
 MAKER = """
 import sys
 from pathlib import Path
@@ -36,7 +39,7 @@ def build(staging):
     with (folder / "builds").open("a") as file:
         file.write("x")
     (staging / "half").write_text("done")
-    tool = [sys.executable, "-c", "import time, sys; time.sleep(float(sys.argv[1]))", sys.argv[2]]
+    tool = [sys.executable, "-c", *sys.argv[2:]]
     command.run(tool, what="waiting", log=folder / "log", tick=lambda line: None)
     return {"answer": 42}
 
@@ -50,7 +53,9 @@ with interruptible():
 
 def start_maker(folder: Path, seconds: float) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", MAKER, str(folder), str(seconds)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", MAKER, str(folder), TOOL, str(seconds)],
+        stdout=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -62,15 +67,19 @@ def until(condition: object, what: str) -> None:
         time.sleep(0.01)
 
 
-def tool_of(maker: subprocess.Popen[str]) -> psutil.Process:
+def tool_of(maker: subprocess.Popen[str], seconds: float) -> psutil.Process:
+    """Wait until a maker's child has become its tool.
+
+    Before, it is a copy of the maker and then setpriv, which have not yet told the kernel to end it
+    with the maker; the whole command line is compared because the maker's holds the tool's.
+    """
     children: list[psutil.Process] = []
 
     def seen() -> bool:
         children[:] = [
             child
             for child in psutil.Process(maker.pid).children()
-            # Until setpriv has become the tool, it may not have told the kernel yet.
-            if "time.sleep" in " ".join(child.cmdline()) and "--pdeathsig" not in child.cmdline()
+            if child.cmdline() == [sys.executable, "-c", TOOL, str(seconds)]
         ]
         return bool(children)
 
@@ -96,7 +105,7 @@ def absent(place: Path) -> str | None:
 def test_kill_in_the_middle_leaves_nothing_visible_and_can_be_repeated(tmp_path: Path) -> None:
     """After kill -9 the artefact is absent, the tool ends, and the next maker makes it whole."""
     first = start_maker(tmp_path, 60)
-    tool = tool_of(first)
+    tool = tool_of(first, 60)
     first.kill()
     first.wait()
     assert not (tmp_path / "thing").exists()
@@ -113,7 +122,7 @@ def test_kill_in_the_middle_leaves_nothing_visible_and_can_be_repeated(tmp_path:
 def test_an_interrupt_ends_the_tool_and_removes_the_half(tmp_path: Path) -> None:
     """SIGTERM to the maker leaves neither a running tool nor a staging folder."""
     maker = start_maker(tmp_path, 60)
-    tool = tool_of(maker)
+    tool = tool_of(maker, 60)
     maker.send_signal(signal.SIGTERM)
     assert maker.wait(30) != 0
     until(lambda: gone(tool), "the end of the tool")

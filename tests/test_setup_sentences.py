@@ -116,6 +116,31 @@ def test_no_cargo(narrator: Narrator) -> None:
         oha.ensure(settings.load(), narrator)
 
 
+@pytest.mark.usefixtures("empty_cache")
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        ("echo cargo 1.63.0", r"needs Rust 1\.88 or newer, found .*/cargo: 1\.63\.0\. With rustup"),
+        ("echo cargo 1.87.0-nightly", r"1\.88 or newer, found .*/cargo: 1\.87\.0-nightly"),
+        ("exit 1", r"found .*/cargo: it does not say its version\. With rustup"),
+    ],
+)
+def test_a_rust_that_is_too_old(tools_only: Path, narrator: Narrator, says: str, told: str) -> None:
+    """Found before anything is fetched or compiled, with what is needed and what to do."""
+    script(tools_only, "cargo", f'[ "$1" = --version ] || : > {tools_only}/began\n{says}')
+    with pytest.raises(SetupError, match=told):
+        oha.ensure(settings.load(), narrator)
+    assert not (tools_only / "began").exists()
+
+
+def test_a_rust_that_is_new_enough(tools_only: Path) -> None:
+    """The oldest that will do, which the documentation names as well, and later ones."""
+    for release in ("1.88.0", "1.101.0-beta.2 (f2d3ce0bd 2026-03-21)", "2.0.0"):
+        script(tools_only, "cargo", f"echo cargo '{release}'")
+        oha.require_rust(settings.load().oha, str(tools_only / "cargo"))
+    assert f"cargo (Rust ≥ {oha.RUST})" in (paths.project_root() / "README.md").read_text("utf-8")
+
+
 @pytest.mark.usefixtures("offline")
 def test_cargo_without_network(
     empty_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrator: Narrator

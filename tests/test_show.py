@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,18 @@ from typing import Any
 import pytest
 import typer
 from rich.console import Console
+from rich.control import Control
+from rich.table import Table as RichTable
+from rich.text import Text
 from typer.testing import CliRunner
 
 import records
 import synthetic
-from comparing import SAME, SLOWER, made, one
-from servebench import changes, store
+from bench import invoke
+from comparing import BROKEN, SAME, SLOWER, made, one
+from servebench import changes, printing, store
 from servebench.cli.show import schema_command, show_command
-from servebench.codec import schema
+from servebench.codec import encode, schema
 from servebench.compare import keeping
 from servebench.compare.model import Comparison
 from servebench.errors import RecordError, UsageError
@@ -39,6 +44,8 @@ from servebench.summary import Estimate, summarise
 
 ROOT = Path(__file__).parents[1]
 COMPARED = "20261120T120000Z-compare-bbbbbbbb"
+HOSTILE = "\x1b]0;mine\x07\x1b[2J\x9b2J\x7f"
+"""Sets a window's title, empties the screen twice, and deletes."""
 PUBLISHED = Published.model_validate(
     {
         "source": "A page, 2025",
@@ -377,6 +384,58 @@ def test_a_stored_comparison_is_shown_as_it_was(tmp_path: Path) -> None:
     assert called(["show", str(path), "--markdown", "--svg", str(plot)]) == report(found)
     assert plot.read_text("utf-8") == forest(found)
     assert Comparison.model_validate_json(called(["show", str(path), "--json"])) == found
+
+
+def acting(text: str) -> set[str]:
+    """Control characters, but for those of text."""
+    return {one for one in text if unicodedata.category(one) == "Cc"} - {"\n", "\t"}
+
+
+@pytest.mark.usefixtures("checkout")
+def test_what_a_file_holds_does_nothing_on_a_terminal(tmp_path: Path) -> None:
+    """Names, reasons, notes and commands, of comparisons and of runs, are shown in every format."""
+    broken = BROKEN.model_copy(update={"reason": f"head: {HOSTILE}"})
+    hostile = {"notes": (HOSTILE,), "reproduce": (f"servebench compare {HOSTILE}",)}
+    compared = made(one(f"x/{HOSTILE}", SLOWER), one("x/b", broken), id=COMPARED, **hostile)
+    case = synthetic.make_case(f"demo/{HOSTILE}")
+    failed = synthetic.failed(case.id, 0, FlagName.WRONG_BODY, f"found {HOSTILE}")
+    run = tmp_path / "run.json"
+    run.write_bytes(encode(synthetic.make_run([CaseResult(case=case, launches=(failed,))])))
+    shown = {"": "␛]0;mine␛[2J\ufffd2J␡", "--json": "\\u001b]0;mine\\u0007",
+             "--markdown": "␛\\]0;mine␇␛\\[2J\ufffd2J␡"}  # fmt: skip
+    for path in (keeping.save(compared, tmp_path), run):
+        for word, pictures in shown.items():
+            text = called(["show", str(path), *([word] if word else [])])
+            assert (acting(text), pictures in text) == (set(), True), (path, word)
+    document = called(["show", str(tmp_path / f"{COMPARED}.json"), "--json"])
+    assert Comparison.model_validate_json(document) == compared
+
+
+def test_an_error_about_a_file_does_nothing_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was found in it is named."""
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps({HOSTILE: 1}))
+    done = invoke(capsys, monkeypatch, ("show", path))
+    assert (done.code, acting(done.err)) == (1, set())
+    assert "found JSON with the keys ␛]0;mine␛[2J\ufffd2J␡\n" in done.err
+
+
+def test_the_console_acts_by_its_own_styles_and_movements_alone() -> None:
+    """Text in a table and on a line of its own; what rich itself sends a terminal still arrives."""
+    stream = io.StringIO()
+    console = printing.Console(file=stream, force_terminal=True, width=60)
+    table = RichTable("name")
+    table.add_row(HOSTILE)
+    console.print(table)
+    console.print(Text(f"{HOSTILE}\tand\nmore", style="bold"))
+    console.print(Control.clear())
+    text = stream.getvalue()
+    assert (text.count("␛]0;mine␛[2J"), text.count("␛]0;mine␛[2J\ufffd2J␡")) == (2, 1)
+    assert ("\x1b]" in text, "\x9b" in text, "\x7f" in text) == (False, False, False)
+    assert ("\x1b[1m" in text, text.count("\x1b[2J")) == (True, 1)
+    assert "more" in text.splitlines()[-2]
 
 
 @pytest.mark.usefixtures("state_home")

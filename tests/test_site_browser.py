@@ -460,6 +460,35 @@ def test_pages_can_be_printed(chromium: Browser, past: Seen) -> None:
     assert found == {}
 
 
+BLUES: Final = """() => {
+  const canvas = document.querySelector('#trend canvas');
+  const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  const found = {};
+  for (let at = 0; at < data.length; at += 4) {
+    const name = {'0,114,178': 'light', '86,180,233': 'dark'}[data.slice(at, at + 3).join()];
+    if (name && data[at + 3] === 255) found[name] = true;
+  }
+  return Object.keys(found);
+}"""
+"""The two blues of charts, as far as a trend is drawn in them."""
+
+
+def test_a_trend_is_printed_in_the_colours_of_paper(chromium: Browser, past: Seen) -> None:
+    """What is drawn on a dark page's canvas is drawn again for printing, and then as it was."""
+    context = chromium.new_context(color_scheme="dark", viewport={"width": PAPER, "height": 1046})
+    watched = Watched(context.new_page(), past.base)
+    page = watched.open(addresses.case(CASE))
+    expect(page.locator("#trend canvas")).to_be_visible()
+    drawn = page.evaluate(BLUES)
+    page.evaluate(f"addEventListener('beforeprint', () => {{ window.printed = ({BLUES})(); }})")
+    page.pdf()
+    printed = page.evaluate("window.printed")
+    page.wait_for_function(f"({BLUES})().join() === 'dark'")
+    context.close()
+    assert (drawn, printed) == (["dark"], ["light"])
+    assert watched.troubles == []
+
+
 def damage(page: Page, pattern: str, how: str) -> None:
     """Answer requests for these files with nothing, or with bytes that are not theirs."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -38,16 +37,10 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Imagined]:
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def real(tmp_path_factory: pytest.TempPathFactory, reference_results: Path) -> dict[str, str]:
     """Case pages of this checkout's reference results, by the case's address."""
-    folder, root = tmp_path_factory.mktemp("real"), paths.project_root()
-    # Not what somebody has measured here meanwhile.
-    kept = subprocess.run(
-        ["git", "ls-files", "results/runs"], cwd=root, capture_output=True, text=True, check=True
-    )
-    for name in kept.stdout.split():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).symlink_to(root / name)
+    folder = tmp_path_factory.mktemp("real")
+    (folder / "results").symlink_to(reference_results)
     made = case.pages(site_builds.gathered(folder))
     return {page.path.removesuffix("index.html"): page.text() for page in made}
 

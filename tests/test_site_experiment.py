@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from pydantic import ValidationError
 
 import site_builds
 import synthetic as runs
-from servebench import paths
 from servebench.inprocess import gil
 from servebench.inprocess.readings import newest
 from servebench.inprocess.tables import quotient
@@ -22,17 +22,17 @@ from servebench.published import Published
 from servebench.site.charts import declared, speedups
 from servebench.site.charts.declared import Shown
 from servebench.site.charts.shapes import Mark
-from servebench.site.pages import addresses, evidence, experiment, front, inside
+from servebench.site.pages import addresses, evidence, experiment, front, inside, run
 from servebench.site.pages.page import Page
 from servebench.site.pages.site import INSIDE, Site
 from servebench.summary import CaseSummary, summarise_case
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+def site(tmp_path_factory: pytest.TempPathFactory, reference_results: Path) -> Site:
     """What pages are made of from this checkout's reference results."""
     folder = tmp_path_factory.mktemp("site")
-    (folder / "results").symlink_to(paths.project_root() / "results")
+    (folder / "results").symlink_to(reference_results)
     return site_builds.gathered(folder)
 
 
@@ -163,6 +163,23 @@ def test_the_experiment_inside_the_process_has_its_page(written: dict[str, str])
     further = page_of(written, experiment.FURTHER)
     assert "Time of one request" in further
     assert "four CPU threads" not in further
+
+
+def test_a_run_inside_the_process_is_folded_by_suite(site: Site) -> None:
+    """It has more figures than a phone should scroll through; each fold says how many it holds."""
+    night = next(one for one in site.nights.values() if one.header.kind == "inprocess")
+    path = addresses.file(addresses.run(night.header.run))
+    (page,) = (one.text() for one in run.pages(site) if one.path == path)
+    folds = re.findall(
+        r"<details class=\"long\"><summary>(\w+): ([\d,]+) cases?(?:, [\d,]+ without a figure)?<"
+        r".*?<table(.*?)</table>",
+        page,
+        re.DOTALL,
+    )
+    suites = Counter(case.partition("/")[2].partition(".")[0] for case in night.header.cases)
+    assert {suite: int(number) for suite, number, _ in folds} == suites
+    assert {suite: table.count('<a class="case"') for suite, _, table in folds} == suites
+    assert len(suites) > 1
 
 
 def test_the_answer_inside_the_process_is_the_same_wherever_it_stands(

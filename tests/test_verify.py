@@ -138,6 +138,20 @@ def test_a_server_that_waits_in_turn_is_not_concurrent() -> None:
 
 
 @pytest.mark.real
+def test_a_machine_that_was_busy_is_no_serial_server() -> None:
+    """Three singles and five times six in turn, 1.5 s of them, then six together."""
+
+    def busy_at_first(_path: str, number: int) -> Answer:
+        return Answer(delay=0.05, serial=number < 3 + 5 * 6)
+
+    with serving(busy_at_first) as server:
+        found = verify(endpoint(floor=0.05, overlap=6), server.url)
+    assert found.requests >= 3 + 6 * 6
+    assert found.overlap_seconds is not None
+    assert found.overlap_seconds < 6 * 0.75 * found.unit
+
+
+@pytest.mark.real
 @pytest.mark.parametrize("overlap", [0, 3])
 def test_the_right_answer_too_fast_is_too_good_to_be_true(overlap: int) -> None:
     """A handler that forgot to wait would win every comparison."""

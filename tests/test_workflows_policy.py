@@ -41,9 +41,16 @@ jobs:
         with:
           persist-credentials: false
       - uses: ./.github/actions/setup
-      - env:
+      - timeout-minutes: 5
+        env:
           SHARD: ${{ matrix.shard }}
         run: servebench run --profile "$SHARD"
+      - uses: actions/upload-artifact@043fb46d1a93c77aae656e7c1c64a875d1fc6a0a # v7.0.1
+        if: ${{ !cancelled() }}
+        with:
+          name: shard-1
+          path: measured
+          overwrite: true
   tell:
     runs-on: ubuntu-24.04
     timeout-minutes: 10
@@ -53,6 +60,15 @@ jobs:
       - env:
           GITHUB_TOKEN: ${{ github.token }}
         run: servebench doctor --json
+      - uses: actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c # v8.0.1
+        with:
+          pattern: "@(night|shard-*)"
+      - uses: actions/upload-pages-artifact@fc324d3547104276b827a68afc52ff2a11cc49c9 # v5.0.0
+        with:
+          name: github-pages-${{ github.run_attempt }}
+      - uses: actions/deploy-pages@cd2ce8fcbc39b97be8ca5fce6e763baed58fa128 # v5.0.0
+        with:
+          artifact_name: ${{ needs.tell.outputs.artifact }}
 """
 
 CHECKOUT = """\
@@ -72,6 +88,16 @@ BAD = [
     ("limits", "    timeout-minutes: 10\n", ""),
     ("limits", "timeout-minutes: 10", "timeout-minutes: 360"),
     ("limits", "concurrency:\n  group: good\n", ""),
+    ("limits", "timeout-minutes: 5", "name: Measure"),
+    ("limits", "timeout-minutes: 5", "timeout-minutes: 10"),
+    (
+        "limits",
+        "      - uses: actions/upload-artifact",
+        (
+            "      - timeout-minutes: 1\n        run: servebench micro\n"
+            "      - uses: actions/upload-artifact"
+        ),
+    ),
     ("machines", "  run:\n", "  other:\n"),
     ("machines", "[self-hosted, servebench]", "self-hosted"),
     ("machines", "ubuntu-24.04", "[self-hosted, servebench]"),
@@ -81,6 +107,7 @@ BAD = [
     ("machines", "  workflow_dispatch:\n", "  pull_request:\n"),
     ("machines", "  workflow_dispatch:\n", "  issue_comment:\n"),
     ("injection", '"$SHARD"', '"${{ matrix.shard }}"'),
+    ("injection", "run: servebench doctor --json", 'run: git fetch origin "$BASE"'),
     ("secrets", "${{ matrix.shard }}", "${{ secrets.KEY }}"),
     ("secrets", "        with:\n          persist-credentials: false\n", ""),
     ("secrets", "concurrency:", "env:\n  GITHUB_TOKEN: ${{ github.token }}\nconcurrency:"),
@@ -99,6 +126,15 @@ BAD = [
     ("options", "run: servebench doctor --json", "run: servebench doctor --jsno"),
     ("options", "run: servebench doctor --json", "run: servebench docter"),
     ("options", "run: servebench doctor --json", "run: servebench stack lokc current"),
+    ("again", "          overwrite: true\n", ""),
+    ("again", "-${{ github.run_attempt }}", ""),
+    ("again", "${{ needs.tell.outputs.artifact }}", "github-pages-1"),
+    ("again", "@(night|shard-*)", "shard-*"),
+    (
+        "again",
+        "run: servebench doctor --json",
+        'run: servebench history push out --plan night.json --plan-sha256 "$PLAN"',
+    ),
     *(
         ("digests", "run: servebench doctor --json", f"run: servebench {words}")
         for words in (

@@ -162,3 +162,16 @@ def test_a_comparison_without_a_result_is_told(request_: Request) -> None:
     assert "no result" in told
     status = request_.stage.github.state.statuses[-1]
     assert (status["sha"], status["state"]) == (head, "error")
+
+
+def test_a_comparison_that_does_not_even_begin_is_told(request_: Request) -> None:
+    """GitHub refuses the first job's status: nothing is approved or measured, and both say so."""
+    github = request_.stage.github
+    head = request_.propose({"README.md": "# Words\n"})
+    github.fail(method="POST", path="/statuses/", status=403)
+    inputs = {"pr": str(PULL), "head": head, "base": request_.base}
+    done = request_.stage.act("bench.yml", "workflow_dispatch", {"inputs": inputs})
+    assert done.results == {"queue": "failure", "report": "success"}, done.text
+    (told,) = request_.said
+    assert "no result" in told
+    assert [(one["sha"], one["state"]) for one in github.state.statuses] == [(head, "error")]

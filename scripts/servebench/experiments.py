@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,6 +53,11 @@ def load_experiments(
 def expand(experiment: Experiment, profile: Profile) -> tuple[Case, ...]:
     """The cases of an experiment in a profile; none if it has none there."""
     return experiment.cases.get(profile, ())
+
+
+def expand_all(experiments: Iterable[Experiment], profile: Profile) -> tuple[Case, ...]:
+    """The cases of several experiments in a profile, one experiment after the other."""
+    return tuple(case for experiment in experiments for case in expand(experiment, profile))
 
 
 def registered(root: Path | None = None) -> Known:

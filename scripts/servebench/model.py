@@ -51,6 +51,15 @@ class Load(Frozen):
             raise ValueError("a rate belongs to paced and open loads, and to them only")
         return self
 
+    @property
+    def times(self) -> Literal["response", "service"]:
+        """The kind of times that tell about the server.
+
+        With a rate those are service times, from the send on: responses contain the generator's
+        queue. A closed loop has no queue, and its figures are called response times alone.
+        """
+        return "response" if self.rate is None else "service"
+
 
 class Expectation(Frozen):
     """What a right answer looks like. Exactly one of `text`, `json_value`, `json_schema`."""

@@ -10,7 +10,7 @@ from typing import Final
 from servebench.declarations import PROFILES
 from servebench.errors import UsageError
 from servebench.expected import expected
-from servebench.experiments import Experiment, expand, load_experiments
+from servebench.experiments import Experiment, expand_all, load_experiments
 from servebench.model import Case, Plan, Profile, Run
 
 LAUNCHES: Final[dict[Profile, int]] = {"quick": 1, "nightly": 3, "published": 1}
@@ -42,7 +42,7 @@ def make_plan(
     if launches is not None and launches < 1:
         raise UsageError(f"launches: expected 1 or more, found {launches}")
     experiments = tuple(load_experiments() if experiments is None else experiments)
-    cases = _cases(experiments, profile)
+    cases = expand_all(experiments, profile)
     for glob in select:
         if not any(fnmatchcase(case.id, glob) for case in cases):
             raise UsageError(_selects_nothing(glob, profile, experiments))
@@ -91,17 +91,13 @@ def load_seconds(plan: Plan) -> float:
     return plan.launches * sum(expected(case, plan.profile).load for case in plan.cases)
 
 
-def _cases(experiments: Iterable[Experiment], profile: Profile) -> tuple[Case, ...]:
-    return tuple(case for experiment in experiments for case in expand(experiment, profile))
-
-
 def _selects_nothing(glob: str, profile: Profile, experiments: Sequence[Experiment]) -> str:
     """Say so, and what may have been meant."""
     message = f"--select {glob!r} selects nothing in profile {profile}"
     for other in PROFILES:
-        matches = [c.id for c in _cases(experiments, other) if fnmatchcase(c.id, glob)]
+        matches = [c.id for c in expand_all(experiments, other) if fnmatchcase(c.id, glob)]
         if matches:
             return f"{message}; in profile {other} it selects {len(matches)}, such as {matches[0]}"
-    ids = [case.id for case in _cases(experiments, profile)]
+    ids = [case.id for case in expand_all(experiments, profile)]
     near = difflib.get_close_matches(glob, ids, n=_SUGGESTIONS, cutoff=0.3) or ids[:_SUGGESTIONS]
     return f"{message}; near: {', '.join(near)}" if near else f"{message}, which has no cases"

@@ -193,17 +193,28 @@ class Serving:
 
     @contextmanager
     def connections(self, after: float) -> Iterator[dict[int, int]]:
-        """Count the connections per process once, `after` so many seconds, beside the load."""
+        """Count the connections per process once, `after` so many seconds, beside the load.
+
+        Where there are none, it looks again until there are: on a busy machine a generator may
+        start that late.
+        """
         found: dict[int, int] = {}
-        timer = threading.Timer(
-            after, lambda: found.update(ports.connections_per_process(self.port, self.session))
-        )
-        timer.start()
+        over = threading.Event()
+
+        def look() -> None:
+            wait = after
+            while not found and not over.wait(wait):
+                found.update(ports.connections_per_process(self.port, self.session))
+                wait = _POLL_SECONDS
+
+        looking = threading.Thread(target=look, daemon=True)
         try:
+            looking.start()  # an interrupt may come as early as this
             yield found
         finally:
-            timer.cancel()
-            timer.join()
+            over.set()
+            if looking.is_alive():
+                looking.join()
 
     def explain(self, error: LaunchError) -> None:
         """Whatever fails while the server is dead fails because it is dead: note that first."""

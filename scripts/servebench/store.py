@@ -77,6 +77,25 @@ def replace(path: Path, data: bytes) -> None:
         temporary.replace(path)
 
 
+def swap(path: Path, data: bytes, beside: Path) -> None:
+    """Write a file as a whole that may be lost with the power: it can be made, or fetched, again.
+
+    Args:
+        path: It; its folder is made.
+        data: Its bytes.
+        beside: Where they stand until they are whole, in the same folder.
+
+    Raises:
+        OSError: It cannot be written; what was there before is unharmed.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        beside.write_bytes(data)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
 def save_partial(results: Path, run: Run) -> Path:
     """Save a run that is still being measured, replacing what was saved of it before.
 

@@ -16,7 +16,7 @@ from servebench.artifacts.text import require_plain, shown
 from servebench.artifacts.trusted import Trusted, require, require_time
 from servebench.changes import FOLDER as CHANGES
 from servebench.changes import ChangeRecord, SeriesName, StackState
-from servebench.compare import keeping
+from servebench.compare import inprocess, keeping
 from servebench.compare.model import Comparison, SideRecord
 from servebench.detect.conclude import conclude
 from servebench.detect.model import DISMISSED, Candidate, Dismissal
@@ -112,9 +112,10 @@ def _require_possible(found: Judged, machine: str | None, now: datetime) -> None
             raise ArtifactError(f"a change of more than {_MOST:,} series")
         if machine is not None:
             require("machine", machine, series.machine)
-        if not _CASE.fullmatch(series.case):
+        inside = inprocess.key(series.case) is not None
+        if not inside and not _CASE.fullmatch(series.case):
             raise ArtifactError(f"the case {shown(series.case)}")
-        if series.metric not in METRICS:
+        if series.metric not in ({inprocess.SECONDS} if inside else METRICS):
             raise ArtifactError(f"the metric {shown(series.metric)}, which is none of ours")
     require_time("time of the change", found.when.astimezone(UTC).isoformat(), None, now)
 

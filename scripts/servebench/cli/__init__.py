@@ -47,6 +47,6 @@ def main() -> None:
 
 
 def _say(sentence: str) -> None:
-    from rich.console import Console  # noqa: PLC0415 - a verb without an error may not need it
+    from servebench.printing import Console  # noqa: PLC0415 - an error alone waits for rich
 
     Console(stderr=True).print(sentence, markup=False, soft_wrap=True)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 
 from servebench import actions, paths
 from servebench.artifacts import accepting, trusted
@@ -16,6 +15,7 @@ from servebench.artifacts.accepting import Acceptance
 from servebench.detect.model import read_candidates
 from servebench.errors import UsageError
 from servebench.night import model as nights
+from servebench.printing import Console
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 

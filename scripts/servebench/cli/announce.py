@@ -16,6 +16,7 @@ from servebench.changes import ChangeRecord
 from servebench.cli.github import DEFAULT_PATIENCE, Author, Json, Patience, connected
 from servebench.errors import RecordError, UsageError
 from servebench.github.context import BOT
+from servebench.visible import visible
 
 if TYPE_CHECKING:
     from servebench.github.issues import Kept
@@ -127,7 +128,7 @@ def watchdog_command(
         typer.echo(json.dumps(rows, ensure_ascii=False))
     else:
         for one in found:
-            typer.echo(f"{one.what}: {one.hint}")
+            typer.echo(visible(f"{one.what}: {one.hint}"))
         if not found:
             typer.echo("nothing waits for a machine, and the nights take place")
     actions.summary(wanted.body)
@@ -160,9 +161,9 @@ def _show(kept: Sequence[Kept], problems: Sequence[str], *, as_json: bool) -> No
     ]
     if not as_json:
         for line in lines or ["no news"]:
-            typer.echo(line)
+            typer.echo(visible(line))
     for problem in problems:
-        typer.echo(f"servebench: {problem}", err=True)
+        typer.echo(visible(f"servebench: {problem}"), err=True)
     shown = [
         *(f"- {line}" for line in lines),
         *(f"- {text.plain(problem)}" for problem in problems),

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from servebench import paths, store
 from servebench import plan as planning
 from servebench.cli.options import DEFAULT_SEED
+from servebench.printing import Console
 from servebench.signals import interruptible
 from servebench.toolchain.narrator import Narrator
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from servebench import changes, load, machine, orphans, paths
 from servebench.changes import ChangeRecord
-from servebench.cli.options import DEFAULT_SEED, SeedOption, budget_seconds
+from servebench.cli.options import DEFAULT_SEED, SeedOption, budget_option, budget_seconds
 from servebench.errors import HistoryError, SetupError, UsageError
+from servebench.printing import Console
 from servebench.signals import interruptible
 from servebench.toolchain.narrator import Narrator
 
@@ -31,9 +31,7 @@ def bisect_command(
         Path | None,
         typer.Option("--results", help="Results folder of the changes; default: this checkout's."),
     ] = None,
-    budget: Annotated[
-        str, typer.Option("--budget", metavar="TIME", help="Time for all of them.")
-    ] = "30m",
+    budget: Annotated[str, budget_option("Time for all of them")] = "30m",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
@@ -66,7 +64,7 @@ def bisect_command(
         try:
             with interruptible():
                 blamed = _blamed(record, time.monotonic() + share, seed, console)
-        except (HistoryError, SetupError) as problem:
+        except (HistoryError, SetupError, UsageError) as problem:
             failed = True
             Console(stderr=True, highlight=False).print(
                 f"{record.id}: not tried: {problem}", markup=False, soft_wrap=True

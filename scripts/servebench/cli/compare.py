@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 
 from servebench import load, orphans, paths
 from servebench.cli.options import (
@@ -17,6 +16,7 @@ from servebench.cli.options import (
     ProfileOption,
     SeedOption,
     SelectOption,
+    budget_option,
     budget_seconds,
 )
 from servebench.compare import keeping
@@ -27,6 +27,7 @@ from servebench.compare.sides import Sides, Wanted
 from servebench.compare.touched import Touched
 from servebench.errors import RecordError, UsageError
 from servebench.exclusive import measuring
+from servebench.printing import Console
 from servebench.signals import InterruptedRun, interruptible
 from servebench.toolchain.narrator import Narrator
 
@@ -73,11 +74,9 @@ def compare_command(
     profile: ProfileOption = "quick",
     budget: Annotated[
         str | None,
-        typer.Option(
-            "--budget",
-            metavar="TIME",
-            help="Time for measuring: 90s, 20m, 1h. Default: until all is decided, or more duets "
-            "would be no use.",
+        budget_option(
+            "Time for measuring",
+            "Default: until all is decided, or more duets would be no use.",
         ),
     ] = None,
     everything: Annotated[
@@ -94,8 +93,9 @@ def compare_command(
 ) -> None:
     """Compare HEAD with BASE on this machine, both measured together; judge what can have changed.
 
-    Exit code 0: nothing got slower, or there was nothing to judge. 1: something got slower, or does
-    not work any more. 3: nothing could be measured.
+    Exit code 0: of what could be judged nothing got slower (how much that is stands in the report),
+    or there was nothing to judge. 1: something got slower, or does not work any more. 3: nothing
+    could be judged: not measured, or too little of it to decide anything.
     """
     limit = budget_seconds(budget)
     console = Console(highlight=False)
@@ -128,7 +128,7 @@ def compare_command(
 
 
 def exit_code(comparison: Comparison) -> int:
-    """0: fine; 1: something got slower, or cannot be compared any more; 3: nothing was measured.
+    """0: fine; 1: something got slower, or cannot be compared any more; 3: nothing was judged.
 
     Between two interpreters nobody got slower: they are a choice.
     """
@@ -137,8 +137,10 @@ def exit_code(comparison: Comparison) -> int:
     found = {one.verdict for one in judged}
     if Verdict.NOT_COMPARABLE in found or (Verdict.SLOWER in found and not comparison.cross):
         return 1
-    measured = any(one.screened or one.confirmed for one in judged)
-    return 0 if measured or not (comparison.planned or comparison.micro) else 3
+    # Cases that only one side has are no sign that nothing changed.
+    apart = bool(comparison.missing) and not comparison.untouched
+    answered = bool(found - {Verdict.INCONCLUSIVE})
+    return 0 if answered or not (comparison.planned or comparison.micro or apart) else 3
 
 
 def _sides(

@@ -7,10 +7,10 @@ from dataclasses import asdict
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 
 from servebench import actions, harnesslock, paths
 from servebench.cli.github import DEFAULT_PATIENCE, Json, Patience, connected
+from servebench.printing import Console
 from servebench.signals import interruptible
 from servebench.toolchain.narrator import Narrator
 

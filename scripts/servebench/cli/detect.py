@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from servebench import actions, changes, load, machine, orphans, paths
 from servebench.changes import ChangeRecord
-from servebench.cli.options import DEFAULT_SEED, SeedOption, budget_seconds
+from servebench.cli.options import DEFAULT_SEED, SeedOption, budget_option, budget_seconds
 from servebench.compare import keeping
 from servebench.compare.model import Comparison
 from servebench.detect.model import (
@@ -26,7 +25,9 @@ from servebench.detect.model import (
     write_candidates,
 )
 from servebench.errors import UsageError
-from servebench.metrics import METRICS
+from servebench.night.recorded import present
+from servebench.printing import Console
+from servebench.report.change import title
 from servebench.report.comparison.words import percent
 from servebench.signals import interruptible
 from servebench.toolchain.narrator import Narrator
@@ -52,9 +53,7 @@ def detect_command(
         Path | None,
         typer.Option("--to", help="Results folder for what is recorded; default: this checkout's."),
     ] = None,
-    budget: Annotated[
-        str, typer.Option("--budget", metavar="TIME", help="With --confirm: time for measuring.")
-    ] = "30m",
+    budget: Annotated[str, budget_option("With --confirm, time for measuring")] = "30m",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the candidates.")
     ] = None,
@@ -71,8 +70,10 @@ def detect_command(
     """Find series that moved for good when a stack changed, and confirm them by duets.
 
     Each machine's series of this checkout's results (`servebench history pull` fetches the nights)
-    are looked through, from their last break on. Steps near a change of their stack are candidates:
-    one per change of a stack, however many series moved. Changes that were undone are closed.
+    are looked through, from their last break on: those of server runs, and those inside the process
+    that a comparison can play (git tells with which locks a commit was measured). Steps near a
+    change of their stack are candidates: one per change of a stack, however many series moved.
+    Changes that were undone are closed.
 
     With --confirm, on the machine itself, the stacks before and after are measured together. What
     is confirmed becomes results/changes/<id>.json, what is not, results/dismissed/<id>.json; the
@@ -91,13 +92,13 @@ def detect_command(
     if confirm:
         _confirm(from_, results, budget_seconds(budget), seed, console, as_json=as_json)
         return
-    found, undone = _detected(paths.results_dir())
+    found, undone, there = _detected(paths.results_dir())
     for record in undone:
         changes.save(results, record)
     if output is not None:
         write_candidates(output, found)
     if github_output:
-        actions.outputs(_outputs(found))
+        actions.outputs(_outputs(found, there))
     actions.summary(_markdown(found, undone))
     if as_json:
         described = found.model_dump(mode="json")
@@ -106,21 +107,28 @@ def detect_command(
     _show(console, found, undone)
 
 
-def _detected(results: Path) -> tuple[Candidates, tuple[ChangeRecord, ...]]:
-    """What moved, and which changes were undone."""
+def _detected(results: Path) -> tuple[Candidates, tuple[ChangeRecord, ...], frozenset[str]]:
+    """What moved, which changes were undone, and the machines that still measure nights."""
     # numpy, and all of the site's reading: only this verb waits for them.
+    from servebench.detect import declared  # noqa: PLC0415
+    from servebench.detect.asv_locks import with_locks  # noqa: PLC0415
     from servebench.detect.candidates import detect  # noqa: PLC0415
     from servebench.detect.conclude import closed  # noqa: PLC0415
     from servebench.detect.model import dismissals  # noqa: PLC0415
     from servebench.site import history, reading  # noqa: PLC0415
 
     sources = reading.read(results, paths.cache_dir() / "site")
+    root = paths.project_root()
+    tables, notes = with_locks(history.tables(sources.nights), root)
     errors = Console(stderr=True, highlight=False)
-    for problem in sources.problems:
+    for problem in (*sources.problems, *notes):
         errors.print(f"note: {problem}", markup=False, soft_wrap=True)
     undone = closed(sources.changes, _evidence(results, sources.changes))
-    found = detect(history.tables(sources.nights), sources.changes, dismissals(results))
-    return found, undone
+    # Without such nights no declaration is read.
+    inside = declared.benchmarks(root) if any(table.kind == "inprocess" for table in tables) else {}
+    found = detect(tables, sources.changes, dismissals(results), inside)
+    latest = {table.machine: table.nights[-1].run for table in tables if table.kind == "load"}
+    return found, undone, present(latest)
 
 
 def _evidence(results: Path, records: Sequence[ChangeRecord]) -> dict[str, Comparison]:
@@ -189,18 +197,19 @@ def _confirm(
         raise typer.Exit(1)
 
 
-def _outputs(found: Candidates) -> dict[str, str]:
-    """What a workflow needs of the candidates: one job per machine that has any."""
+def _outputs(found: Candidates, machines: Collection[str]) -> dict[str, str]:
+    """What a workflow needs of the candidates: one job per machine that has any, and is there."""
     counts: dict[str, int] = {}
     for candidate in found.candidates:
-        counts[candidate.machine] = counts.get(candidate.machine, 0) + 1
+        if candidate.machine in machines:
+            counts[candidate.machine] = counts.get(candidate.machine, 0) + 1
     include = [
         {"machine": name, "runner": name, "candidates": count} for name, count in counts.items()
     ]
     return {
         "matrix": json.dumps({"include": include}, separators=(",", ":")),
         "machines": json.dumps(list(counts), separators=(",", ":")),
-        "candidates": str(len(found.candidates)),
+        "candidates": str(sum(counts.values())),
         "sha256": hashlib.sha256(encode_candidates(found)).hexdigest(),
     }
 
@@ -216,7 +225,7 @@ def _show(console: Console, found: Candidates, undone: Sequence[ChangeRecord]) -
         for step in candidate.steps[:_SHOWN]:
             table.add_row(
                 step.series.case,
-                METRICS[step.series.metric].title,
+                title(step.series.metric),
                 percent(step.ratio),
                 f"{step.nights[0]} + {step.nights[1]}",
             )
@@ -231,7 +240,7 @@ def _show(console: Console, found: Candidates, undone: Sequence[ChangeRecord]) -
         strongest = sorted(found.unexplained, key=lambda step: -step.strength)
         for step in strongest[:_SHOWN]:
             console.print(
-                f"  {step.series.case} {step.series.metric} {percent(step.ratio)} at "
+                f"  {step.series.case} {title(step.series.metric)} {percent(step.ratio)} at "
                 f"{step.after_run} on {step.series.machine}",
                 markup=False,
                 soft_wrap=True,
@@ -264,7 +273,8 @@ def _sentence(concluded: ChangeRecord | Dismissal) -> str:
     if isinstance(concluded, Dismissal):
         return f"{concluded.id}: not confirmed ({concluded.verdict}): {concluded.note}"
     return (
-        f"{concluded.id}: {concluded.verdict}: {concluded.series.case} {concluded.series.metric} "
-        f"{percent(concluded.ratio)} ({percent(concluded.low)} to {percent(concluded.high)}), and "
+        f"{concluded.id}: {concluded.verdict}: {concluded.series.case} "
+        f"{title(concluded.series.metric)} {percent(concluded.ratio)} "
+        f"({percent(concluded.low)} to {percent(concluded.high)}), and "
         f"{len(concluded.others)} more series"
     )

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from servebench import paths, store, units
+from servebench import committed, paths, store, units
 from servebench import plan as planning
 from servebench.cli.options import DEFAULT_SEED, SeedOption
 from servebench.cli.scale import scale_command
 from servebench.errors import LaunchError, UsageError
 from servebench.exclusive import measuring
 from servebench.model import Case, LoadModel
+from servebench.printing import Console
 from servebench.rig import assemble
 from servebench.signals import interruptible
 from servebench.toolchain.narrator import Narrator
@@ -149,10 +149,10 @@ def pictures_command(
         bool, typer.Option("--check", help="Take none: say whether those there show the site.")
     ] = False,
 ) -> None:
-    """Build the site from results/ and take the README's pictures of it, light and dark.
+    """Build the site of the committed results and take the README's pictures of it, light and dark.
 
-    A test fails while they show something else than the site does. Exit code 1, with --check: they
-    do not.
+    What was measured here and is not committed is not in them. A test fails while they show
+    something else than the site does. Exit code 1, with --check: they do not.
     """
     from servebench.site import pictures  # noqa: PLC0415 - only this verb waits for numpy
     from servebench.site.build import Order, build  # noqa: PLC0415
@@ -164,7 +164,7 @@ def pictures_command(
         site = Path(folder) / "site"
         order = Order(
             root=root,
-            results=root / "results",
+            results=committed.results(root, Path(folder)),
             output=site,
             cache=paths.cache_dir() / "site",
             with_asv=False,

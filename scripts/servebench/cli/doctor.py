@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from servebench import doctor, pruning, units
 from servebench.doctor import Diagnosis, Finding
+from servebench.printing import Console
 
 _STYLES = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold red"}
 
@@ -18,7 +18,11 @@ _STYLES = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold
 def doctor_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show interpreters, tools, stacks, cores, and the warnings this machine will raise."""
+    """Show interpreters, tools, stacks, cores, and the warnings this machine will raise.
+
+    Exit code 0: all that measuring needs is there. 1: something is missing or wrong, with what to
+    do; warnings alone are none.
+    """
     diagnosis = doctor.diagnose()
     console = Console()
     if as_json:

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from servebench import paths, store
-from servebench.cli.options import ProfileOption, SelectOption
+from servebench.cli.options import ProfileOption, SelectOption, budget_option
 from servebench.errors import UsageError
 from servebench.exclusive import measuring
 from servebench.fleet import hook, place
+from servebench.printing import Console
 from servebench.signals import interruptible
 
 fleet_app = typer.Typer(
@@ -85,9 +85,7 @@ def compare_command(
     ],
     select: SelectOption = None,
     profile: ProfileOption = "quick",
-    budget: Annotated[
-        str | None, typer.Option("--budget", metavar="TIME", help="As of `servebench compare`.")
-    ] = None,
+    budget: Annotated[str | None, budget_option("Time for measuring")] = None,
 ) -> None:
     """Compare two commits as the machine's other user: for code that anybody may have written.
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
@@ -16,6 +16,7 @@ import typer
 from servebench import actions
 from servebench.errors import ArtifactError, RecordError, UsageError
 from servebench.github.context import BOT, Context
+from servebench.visible import visible
 
 if TYPE_CHECKING:
     from servebench.github.answers import StatusState
@@ -59,7 +60,7 @@ def connected(patience: float) -> Iterator[tuple[Context, Repository]]:
     from servebench.github.repository import Repository  # noqa: PLC0415
 
     context = Context.of(os.environ)
-    with Client(context, patience=patience) as client:
+    with closing(Client(context, patience=patience)) as client:
         yield context, Repository(client, context.repository)
 
 
@@ -86,7 +87,7 @@ def slash_command(
             )
         decision = slash.handle(repository, context.event(), context, author)
     sentence = f"{decision.outcome}: {decision.reason}"
-    typer.echo(json.dumps(asdict(decision)) if as_json else sentence)
+    typer.echo(json.dumps(asdict(decision)) if as_json else visible(sentence))
     actions.summary(f"`/bench`: {sentence}")
 
 
@@ -193,7 +194,7 @@ def status_command(
             found = state
         words = text.short(description or headline, verdicts.DESCRIPTION)
         repository.set_status(sha, found, words, url, verdicts.CONTEXT)
-    typer.echo(f"{found}: {words}")
+    typer.echo(visible(f"{found}: {words}"))
     if problem is not None:
         raise problem
 

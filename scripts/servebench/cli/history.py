@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 
 from servebench import actions, paths
 from servebench.errors import NothingMeasuredError
@@ -15,10 +14,9 @@ from servebench.history.git import BRANCH, remote_of
 from servebench.model import Run
 from servebench.night import outcome as outcome_
 from servebench.night.model import NightRecord, encode, read_plan
+from servebench.printing import Console
 
-history_app = typer.Typer(
-    no_args_is_help=True, help="The results of all nights, on a branch of their own."
-)
+history_app = typer.Typer(no_args_is_help=True)
 
 RemoteOption = Annotated[
     str,
@@ -37,9 +35,10 @@ _SHOWN: Final = 10  # paths that are printed
 def _group() -> None:
     """The results of all nights, on a branch of their own.
 
-    The branch holds a folder `results/` and nothing else; each night adds one file per machine, and
-    none is ever rewritten. `pull` lays it out beside the reference runs of this checkout, where all
-    other verbs find it; `push` adds to it, however many others do so at the same time.
+    The branch holds a folder `results/` and nothing else. A night adds a run file for each shard
+    that was measured, what asv measured inside the process, and a record of what came of it; no run
+    is ever rewritten. `pull` lays all of it out beside the reference runs of this checkout, where
+    the other verbs find it; `push` adds to it, however many others do so at the same time.
     """
 
 

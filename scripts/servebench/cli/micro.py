@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Protocol
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
@@ -20,6 +19,7 @@ from servebench import orphans, paths, store
 from servebench.errors import NothingMeasuredError, RecordError, ServebenchError, UsageError
 from servebench.exclusive import measuring
 from servebench.inprocess import micro, readings
+from servebench.printing import Console
 from servebench.signals import interruptible
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -13,8 +13,17 @@ from servebench.model import Profile
 DEFAULT_SEED: Final = 1
 
 _TIME: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_TIMES: Final = "180s, 5m, 1h or 1h30m"
 
-ProfileOption = Annotated[Profile, typer.Option("--profile", help="quick, nightly or published.")]
+ProfileOption = Annotated[
+    Profile,
+    typer.Option(
+        "--profile",
+        help="Which cases, under which loads. quick: each experiment once, waits shortened; a run "
+        "takes under 5 minutes. nightly: three launches per case, under an hour. published: the "
+        "articles' own durations, about an hour.",
+    ),
+]
 
 SelectOption = Annotated[
     list[str] | None,
@@ -31,6 +40,16 @@ SeedOption = Annotated[
 ]
 
 
+def budget_option(what: str, more: str = "") -> Any:
+    """The option `--budget`; its value is for `budget_seconds` to read.
+
+    Args:
+        what: What the time is for.
+        more: Sentences after the format.
+    """
+    return typer.Option("--budget", metavar="TIME", help=f"{what}: {_TIMES}. {more}".rstrip())
+
+
 def budget_seconds(text: str | None) -> float | None:
     """Read the time of a `--budget`, such as 90s, 20m, 1h30m: seconds.
 
@@ -43,5 +62,11 @@ def budget_seconds(text: str | None) -> float | None:
     hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (0, 0, 0)
     total = 3600 * hours + 60 * minutes + seconds
     if not total:
-        raise UsageError(f"--budget {text!r}: expected a time such as 90s, 20m, 1h or 1h30m")
+        raise UsageError(f"--budget {text!r}: expected a time such as {_TIMES}")
     return float(total)
+
+
+def given(context: typer.Context, name: str) -> bool:
+    """Whether an option was given, and has not its default, by the name of its parameter."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name in {"COMMANDLINE", "ENVIRONMENT"}

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from servebench import actions, header, paths, units
@@ -22,6 +21,7 @@ from servebench.errors import NothingMeasuredError, UsageError
 from servebench.model import Plan
 from servebench.night import planned
 from servebench.night.model import NightPlan, write_plan
+from servebench.printing import Console
 from servebench.progress import duration
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 
 from servebench import header, load, orphans, paths, runner, store
 from servebench import plan as planning
@@ -18,12 +17,14 @@ from servebench.cli.options import (
     ProfileOption,
     SeedOption,
     SelectOption,
+    given,
 )
 from servebench.errors import UsageError
 from servebench.exclusive import measuring
 from servebench.model import Case, Plan, Profile, Run, Status
 from servebench.night import assigned as assigned_
 from servebench.night.assigned import Assigned
+from servebench.printing import Console
 from servebench.progress import reporter
 from servebench.protocol import WINDOW_SECONDS
 from servebench.rig import Rig, assemble
@@ -34,6 +35,7 @@ KEPT_LOGS: Final = 20
 
 
 def run_command(
+    context: typer.Context,
     profile: ProfileOption = "quick",
     select: SelectOption = None,
     launches: LaunchesOption = None,
@@ -77,7 +79,7 @@ def run_command(
     """Measure: launch each case's server, load it, record what it did.
 
     The run file is saved after every launch. Ctrl-C keeps what was measured; `--resume latest`
-    goes on. With --plan and --shard it is one machine's part of a night.
+    goes on with its plan. With --plan and --shard it is one machine's part of a night.
     Exit code 0: every launch was valid. 1: some failed, the others are recorded.
     3: none was usable.
     """
@@ -94,6 +96,7 @@ def run_command(
     earlier = _earlier(resume, results)
     assigned = assigned_.read(plan_file, shard)
     plan = _planned(earlier, assigned, profile, select, launches, seed, seconds)
+    _require_planned(context, plan, profile, seed)
     logs = paths.state_dir() / "logs"
     rig = assemble(plan.cases, logs)
     root = paths.project_root()
@@ -170,6 +173,20 @@ def _planned(
         return assigned.plan
     plan = planning.make_plan(profile, list(select or ()), launches, seed)
     return planning.lasting(plan, seconds) if seconds is not None else plan
+
+
+def _require_planned(context: typer.Context, plan: Plan, profile: Profile, seed: int) -> None:
+    """Refuse a profile or seed that was given, and is not that of an earlier run or of a night.
+
+    Raises:
+        UsageError: It would have been passed over in silence.
+    """
+    for name, wanted, found in (("profile", profile, plan.profile), ("seed", seed, plan.seed)):
+        if given(context, name) and wanted != found:
+            raise UsageError(
+                f"--{name} {wanted}: the plan of --resume or --plan has {found}; leave it out, or "
+                "start a new run"
+            )
 
 
 def _measure(

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from servebench import paths
 from servebench.cli.options import DEFAULT_SEED, SeedOption
 from servebench.exclusive import measuring
+from servebench.printing import Console
 from servebench.signals import interruptible
 
 

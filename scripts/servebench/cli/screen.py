@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from servebench import actions, orphans, paths
 from servebench.compare import revisions
 from servebench.errors import NothingMeasuredError
 from servebench.exclusive import measuring
+from servebench.printing import Console
 from servebench.signals import interruptible
 
 if TYPE_CHECKING:

@@ -12,21 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, get_args
 
 import typer
-from rich.console import Console
 
 from servebench import load, orphans, paths
-from servebench.cli.options import SelectOption, budget_seconds
+from servebench.cli.options import SelectOption, budget_option, budget_seconds
 from servebench.compare.plants import Kind
 from servebench.errors import RecordError, UsageError
 from servebench.exclusive import measuring
+from servebench.printing import Console
 from servebench.signals import interruptible
 
 if TYPE_CHECKING:
     from servebench.compare.selftest import Task
 
-selftest_app = typer.Typer(
-    no_args_is_help=True, help="Measure the instrument: false verdicts, power, bias."
-)
+selftest_app = typer.Typer(no_args_is_help=True)
 
 KINDS: Final = get_args(Kind)
 
@@ -34,18 +32,17 @@ MinutesOption = Annotated[
     float | None, typer.Option("--minutes", min=1, help="Begin no comparison after so long.")
 ]
 BudgetOption = Annotated[
-    str | None,
-    typer.Option("--budget", metavar="TIME", help="Of one comparison: 180s, 5m. Default: none."),
+    str | None, budget_option("Time for each comparison", "Default: until all is decided.")
 ]
 ResultsOption = Annotated[Path | None, typer.Option("--results", help="Folder for the trials.")]
 
 
 @selftest_app.callback()
 def _group() -> None:
-    """Measure the instrument itself with comparisons whose right answer is known.
+    """Measure the instrument: false verdicts, power, bias.
 
-    Trials are kept in results/selftest/ as they are made, so that a long self-test can be done in
-    parts; `show` reads all of them.
+    It makes comparisons whose right answer is known. Trials are kept in results/selftest/ as they
+    are made, so that a long self-test can be done in parts; `show` reads all of them.
     """
 
 

@@ -6,11 +6,11 @@ import time
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from servebench import paths, pruning, setup, units
 from servebench.errors import UsageError
 from servebench.exclusive import measuring
+from servebench.printing import Console
 from servebench.progress import duration
 from servebench.signals import interruptible
 from servebench.toolchain.narrator import Narrator

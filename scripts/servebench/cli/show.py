@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from servebench import codec, paths, store
 from servebench.cli.options import SelectOption
 from servebench.compare import keeping
 from servebench.errors import RecordError, UsageError
 from servebench.model import Profile
+from servebench.printing import Console
+from servebench.visible import visible_json
 
 if TYPE_CHECKING:  # what makes figures and pages waits until one is asked for
     from servebench.report.findings import Source
@@ -145,7 +146,7 @@ def _show_comparison(path: Path, svg: Path | None, *, as_json: bool, as_markdown
 
         _write(forest(comparison), svg)
     if as_json:
-        typer.echo(comparison.model_dump_json(indent=1))
+        typer.echo(visible_json(comparison.model_dump_json(indent=1)))
     elif as_markdown:
         typer.echo(markdown.markdown(comparison), nl=False)
     else:
@@ -171,7 +172,8 @@ def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown
     page = pages.make_page(summary, published, read_about(root), select)
     if as_json:
         described = pages.as_json(chosen, published, page)
-        typer.echo(json.dumps(described, indent=2, ensure_ascii=False, allow_nan=False))
+        text = json.dumps(described, indent=2, ensure_ascii=False, allow_nan=False)
+        typer.echo(visible_json(text))
     elif as_markdown:
         typer.echo(markdown.page(page), nl=False)
     else:

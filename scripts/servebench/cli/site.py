@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.console import Console
 
 from servebench import paths
 from servebench.errors import ServebenchError, UsageError
+from servebench.printing import Console
 from servebench.progress import duration
 from servebench.signals import InterruptedRun, interruptible
 from servebench.toolchain.narrator import Narrator

@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from servebench import actions, paths, stackbump, stacklock, stacks
 from servebench.errors import SetupError, UsageError
 from servebench.history.git import remote_of
+from servebench.printing import Console
 from servebench.signals import interruptible
 from servebench.toolchain.narrator import Narrator
 

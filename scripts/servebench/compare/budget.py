@@ -37,7 +37,8 @@ FIRST_LOOK: Final = 0.65
 """Share of the budget in which all chosen cases must reach their first look."""
 
 INSIDE: Final = 0.20
-"""Largest share that in-process benchmarks may take, where servers are compared as well."""
+"""Largest share that is kept for in-process benchmarks, where servers are compared as well; what
+those leave of the budget is theirs besides."""
 
 NOISE: Final = 0.10
 """Share of the budget that duets of base against itself may take."""

@@ -7,16 +7,11 @@ cases share is looked for among a few factors, and the narrowest one that explai
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from statistics import geometric_mean
 from typing import Final, Literal
 
-import numpy as np
-
-from servebench.compare.method import CONFIDENCE_RATE
 from servebench.compare.model import CaseComparison, Event, Judgement, Verdict
-from servebench.compare.samples import is_usable, logs
-from servebench.compare.statistics import sample
 from servebench.model import Case
 
 FEWEST: Final = 3
@@ -78,11 +73,11 @@ def _event(cases: Sequence[CaseComparison], metric: str, verdict: Verdict) -> Ev
     if best is None:
         return None
     _, factor, value, held = best
-    mean, low, high = _together(held, metric)
+    names = tuple(case.case.id for case in held)
+    ratio, low, high = _together(one for case, one in judged if case.case.id in names)
     return Event(
         factor=factor, value=value, metric=metric, verdict=verdict,
-        ratio=math.exp(mean), low=math.exp(low), high=math.exp(high),
-        cases=tuple(case.case.id for case in held),
+        ratio=ratio, low=low, high=high, cases=names,
     )  # fmt: skip
 
 
@@ -105,25 +100,18 @@ def _undecided(judgement: Judgement, toward: set[bool]) -> bool:
     return (low > 1 and True in toward) or (high < 1 and False in toward)
 
 
-def _together(cases: Sequence[CaseComparison], metric: str) -> tuple[float, float, float]:
-    """Mean log ratio over cases, with the interval that the scatter within them leaves.
+def _together(judged: Iterable[Judgement]) -> tuple[float, float, float]:
+    """Geometric means over cases: of the ratio, and of either end of its interval.
 
-    Each case counts once, however many duets it had. The degrees of freedom are Welch's and
-    Satterthwaite's, since cases scatter differently (Biometrics Bulletin 2 (1946) 110).
+    An interval of the mean alone, as if the cases were independent and their duets of a fixed
+    number, would be too narrow: each case ends early where it looks large, those that moved were
+    chosen for it, and both push all cases the same way. Of twenty cases slower by 1 % such an
+    interval held the truth in three of four tries only.
     """
-    from scipy import special  # noqa: PLC0415 - only those who compare wait for its import
-
-    samples = [
-        sample(
-            logs(
-                [duet for duet in case.duets if duet.stage == "confirmation" and is_usable(duet)],
-                metric,
-            )
-        )
-        for case in cases
+    ends = [
+        (one.ratio, one.low, one.high)
+        for one in judged
+        if one.ratio is not None and one.low is not None and one.high is not None
     ]
-    parts = np.array([one.error**2 for one in samples]) / len(samples) ** 2
-    freedom = parts.sum() ** 2 / (parts**2 / [one.n - 1 for one in samples]).sum()
-    half = float(special.stdtrit(freedom, 1 - CONFIDENCE_RATE / 2) * math.sqrt(parts.sum()))
-    mean = float(np.mean([one.mean for one in samples]))
-    return mean, mean - half, mean + half
+    ratio, low, high = (geometric_mean(values) for values in zip(*ends, strict=True))
+    return ratio, low, high

@@ -37,7 +37,12 @@ class Evidence:
         return statistics.interval(self.sample, CONFIDENCE_RATE * self.share)
 
     def figures(
-        self, floor: float, power: float, rate: float, settled: Looks | None = None
+        self,
+        floor: float,
+        power: float,
+        rate: float,
+        settled: Looks | None = None,
+        then: tuple[int, float] | None = None,
     ) -> dict[str, Any]:
         """Ratio, interval and detectable change as a judgement has them; empty without look.
 
@@ -48,6 +53,7 @@ class Evidence:
                 stage (`alone`); the look's share of it counts.
             settled: Looks of the stage where this one said "no change": had it moved, the looks
                 would have gone on to the last of them, which is what the detectable change is of.
+            then: What a verdict takes besides (`statistics.detectable`); None: nothing.
         """
         ends = self.interval
         if self.sample is None or ends is None:
@@ -59,7 +65,9 @@ class Evidence:
             "ratio": math.exp(self.sample.mean),
             "low": math.exp(ends[0]),
             "high": math.exp(ends[1]),
-            "detectable": statistics.detectable(seen, floor, alpha=rate * share, power=power),
+            "detectable": statistics.detectable(
+                seen, floor, alpha=rate * share, power=power, then=then
+            ),
         }
 
 

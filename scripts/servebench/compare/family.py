@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-from servebench.compare import statistics
+from servebench.compare import inprocess, statistics
 from servebench.compare.decide import State
 from servebench.compare.evidence import Evidence, alone, weigh
 from servebench.compare.inprocess import Target
@@ -27,8 +27,8 @@ from servebench.compare.processes import Played
 from servebench.compare.samples import FAILURES
 from servebench.compare.statistics import Direction, Logs, Looks
 
-FLOOR: Final = 0.01
-TOLERANCE: Final = 0.03
+FLOOR: Final = inprocess.FLOOR
+TOLERANCE: Final = inprocess.TOLERANCE
 UNIT: Final = "s"
 
 NO_TIME: Final = "no time for a process of each side"
@@ -228,6 +228,7 @@ def _screened(target: Target, screening: Family) -> dict[str, Any]:
             screening.method.power,
             screening.alone,
             screening.looks if state is State.SAME else None,
+            screening.method.confirming,
         ),
     }
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from servebench.compare import statistics
-from servebench.compare.decide import Confirmation, Screening, State
+from servebench.compare.decide import Confirmation, Pair, Screening, State
 from servebench.compare.method import Method
 from servebench.compare.samples import CaseDuets, broken
-from servebench.compare.statistics import Sample
+from servebench.compare.statistics import Looks, Sample
 from servebench.metrics import METRICS
 
 
@@ -20,11 +21,11 @@ def seconds_to_decide(
     Each open metric is taken to stay where it is: inside the tolerance, and then so many duets are
     missing until "no change" can be said; or beyond the floor, and then what the screening lacks
     and a whole confirmation are. The longest wait counts. Duets of the same scatter and length as
-    those so far are meant.
+    those so far are meant, and as many other changes as were seen.
 
     Returns:
         None where nothing is open, or no time can be named: too few usable duets to know the
-        scatter, or thousands would be missing.
+        scatter, or more would be missing than a comparison takes, however long it may take.
     """
     first = screening.duets[case]
     fresh = CaseDuets(first.case)
@@ -37,12 +38,14 @@ def seconds_to_decide(
     for metric in first.metrics:
         in_screening = screening.state(case, metric)
         if (case, metric) in states:
-            if states[case, metric] is State.OPEN:
-                missing.append(_until_confirmed(metric, first, fresh, screening.method))
+            if confirmation is not None and states[case, metric] is State.OPEN:
+                rate = _threshold(confirmation.adjusted(), screening.method.confirmation_rate)
+                missing.append(_until_confirmed(metric, first, fresh, screening.method, rate))
         elif in_screening is State.MOVED:
-            missing.append(_until_confirmed(metric, first, fresh, screening.method))
+            rate = screening.method.confirmation_rate
+            missing.append(_until_confirmed(metric, first, fresh, screening.method, rate))
         elif in_screening is State.OPEN and metric in first.leading:
-            missing.append(_until_screened(metric, first, screening.method))
+            missing.append(_until_screened(metric, first, screening))
     each = fresh.seconds() or first.seconds()
     counts = [count for count in missing if count is not None]
     if each is None or not counts or len(counts) < len(missing):
@@ -50,41 +53,71 @@ def seconds_to_decide(
     return max(counts) * each
 
 
-def _until_confirmed(metric: str, first: CaseDuets, fresh: CaseDuets, method: Method) -> int | None:
+def _until_confirmed(
+    metric: str, first: CaseDuets, fresh: CaseDuets, method: Method, rate: float
+) -> int | None:
     """Further duets of the confirmation that would confirm or refute a candidate."""
-    had = len(fresh.usable)
-    seen = statistics.sample(fresh.logs(metric) if had >= 2 else first.logs(metric))
-    within, beyond = _distances(seen, metric)
-    share = method.confirmation.shares[-1]
-    if within >= beyond:
-        total = _needed(seen, within, method.settling_rate * share, method)
-    else:
-        total = _needed(seen, beyond, method.confirmation_rate * share, method)
-    return None if total is None else max(1, total - had, method.confirmation.least - had)
+    if metric not in fresh.metrics:
+        return None  # what a duet lacks, no further one brings back
+    seen = statistics.sample((fresh if len(fresh.usable) >= 2 else first).logs(metric))
+    total = _needed(seen, metric, rate, method.confirmation, method)
+    return _further(total, len(fresh.usable), method.confirmation)
 
 
-def _until_screened(metric: str, first: CaseDuets, method: Method) -> int | None:
+def _until_screened(metric: str, first: CaseDuets, screening: Screening) -> int | None:
     """Further duets until "no change" can be said, or a candidate is found and confirmed."""
-    had, seen = len(first.usable), statistics.sample(first.logs(metric))
-    within, beyond = _distances(seen, metric)
-    share = method.screening.shares[-1]
-    if within >= beyond:
-        total = _needed(seen, within, method.settling_rate * share, method)
-        return None if total is None else max(1, total - had)
-    screened = _needed(seen, beyond, method.screening_rate / 2 * share, method)
-    confirmed = _needed(
-        seen, beyond, method.confirmation_rate * method.confirmation.shares[-1], method
-    )
-    if screened is None or confirmed is None:
+    method, had = screening.method, len(first.usable)
+    seen = statistics.sample(first.logs(metric))
+    rate = _threshold(screening.adjusted(), method.screening_rate) / 2
+    total = _needed(seen, metric, rate, method.screening, method)
+    screened = _further(total, had, method.screening)
+    if screened is None or _settles(seen, metric):
+        return screened
+    fresh = _needed(seen, metric, method.confirmation_rate, method.confirmation, method)
+    confirmed = _further(fresh, 0, method.confirmation)
+    return None if confirmed is None else screened + confirmed
+
+
+def _threshold(ps: Mapping[Pair, float], rate: float) -> float:
+    """Error rate that Benjamini-Hochberg leaves to one more beside those that moved already."""
+    moved = sum(p <= rate for p in ps.values())
+    return rate * (moved + 1) / len(ps)
+
+
+def _further(total: int | None, had: int, looks: Looks) -> int | None:
+    """Duets that lack of so many; None where a stage would not take them."""
+    if total is None or total > looks.last or had >= looks.last:
         return None
-    return max(1, screened - had) + max(confirmed, method.confirmation.least)
+    return max(1, total - had, looks.least - had)
+
+
+def _needed(seen: Sample, metric: str, rate: float, looks: Looks, method: Method) -> int | None:
+    """Duets that settle a metric, or show that it moved, at the last look of a stage.
+
+    Args:
+        seen: Its log ratios: scatter and mean are taken to stay.
+        metric: Key of the metric registry.
+        rate: Error rate for "it moved", on one side.
+        looks: Of the stage.
+        method: Error rate for "no change", and power.
+    """
+    within, beyond = _distances(seen, metric)
+    settles = _settles(seen, metric)
+    return statistics.duets_needed(
+        seen.sd,
+        within if settles else beyond,
+        alpha=looks.shares[-1] * (method.settling_rate if settles else rate),
+        power=method.power,
+    )
+
+
+def _settles(seen: Sample, metric: str) -> bool:
+    """Whether "no change" is the nearer answer."""
+    within, beyond = _distances(seen, metric)
+    return within >= beyond
 
 
 def _distances(seen: Sample, metric: str) -> tuple[float, float]:
     """How far the mean is inside the tolerance, and beyond the floor; one of them is positive."""
     kind, size = METRICS[metric], abs(seen.mean)
     return math.log1p(kind.tolerance) - size, size - math.log1p(kind.floor)
-
-
-def _needed(seen: Sample, distance: float, alpha: float, method: Method) -> int | None:
-    return statistics.duets_needed(seen.sd, distance, alpha=alpha, power=method.power)

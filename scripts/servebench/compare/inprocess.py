@@ -16,6 +16,7 @@ same figure: that is what a change in `benchmarks/` is judged for.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,13 +34,31 @@ BASELINES: Final = ("driver/asgi", "driver/wsgi")
 PYDANTIC: Final = "pydantic-v1-v2"
 """The experiment whose models the suite `pydantic_models` measures."""
 
+FLOOR: Final = 0.01
+TOLERANCE: Final = 0.03
+"""Relevance floor, and what counts as no change; `family` says why they are so wide."""
+
+SECONDS: Final = "seconds"
+"""asv's unit of a time: what a series of these benchmarks has for a metric."""
+
+Parameters = tuple[int | str, ...]
+Key = tuple[str, str, str]
+"""A benchmark as a comparison names it, with its parameters; its stack; its interpreter."""
+
 _HANDLER: Final = "handlers.Cpu.time_request"
-_MODELS: Final[tuple[tuple[str, tuple[int | str, ...]], ...]] = (
-    ("pydantic_models.Validate.time_valid", (20, "python")),
-    ("pydantic_models.Validate.time_valid", (20, "json")),
-    ("pydantic_models.Serialise.time_serialised", (20, "json")),
+_MODELS: Final[tuple[tuple[str, tuple[str, ...], Parameters], ...]] = (
+    ("pydantic_models.Validate.time_valid", ("size", "source"), (20, "python")),
+    ("pydantic_models.Validate.time_valid", ("size", "source"), (20, "json")),
+    ("pydantic_models.Serialise.time_serialised", ("size", "target"), (20, "json")),
 )
+"""Benchmarks with the names of their parameters, and with the values that are compared."""
+
 _SUITES: Final = ("handlers", "pydantic_models")
+_SERIES: Final = re.compile(
+    r"inprocess/(?P<benchmark>[A-Za-z0-9_.]+)\((?P<parameters>[A-Za-z0-9_.+=/, -]+)\)"
+    r"/py(?P<python>[0-9]+\.[0-9]+t?)/(?P<stack>[A-Za-z0-9][A-Za-z0-9._-]*)"
+)
+_ENDPOINT: Final = re.compile(r"endpoint=([A-Za-z0-9][A-Za-z0-9_.+-]*/[A-Za-z0-9][A-Za-z0-9_.+-]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +82,7 @@ class Target:
     """
 
     benchmark: str
-    parameters: tuple[int | str, ...]
+    parameters: Parameters
     base: Place
     head: Place
     because: str
@@ -71,13 +90,43 @@ class Target:
     @property
     def name(self) -> str:
         """As asv shows it: `handlers.Cpu.time_request('asgi-wsgi/asgi-json')`."""
-        return f"{self.benchmark}({', '.join(map(repr, self.parameters))})"
+        return _shown(self.benchmark, self.parameters)
 
     @property
     def python(self) -> str:
         """The interpreter, or both: `3.14 → 3.14t`."""
         same = self.base.python == self.head.python
         return self.head.python if same else f"{self.base.python} → {self.head.python}"
+
+    @property
+    def key(self) -> Key:
+        """What it is known by in the comparison's record."""
+        return self.name, self.head.stack, self.python
+
+
+def key(series: str) -> Key | None:
+    """Tell which benchmark of a comparison a series of the history is.
+
+    Args:
+        series: Its case, as `inprocess.readings.Reading.case` names it:
+            `inprocess/handlers.Cpu.time_request(endpoint=asgi-wsgi/asgi-json)/py3.14/current`.
+
+    Returns:
+        None if no comparison plays it, or if it is no benchmark.
+    """
+    found = _SERIES.fullmatch(series)
+    if found is None:
+        return None
+    benchmark, parameters = found["benchmark"], found["parameters"]
+    place = found["stack"], found["python"]
+    if benchmark == _HANDLER:
+        endpoint = _ENDPOINT.fullmatch(parameters)
+        return None if endpoint is None else (_shown(_HANDLER, (endpoint[1],)), *place)
+    for model, names, values in _MODELS:
+        told = ", ".join(f"{name}={value}" for name, value in zip(names, values, strict=True))
+        if (model, told) == (benchmark, parameters):
+            return _shown(model, values), *place
+    return None
 
 
 def changed_suites(roots: Iterable[Path], changed: Sequence[str]) -> dict[str, str]:
@@ -131,7 +180,7 @@ def targets(
     """
     found: dict[tuple[str, Place, Place], Target] = {}
 
-    def add(pair: Pair, benchmark: str, parameters: tuple[int | str, ...], because: str) -> None:
+    def add(pair: Pair, benchmark: str, parameters: Parameters, because: str) -> None:
         suite = benchmark.partition(".")[0]
         because = because or changed.get(suite, "")
         if suite not in suites or not because:
@@ -148,6 +197,10 @@ def targets(
         if case.endpoint.takes <= LONGEST:
             add(pair, _HANDLER, (f"{case.experiment}/{case.endpoint.name}",), because)
         if case.experiment == PYDANTIC:
-            for benchmark, parameters in _MODELS:
+            for benchmark, _, parameters in _MODELS:
                 add(pair, benchmark, parameters, because)
     return tuple(found.values())
+
+
+def _shown(benchmark: str, parameters: Parameters) -> str:
+    return f"{benchmark}({', '.join(map(repr, parameters))})"

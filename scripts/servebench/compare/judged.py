@@ -35,12 +35,13 @@ def judged(case: Case) -> Judged:
     - A paced or open load gives the throughput itself: latency and CPU show the cost.
     - p99 exists from 1,000 requests on, in each duet.
     """
+    median, tail = f"{case.load.times}_p50", f"{case.load.times}_p99"
     if case.load.model is not LoadModel.CLOSED:
-        middle: tuple[str, ...] = ("service_p50",)
+        middle: tuple[str, ...] = (median,)
     elif case.endpoint.floor == 0:
         middle = ("throughput",)
     elif case.ceiling is not None and "unit" not in case.ceiling:
-        middle = ("service_p50", "efficiency")
+        middle = (median, "efficiency")
     else:
-        middle = ("service_p50",)
-    return Judged(("server_cpu_per_request", *middle, "pss_steady"), ("service_p99",))
+        middle = (median,)
+    return Judged(("server_cpu_per_request", *middle, "pss_steady"), (tail,))

@@ -92,12 +92,16 @@ class Judgement(Frozen):
     metric: str
     verdict: Verdict
     ratio: float | None = Field(default=None, description="Head over base.")
-    low: float | None = Field(default=None, description="Lower end of the interval of the ratio.")
-    high: float | None = Field(default=None, description="Upper end of the interval of the ratio.")
+    low: float | None = Field(
+        default=None,
+        description="Lower end of the ratio's own 95 % interval: two-sided, valid at every look.",
+    )
+    high: float | None = Field(default=None, description="Upper end of the same.")
     detectable: float | None = Field(
         default=None,
-        description="Smallest relative change that this stage would have called with 80 % power, "
-        "had it been the only one among all that it judged.",
+        description="Smallest relative change that would have been called with 80 % power (of a "
+        "candidate: that the confirmation would have called), "
+        "had it been the only one among all that was judged.",
     )
     p: float | None = Field(default=None, description="Adjusted for all that was judged.")
     screened: int = Field(default=0, description="Usable duets of the screening.")
@@ -128,7 +132,9 @@ class CaseComparison(Frozen):
     )
     absolute_head: dict[str, float] = Field(default_factory=dict)
     seconds_to_decide: float | None = Field(
-        default=None, description="Estimate of the time that would decide what is inconclusive."
+        default=None,
+        description="Estimate of the time that would decide what is inconclusive; null where "
+        "nothing is, or none can be named.",
     )
 
 

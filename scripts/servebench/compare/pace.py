@@ -54,9 +54,8 @@ def missing(usable: int, looks: Looks) -> int:
 
 
 def seemingly_moved(screening: Screening) -> tuple[str, ...]:
-    """Cases of which some metric looks like a candidate so far."""
-    rate = screening.method.screening_rate
-    return tuple(dict.fromkeys(case for (case, _), p in screening.adjusted().items() if p <= rate))
+    """Cases that would have to be confirmed, by their duets so far or by their instructions."""
+    return tuple(dict.fromkeys(candidate.case for candidate in screening.candidates()))
 
 
 def confirming(pace: Pace, screening: Screening) -> float:

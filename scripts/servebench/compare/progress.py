@@ -14,7 +14,7 @@ from servebench.metrics import METRICS
 from servebench.model import Case
 from servebench.progress import duration
 
-_SHOWN: Final = ("server_cpu_per_request", "throughput", "service_p50")
+_SHOWN: Final = ("server_cpu_per_request", "throughput", "response_p50")
 
 
 class Reporter(Protocol):

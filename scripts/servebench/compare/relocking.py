@@ -5,9 +5,11 @@ The locks of the checkout stay as they are; the others are kept in the cache, ea
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
 from datetime import date
 from pathlib import Path
+from typing import Final
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -17,6 +19,13 @@ from servebench.errors import UsageError
 from servebench.stacks import Stack
 from servebench.toolchain import artefact
 from servebench.toolchain.narrator import Narrator
+
+RESOLVING: Final = (
+    "UV_CONSTRAINT", "UV_DEFAULT_INDEX", "UV_EXCLUDE", "UV_EXCLUDE_NEWER", "UV_EXTRA_INDEX_URL",
+    "UV_FIND_LINKS", "UV_FORK_STRATEGY", "UV_INDEX", "UV_INDEX_STRATEGY", "UV_INDEX_URL",
+    "UV_NO_SOURCES", "UV_OVERRIDE", "UV_PRERELEASE", "UV_RESOLUTION",
+)  # fmt: skip
+"""Variables of the environment that decide what uv finds, and what of it it takes."""
 
 
 def as_of(root: Path, name: str, day: date | None, narrator: Narrator) -> Stack:
@@ -112,6 +121,18 @@ def _held(root: Path, stack: str, pin: Requirement) -> str | None:
         if excluded or (exact and not asked):
             return text
     return None
+
+
+def surroundings() -> tuple[str, ...]:
+    """What else a stack was resolved by: a sentence with the variables that were set, if any.
+
+    Their values may be private, and are nobody's business.
+    """
+    found = [name for name in RESOLVING if os.environ.get(name)]
+    if not found:
+        return ()
+    which = "it" if len(found) == 1 else "them"
+    return (f"uv went by {', '.join(found)} of the environment: set {which} again to repeat this",)
 
 
 def kept(root: Path, name: str, text: str) -> Stack:

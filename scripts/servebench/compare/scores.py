@@ -10,21 +10,21 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from statistics import fmean, stdev
+from statistics import fmean, geometric_mean, stdev
 from typing import Final
 
 from servebench.compare.customary import CUSTOMARY, Rule
 from servebench.compare.model import Verdict
-from servebench.compare.trials import Figures, Kind, Trial
+from servebench.compare.trials import CPU_METRIC, Figures, Kind, Trial
 from servebench.metrics import METRICS
 
-JUDGED_BY: Final[dict[Kind, str]] = {
-    "busy": "server_cpu_per_request",
-    "dependency": "server_cpu_per_request",
-    "memory": "pss_steady",
-    "queue": "service_p50",
+JUDGED_BY: Final[dict[Kind, tuple[str, ...]]] = {
+    "busy": (CPU_METRIC,),
+    "dependency": (CPU_METRIC,),
+    "memory": ("pss_steady",),
+    "queue": ("response_p50", "service_p50", "efficiency"),
 }
-"""The metric in which each kind of plant must be seen."""
+"""The metrics in which each kind of plant can be seen: its size is that of the first one judged."""
 
 _MOVED: Final = (Verdict.FASTER, Verdict.SLOWER)
 
@@ -49,9 +49,15 @@ class Found:
         case: Where.
         rate: How often the verdict was the right one.
         wrong: How often it was the opposite.
-        error: Mean of the reported size minus what instructions predict, relative; None without.
+        error: Mean of the reported size minus what instructions predict, relative; None without,
+            and for what is no CPU time.
         worst: The largest such difference, in size.
-        bias: Mean of the reported size minus that of sequential launches; None without.
+        bias: Mean of the reported size minus that of sequential launches; None as `error`.
+        pooled: Size that the duets of all tries together say, those included in which nothing was
+            found, relative: the best that is known of what was really planted. None without duets.
+        apart: Mean of the reported size minus what the duets of the other tries together say: how
+            far the instrument, not the plant, is off; None for fewer than two tries.
+        apart_worst: The largest such difference, in size.
         spread: Standard deviation of the reported sizes; None for fewer than two.
         reported: Mean reported size, relative.
         screening: Mean seconds of screening per try.
@@ -66,6 +72,9 @@ class Found:
     error: float | None
     worst: float | None
     bias: float | None
+    pooled: float | None
+    apart: float | None
+    apart_worst: float | None
     spread: float | None
     reported: float | None
     screening: float
@@ -149,7 +158,11 @@ def contest(trials: Sequence[Trial]) -> tuple[Contest, ...]:
 
 
 def _found(kind: Kind, size: float, case: str, many: Sequence[Trial]) -> Found:
-    metric = JUDGED_BY[kind]
+    judged = {
+        one.metric for t in many for one in t.said if one.case == case and one.ratio is not None
+    }
+    names = JUDGED_BY[kind]
+    metric = next((name for name in names if name in judged), names[0])
     said = [one for t in many for one in t.said if one.case == case and one.metric == metric]
     ratios = [
         (trial, one.ratio)
@@ -161,8 +174,15 @@ def _found(kind: Kind, size: float, case: str, many: Sequence[Trial]) -> Found:
         and one.verdict in _MOVED
     ]
     sizes = [ratio - 1 for _, ratio in ratios]
-    errors = [ratio - t.predicted for t, ratio in ratios if t.predicted is not None]
-    biases = [ratio - t.sequential for t, ratio in ratios if t.sequential is not None]
+    timed = ratios if metric == CPU_METRIC else []  # what those two are figures of
+    errors = [ratio - t.predicted for t, ratio in timed if t.predicted is not None]
+    biases = [ratio - t.sequential for t, ratio in timed if t.sequential is not None]
+    apart = [
+        ratio - others
+        for t, ratio in ratios
+        if (others := _pooled((other for other in many if other is not t), case, metric))
+    ]
+    pooled = _pooled(many, case, metric)
     return Found(
         kind=kind,
         size=size,
@@ -172,11 +192,26 @@ def _found(kind: Kind, size: float, case: str, many: Sequence[Trial]) -> Found:
         error=fmean(errors) if errors else None,
         worst=max(errors, key=abs) if errors else None,
         bias=fmean(biases) if biases else None,
+        pooled=None if pooled is None else pooled - 1,
+        apart=fmean(apart) if apart else None,
+        apart_worst=max(apart, key=abs) if apart else None,
         spread=stdev(sizes) if len(sizes) > 1 else None,
         reported=fmean(sizes) if sizes else None,
         screening=fmean(trial.screening_seconds for trial in many),
         confirmation=fmean(trial.confirmation_seconds for trial in many),
     )
+
+
+def _pooled(trials: Iterable[Trial], case: str, metric: str) -> float | None:
+    """Geometric mean of head over base, over the duets of all these trials; None without any."""
+    ratios = [
+        head / base
+        for trial in trials
+        for figures in trial.figures
+        if figures.case == case and figures.metric == metric
+        for base, head in zip(figures.base, figures.head, strict=True)
+    ]
+    return geometric_mean(ratios) if ratios else None
 
 
 def _contest(
@@ -231,13 +266,13 @@ def _alarmed(trial: Trial) -> frozenset[str]:
 
 
 def _caught(trial: Trial) -> bool:
-    """Whether the planted case was called slower in the metric that the plant is about.
+    """Whether the planted case was called slower in a metric that the plant is about.
 
     A queue may also be caught by the proof of concurrency, which makes head not comparable.
     """
-    metric = JUDGED_BY[trial.kind]
+    metrics = JUDGED_BY[trial.kind]
     return any(
-        (one.verdict is Verdict.SLOWER and one.metric == metric)
+        (one.verdict is Verdict.SLOWER and one.metric in metrics)
         or (
             trial.kind == "queue"
             and one.verdict is Verdict.NOT_COMPARABLE
@@ -256,7 +291,7 @@ def _called(trial: Trial, rule: Rule, calls: tuple[str, ...]) -> frozenset[str]:
     """Cases that a customary rule calls, by throughput where that is judged, or else by CPU."""
     chosen: dict[str, Figures] = {}
     for figures in trial.figures:
-        if figures.metric in {"server_cpu_per_request", "throughput"} and len(figures.base) > 1:
+        if figures.metric in {CPU_METRIC, "throughput"} and len(figures.base) > 1:
             known = chosen.get(figures.case)
             if known is None or known.metric != "throughput":
                 chosen[figures.case] = figures

@@ -248,8 +248,7 @@ class _Session:
         """Compare in-process benchmarks, in the time that was kept for them or is left."""
         ends, total = math.inf, self.draft.budget_seconds
         if total is not None:
-            share = total if not self.pairs else budget.INSIDE * total
-            ends = min(self.budget.began + total, self.clock() + share)
+            ends = self.budget.began + total
         self.inside.look(ends, self.reporter)
 
     def _round(self, cases: Sequence[str], stage: Stage, ends: float) -> bool:

@@ -131,7 +131,8 @@ def of_dates(root: Path, base: date | None, head: date | None, wanted: Wanted) -
 
         return _here(root, label, "stack", lock, wanted)
 
-    return _prepared(part(base), part(head), wanted, root=root, cross=False)
+    notes = relocking.surroundings()
+    return _prepared(part(base), part(head), wanted, root=root, cross=False, notes=notes)
 
 
 def of_packages(root: Path, requirements: Sequence[str], wanted: Wanted) -> Sides:
@@ -156,6 +157,7 @@ def of_packages(root: Path, requirements: Sequence[str], wanted: Wanted) -> Side
         return relocking.with_pins(root, name, shares[name], wanted.narrator)
 
     head = _here(root, ", ".join(map(str, pins)), "stack", lock, wanted)
+    notes += relocking.surroundings()
     return _prepared(base, head, wanted, root=root, cross=False, notes=notes)
 
 

@@ -168,15 +168,45 @@ def same_p(found: Sample, tolerance: float) -> float:
     )
 
 
-def detectable(found: Sample, floor: float, *, alpha: float, power: float) -> float:
+def detectable(
+    found: Sample,
+    floor: float,
+    *,
+    alpha: float,
+    power: float,
+    then: tuple[int, float] | None = None,
+) -> float:
     """Smallest relative change that so many duets with such scatter would have called.
 
     Floor + (t of 1 - alpha/2 + t of the power) standard errors, on the log scale; the change is
     given as a ratio minus one.
+
+    Args:
+        found: The log ratios.
+        floor: Relevance floor, relative.
+        alpha: Error rate, on both sides together.
+        power: How often it would have been called.
+        then: A test of fresh duets that has to call it as well: how many, and its error rate on one
+            side. The power is then that of both, which are independent.
     """
-    freedom = found.n - 1
-    reach = _quantile(1 - alpha / 2, freedom) + _quantile(power, freedom)
-    return math.expm1(math.log1p(floor) + reach * found.error)
+    tests = [(found.n, alpha / 2), *([then] if then else [])]
+    sd = found.error * math.sqrt(found.n)
+
+    def reach(n: int, rate: float, power: float) -> float:
+        return (_quantile(1 - rate, n - 1) + _quantile(power, n - 1)) * sd / math.sqrt(n)
+
+    def lacking(distance: float) -> float:
+        called = (_tail(_quantile(1 - a, n - 1) - distance * math.sqrt(n) / sd, n - 1)
+                  for n, a in tests)  # fmt: skip
+        return math.prod(called) - power
+
+    distance = max(reach(n, a, power) for n, a in tests)
+    if then and lacking(distance) < 0:
+        from scipy import optimize  # noqa: PLC0415 - only those who compare wait for its import
+
+        most = max(reach(n, a, math.sqrt(power)) for n, a in tests)
+        distance = float(optimize.brentq(lacking, distance, 1.01 * most))
+    return math.expm1(math.log1p(floor) + distance)
 
 
 def duets_needed(sd: float, distance: float, *, alpha: float, power: float) -> int | None:

@@ -21,7 +21,7 @@ Kind = Literal["aa", "busy", "dependency", "memory", "queue"]
 CPU_METRIC: Final = "server_cpu_per_request"
 
 KEPT: Final = (
-    CPU_METRIC, "throughput", "service_p50", "efficiency", "pss_steady",
+    CPU_METRIC, "throughput", "response_p50", "service_p50", "efficiency", "pss_steady",
 )  # fmt: skip
 """Metrics whose figures a trial keeps, per duet and side."""
 

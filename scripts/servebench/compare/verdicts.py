@@ -11,9 +11,11 @@ from servebench.compare.samples import CaseDuets, broken, disturbances
 from servebench.compare.statistics import Direction
 from servebench.metrics import METRICS
 
-UNCONFIRMED: Final = "it moved in the screening; no time was left for fresh duets"
-HINTED: Final = "its instructions moved; fresh duets did not confirm that it did"
-REFUTED: Final = "it moved in the screening; fresh duets did not confirm it"
+SEARCHED: Final = "it moved in the screening"
+COUNTED: Final = "its instructions moved"
+UNCONFIRMED: Final = f"{SEARCHED}; no time was left for fresh duets"
+HINTED: Final = f"{COUNTED}; fresh duets did not confirm that it did"
+REFUTED: Final = f"{SEARCHED}; fresh duets did not confirm it"
 
 
 def judge(
@@ -91,11 +93,14 @@ class _Judge:
         """What the screening alone can say: no change, or nothing yet."""
         evidence = self.screening.evidence(self.case, metric)
         state = self.screening.state(self.case, metric)
-        reason = UNCONFIRMED if state is State.MOVED else ""
+        reason = ""
         if not self.first.usable:
             names = ", ".join(disturbances(self.first.duets))
             tried = len(self.first.duets)
             reason = f"none of {tried} duets was usable: {names}" if tried else "no time for a duet"
+        elif state is State.MOVED and evidence.sample is not None:
+            reason = self._waiting(metric, p)
+        method = self.screening.method
         return Judgement(
             metric=metric,
             verdict=Verdict.NO_CHANGE if state is State.SAME else Verdict.INCONCLUSIVE,
@@ -103,9 +108,10 @@ class _Judge:
             reason=reason,
             **evidence.figures(
                 METRICS[metric].floor,
-                self.screening.method.power,
+                method.power,
                 self.screening.alone,
-                self.screening.method.screening if state is State.SAME else None,
+                method.screening if state is State.SAME else None,
+                method.confirming,
             ),
             **self.counts,
         )
@@ -114,14 +120,12 @@ class _Judge:
         """What fresh duets say of a candidate; the figures are theirs alone."""
         pair = candidate.case, candidate.metric
         evidence, p = confirmation.evidence(candidate), confirmation.adjusted()[pair]
-        state = confirmation.states()[pair]
-        hinted = self.screening.hinted(*pair)
-        verdict, reason = Verdict.INCONCLUSIVE, HINTED if hinted else REFUTED
-        rate = confirmation.alone
         if evidence.sample is None:
-            evidence, p, reason = self.screening.evidence(*pair), candidate.p, UNCONFIRMED
-            rate = self.screening.alone
-        elif state is State.MOVED:
+            return self._screened(candidate.metric, candidate.p)
+        state = confirmation.states()[pair]
+        counted = self._only_counted(candidate.metric, candidate.p)
+        verdict, reason = Verdict.INCONCLUSIVE, HINTED if counted else REFUTED
+        if state is State.MOVED:
             verdict, reason = direction_verdict(candidate.metric, candidate.direction), ""
         elif state is State.SAME:
             verdict = Verdict.NO_CHANGE
@@ -133,8 +137,24 @@ class _Judge:
             **evidence.figures(
                 METRICS[candidate.metric].floor,
                 confirmation.method.power,
-                rate,
+                confirmation.alone,
                 confirmation.method.confirmation if state is State.SAME else None,
             ),
             **self.counts,
         )
+
+    def _only_counted(self, metric: str, p: float) -> bool:
+        """Whether it is a candidate for its instructions alone: its duets had not shown it."""
+        hinted = self.screening.hinted(self.case, metric)
+        return hinted and p > self.screening.method.screening_rate
+
+    def _waiting(self, metric: str, p: float) -> str:
+        """What made it a candidate, and what its fresh duets lack for a look."""
+        why = COUNTED if self._only_counted(metric, p) else SEARCHED
+        tried, used = len(self.fresh.duets), len(self.fresh.usable)
+        if metric not in self.fresh.metrics:
+            return f"{why}; not every fresh duet has the figure"
+        if used < tried:
+            names = ", ".join(disturbances(self.fresh.duets))
+            return f"{why}; {used} of {tried} fresh duets usable, too few to look at: {names}"
+        return f"{why}; no time was left for {'more ' if tried else ''}fresh duets"

@@ -18,6 +18,7 @@ from servebench import stacklock
 from servebench.changes import ChangeRecord, SeriesName
 from servebench.compare.model import Comparison, PackageChange
 from servebench.detect import suspects as suspects_
+from servebench.detect import verdicts
 from servebench.detect.duets import RealDuets
 from servebench.detect.locks import Locks
 from servebench.detect.suspects import Suspects
@@ -66,19 +67,15 @@ def shown(comparison: Comparison, series: SeriesName, whole: float) -> bool | No
         series: What changed.
         whole: Log ratio of the change.
     """
-    if not comparison.planned:
+    if verdicts.untouched(comparison):
         return False  # none of what moved is loaded by the case
-    for case in comparison.cases:
-        for judgement in case.judgements:
-            if (case.case.id, judgement.metric) != (series.case, series.metric):
-                continue
-            if judgement.low is None or judgement.high is None:
-                return None
-            shares = sorted(math.log(end) / whole for end in (judgement.low, judgement.high))
-            if shares[0] >= HALF:
-                return True
-            return False if shares[1] < HALF else None
-    return None
+    judgement = verdicts.of(comparison, series)
+    if judgement is None or judgement.low is None or judgement.high is None:
+        return None
+    shares = sorted(math.log(end) / whole for end in (judgement.low, judgement.high))
+    if shares[0] >= HALF:
+        return True
+    return False if shares[1] < HALF else None
 
 
 @dataclass(frozen=True, slots=True)

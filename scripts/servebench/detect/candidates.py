@@ -3,16 +3,22 @@
 A step tells only about where a series moved: the night before or after scatters, too. So every
 change of the case's stack within a night of it comes into question, and changes that share a step
 are one candidate, between the stack before the first of them and the one after the last.
+
+Server runs and benchmarks inside the process are looked through apart: they have other nights, and
+what was judged of the one says nothing of the other. Where both moved between the same two locks,
+and were first seen at the same commit, they are one candidate all the same, and are judged at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from servebench.changes import ChangeRecord, StackState
+from servebench.compare.inprocess import Key
+from servebench.detect import verdicts
 from servebench.detect.model import Candidate, Candidates, Dismissal, Step
 from servebench.detect.steps import Found, steps
 from servebench.site.history import Table
@@ -21,6 +27,9 @@ from servebench.toolchain import artefact
 
 SLACK: Final = 1
 """Nights that a step may be away from the change of the stack that caused it."""
+
+_INSIDE: Final = "-inside"
+"""In the id of a candidate inside the process: the other kind may have the same day and locks."""
 
 
 @dataclass(slots=True)
@@ -35,34 +44,38 @@ def detect(
     tables: Iterable[Table],
     records: Sequence[ChangeRecord] = (),
     dismissed: Mapping[str, Dismissal] | None = None,
+    inside: Collection[Key] = (),
 ) -> Candidates:
     """Find what moved and was not judged yet.
 
     Args:
-        tables: Of the history; those of benchmarks inside the process are left out.
+        tables: Of the history; those of benchmarks inside the process with their locks
+            (`asv_locks`).
         records: Changes that were confirmed.
         dismissed: Candidates that were not, by id.
+        inside: Benchmarks inside the process that a comparison can play.
     """
     found: list[Candidate] = []
     unexplained: list[Step] = []
     judged = 0
-    for table in tables:
-        if table.kind != "load":
-            continue
-        candidates, others = of_table(table)
+    # Server runs first: what moved inside the process joins them.
+    for table in sorted(tables, key=lambda one: one.kind != "load"):
+        places = {night.run: place for place, night in enumerate(table.nights)}
+        candidates, others = of_table(table, inside)
         unexplained += others
         for candidate in candidates:
             earlier = [
                 dismissal
                 for dismissal in (dismissed or {}).values()
-                if dismissal.id == candidate.id
-                or (dismissal.machine == candidate.machine and _same(candidate, dismissal))
+                if dismissal.id == candidate.id or _same(candidate, dismissal, places)
             ]
-            if _recorded(candidate, records) or any(one.final for one in earlier):
+            if any(
+                record.id == candidate.id or _same(candidate, record, places) for record in records
+            ) or any(one.final for one in earlier):
                 judged += 1
             else:
                 tries = max((one.tries for one in earlier), default=0)
-                found.append(candidate.model_copy(update={"tries": tries}))
+                _join(found, candidate.model_copy(update={"tries": tries}))
     return Candidates(
         candidates=tuple(sorted(found, key=lambda one: (-one.steps[0].strength, one.id))),
         unexplained=tuple(unexplained),
@@ -70,32 +83,66 @@ def detect(
     )
 
 
-def _recorded(candidate: Candidate, records: Iterable[ChangeRecord]) -> bool:
-    return any(
-        record.id == candidate.id
-        or (record.series.machine == candidate.machine and _same(candidate, record))
-        for record in records
-    )
+def _join(found: list[Candidate], candidate: Candidate) -> None:
+    """Add a candidate, to the one of the other kind that has its locks and commit, if there is."""
+    kind = verdicts.inside(candidate.steps[0].series)
+    for place, other in enumerate(found):
+        alike = (other.machine, other.base, other.head, other.head_commit) == (
+            candidate.machine, candidate.base, candidate.head, candidate.head_commit,
+        )  # fmt: skip
+        if alike and not any(verdicts.inside(step.series) == kind for step in other.steps):
+            both = sorted((*other.steps, *candidate.steps), key=lambda step: -step.strength)
+            tries = max(other.tries, candidate.tries)
+            found[place] = other.model_copy(update={"steps": tuple(both), "tries": tries})
+            return
+    found.append(candidate)
 
 
-def _same(candidate: Candidate, judged: ChangeRecord | Dismissal) -> bool:
+def _same(
+    candidate: Candidate, judged: ChangeRecord | Dismissal, places: Mapping[str, int]
+) -> bool:
     """Whether something that was judged lies between the same runs, at least in part.
 
-    With every night the step may be seen a night earlier or later, and must not be a new one. Names
-    of runs sort by time.
+    With every night the step may be seen a night earlier or later, and must not be a new one.
+
+    Args:
+        candidate: Of one kind.
+        judged: May be of both.
+        places: Of the runs of the candidate's table. Names of others sort by time.
     """
-    stack = judged.base.stack if isinstance(judged, ChangeRecord) else judged.stack
-    if stack != candidate.base.stack or judged.before_run is None or judged.after_run is None:
+    if isinstance(judged, ChangeRecord):
+        machine, stack = judged.series.machine, judged.base.stack
+        series = (judged.series, *judged.others)
+    else:
+        machine, stack, series = judged.machine, judged.stack, judged.series
+    if (machine, stack) != (candidate.machine, candidate.base.stack):
         return False
-    return judged.before_run < candidate.after_run and candidate.before_run < judged.after_run
+    kinds = {verdicts.inside(one) for one in series} or {False}
+    if verdicts.inside(candidate.steps[0].series) not in kinds:
+        return False
+    if judged.before_run is None or judged.after_run is None:
+        return False
+    runs = (judged.before_run, candidate.after_run, candidate.before_run, judged.after_run)
+    order: Sequence[Any] = runs
+    if all(run in places for run in runs):
+        # Commits stand in the order of their dates, whenever they were measured.
+        order = [places[run] for run in runs]
+    return bool(order[0] < order[1] and order[2] < order[3])
 
 
-def of_table(table: Table) -> tuple[tuple[Candidate, ...], tuple[Step, ...]]:
-    """The candidates of a machine, and steps where no stack changed."""
+def of_table(
+    table: Table, inside: Collection[Key] = ()
+) -> tuple[tuple[Candidate, ...], tuple[Step, ...]]:
+    """The candidates of a machine, and steps where no stack changed.
+
+    Args:
+        table: Its nights.
+        inside: As in `detect`.
+    """
     changed = _changes(table)
     clusters: dict[str, list[_Cluster]] = {}
     unexplained: list[Step] = []
-    for found in steps(table):
+    for found in steps(table, inside):
         stack = _stack_of(table, found)
         near = {
             night
@@ -105,8 +152,9 @@ def of_table(table: Table) -> tuple[tuple[Candidate, ...], tuple[Step, ...]]:
         }
         if near:
             _add(clusters.setdefault(stack, []), near, found.step)
-        else:
+        elif all(stack in table.nights[night].stacks for night in (found.before, found.night)):
             unexplained.append(found.step)
+        # Otherwise nobody knows whether it changed.
     candidates = tuple(
         _candidate(table, stack, cluster)
         for stack, many in sorted(clusters.items())
@@ -151,8 +199,9 @@ def _candidate(table: Table, stack: str, cluster: _Cluster) -> Candidate:
     digests = base.stacks[stack], head.stacks[stack]
     when = datetime.fromtimestamp(head.time, UTC)
     strongest = sorted(cluster.steps, key=lambda step: -step.strength)
+    kind = _INSIDE if table.kind == "inprocess" else ""
     return Candidate(
-        id=f"{when:%Y%m%d}-{stack}-{artefact.digest(table.machine, *digests)[:6]}",
+        id=f"{when:%Y%m%d}-{stack}{kind}-{artefact.digest(table.machine, *digests)[:6]}",
         machine=table.machine,
         when=when,
         before_run=base.run,

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from servebench.changes import ChangeRecord, Release, SeriesName
+from servebench.compare import inprocess
 from servebench.compare.model import Comparison, Judgement, PackageChange, Verdict
+from servebench.detect import verdicts
 from servebench.detect.model import Candidate, Dismissal, Step
 from servebench.metrics import METRICS
 
@@ -36,26 +38,31 @@ def conclude(candidate: Candidate, comparison: Comparison) -> ChangeRecord | Dis
     """Judge a candidate.
 
     A step is confirmed if its case and metric moved in the duets in the same direction. Steps of
-    cases that were not played count as moved with it; those that were played and did not move, not.
+    cases that were not played count as moved with it, where others of their kind (server runs, or
+    benchmarks inside the process) are confirmed; those that were played and did not move, not.
 
     Args:
         candidate: It.
         comparison: Of its two stacks, on its machine.
     """
     found = {
-        (case.case.id, judgement.metric): judgement
-        for case in comparison.cases
-        for judgement in case.judgements
+        step.series: judgement
+        for step in candidate.steps
+        if (judgement := verdicts.of(comparison, step.series)) is not None
     }
     confirmed = _confirmed(candidate.steps, found)
     if not confirmed:
         return _dismissal(candidate, comparison, found)
     main = max(confirmed, key=lambda one: one.certain)
-    played = {case.case.id for case in comparison.cases}
     others = [one.step.series for one in confirmed if one is not main]
-    others += [step.series for step in candidate.steps if step.series.case not in played]
+    # What only a server loads moves nothing inside the process, which then was not played.
+    kinds = {verdicts.inside(one.step.series) for one in confirmed}
+    others += [
+        step.series
+        for step in candidate.steps
+        if verdicts.inside(step.series) in kinds and not verdicts.played(comparison, step.series)
+    ]
     slower = main.judgement.verdict is Verdict.SLOWER
-    nights = main.step.nights
     return ChangeRecord(
         id=candidate.id,
         status="open" if slower else "closed",
@@ -73,11 +80,18 @@ def conclude(candidate: Candidate, comparison: Comparison) -> ChangeRecord | Dis
         verdict=main.judgement.verdict,
         culprit=culprit(candidate.packages),
         evidence=comparison.id,
-        method=(
-            f"A step between {nights[0]} and {nights[1]} nights (asv's step detection), confirmed "
-            f"by {main.judgement.confirmed} duets between the two stacks on the same machine."
-        ),
+        method=_method(main),
         note="" if slower else IMPROVED,
+    )
+
+
+def _method(main: _Confirmed) -> str:
+    before, after = main.step.nights
+    inside = verdicts.inside(main.step.series)
+    nights, played = ("commits", "pairs of processes") if inside else ("nights", "duets")
+    return (
+        f"A step between {before} and {after} {nights} (asv's step detection), confirmed by "
+        f"{main.judgement.confirmed} {played} between the two stacks on the same machine."
     )
 
 
@@ -116,12 +130,10 @@ def closed(
     return tuple(found)
 
 
-def _confirmed(
-    steps: Sequence[Step], found: Mapping[tuple[str, str], Judgement]
-) -> list[_Confirmed]:
+def _confirmed(steps: Sequence[Step], found: Mapping[SeriesName, Judgement]) -> list[_Confirmed]:
     confirmed = []
     for step in steps:
-        judgement = found.get((step.series.case, step.series.metric))
+        judgement = found.get(step.series)
         if judgement is None or judgement.verdict not in _MOVED:
             continue
         ratio, low, high = judgement.ratio, judgement.low, judgement.high
@@ -135,14 +147,10 @@ def _confirmed(
 def _dismissal(
     candidate: Candidate,
     comparison: Comparison,
-    found: Mapping[tuple[str, str], Judgement],
+    found: Mapping[SeriesName, Judgement],
 ) -> Dismissal:
-    judged = [
-        found[key]
-        for step in candidate.steps
-        if (key := (step.series.case, step.series.metric)) in found
-    ]
-    untouched = not comparison.planned
+    judged = [found[step.series] for step in candidate.steps if step.series in found]
+    untouched = verdicts.untouched(comparison)
     same = untouched or (judged and all(one.verdict is Verdict.NO_CHANGE for one in judged))
     if untouched:
         note = "None of the packages that moved is loaded by these cases."
@@ -175,20 +183,14 @@ def _ratio_of(
     comparison = evidence.get(record.evidence or "")
     if series not in record.others or comparison is None:
         return None
-    return next(
-        (
-            judgement.ratio
-            for case in comparison.cases
-            if case.case.id == series.case
-            for judgement in case.judgements
-            if judgement.metric == series.metric
-        ),
-        None,
-    )
+    judged = verdicts.of(comparison, series)
+    return None if judged is None else judged.ratio
 
 
 def _worse(metric: str, ratio: float) -> float:
     """How much worse a figure became, as a logarithm, beyond what the metric tolerates."""
-    row = METRICS[metric]
+    row = METRICS.get(metric)
+    if row is None:  # a time inside the process
+        return math.log(ratio) - math.log1p(inprocess.TOLERANCE)
     moved = math.log(ratio) if row.better == "lower" else -math.log(ratio)
     return moved - math.log1p(row.tolerance)

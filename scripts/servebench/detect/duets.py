@@ -9,23 +9,24 @@ from pathlib import Path
 from typing import Final
 
 from servebench import paths
-from servebench.compare import session, touched
+from servebench.compare import inprocess, session, touched
 from servebench.compare import sides as sides_
 from servebench.compare.draft import Header, unmeasured
 from servebench.compare.model import Comparison
 from servebench.compare.progress import Reporter
 from servebench.compare.sides import Wanted
+from servebench.detect import declared
 from servebench.detect import locks as locks_
 from servebench.detect.model import Candidate
 from servebench.errors import UsageError
 from servebench.exclusive import measuring
-from servebench.experiments import expand, load_experiments
 from servebench.toolchain.narrator import Narrator
 
-PROFILE: Final = "nightly"
 MOST_CASES: Final = 8
-"""Cases of a candidate that are played: the strongest ones. One cause moves many, and playing all
-of them would not make it surer."""
+"""Cases of a candidate that are played, and as many benchmarks inside the process: the strongest
+ones. One cause moves many, and playing all of them would not make it surer."""
+
+NOTHING: Final = "none of the packages that moved is loaded by these cases"
 
 Judge = Callable[[Candidate, float], Comparison]
 """Compares the two stacks of a candidate within so many seconds."""
@@ -33,7 +34,7 @@ Judge = Callable[[Candidate, float], Comparison]
 
 @dataclass(frozen=True, slots=True)
 class RealDuets:
-    """Real servers.
+    """Real servers, and real processes without one.
 
     Attributes:
         root: The checkout.
@@ -80,7 +81,7 @@ class RealDuets:
         """Compare two states of a stack on some cases.
 
         Args:
-            names: The cases' ids.
+            names: The cases' ids, and names of benchmarks inside the process as in the history.
             stack: Which stack.
             base: What to call the one state, and the text of its lock.
             head: The same of the other.
@@ -88,19 +89,35 @@ class RealDuets:
             notes: What a reader should know.
 
         Raises:
+            UsageError: A benchmark is played by no declared case any more.
             SetupError: A stack cannot be made.
             InterruptedComparison: It was stopped.
         """
+        inside = {key: name for name in names if (key := inprocess.key(name)) is not None}
+        served = [name for name in names if name not in inside.values()]
+        carriers = declared.benchmarks(self.root) if inside else {}
+        if lost := [name for key, name in inside.items() if key not in carriers]:
+            raise UsageError(
+                f"{', '.join(lost)}: no case of this checkout has this endpoint with this stack "
+                "and interpreter any more; there is nothing to compare"
+            )
         wanted = Wanted(
-            PROFILE,
-            tuple(glob.escape(name) for name in names),
+            declared.PROFILE,
+            # A benchmark runs in the environments of a case, whose server is not started.
+            tuple(glob.escape(name) for name in (*served, *(carriers[key] for key in inside))),
             paths.state_dir() / "logs",
             self.narrator,
         )
         both = sides_.of_locks(self.root, stack, base, head, wanted)
-        found = replace(touched.find(both), targets=())
+        touched_ = touched.find(both)
+        found = replace(
+            touched_,
+            pairs=tuple(pair for pair in touched_.pairs if pair.head.id in served),
+            targets=tuple(target for target in touched_.targets if target.key in inside),
+        )
         header = Header(notes=notes)
-        if not found.pairs:
+        if not found.pairs and not found.targets:
+            found = replace(found, nothing=found.nothing or NOTHING)
             return unmeasured(both.base, both.head, found, header, seconds)
         with measuring():
             return session.compare(
@@ -109,16 +126,17 @@ class RealDuets:
 
 
 def cases(root: Path, candidate: Candidate) -> tuple[str, ...]:
-    """The cases that are played: the strongest ones that are still declared.
+    """What is played: the strongest cases, and benchmarks, that are still declared.
 
     Raises:
         UsageError: None is.
     """
-    declared = {
-        case.id for experiment in load_experiments(root) for case in expand(experiment, PROFILE)
-    }
+    known = {case.id for case in declared.cases(root)}
+    inside = declared.benchmarks(root)
     moved = dict.fromkeys(step.series.case for step in candidate.steps)
-    found = tuple(case for case in moved if case in declared)[:MOST_CASES]
+    served = [name for name in moved if name in known]
+    benchmarks = [name for name in moved if inprocess.key(name) in inside]
+    found = (*served[:MOST_CASES], *benchmarks[:MOST_CASES])
     if not found:
         raise UsageError(
             f"{candidate.id}: none of its cases is declared any more: {', '.join(moved)}; "

@@ -43,7 +43,9 @@ class Candidate(Frozen):
 
     id: str = Field(pattern=_NAME, description="Of the change record that it may become.")
     machine: str = Field(pattern=_NAME)
-    when: AwareDatetime = Field(description="Start of the first run with the new stack.")
+    when: AwareDatetime = Field(
+        description="Start of the first run with the new stack, or the date of its commit."
+    )
     before_run: str
     after_run: str
     base: StackState

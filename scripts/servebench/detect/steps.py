@@ -4,13 +4,14 @@ asv fits a piecewise constant function with as few pieces as the scatter asks fo
 functional in L1, its penalty chosen by an information criterion); 0 of 300 series of noise gave a
 step. Here it gets figures relative to their median (its least noise is a thousandth of the level),
 without nights whose figure is missing or was disturbed, and only what came after the last break:
-another machine, interpreter or declaration begins a new series.
+another machine, interpreter or declaration begins a new series. Of benchmarks inside the process a
+night is a commit, and asv itself leaves out what another version of a benchmark gave.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -19,16 +20,26 @@ from typing import Any, Final
 import numpy as np
 
 from servebench.changes import SeriesName
+from servebench.compare import inprocess
+from servebench.compare.inprocess import Key
 from servebench.detect.model import Step
 from servebench.metrics import METRICS
 from servebench.site import history, story
 from servebench.site.history import Table
+from servebench.site.nights import Kind
 
-DETECTED: Final = (
-    "server_cpu_per_request", "throughput", "service_p50", "efficiency", "pss_steady",
-    "service_p99",
-)  # fmt: skip
-"""Metrics that a duet judges in some case (`compare.judged`): no other could be confirmed."""
+DETECTED: Final[dict[Kind, tuple[str, ...]]] = {
+    "load": (
+        "server_cpu_per_request", "throughput", "response_p50", "service_p50", "efficiency",
+        "pss_steady", "response_p99", "service_p99",
+    ),
+    "inprocess": (inprocess.SECONDS,),
+}  # fmt: skip
+"""Metrics that a duet judges in some case (`compare.judged`), or a pair of processes: no other
+could be confirmed."""
+
+_SERVICE: Final = {"response_p50": "service_p50", "response_p99": "service_p99"}
+"""Where a case has the latter it is paced, and the former contain the generator's queue."""
 
 LONGEST: Final = 180
 """Nights that are looked at: a step that is older was found when it was new."""
@@ -56,22 +67,38 @@ class Found:
     before: int
 
 
-def steps(table: Table) -> tuple[Found, ...]:
-    """All steps of a table's series that are large enough to matter, case by case."""
+def steps(table: Table, inside: Collection[Key] = ()) -> tuple[Found, ...]:
+    """All steps of a table's series that are large enough to matter, case by case.
+
+    Args:
+        table: The nights.
+        inside: Benchmarks that a comparison can play; others are not looked at.
+    """
     breaks = story.breaks(table)
-    columns = [table.metrics.index(name) for name in DETECTED if name in table.metrics]
     found: list[Found] = []
     for row, case in enumerate(table.cases):
+        if table.kind == "inprocess" and inprocess.key(case) not in inside:
+            continue
         begins = max((one.night for one in breaks[case]), default=0)
         begins = max(begins, len(table.nights) - LONGEST)
         usable = np.flatnonzero(table.status[begins:, row] == _MEASURED) + begins
-        for column in columns:
+        for column in _columns(table, row):
             figures = table.mean[usable, row, column]
             there = np.isfinite(figures) & (figures > 0)
             if np.count_nonzero(there) >= 2 * LEAST:
                 relative = figures[there] / np.median(figures[there])
                 found += _of_series(table, row, column, usable[there].tolist(), relative.tolist())
     return tuple(found)
+
+
+def _columns(table: Table, row: int) -> Iterator[int]:
+    """The metrics of a case that are looked at."""
+    there = {name: place for place, name in enumerate(table.metrics)}
+    for name in DETECTED[table.kind]:
+        service = there.get(_SERVICE.get(name, ""))
+        paced = service is not None and bool(np.isfinite(table.mean[:, row, service]).any())
+        if name in there and not paced:
+            yield there[name]
 
 
 def levels(figures: Sequence[float]) -> list[tuple[int, int, float, float]]:
@@ -86,21 +113,20 @@ def levels(figures: Sequence[float]) -> list[tuple[int, int, float, float]]:
 def _of_series(
     table: Table, row: int, column: int, nights: Sequence[int], figures: Sequence[float]
 ) -> list[Found]:
-    metric = METRICS[table.metrics[column]]
+    metric = table.metrics[column]
+    floor = METRICS[metric].floor if metric in METRICS else inprocess.FLOOR
     found = []
     for (start, left, low, scatter), (right, end, high, other) in pairwise(levels(figures)):
         height = math.log(high / low)
         sizes = left - start, end - right
-        if min(sizes) < LEAST or abs(math.expm1(height)) <= metric.floor:
+        if min(sizes) < LEAST or abs(math.expm1(height)) <= floor:
             continue
         before, after = nights[left - 1], nights[right]
         noise = max(scatter / low, other / high, 1e-6)
         found.append(
             Found(
                 step=Step(
-                    series=SeriesName(
-                        machine=table.machine, case=table.cases[row], metric=metric.name
-                    ),
+                    series=SeriesName(machine=table.machine, case=table.cases[row], metric=metric),
                     ratio=math.exp(height),
                     strength=abs(height) / noise,
                     before_run=table.nights[before].run,

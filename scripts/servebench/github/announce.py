@@ -14,9 +14,8 @@ from servebench.changes import ChangeRecord, SeriesName
 from servebench.compare.model import Verdict
 from servebench.github.issues import Wanted
 from servebench.github.text import plain
-from servebench.metrics import METRICS
 from servebench.report.change import commands, told
-from servebench.report.comparison import words
+from servebench.report.change import title as measured
 from servebench.report.formats import MISSING
 from servebench.report.markdown import grid
 from servebench.site.pages import addresses
@@ -108,5 +107,4 @@ def _folded(
 
 
 def _name(series: SeriesName) -> tuple[str, str, str, str]:
-    metric = words.title(series.metric) if series.metric in METRICS else series.metric
-    return series.machine, series.case, metric, ""
+    return series.machine, series.case, measured(series.metric), ""

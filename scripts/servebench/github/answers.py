@@ -79,6 +79,7 @@ class WorkflowRun(Answer):
     event: str = ""
     display_title: str = Field(default="", description="As `run-name` in the workflow says.")
     head_branch: str | None = None
+    run_attempt: int = 1
     created_at: AwareDatetime
     html_url: str = ""
 

@@ -12,8 +12,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 import httpx
 from tenacity import RetryCallState, Retrying, retry_if_exception_type
@@ -47,7 +46,7 @@ T = TypeVar("T")
 
 
 class Client:
-    """Requests to one API with one token. Close it, or use it as a context manager.
+    """Requests to one API with one token. Close it (`contextlib.closing`).
 
     Args:
         context: Addresses and token.
@@ -81,15 +80,8 @@ class Client:
             follow_redirects=True,
         )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close its connections."""
         self._http.close()
 
     @property

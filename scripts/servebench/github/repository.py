@@ -173,6 +173,23 @@ class Repository:
             raise
         return str(found.get("state", "")) if isinstance(found, dict) else ""
 
+    def has_reviewers(self, environment: str) -> bool:
+        """Whether somebody has to approve before a job in an environment starts.
+
+        One that is not there has nobody: GitHub makes it, open to all, when a job first names it.
+        """
+        path = f"{self._base}/environments/{quote(environment, safe='')}"
+        try:
+            found = self.client.json("GET", path)
+        except ServiceError as error:
+            if error.status == _GONE:
+                return False
+            raise
+        rules = found.get("protection_rules") if isinstance(found, dict) else None
+        return isinstance(rules, list) and any(
+            isinstance(rule, dict) and rule.get("type") == "required_reviewers" for rule in rules
+        )
+
     def runs(self, file: str, **filters: str | int) -> list[WorkflowRun]:
         """The newest runs of a workflow, at most 100."""
         path = f"{self._base}/actions/workflows/{quote(file, safe='')}/runs"

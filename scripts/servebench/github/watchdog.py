@@ -13,14 +13,19 @@ from servebench.github.comments import Note
 from servebench.github.issues import Wanted
 from servebench.github.repository import Repository
 from servebench.github.slash import WORKFLOW, read_run_name
-from servebench.github.text import plain
+from servebench.github.text import plain, short
+from servebench.github.verdicts import CONTEXT, DESCRIPTION
 from servebench.report.formats import duration
 
 KEY: Final = "watchdog"
+ENVIRONMENT: Final = "bench"
+"""In which a comparison waits for its approval."""
+
 NIGHTLY: Final = "nightly.yml"
 
 _MINE: Final = "self-hosted"
 _FINE: Final = "success"
+_LATELY: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ def look(repository: Repository, *, queued: timedelta, night: timedelta) -> list
                 continue
             found += waiting(file, run, repository.jobs(run.id), repository.now, queued)
     state = repository.workflow_state(NIGHTLY)
-    return found + nights_missing(nights, state, repository.now, night)
+    return found + nights_missing(nights, state, repository.now, night) + unguarded(repository)
 
 
 def waiting(
@@ -130,6 +135,23 @@ def nights_missing(
     ]
 
 
+def unguarded(repository: Repository) -> list[Trouble]:
+    """Whether other people's code would run on our machine without anybody's approval.
+
+    Raises:
+        ServiceError: GitHub could not be asked.
+    """
+    if repository.workflow_state(WORKFLOW) != "active" or repository.has_reviewers(ENVIRONMENT):
+        return []
+    return [
+        Trouble(
+            what=f"the environment {ENVIRONMENT!r} has no required reviewers: a comparison starts "
+            "without approval",
+            hint=f"name reviewers in the repository's settings, or disable {WORKFLOW}",
+        )
+    ]
+
+
 def report(found: Sequence[Trouble]) -> Wanted:
     """The one issue about all of it."""
     if not found:
@@ -149,7 +171,10 @@ def report(found: Sequence[Trouble]) -> Wanted:
 
 
 def tell_pulls(repository: Repository, found: Sequence[Trouble], author: str) -> int:
-    """Say on the pull requests that wait that nobody has taken them; how many there are.
+    """Say where nobody has taken a comparison yet, or where one has ended without a word.
+
+    Returns:
+        How many pull requests were told.
 
     Raises:
         ServiceError: GitHub could not be told.
@@ -161,6 +186,27 @@ def tell_pulls(repository: Repository, found: Sequence[Trouble], author: str) ->
             continue
         pull, head = named
         said = wording.waiting(head, trouble.run.html_url, f"{trouble.since:%Y-%m-%d %H:%M} UTC")
-        note = Note(head, trouble.run.id, 1, "queued")
+        note = Note(head, trouble.run.id, trouble.run.run_attempt, "queued")
         told += comments.publish(repository, pull, note, said, author).outcome != "superseded"
+    return told + _tell_ended(repository, author)
+
+
+def _tell_ended(repository: Repository, author: str) -> int:
+    """Say where a comparison has ended without a word: somebody has cancelled it, for example.
+
+    Runs that were overtaken, or have said something themselves, are known by our comment.
+    """
+    told = 0
+    for run in repository.runs(WORKFLOW, status="completed"):
+        named = read_run_name(run.display_title)
+        late = repository.now - run.created_at > _LATELY
+        if named is None or run.conclusion == _FINE or late:
+            continue
+        pull, head = named
+        said = wording.failed(head, run.html_url, f"the run has ended: {run.conclusion}")
+        note = Note(head, run.id, run.run_attempt, "failed")
+        if comments.publish(repository, pull, note, said, author).outcome in {"created", "updated"}:
+            words = short(f"no result: the run has ended: {run.conclusion}", DESCRIPTION)
+            repository.set_status(head, "error", words, run.html_url, CONTEXT)
+            told += 1
     return told

@@ -21,6 +21,7 @@ from servebench.history.branch import Branch, Entry
 from servebench.history.git import GitError, HopelessError, Remote
 from servebench.history.kinds import kind_of
 from servebench.history.patience import Patience
+from servebench.store import swap
 from servebench.toolchain import artefact
 
 _FOLDER: Final = "history"
@@ -122,10 +123,5 @@ def _blob(path: Path) -> str | None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}{_PARTIAL}")
-    try:
-        beside.write_bytes(data)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    # One name for all, under our lock: of a pull that was killed one file is left, and replaced.
+    swap(path, data, path.with_name(f".{path.name}{_PARTIAL}"))

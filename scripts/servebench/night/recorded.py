@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +21,9 @@ from servebench.night.sharing import Recorded
 
 RECENT: Final = 10
 """Run files per machine: two weeks without a machine, and its cases still find back to it."""
+
+AWAY: Final = timedelta(days=7)
+"""A machine whose newest night is older than that of any other by more has left."""
 
 _SHARDS: Final = 3  # a machine may have measured several shards of a night, each with a file
 
@@ -40,6 +46,24 @@ def recorded(results: Path, profile: Profile) -> Recorded:
             except RecordError:
                 continue
     return of_runs(runs)
+
+
+def present(latest: Mapping[str, str]) -> frozenset[str]:
+    """The machines that still measure nights. Pure.
+
+    What has moved on another one nobody could confirm: the job would wait for it, night by night.
+
+    Args:
+        latest: Machine → id of its newest run, which begins with the time.
+    """
+    began: dict[str, datetime] = {}
+    for machine, run in latest.items():
+        with suppress(ValueError):  # no id of ours
+            began[machine] = datetime.strptime(run.partition("-")[0], "%Y%m%dT%H%M%S%z")
+    last = max(began.values(), default=None)
+    return frozenset(
+        machine for machine, when in began.items() if last is not None and last - when <= AWAY
+    )
 
 
 def of_runs(runs: list[Run]) -> Recorded:

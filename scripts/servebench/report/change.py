@@ -38,7 +38,7 @@ def told(record: ChangeRecord) -> Told:
     known = metric in METRICS
     return Told(
         record=record,
-        title=METRICS[metric].title if known else f"time in process ({metric})",
+        title=title(metric),
         word=(
             words.verdict(metric, record.verdict).partition(" ")[2]
             if known
@@ -50,6 +50,11 @@ def told(record: ChangeRecord) -> Told:
             f"{culprit.package} {culprit.previous or 'new'} → {culprit.version}" if culprit else ""
         ),
     )
+
+
+def title(metric: str) -> str:
+    """What is measured, in words; of a benchmark inside the process, with the unit of asv."""
+    return METRICS[metric].title if metric in METRICS else f"time in process ({metric})"
 
 
 def commands(

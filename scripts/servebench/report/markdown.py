@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from servebench.report import formats
+from servebench.visible import visible
 
 if TYPE_CHECKING:  # pages are made with numpy and jinja2; Markdown alone needs neither
     from servebench.report.page import Page, Section
@@ -17,8 +18,8 @@ _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 
 def escape(text: str) -> str:
-    """Text that Markdown shows as it is, on one line."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    """Text that Markdown shows as it is, and a terminal too, on one line."""
+    return _SPECIAL.sub(r"\\\1", visible(" ".join(text.split())))
 
 
 def page(content: Page) -> str:

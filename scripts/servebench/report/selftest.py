@@ -24,8 +24,8 @@ _FOUND_HEAD: Final = (
     *_PLANT, "found", "95 % interval", "called the opposite", "screening", "confirmation",
 )  # fmt: skip
 _SIZE_HEAD: Final = (
-    *_PLANT, "reported, mean", "spread", "minus what instructions predict, mean", "worst",
-    "minus sequential launches, mean",
+    *_PLANT, "all tries together", "reported, mean", "spread", "minus the other tries, mean",
+    "worst", "minus what instructions predict, mean", "worst", "minus sequential launches, mean",
 )  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def sentence(trials: Sequence[Trial]) -> str:
     return (
         f"{whole.hits} of {whole.of} comparisons of a stack with itself gave a false verdict "
         f"(95 % interval {_ends(whole)}), in {cases.hits} of {cases.of} measured cases "
-        f"({_ends(cases)})."
+        f"({_ends(cases)}, as if the cases of one comparison were independent)."
     )
 
 
@@ -127,8 +127,13 @@ def planted(found: Sequence[Found]) -> tuple[Planted, ...]:
         ),
         Planted(
             "Which size was reported?",
-            "Of the tries that said that it moved. What instructions predict is the growth of the "
-            "application's count, times the application's share of the CPU.",
+            "By the tries that said that it moved. All tries together: the mean over every duet of "
+            "every try, found or not, the best that is known of what was planted; what one try "
+            "reports minus what the others measured is the instrument's own error. What "
+            "instructions predict is the growth of the application's count, times the "
+            "application's share of the CPU: the difference to it is the plant's as well, whose "
+            "instructions are cheaper or dearer than the application's. Of sequential launches "
+            "there are two of each side and try, which scatter by several per cent.",
             _SIZE_HEAD,
             tuple((*_plant(one), *_size_cells(one)) for one in found if one.reported is not None),
         ),
@@ -154,8 +159,11 @@ def _found_cells(one: Found) -> Iterator[str]:
 
 def _size_cells(one: Found) -> Iterator[str]:
     """Further cells for `_SIZE_HEAD`."""
+    yield _percent(one.pooled)
     yield _percent(one.reported)
     yield _percent(one.spread, sign=False)
+    yield _points(one.apart)
+    yield _points(one.apart_worst)
     yield _points(one.error)
     yield _points(one.worst)
     yield _points(one.bias)

@@ -9,7 +9,7 @@ from typing import Final
 from xml.etree import ElementTree as ET
 
 from servebench.changes import ChangeRecord
-from servebench.metrics import METRICS
+from servebench.report.change import told
 from servebench.units import significant
 
 _ATOM: Final = "http://www.w3.org/2005/Atom"
@@ -44,10 +44,9 @@ def atom(changes: Iterable[ChangeRecord], base: str = "") -> bytes:
 
 def title(record: ChangeRecord) -> str:
     """The change in a sentence: what, by how much, how surely, since when, because of what."""
-    row = METRICS.get(record.series.metric)
     span = f"{_change(record.low)} to {_change(record.high)}"
     text = (
-        f"{record.series.case}: {record.verdict}, {row.title if row else record.series.metric} "
+        f"{record.series.case}: {record.verdict}, {told(record).title} "
         f"{_change(record.ratio)} (95 %: {span})"
     )
     if record.culprit is not None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from servebench.errors import SetupError
+from servebench.store import swap
 
 PACKS: Final = "packs"
 ORIGIN: Final = "results"
@@ -115,14 +116,8 @@ def write(path: Path, data: bytes) -> None:
         SetupError: It cannot be written.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         # Another process may be at the same file: the name is this one's own.
-        beside = path.with_name(f"{path.name}.{os.getpid()}.partial")
-        try:
-            beside.write_bytes(data)
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
+        swap(path, data, path.with_name(f"{path.name}.{os.getpid()}.partial"))
     except OSError as problem:
         raise SetupError(
             f"{path}: the cache cannot be written ({problem.strerror}); make room, or set "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,9 @@ from servebench.toolchain.narrator import Narrator
 
 _PROFILE: Final = ("profile.release.lto=false", "profile.release.codegen-units=16")
 """Half the build time of the release profile; the generator is not what is measured."""
+
+RUST: Final = "1.88"
+"""The oldest Rust that compiles it, as its crate says (`rust-version`)."""
 
 
 def ensure(configured: Settings, narrator: Narrator) -> bool:
@@ -54,6 +58,7 @@ def _build(spec: OhaSpec, staging: Path, narrator: Narrator) -> artefact.Facts:
     cargo = command.need(
         "cargo", "to build the load generator oha", "install Rust's toolchain (rustup, or apt)"
     )
+    require_rust(spec, cargo)
     command.need(
         "cc",
         "to build oha's SQLite",
@@ -83,6 +88,26 @@ def _build(spec: OhaSpec, staging: Path, narrator: Narrator) -> artefact.Facts:
     require_crate(spec)
     shutil.rmtree(compiled, ignore_errors=True)
     return {"version": spec.version, "sha256": artefact.sha256(staging / "bin" / "oha")}
+
+
+def require_rust(spec: OhaSpec, cargo: str) -> None:
+    """Refuse a Rust that is too old before anything is fetched.
+
+    cargo would say so itself, but one that is much older first fetches the whole index, for
+    minutes, or cannot read what it has fetched.
+
+    Raises:
+        SetupError: It is too old, or does not work.
+    """
+    found = tools.version(cargo)
+    release = re.match(r"(\d+)\.(\d+)", found or "")
+    if release and (int(release[1]), int(release[2])) >= tuple(map(int, RUST.split("."))):
+        return
+    raise SetupError(
+        f"oha {spec.version} needs Rust {RUST} or newer, found {cargo}: "
+        f"{found or 'it does not say its version'}. With rustup: rustup update stable; otherwise "
+        "install Rust with rustup, since a distribution's may be older"
+    )
 
 
 def require_crate(spec: OhaSpec) -> None:

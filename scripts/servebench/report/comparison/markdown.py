@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -10,8 +11,9 @@ from servebench.compare.model import Comparison
 from servebench.report import formats
 from servebench.report.comparison import words
 from servebench.report.comparison.rows import Row
-from servebench.report.comparison.view import LEGEND, View, make_view
+from servebench.report.comparison.view import View, make_view
 from servebench.report.markdown import escape, facts, grid
+from servebench.visible import visible
 
 LIMIT: Final = 60_000
 """Characters of a report. GitHub refuses comments above 65,536."""
@@ -100,7 +102,7 @@ def _blocks(view: View) -> Iterator[_Block]:
         yield _Block("Not judged", "### Not judged\n\n", _named(view.unjudged))
     if view.steps:
         yield _Block("Next", "### Next\n\n", [f"- {escape(step)}\n" for step in view.steps])
-    if any((groups.worse, groups.better, groups.undecided, groups.unchanged)):
+    if view.legend:
         yield _Block("legend", "", [_legend(view)])
     yield from _folded(view)
 
@@ -151,7 +153,10 @@ def _folded(view: View) -> Iterator[_Block]:
         yield _Block("Notes", _fold("Notes"), notes, _END)
     if view.commands:
         # Indented, not fenced: no text can close an indented block.
-        commands = [f"    # {what}\n    {command}\n" for what, command in view.commands]
+        commands = [
+            textwrap.indent(visible(f"# {what}\n{command}\n"), "    ")
+            for what, command in view.commands
+        ]
         yield _Block("Commands", _fold("Reproduce"), commands, _END)
 
 
@@ -191,8 +196,8 @@ def _fitted(block: _Block, room: int) -> str:
 
 
 def _legend(view: View) -> str:
-    shown = LEGEND if any(row.figures for row in view.groups.all) else LEGEND[:-1]
-    return f"<sub>{'. '.join(f'**{name}**: {meaning}' for name, meaning in shown)}.</sub>\n"
+    meanings = (f"**{name}**: {escape(meaning)}" for name, meaning in view.legend)
+    return f"<sub>{'. '.join(meanings)}.</sub>\n"
 
 
 def _named(pairs: Sequence[tuple[str, str]]) -> list[str]:

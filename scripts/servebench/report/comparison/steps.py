@@ -7,13 +7,15 @@ import shlex
 from collections.abc import Iterator
 from typing import Final
 
-from servebench.compare.model import Comparison, Instructions
+from servebench.compare.model import Comparison, Instructions, Stage
 from servebench.metrics import METRICS
 from servebench.report import formats
 from servebench.report.comparison import words
 from servebench.report.comparison.rows import CPU, Groups, Row, count
 
-_COUNTS: Final = ("server_cpu_per_request", "throughput", "service_p50", "efficiency")
+_COUNTS: Final = (
+    "server_cpu_per_request", "throughput", "response_p50", "service_p50", "efficiency",
+)  # fmt: skip
 """Metrics that more work would move; memory is not among them."""
 
 
@@ -93,7 +95,8 @@ def _explained(comparison: Comparison, row: Row) -> Iterator[str]:
 def _more_time(comparison: Comparison, found: Groups) -> Iterator[str]:
     """What more time would decide; nothing is promised of what has had all its samples."""
     spent = [row for row in found.undecided if _exhausted(comparison, row)]
-    waiting = [row for row in found.undecided if row not in spent]
+    loud = [row for row in found.undecided if row not in spent and _disturbed(comparison, row)]
+    waiting = [row for row in found.undecided if row not in spent and row not in loud]
     if waiting:
         names = {row.case for row in waiting}
         known = [
@@ -109,6 +112,11 @@ def _more_time(comparison: Comparison, found: Groups) -> Iterator[str]:
                 "a larger --budget."
             )
         yield sentence
+    if loud:
+        yield (
+            f"Not decided, because too few duets were usable: {count(loud)}. A quieter machine "
+            "would tell; more time on this one may not."
+        )
     if spent:
         yield (
             f"Not decided with all the samples that a comparison takes: {count(spent)}. What is "
@@ -121,13 +129,28 @@ def _exhausted(comparison: Comparison, row: Row) -> bool:
     """Whether a row had all its samples: a candidate in the confirmation, others before."""
     if comparison.budget_seconds is None and comparison.status == "complete":
         return True
+    stage, usable = _stage(row)
+    return usable >= _last_look(comparison, stage)
+
+
+def _disturbed(comparison: Comparison, row: Row) -> bool:
+    """Whether a stage gave a row's case up: most of so many duets could not be used."""
+    stage, _ = _stage(row)
+    duets = next((case.duets for case in comparison.cases if case.case.id == row.case), ())
+    tried = sum(duet.stage == stage for duet in duets)
+    patience = float(comparison.method.get("patience", math.inf))
+    return tried >= _last_look(comparison, stage) * patience
+
+
+def _stage(row: Row) -> tuple[Stage, int]:
+    """The stage that was to decide a row, and its usable samples."""
     judged = row.judged
     if judged.reason:  # a candidate: moved, or expected to
-        return judged.confirmed >= _last_look(comparison, "confirmation")
-    return judged.screened >= _last_look(comparison, "screening")
+        return "confirmation", judged.confirmed
+    return "screening", judged.screened
 
 
-def _last_look(comparison: Comparison, stage: str) -> float:
+def _last_look(comparison: Comparison, stage: Stage) -> float:
     """Samples after which a stage takes no more, as the record says; without record: no end."""
     looks = str(comparison.method.get(f"{stage}_looks", ""))
     last = looks.rpartition(", ")[2].partition(" ")[0]

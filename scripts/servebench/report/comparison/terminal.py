@@ -12,7 +12,7 @@ from rich.text import Text
 
 from servebench.compare.model import Comparison, Verdict
 from servebench.report.comparison.rows import Row
-from servebench.report.comparison.view import LEGEND, make_view
+from servebench.report.comparison.view import make_view
 
 _STYLES: Final = {
     Verdict.SLOWER: "bold dark_orange",
@@ -65,9 +65,8 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
         if rows:
             _heading(console, title)
             _rows(console, rows)
-    if any((groups.worse, groups.better, groups.undecided, groups.unchanged)):
-        shown = LEGEND if any(row.figures for row in groups.all) else LEGEND[:-1]
-        told = [f"{name}: {meaning}" for name, meaning in shown]
+    if view.legend:
+        told = [f"{name}: {meaning}" for name, meaning in view.legend]
         _lines(console, "", [*told, view.same] if view.same else told)
     broken = dict.fromkeys(f"{row.case}: {row.why}" for row in groups.broken)
     open_ = [f"{row.case}, {row.label}: {row.why}" for row in groups.undecided if row.judged.reason]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,16 +14,22 @@ from servebench.metrics import METRICS
 from servebench.report import formats
 from servebench.report.comparison import headline, rows, steps, words
 from servebench.report.comparison.headline import Tone
-from servebench.report.comparison.rows import Groups
+from servebench.report.comparison.rows import Groups, Row
 
-LEGEND: Final = (
-    ("could see", ("the smallest change that would have been called four times in five, if nothing "
-     "else had moved")),
-    ("samples", ("usable duets (in process: pairs of processes) of the screening, + those of the "
-     "confirmation, which then give verdict and figures")),
-    ("base → head", "means of launches with nothing beside them, which scatter more than duets"),
-)  # fmt: skip
-"""What the columns mean; the last of them is not always there."""
+_INTERVAL: Final = (
+    "each row's own and two-sided, good whenever measuring stopped. A verdict asks on one side "
+    "only, at 5 % false discoveries over all that was tested; where few rows were, the near end of "
+    "an interval can lie within the relevance floor all the same"
+)
+_FLOOR: Final = "changes up to here are none, however surely they are seen"
+_COULD_SEE: Final = (
+    "the smallest change that would have been called four times in five, if nothing else had moved"
+)
+_SAMPLES: Final = (
+    "usable duets (in process: pairs of processes) of the screening, + those of the confirmation, "
+    "which then give verdict and figures"
+)
+_FIGURES: Final = "means of launches with nothing beside them, which scatter more than duets"
 
 _NAMED: Final = 6  # cases that are named where all of them would be too many
 
@@ -50,6 +56,7 @@ class View:
         groups: The rows, by what was said of them.
         unjudged: How many were not judged, and why → which.
         same: From which size on "no change" excludes one; empty where it is not said.
+        legend: What the columns of the rows mean; empty where no row has a figure.
         counts: Instructions per request, the largest change first.
         because: How many were judged, and why → which.
         packages: Stack, package, and its version on both sides.
@@ -66,6 +73,7 @@ class View:
     groups: Groups
     unjudged: tuple[tuple[str, str], ...]
     same: str
+    legend: tuple[tuple[str, str], ...]
     counts: tuple[Count, ...]
     because: tuple[tuple[str, str], ...]
     packages: tuple[tuple[str, str, str, str], ...]
@@ -88,6 +96,7 @@ def make_view(comparison: Comparison) -> View:
         groups=found,
         unjudged=_by_reason((row.why, row.case) for row in found.unjudged),
         same=_same(comparison, found),
+        legend=tuple(_legend(comparison, found)),
         counts=_counts(comparison),
         because=_by_reason((case.because, case.case.id) for case in comparison.cases),
         packages=tuple(
@@ -142,10 +151,15 @@ def _interpreters(side: SideRecord) -> str:
 
 
 def _coverage(comparison: Comparison, found: Groups) -> Iterator[str]:
-    judged = {(row.case, bool(row.metric)) for row in found.judged}
+    answered = {(row.case, bool(row.metric)) for row in found.judged}
+    waiting = (*found.broken, *found.undecided, *found.unjudged)
+    judged = answered - {(row.case, bool(row.metric)) for row in waiting}
     cases = sum(is_case for _, is_case in judged)
     if comparison.planned or not comparison.micro:
-        yield f"{cases} of {comparison.planned} cases judged"
+        # Memory that did not move says nothing of a CPU time that is open.
+        partly = len(answered - judged)
+        more = f", {partly} more in part" if partly else ""
+        yield f"{cases} of {comparison.planned} cases judged{more}"
     if comparison.micro:
         inside = f"{len(judged) - cases} of {len(comparison.micro)} in-process benchmarks"
         yield inside if comparison.planned else f"{inside} judged"
@@ -177,17 +191,45 @@ def _event(event: Event) -> str:
     )
 
 
+def _legend(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
+    """What the columns mean, and from which change on one is called; nothing without rows."""
+    shown = (*found.worse, *found.better, *found.undecided, *found.unchanged)
+    if not shown:
+        return
+    yield "95 % interval", _INTERVAL
+    floors = _sizes(
+        shown,
+        {name: kind.floor for name, kind in METRICS.items()},
+        comparison.method.get("inprocess_floor"),
+    )
+    if floors:
+        yield "relevance floor", f"{_FLOOR}: {floors}"
+    yield "could see", _COULD_SEE
+    yield "samples", _SAMPLES
+    if any(row.figures for row in found.all):
+        yield "base → head", _FIGURES
+
+
 def _same(comparison: Comparison, found: Groups) -> str:
     """From which change on "no change" excludes one, by metric."""
-    sizes = {row.label: METRICS[row.metric].tolerance for row in found.unchanged if row.metric}
-    inside = comparison.method.get("inprocess_tolerance")
-    for row in found.unchanged:
-        if not row.metric and isinstance(inside, float):
-            sizes[row.label] = inside
-    if not sizes:
+    told = _sizes(
+        found.unchanged,
+        {name: kind.tolerance for name, kind in METRICS.items()},
+        comparison.method.get("inprocess_tolerance"),
+    )
+    if not told:
         return ""
-    told = ", ".join(f"{label} {100 * size:g} %" for label, size in sizes.items())
     return f"'No change' is said where a change as large as this is excluded: {told}."
+
+
+def _sizes(shown: Sequence[Row], sizes: Mapping[str, float], inside: object) -> str:
+    """`CPU/request 0.2 %, time in process 1 %`: each metric's size once, if it is known."""
+    told = {
+        row.label: size
+        for row in shown
+        if isinstance(size := sizes[row.metric] if row.metric else inside, float)
+    }
+    return ", ".join(f"{label} {100 * size:g} %" for label, size in told.items())
 
 
 def _counts(comparison: Comparison) -> tuple[Count, ...]:

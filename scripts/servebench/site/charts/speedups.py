@@ -1,4 +1,4 @@
-"""Experiment 4 as charts: how many times as fast as one after another, against the best possible.
+"""gil-in-process as charts: how many times as fast as one after another, against the best possible.
 
 A time's least possible value is its speed-up's ceiling. asv's samples are not independent of each
 other, so that a bar has no interval. Pure.

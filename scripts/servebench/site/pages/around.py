@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -77,7 +77,13 @@ def trend(root: str, record: ChangeRecord, cut: Around, happened: Story, title: 
             f"Up to {NIGHTS} nights on either side, as they were measured, one by one.",
         ),
         quantity=drawn.quantity(name.metric, title),
-        points=tuple(drawn.point(root, point) for point in cut.points),
+        points=tuple(
+            # As on the page of the case: the spread of asv's samples is no confidence interval.
+            drawn.point(
+                root, one if cut.table.kind == "load" else replace(one, low=None, high=None)
+            )
+            for one in cut.points
+        ),
         changes=(drawn.change(record),),
         breaks=tuple(
             drawn.event(time(one.night), f"{one.what}: {one.before} → {one.after}")

@@ -22,10 +22,15 @@ def groups(cases: frozenset[str]) -> dict[str, tuple[str, ...]]:
     """By experiment, and inside the process by suite; everything in the order of names."""
     found: dict[str, list[str]] = {}
     for case in sorted(cases, key=lambda case: (case.startswith(f"{_INSIDE}/"), case)):
-        experiment, _, rest = case.partition("/")
-        group = f"{_INSIDE}: {rest.partition('.')[0]}" if experiment == _INSIDE else experiment
+        experiment = case.partition("/")[0]
+        group = f"{_INSIDE}: {suite(case)}" if experiment == _INSIDE else experiment
         found.setdefault(group, []).append(case)
     return {group: tuple(many) for group, many in found.items()}
+
+
+def suite(case: str) -> str:
+    """The suite of a case inside the process: `gil` of `inprocess/gil.Cpu.time_tasks(…)/…`."""
+    return case.partition("/")[2].partition(".")[0]
 
 
 def _html(site: Site, path: str) -> str:

@@ -145,7 +145,7 @@ def _page(site: Site, path: str, name: str, cases: tuple[str, ...]) -> str:
 
 
 def _inside(site: Site, path: str, name: str) -> str:
-    """Experiment 4, or what else asv measured: sections of its newest results."""
+    """The experiment inside the process: sections of asv's newest results."""
     declared = site.inside
     snapshots = site.snapshots()
     sections: tuple[Section, ...] = ()

@@ -6,7 +6,7 @@ page: what they measured is in their trends, and all of it in their file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -18,7 +18,7 @@ from servebench.errors import RecordError
 from servebench.model import RunStatus
 from servebench.report.page import make_page
 from servebench.site.nights import Header, Night, Odd
-from servebench.site.pages import addresses, runs, trace, words
+from servebench.site.pages import addresses, cases, runs, trace, words
 from servebench.site.pages.page import Page, digest, render
 from servebench.site.pages.site import Site
 from servebench.summary import Estimate, RunSummary
@@ -124,6 +124,16 @@ def lines(night: Night) -> list[Line]:
     return found
 
 
+def suites(header: Header, found: Sequence[Line]) -> dict[str, tuple[Line, ...]]:
+    """The lines of a benchmarks' night by suite, since there are many; nothing of another night."""
+    if header.kind != "inprocess":
+        return {}
+    groups: dict[str, list[Line]] = {}
+    for line in found:
+        groups.setdefault(cases.suite(line.case), []).append(line)
+    return {suite: tuple(many) for suite, many in groups.items()}
+
+
 def _concerned(changes: tuple[ChangeRecord, ...]) -> dict[str, tuple[ChangeRecord, ...]]:
     """By run: the changes that it is next to."""
     found: dict[str, tuple[ChangeRecord, ...]] = {}
@@ -146,6 +156,7 @@ def _html(
     header = night.header
     summary, problem = _summary(site, header.run) if full else (None, "")
     page = make_page(summary, site.published, site.about) if summary is not None else None
+    found = lines(night)
     return render(
         site,
         "run.html.j2",
@@ -161,7 +172,8 @@ def _html(
         interrupted=summary is not None and summary.run.status is RunStatus.PARTIAL,
         facts=page.facts if page else _facts(header),
         sections=page.sections if page else (),
-        lines=lines(night),
+        lines=found,
+        suites=suites(header, found),
         problem=problem,
         raw=trace.links(site, header.run),
         commands=(

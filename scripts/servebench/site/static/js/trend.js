@@ -110,6 +110,13 @@ class Trend {
     for (const query_ of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) {
       matchMedia(query_).addEventListener("change", () => void this.show());
     }
+    // A canvas keeps its colours: for paper, which is white, it is drawn in those of light pages.
+    for (const [event, scheme] of [["beforeprint", "light"], ["afterprint", ""]]) {
+      addEventListener(event, () => {
+        document.documentElement.style.colorScheme = scheme;
+        void this.show(); // all of it is loaded, so that it is done before the event is over
+      });
+    }
     this.figure.querySelector("details")?.addEventListener("toggle", () => this.#tabulate());
     this.#fillForm();
     this.form.classList.add("ready");

@@ -1,0 +1,37 @@
+"""What the checkout declares today: only that can be played once more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from servebench.compare import inprocess
+from servebench.compare.inprocess import Key
+from servebench.compare.pairing import Pair
+from servebench.experiments import expand_all, load_experiments
+from servebench.model import Case
+
+PROFILE: Final = "nightly"
+
+
+def cases(root: Path) -> tuple[Case, ...]:
+    """The cases of the nights.
+
+    Raises:
+        DeclarationError: An experiment cannot be read.
+    """
+    return expand_all(load_experiments(root), PROFILE)
+
+
+def benchmarks(root: Path) -> dict[Key, str]:
+    """The benchmarks inside the process that a comparison can play; errors as `cases`.
+
+    Returns:
+        By their key: the first case with their endpoint, stack and interpreter.
+    """
+    suites = inprocess.available([root])
+    found: dict[Key, str] = {}
+    for case in cases(root):
+        for target in inprocess.targets([Pair(case, case)], lambda pair: pair.head.id, suites, {}):
+            found.setdefault(target.key, case.id)
+    return found
