@@ -2,7 +2,8 @@
 # harness  of that, the harness's own environment: enough to plan, publish and talk
 # bench  quick profile of every experiment, then its tables; the fifth, inside the process, by asv;
 #        then the site, of which it says where it is
-# test   the test suite; TESTS= selects, JOBS= so many at once
+# test   the test suite; TESTS= selects, JOBS= so many at once; what failed beside other tests is
+#        tried once more alone, by name and in sight: real processes share their cores with those
 # check  lint, format, types (of the JavaScript too)
 PYTHON ?= python3
 JOBS ?= 2
@@ -25,7 +26,13 @@ bench: setup
 
 test: FOR_TESTS := --tests
 test: setup
-	@$(BIN)/pytest $(if $(filter-out 1,$(JOBS)),-n $(JOBS)) $(TESTS)
+ifeq ($(JOBS),1)
+	@$(BIN)/pytest $(TESTS)
+else
+	@$(BIN)/pytest -n $(JOBS) $(TESTS) || { [ $$? -eq 1 ] && \
+	echo && echo 'make test: once more, alone, what failed beside other tests:' && \
+	$(BIN)/pytest --last-failed --last-failed-no-failures=none --maxfail=1 --verbose $(TESTS); }
+endif
 
 check: harness
 	@$(BIN)/ruff check .

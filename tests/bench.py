@@ -69,15 +69,33 @@ def eventually(what: str, found: Callable[[], bool]) -> None:
 
 
 def carrying(word: str) -> list[psutil.Process]:
-    """List the live processes, this one not, in whose environment a word occurs."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.pid != os.getpid() and word in str(process.environ()):
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
+    """List the live processes, this one not, in whose environment a word occurs.
+
+    A program that the kernel is still loading shows no environment yet, though whoever started
+    it goes on already: such descendants of ours are given a second to become themselves.
+    """
+    deadline = time.monotonic() + 1
+    while any(map(_is_loading, psutil.Process().children(recursive=True))):
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.01)
+    return [
+        process
+        for process in psutil.process_iter()
+        if process.pid != os.getpid() and word in str(_environment(process))
+    ]
+
+
+def _is_loading(process: psutil.Process) -> bool:
+    return _environment(process) == {} and lives(process.pid)
+
+
+def _environment(process: psutil.Process) -> dict[str, str] | None:
+    """What it was started with; None of a process that has ended or is somebody else's."""
+    try:
+        return process.environ()
+    except psutil.Error:
+        return None
 
 
 def lives(pid: int) -> bool:
