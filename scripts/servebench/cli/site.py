@@ -21,6 +21,7 @@ from servebench.toolchain.narrator import Narrator
 
 if TYPE_CHECKING:
     from servebench.site.build import Built, Order
+    from servebench.site.local import Stamp
 
 FOLDER: Final = "site"
 """Of the checkout; it is ignored by git."""
@@ -84,7 +85,7 @@ def site_command(
         raise UsageError(f"{order.results}: expected a results folder, found none (--results)")
     narrator = Narrator(Console(highlight=False, stderr=as_json))
     with interruptible():
-        began = time.monotonic()
+        began, seen = time.monotonic(), _look(order)
         built = build.build(order, narrator)
         if as_json:
             seconds = round(time.monotonic() - began, 3)
@@ -96,10 +97,16 @@ def site_command(
             again = "" if output is None else f" -o {output}"
             narrator.say(f"to look at it: servebench site{again} --serve")
     if serve:
-        _serve(order, port, narrator)
+        _serve(order, port, narrator, seen)
 
 
-def _serve(order: Order, port: int, narrator: Narrator) -> None:
+def _look(order: Order) -> Stamp:
+    from servebench.site import local  # noqa: PLC0415 - see above
+
+    return local.stamp(order.results, order.root / "apps")
+
+
+def _serve(order: Order, port: int, narrator: Narrator, seen: Stamp) -> None:
     from servebench.site import build, local  # noqa: PLC0415 - see above
 
     def again() -> None:
@@ -109,12 +116,9 @@ def _serve(order: Order, port: int, narrator: Narrator) -> None:
         except ServebenchError as problem:  # the site of before is still there
             narrator.say(f"not built: {problem}")
 
-    def look() -> local.Stamp:
-        return local.stamp(order.results, order.root / "apps")
-
     with suppress(InterruptedRun), interruptible(), local.served(order.output, port) as address:
         narrator.say(f"{address} shows it, and what changes in {order.results}; Ctrl-C ends that")
-        local.watch(look, again, threading.Event())
+        local.watch(lambda: _look(order), again, threading.Event(), built=seen)
 
 
 def _tell(narrator: Narrator, built: Built, order: Order, began: float) -> None:

@@ -114,6 +114,8 @@ def watch(
     look: Callable[[], Stamp],
     changed: Callable[[], None],
     stopped: threading.Event,
+    *,
+    built: Stamp,
     period: float = PERIOD,
 ) -> None:
     """Call `changed` whenever what `look` sees has changed and then stayed for one period.
@@ -122,9 +124,10 @@ def watch(
         look: Sees the files.
         changed: Builds again.
         stopped: Ends the watch.
+        built: What was seen before the build that there is: what changed since is not in it.
         period: Seconds between two looks.
     """
-    built = last = look()
+    last = built
     while not stopped.wait(period):
         now = look()
         # While files are still being written, building would only see half of them.
