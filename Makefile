@@ -29,7 +29,7 @@ test: setup
 ifeq ($(JOBS),1)
 	@$(BIN)/pytest $(TESTS)
 else
-	@$(BIN)/pytest -n $(JOBS) $(TESTS) || { [ $$? -eq 1 ] && \
+	@$(BIN)/pytest -n $(JOBS) --dist worksteal $(TESTS) || { [ $$? -eq 1 ] && \
 	echo && echo 'make test: once more, alone, what failed beside other tests:' && \
 	$(BIN)/pytest --last-failed --last-failed-no-failures=none --maxfail=1 --verbose $(TESTS); }
 endif

@@ -32,7 +32,7 @@ STANDINS: Final = PROJECT / "tests" / "standins"
 REPOSITORY: Final = "owner/name"
 TOKEN: Final = "token-of-the-stand-in"
 HOSTED: Final = "ubuntu-24.04"
-PATIENCE: Final = 240.0
+PATIENCE: Final = 600.0
 
 _USES: Final = re.compile(r"uses: +([\w-]+/[\w-]+)@([0-9a-f]{40})\b")
 _runs: Final = count(1)
@@ -173,15 +173,17 @@ class Stage:
             argv += ["--var", f"{name}={value}"]
         for pin, folder in {**pinned(PROJECT / ".github"), **(local or {})}.items():
             argv += ["--local-repository", f"{pin}={folder}"]
-        process = subprocess.Popen(
-            argv,
-            env={**_clean(), **given, "XDG_CONFIG_HOME": str(_configured(place))},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        return Running(process, number)
+        heard = place / "act.log"  # no pipe: two that run at once would wait for their reader
+        with heard.open("w") as output:
+            process = subprocess.Popen(
+                argv,
+                env={**_clean(), **given, "XDG_CONFIG_HOME": str(_configured(place))},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+            )
+        return Running(process, heard, number)
 
 
 @dataclass
@@ -189,19 +191,20 @@ class Running:
     """A workflow that runs."""
 
     process: subprocess.Popen[str]
+    heard: Path
     number: int
 
     def end(self) -> Acted:
         """Wait for it; a test that waits too long ends everything that it has started."""
         try:
-            said, _ = self.process.communicate(timeout=PATIENCE)
+            self.process.wait(PATIENCE)
         finally:
             if self.process.poll() is None:
                 os.killpg(self.process.pid, signal.SIGTERM)  # verbs end what they have started
                 with suppress(subprocess.TimeoutExpired):
                     self.process.wait(30)
             self.process.kill()
-        return read(said, self.number)
+        return read(self.heard.read_text(), self.number)
 
 
 def read(said: str, number: int) -> Acted:

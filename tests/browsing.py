@@ -15,9 +15,11 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from servebench.toolchain.packages import CHROMIUM
+
+expect.set_options(timeout=20_000)
 
 LOOK: Final = 40
 """Milliseconds between two looks at what is still being fetched."""
@@ -124,7 +126,9 @@ def browser() -> Iterator[Browser]:
     with sync_playwright() as driver:
         # Root, as in containers, gets no sandbox from Chromium.
         arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        chromium = driver.chromium.launch(executable_path=str(path), args=arguments)
+        chromium = driver.chromium.launch(
+            executable_path=str(path), args=arguments, timeout=180_000
+        )
         try:
             yield chromium
         finally:

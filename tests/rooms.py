@@ -28,7 +28,7 @@ from servebench.fleet.other_user import PATH, OtherUser
 from servebench.fleet.room import Room
 
 USER: Final = "nobody"
-TMP: Final = Path("/tmp")
+OPEN_TO_ALL: Final = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
 KEPT: Final = Path("/mnt")
 """Where what is covered is kept, closed to others."""
 
@@ -94,7 +94,6 @@ def collected(folder: Path) -> dict[str, Any]:
     secret = folder / "secret"
     secret.write_text("token")
     secret.chmod(0o600)
-    room_.PATIENCE_S = 1
     makers = {
         "file": "printf right > out/result",
         "link": f"ln -s {secret} out/result",
@@ -108,6 +107,7 @@ def collected(folder: Path) -> dict[str, Any]:
             room.empty()
             room.furnish(paths.cache_dir())
             said(room, ["sh", "-c", maker])
+            room_.PATIENCE_S = 1 if name == "pipe" else 30  # which nobody writes to
             try:
                 found[name] = room.collect("out/result", 50).decode()
             except ArtifactError as error:
@@ -175,12 +175,12 @@ def open_up(needed: list[Path]) -> None:
     """Let other users reach these folders, in this mount namespace only.
 
     A home that is closed to others is covered by an empty one that is not, with nothing in it but
-    what is needed: as on a prepared machine. So is /tmp, where other tests have rooms of the same
-    user, which clearing this one would remove.
+    what is needed: as on a prepared machine. So are the folders that everybody writes to, where
+    other tests have rooms of the same user, which clearing this one would remove.
     """
-    closed: dict[Path, list[Path]] = {TMP: []}
+    closed: dict[Path, list[Path]] = {path: [] for path in OPEN_TO_ALL if path.is_dir()}
     for path in needed:
-        above = [p for p in reversed(path.parents) if p == TMP or p.stat().st_mode & 0o001 == 0]
+        above = [p for p in reversed(path.parents) if p in closed or p.stat().st_mode & 0o001 == 0]
         if above:
             closed.setdefault(above[0], []).append(path)
     mount("-t", "tmpfs", "-o", "mode=700", "tmpfs", str(KEPT))
@@ -188,7 +188,8 @@ def open_up(needed: list[Path]) -> None:
         kept = KEPT / str(number)
         kept.mkdir()
         mount("--bind", str(top), str(kept))
-        mount("-t", "tmpfs", "-o", f"mode={1777 if top == TMP else 755}", "tmpfs", str(top))
+        mode = 1777 if top in OPEN_TO_ALL else 755
+        mount("-t", "tmpfs", "-o", f"mode={mode}", "tmpfs", str(top))
         for path in inner:
             path.mkdir(parents=True, exist_ok=True)
             mount("--bind", str(kept / path.relative_to(top)), str(path))

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import pytest
 
-from bench import Bench, Done, eventually, failures, launches, lives, valid
+from bench import Bench, Done, eventually, failures, launches, lives, shortened, valid
 from disks import file_limit, small_disk
 from servebench import launch, load, orphans, ports, rows, runner, serving, stacks, store
 from servebench.model import Case, Run, RunStatus, Status
@@ -59,8 +59,9 @@ def only_for(
     bad: str,
     change: Callable[[pytest.MonkeyPatch], None] = lambda _patch: None,
     rig: Callable[[Rig], Rig] = lambda same: same,
+    seconds: float | None = None,
 ) -> None:
-    """Change something, or what the launch is given, for the launches of one case."""
+    """Change something, what the launch is given, or its load's time, for one case's launches."""
     real = launch.perform
 
     def perform(case: Case, given: Rig, *arguments: Any) -> runner.Outcome:
@@ -68,6 +69,8 @@ def only_for(
             return real(case, given, *arguments)
         with monkeypatch.context() as patch:
             change(patch)
+            if seconds is not None:
+                case = shortened(case, duration=seconds)
             return real(case, rig(given), *arguments)
 
     monkeypatch.setattr(launch, "perform", perform)
@@ -337,7 +340,12 @@ def test_oha_that_is_killed(
         threading.Timer(0.2, os.kill, (generation.session.pid, signal.SIGKILL)).start()
         return generation
 
-    only_for(monkeypatch, "victim", lambda patch: patch.setattr(load.Generation, "start", start))
+    only_for(
+        monkeypatch,
+        "victim",
+        lambda patch: patch.setattr(load.Generation, "start", start),
+        seconds=20,
+    )
     done = bench.run("right", "victim")
     detail = a_bad_day(bench, done, "victim", "client_failed", computed)
     assert "expected exit code 0, found -9" in detail
@@ -430,15 +438,18 @@ def test_kill_9_of_servebench_itself(bench: Bench) -> None:
     first = bench.start("--profile", "published", "--select", "badapps/right")
     try:
         eventually("the load", lambda: len(_records(bench, "--db-url")) == 1)
+        (server,) = _records(bench, "uvicorn")
+        (generator,) = _records(bench, "--db-url")
+        rows_of_it = Path(generator.argv[generator.argv.index("--db-url") + 1]).parent
+        # Looked at now: once their owner is dead, any other run may sweep them.
+        assert rows_of_it.is_dir()
     finally:
         first.kill()
         first.communicate()
-    (server,) = _records(bench, "uvicorn")
-    (generator,) = _records(bench, "--db-url")
-    left = {process.pid for process in bench.alive()}
-    assert left == {server.pid, generator.pid}
-    rows_of_it = Path(generator.argv[generator.argv.index("--db-url") + 1]).parent
-    assert rows_of_it.is_dir()
+    assert server.pid is not None
+    assert generator.pid is not None
+    left = {server.pid, generator.pid}
+    eventually("both are left", lambda: {process.pid for process in bench.alive()} == left)
     look_alike = subprocess.Popen(
         [word if word != _port(server) else str(ports.free_port()) for word in server.argv],
         cwd=bench.root / "apps" / "badapps",

@@ -57,6 +57,7 @@ def test_the_example_has_an_application_and_a_declaration() -> None:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.real
 def test_the_example_is_planned_measured_and_shown(checkout: Path) -> None:
     """Its commands work, and both interpreters give a valid figure."""

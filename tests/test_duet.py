@@ -28,6 +28,8 @@ from servebench.rig import assemble
 from servebench.signals import InterruptedRun
 from synthetic import make_case
 
+TAILS = {"response_p99", "response_p999"}
+
 
 @pytest.fixture
 def play(
@@ -45,8 +47,9 @@ def play(
     monkeypatch.setattr(ports, "free_port", free_port)
 
     def do(
-        base: Case, head: Case, *, head_first: bool = False, seconds: float = 0.6
+        base: Case, head: Case, *, head_first: bool = False, seconds: float = 1.5
     ) -> DuetOutcome:
+        used.clear()
         rig = assemble([base, head], tmp_path / "logs")
         try:
             return duet.perform(
@@ -112,18 +115,26 @@ def test_a_duet_has_what_the_case_is_judged_by(
 def test_a_case_against_itself(
     play: Callable[..., DuetOutcome], case_id: str, head_first: bool
 ) -> None:
-    """All figures of both sides; the ratio of the core time is 1, within what noise explains."""
+    """All figures of both sides; the ratio of the core time is 1, within what noise explains.
+
+    What belongs to one side and is booked to the other would show in each of three duets; what
+    else the machine does, only in some.
+    """
     case = declared(case_id)
-    outcome = play(case, case, head_first=head_first, seconds=1.5)
-    assert not any(failures_of(flags) for flags in outcome.flags.values()), outcome.flags
-    base, head = outcome.metrics["base"], outcome.metrics["head"]
-    assert base.keys() == head.keys() >= set(judged(case).leading)
-    assert base.keys() <= METRICS.keys()
-    assert head["server_cpu_per_request"] / base["server_cpu_per_request"] == pytest.approx(
-        1, abs=0.1
-    )
-    assert base["good"] == base["requests"] > 0
-    assert 1.5 <= outcome.load_seconds < outcome.seconds
+    ratios = []
+    for _ in range(3):
+        outcome = play(case, case, head_first=head_first)
+        assert not any(failures_of(flags) for flags in outcome.flags.values()), outcome.flags
+        base, head = outcome.metrics["base"], outcome.metrics["head"]
+        # Which tails there are depends on how many answers a side has got.
+        assert base.keys() - TAILS == head.keys() - TAILS >= set(judged(case).leading)
+        assert base.keys() | head.keys() <= METRICS.keys()
+        assert base["good"] == base["requests"] > 0
+        assert 1.5 <= outcome.load_seconds < outcome.seconds
+        ratios.append(head["server_cpu_per_request"] / base["server_cpu_per_request"])
+        if abs(ratios[-1] - 1) <= 0.1:
+            break
+    assert ratios[-1] == pytest.approx(1, abs=0.1), ratios
 
 
 @pytest.mark.real
@@ -176,7 +187,7 @@ def test_a_generator_that_is_killed(
     """In the middle of the load, either of them: void, and nothing is left."""
     kill_in_the_middle(monkeypatch, number)
     case = declared("badapps/right", root=bench.root)
-    void(play(case, case), {side: "client_failed"})
+    void(play(case, case, seconds=20), {side: "client_failed"})
     assert not bench.alive()
 
 
@@ -202,7 +213,7 @@ def test_a_server_that_is_killed(
     monkeypatch.setattr(Session, "start", start)
     monkeypatch.setattr(load.Generation, "over", over)
     case = declared("badapps/right", root=bench.root)
-    void(play(case, case), {"base": "server_died"})
+    void(play(case, case, seconds=20), {"base": "server_died"})
     assert not bench.alive()
 
 
@@ -219,7 +230,7 @@ def test_an_interruption_leaves_nothing(
     monkeypatch.setattr(load.Generation, "over", over)
     case = declared("badapps/right", root=bench.root)
     with pytest.raises(InterruptedRun):
-        play(case, case)
+        play(case, case, seconds=30)
     assert not bench.alive()
 
 

@@ -64,7 +64,7 @@ def play(scene: str, folder: Path, **env: str) -> tuple[dict[str, Any], str]:
     ask = [] if os.geteuid() == 0 else ["sudo", "-n"]
     done = subprocess.run(
         [*ask, *apart, "env", "-i", *variables, sys.executable, _PLAYER, scene, folder],
-        capture_output=True, text=True, check=False, timeout=200,
+        capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads((folder / "seen.json").read_text()), done.stdout
@@ -120,6 +120,7 @@ def test_a_result_is_read_with_the_rights_of_who_made_it(tmp_path: Path) -> None
     assert "more than 50 bytes" in found["large"]
 
 
+@pytest.mark.long
 @pytest.mark.real
 @changes_user
 def test_a_hostile_commit_is_compared_and_harms_nobody(tmp_path: Path) -> None:

@@ -6,8 +6,10 @@ import socket
 
 import pytest
 
+from bench import eventually
 from fake_github import FakeGitHub
 from servebench.errors import ServiceError, UsageError
+from servebench.github import client
 from servebench.github.client import ATTEMPTS
 from servebench.github.context import Context
 from servebench.github.faults import SETTLE_SECONDS, UncertainError
@@ -67,13 +69,12 @@ def test_no_connection_is_asked_again_even_for_what_must_not_be_done_twice(
     """Nothing was sent, so nothing can have been done."""
     with socket.socket() as once:
         once.bind(("127.0.0.1", 0))
-        port = once.getsockname()[1]
-    step.set(GITHUB_API_URL=f"http://127.0.0.1:{port}")
-    with (
-        step.repository() as repository,
-        pytest.raises(ServiceError, match=r"no answer .ConnectError.*given up after"),
-    ):
-        repository.add_comment(12, "hello")
+        step.set(GITHUB_API_URL=f"http://127.0.0.1:{once.getsockname()[1]}")
+        with (
+            step.repository() as repository,
+            pytest.raises(ServiceError, match=r"no answer .ConnectError.*given up after"),
+        ):
+            repository.add_comment(12, "hello")
     assert len(step.waits) == ATTEMPTS - 1
 
 
@@ -154,9 +155,17 @@ def test_silence_ends_a_request(step: Step) -> None:
 @pytest.mark.parametrize(
     "fault", [{"status": 502}, {"cut": True}, {"delay": 3.0}, {"status": 500, "delay": 0.1}]
 )
-def test_a_lost_answer_doubles_nothing(fault: dict[str, float], step: Step) -> None:
+def test_a_lost_answer_doubles_nothing(
+    fault: dict[str, float], step: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What may have been made is looked for before it is made again."""
     step.github.fail(method="POST", path="comments", after=True, **fault)
+
+    def settle(seconds: float) -> None:
+        step.waits.append(seconds)
+        eventually("the request has arrived", lambda: bool(step.asked("POST")))
+
+    monkeypatch.setattr(client, "WAIT", settle)
     with step.repository(timeout=0.5 if fault.get("delay") == 3 else 20) as repository:
         made = repository.client.once(
             lambda: next(iter(repository.comments(12)), None),

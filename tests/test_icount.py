@@ -170,29 +170,24 @@ def figures(outcomes: dict[str, Instructions | Uncounted]) -> dict[str, float]:
     return {name: one.per_unit for name, one in outcomes.items() if isinstance(one, Instructions)}
 
 
-@needs_valgrind
-@pytest.mark.real
-def test_counts_repeat_exactly(payload: list[str]) -> None:
-    """Two runs give the same figures; a step of a loop takes 5 to 200 instructions."""
-    python = interpreters.locate("3.14").executable
-    targets = ["json", "1000", "2000"]
-    once, again = (figures(counting.count(python, payload, targets)) for _ in range(2))
-    assert once == again
-    assert once["2000"] / once["1000"] == pytest.approx(2, rel=0.02)
-    assert 5 * 1000 < once["1000"] < 200 * 1000
-
-
+@pytest.mark.long
 @needs_compiler
 @needs_valgrind
 @pytest.mark.real
 @pytest.mark.parametrize("python", ["3.14", "3.14t"])
-def test_what_draws_random_numbers_counts_the_same(python: str, payload: list[str]) -> None:
-    """A loop as long as two random bytes say; and every figure says that they were fixed."""
+def test_counts_repeat_exactly(python: str, payload: list[str]) -> None:
+    """Two runs give the same figures; a step of a loop takes 5 to 200 instructions.
+
+    Also of a loop as long as two random bytes say; every figure says that they were fixed.
+    """
     executable = interpreters.locate(python).executable
-    found = [counting.count(executable, payload, ["draws"], rounds=1)["draws"] for _ in range(2)]
-    assert found[0] == found[1]
-    assert isinstance(found[0], Instructions)
-    assert found[0].seeded
+    targets = ["json", "1000", "2000", "draws"]
+    first, second = (counting.count(executable, payload, targets, rounds=2) for _ in range(2))
+    once = figures(first)
+    assert once == figures(second)
+    assert once["2000"] / once["1000"] == pytest.approx(2, rel=0.02)
+    assert 5 * 1000 < once["1000"] < 200 * 1000
+    assert all(isinstance(one, Instructions) and one.seeded for one in first.values())
 
 
 DRAW = """
@@ -292,6 +287,7 @@ def spinning(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.long
 @needs_valgrind
 @pytest.mark.real
 def test_a_handler_that_is_one_percent_heavier_shows_as_one_percent(spinning: Path) -> None:

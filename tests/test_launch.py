@@ -40,6 +40,9 @@ ALWAYS = {
     *("switches_voluntary", "switches_involuntary", "unit_service", "warm_up"),
 }  # fmt: skip
 
+BUSY = {FlagName.HOST_NOISE, FlagName.LITTLES_LAW, FlagName.NO_ANSWER}
+"""What a machine that does other things can do to the small load of a test."""
+
 
 def one_per_application() -> list[Case]:
     """The quickest case of each combination of application, interpreter, stack and server.
@@ -94,7 +97,7 @@ def test_every_application_can_be_measured(
     """Valid, with all figures, and where the server counts, it counts what we do."""
     for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
         outcome = perform(shortened(case), count=SERVERS[case.server].counter is not None)
-        if not failures(outcome) or FlagName.HOST_NOISE not in {f.name for f in outcome.flags}:
+        if not failures(outcome) or not BUSY & {flag.name for flag in outcome.flags}:
             break
         judged.clear()
     assert not failures(outcome), outcome.flags
@@ -118,21 +121,24 @@ def test_every_application_can_be_measured(
 def test_a_request_of_somebody_else_is_noticed(
     perform: Perform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three requests that the generator did not send make the counts differ."""
+    """Three requests, or more if it looks again, that the generator did not send."""
     real = ports.connections_per_process
+    foreign = []
 
     def midway(port: int, session: Session) -> dict[int, int]:
         for _ in range(3):
-            assert httpx.get(f"http://127.0.0.1:{port}/json", trust_env=False).is_success
+            foreign.append(httpx.get(f"http://127.0.0.1:{port}/json", trust_env=False))
+            assert foreign[-1].is_success
         return real(port, session)
 
     monkeypatch.setattr(ports, "connections_per_process", midway)
-    outcome = perform(shortened(declared("asgi-wsgi/asgi-json/py3.14/w1/c128")), count=True)
-    assert failures(outcome) == {"count_mismatch"}
+    case = shortened(declared("asgi-wsgi/asgi-json/py3.14/w1/c128"), duration=2)
+    outcome = perform(case, count=True)
     assert not outcome.metrics
-    (flag,) = [flag for flag in outcome.flags if flag.severity == "fail"]
+    (flag,) = [flag for flag in outcome.flags if flag.name is FlagName.COUNT_MISMATCH]
+    assert flag.severity == "fail"
     sent, handled = (int(word.strip(",;")) for word in flag.detail.split() if word[0].isdigit())
-    assert handled - sent == 3
+    assert handled - sent == len(foreign) >= 3
 
 
 @pytest.mark.real
@@ -149,7 +155,7 @@ def test_workers_and_cores(
 
     monkeypatch.setattr(ports, "connections_per_process", midway)
     case = declared("badapps/right", root=bench.root).model_copy(update={"workers": 2})
-    outcome = perform(case)
+    outcome = perform(shortened(case, duration=3))
     assert not failures(outcome), outcome.flags
     (facts,) = judged
     assert facts.pids_before == facts.pids_after == affinities.keys()
@@ -201,7 +207,9 @@ def test_the_recorded_commands_can_be_repeated(case_id: str, tmp_path: Path) -> 
         ["sh", "-c", commands.server],
         role="server", cores=None, env=env, cwd=PROJECT, log=tmp_path / "server.log",
     ):  # fmt: skip
-        workers = probe.probe(base, workers_expected=case.workers if case.threads is None else 1)
+        workers = probe.probe(
+            base, workers_expected=case.workers if case.threads is None else 1, timeout=60
+        )
         probe.check_identity(
             workers,
             free_threaded=case.free_threaded,

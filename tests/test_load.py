@@ -83,16 +83,16 @@ def test_every_request_of_a_closed_loop_is_counted(oha: Path, tmp_path: Path) ->
     cores = sorted(os.sched_getaffinity(0))[-1:]
     with serving(Answer(delay=0.02)) as server:
         result = load.generate(
-            oha, closed(4, 0.6), server.url + "/", cores=cores, folder=tmp_path,
+            oha, closed(4, 1.5), server.url + "/", cores=cores, folder=tmp_path,
             on_load_end=lambda: ends.append(server.requests),
         )  # fmt: skip
         assert len(result.rows) == server.requests == ends[0]
         assert server.connections == 4
-    found = figures(result.rows, result.summary, closed(4, 0.6), floor=0.02)
+    found = figures(result.rows, result.summary, closed(4, 1.5), floor=0.02)
     assert found["in_flight_mean"] == pytest.approx(4, rel=0.05)
     assert found["throughput"] <= 4 / 0.02
     assert found["response_min"] >= 0.019
-    assert result.seconds >= 0.6
+    assert result.seconds >= 1.5
     assert result.client_cores is not None
     assert 0 < result.client_cores < 1.05
     assert not list(tmp_path.glob("servebench-load-*"))
@@ -116,12 +116,12 @@ def test_a_paced_load_keeps_its_limit_and_tells_what_it_did_not_send(
 
 
 def test_an_open_load_sends_whatever_the_server_does(oha: Path, tmp_path: Path) -> None:
-    """20/s for 0.5 s with connections to spare: all ten are sent, however slow the answers."""
-    asked = Load(model=LoadModel.OPEN, connections=20, rate=20, duration=0.5, timeout=30)
-    with serving(Answer(delay=0.4)) as server:
+    """4/s for 2 s with connections to spare: all eight are sent, however slow the answers."""
+    asked = Load(model=LoadModel.OPEN, connections=20, rate=4, duration=2, timeout=30)
+    with serving(Answer(delay=1.5)) as server:
         result = load.generate(oha, asked, server.url, cores=None, folder=tmp_path)
-    found = figures(result.rows, result.summary, asked, floor=0.4)
-    assert (found["requests"], found["unsent"]) == (10, 0)
+    found = figures(result.rows, result.summary, asked, floor=1.5)
+    assert (found["requests"], found["unsent"]) == (8, 0)
 
 
 def test_answers_of_another_status_are_not_good(oha: Path, tmp_path: Path) -> None:
@@ -145,7 +145,9 @@ def test_a_server_that_dies_in_the_middle_leaves_errors(oha: Path, tmp_path: Pat
     """The requests that it did answer do not hide those that it did not."""
     with (
         serving(Answer(delay=0.01)) as server,
-        load.Generation.start(oha, closed(), server.url, cores=None, folder=tmp_path) as generation,
+        load.Generation.start(
+            oha, closed(duration=2), server.url, cores=None, folder=tmp_path
+        ) as generation,
     ):
         busy(server)
         server.die()
@@ -156,12 +158,12 @@ def test_a_server_that_dies_in_the_middle_leaves_errors(oha: Path, tmp_path: Pat
 def test_a_slow_server_leaves_timeouts(oha: Path, tmp_path: Path) -> None:
     """A request without answer in its time counts as timed out, and has no latency."""
     with serving(lambda _path, n: Answer(delay=0.0 if n % 2 else 5.0)) as server:
-        asked = closed(timeout=0.1)
+        asked = closed(duration=2, timeout=1)
         result = load.generate(oha, asked, server.url, cores=None, folder=tmp_path)
     found = figures(result.rows, result.summary, asked)
     assert found["timeouts"] > 0
     assert found["errors"] == 0
-    assert found.get("response_max", 0) < 0.1
+    assert found.get("response_max", 0) < 2  # five seconds, had it been waited for
 
 
 def test_nothing_listening_leaves_errors_and_no_figures(oha: Path, tmp_path: Path) -> None:
@@ -252,28 +254,30 @@ def test_a_wave_sends_all_at_once(oha: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "flag"),
+    ("answer", "timeout", "flag"),
     [
-        (Answer(status=503), FlagName.WRONG_STATUS),
-        (Answer(status=0), FlagName.TRANSPORT_ERRORS),
-        (Answer(delay=5), FlagName.TRANSPORT_ERRORS),
+        (Answer(status=503), 30, FlagName.WRONG_STATUS),
+        (Answer(status=0), 30, FlagName.TRANSPORT_ERRORS),
+        (Answer(delay=5), 0.2, FlagName.TRANSPORT_ERRORS),
     ],
 )
-def test_a_warm_up_fails_at_the_first_bad_answer(oha: Path, answer: Answer, flag: FlagName) -> None:
+def test_a_warm_up_fails_at_the_first_bad_answer(
+    oha: Path, answer: Answer, timeout: float, flag: FlagName
+) -> None:
     """In waves and in windows alike."""
     with serving(answer) as server:
         with pytest.raises(LaunchError) as caught:
-            warmup.wave(oha, server.url, 2, timeout=0.2, cores=None)
+            warmup.wave(oha, server.url, 2, timeout=timeout, cores=None)
         assert caught.value.flag is flag
         with pytest.raises(LaunchError) as caught:
-            warmup.warm_up(oha, closed(timeout=0.2), server.url, cores=None, window=0.1)
+            warmup.warm_up(oha, closed(timeout=timeout), server.url, cores=None, window=0.1)
         assert caught.value.flag is flag
 
 
 def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(oha: Path) -> None:
     """It says which of the two."""
     with serving(Answer(delay=0.01)) as server:
-        found = warmup.warm_up(oha, closed(), server.url, cores=None, window=0.1, limit=3)
+        found = warmup.warm_up(oha, closed(), server.url, cores=None, window=0.1, limit=30)
         assert found.steady == warmup.is_steady(found.windows)
         assert len(found.windows) >= warmup.STEADY_WINDOWS
         short = warmup.warm_up(oha, closed(), server.url, cores=None, window=0.1, limit=0.05)
@@ -284,7 +288,7 @@ def test_a_rate_is_warmed_up_with_two_windows_of_a_small_closed_loop(oha: Path) 
     """Its own rate is far below what a window shows, so steadiness is not asked for."""
     rate = Load(model=LoadModel.PACED, connections=500, rate=500, duration=60, timeout=30)
     with serving(Answer(delay=0.01)) as server:
-        found = warmup.warm_up(oha, rate, server.url, cores=None, window=0.1, limit=3)
+        found = warmup.warm_up(oha, rate, server.url, cores=None, window=0.1, limit=30)
         assert (len(found.windows), found.steady) == (2, True)
         assert server.connections == 2 * warmup.RATE_CONNECTIONS
 

@@ -138,6 +138,7 @@ def run_micro(root: Path, home: Path, *arguments: str) -> tuple[int, str, str]:
         return process.returncode, output, said
 
 
+@pytest.mark.long
 @pytest.mark.real
 def test_a_real_look_inside(repository: Path, tmp_path: Path) -> None:
     """Files, and threads in FastAPI, on both builds; a loop that counts wrongly gives no figure."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from servebench import procfs
+from servebench import process, procfs
 from servebench.errors import LaunchError
 from servebench.flags import FlagName
 from servebench.process import Session
@@ -60,11 +60,14 @@ def test_a_master_and_workers_that_ignore_sigterm_are_killed(tmp_path: Path) -> 
     assert session.stop(30) is report
 
 
-def test_a_worker_that_outlives_its_master_is_found(tmp_path: Path) -> None:
+def test_a_worker_that_outlives_its_master_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The master ends on SIGTERM, its worker does not: the stop is not clean."""
     session = launch(tmp_path, "careless_master")
     (worker,) = map(int, said(session, "ready"))
-    report = session.stop(0.3)
+    monkeypatch.setattr(process, "_STRAGGLERS_SECONDS", 0.2)
+    report = session.stop(30)
     assert (report.clean, report.exit_code, report.killed) == (False, 0, (worker,))
     assert not lives(worker)
 
@@ -113,9 +116,13 @@ def test_ctrl_c_during_the_grace_leaves_nothing(tmp_path: Path) -> None:
     said(session, "ready")
     everyone = pids(session)
     interrupt = threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT])
-    interrupt.start()
-    with pytest.raises(KeyboardInterrupt):
+
+    def stop() -> None:
+        interrupt.start()
         session.stop(60)
+
+    with pytest.raises(KeyboardInterrupt):
+        stop()
     interrupt.join()
     assert not any(map(lives, everyone))
     report = session.stop(60)

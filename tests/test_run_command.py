@@ -25,6 +25,7 @@ from servebench.signals import InterruptedRun, interruptible
 HANDLED = (signal.SIGINT, signal.SIGTERM)
 
 
+@pytest.mark.long
 @pytest.mark.real
 def test_ctrl_c_keeps_what_was_measured_and_resume_completes_it(bench: Bench) -> None:
     """The finished run holds every launch once: the kept ones as they were, failed ones again."""
@@ -83,7 +84,7 @@ def test_sigterm_leaves_no_process(bench: Bench, case: str, sign: str) -> None:
     """Neither under load nor while a server starts; the run is saved as a partial one."""
     process = bench.start("--profile", "published", "--select", f"badapps/{case}")
     try:
-        eventually("the moment", lambda: any(sign in x.cmdline() for x in _alive(bench)))
+        eventually("the moment", lambda: any(sign in words for words in _commands(bench)))
         assert bench.sessions
         process.terminate()
         out, err = process.communicate()
@@ -98,11 +99,11 @@ def test_sigterm_leaves_no_process(bench: Bench, case: str, sign: str) -> None:
     assert partial.notes[0].startswith("interrupted by SIGTERM at ")
 
 
-def _alive(bench: Bench) -> Iterator[psutil.Process]:
+def _commands(bench: Bench) -> Iterator[list[str]]:
+    """The command lines of what is alive, without what ends while it is looked at."""
     for process in bench.alive():
         with suppress(psutil.Error):
-            process.cmdline()
-            yield process
+            yield process.cmdline()
 
 
 def test_a_resumed_run_has_its_own_plan(bench: Bench) -> None:

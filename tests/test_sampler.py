@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import eventually
 from servebench import procfs, sampler
 from servebench.sampler import Edge, MemorySample, ProcessEdge, ProcessMemory, TreeSampler
 from serverlings import launch, said
@@ -95,10 +96,10 @@ def test_the_thread_samples_until_it_is_left(tmp_path: Path) -> None:
     """Entering takes the idle sample; further ones follow by themselves, at a known small cost."""
     with launch(tmp_path, "obedient") as session:
         said(session, "ready")
-        with TreeSampler(session, interval=0.01) as watch:
+        with TreeSampler(session, interval=0.5) as watch:
             assert watch.memory().samples == 1
-            while watch.memory(start=0).samples < 3:
-                assert session.poll() is None
+            eventually("further samples", lambda: watch.memory(start=0).samples >= 3)
+            assert session.poll() is None
             assert watch.cost_seconds > 0
         memory = watch.memory()
     assert memory.pss is not None

@@ -22,6 +22,14 @@ from servebench.toolchain.narrator import Narrator
 # The tool of a maker: it runs for as many seconds as it is told.
 TOOL = "import sys, time; time.sleep(float(sys.argv[1]))"
 
+# Another one, which runs until a file is there.
+GATED = """
+import sys, time
+from pathlib import Path
+while not Path(sys.argv[1]).exists():
+    time.sleep(0.01)
+"""
+
 # A maker in a process of its own: it counts its builds, starts its tool, and writes what it hears
 # to stdout.
 MAKER = """
@@ -57,6 +65,15 @@ def start_maker(folder: Path, seconds: float) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         text=True,
     )
+
+
+def start_gated_maker(folder: Path, gate: Path, heard: Path) -> subprocess.Popen[str]:
+    with heard.open("w") as output:
+        return subprocess.Popen(
+            [sys.executable, "-u", "-c", MAKER, str(folder), GATED, str(gate)],
+            stdout=output,
+            text=True,
+        )
 
 
 def until(condition: object, what: str) -> None:
@@ -114,7 +131,7 @@ def test_kill_in_the_middle_leaves_nothing_visible_and_can_be_repeated(tmp_path:
 
     second = start_maker(tmp_path, 0)
     assert second.wait(30) == 0
-    assert artefact.facts(tmp_path / "thing") == {"answer": 42, "seconds": pytest.approx(0, abs=9)}
+    assert artefact.facts(tmp_path / "thing") == {"answer": 42, "seconds": pytest.approx(0, abs=60)}
     assert (tmp_path / "thing" / "half").read_text() == "done"
     assert not list(tmp_path.glob(".making-thing-*"))
 
@@ -132,11 +149,20 @@ def test_an_interrupt_ends_the_tool_and_removes_the_half(tmp_path: Path) -> None
 
 def test_two_at_once_build_once_and_the_second_says_it_waits(tmp_path: Path) -> None:
     """The second maker waits for the first, says so, and finds the work done."""
-    makers = [start_maker(tmp_path, 1), start_maker(tmp_path, 1)]
-    heard = "".join(maker.communicate(timeout=60)[0] for maker in makers)
-    assert [maker.returncode for maker in makers] == [0, 0]
+    gate, logs = tmp_path / "gate", [tmp_path / "first.log", tmp_path / "second.log"]
+    makers = [start_gated_maker(tmp_path, gate, log) for log in logs]
+
+    def told() -> int:
+        heard = "".join(log.read_text() for log in logs)
+        return heard.count("another set-up is making thing: waiting for it")
+
+    try:
+        until(told, "that one waits")
+    finally:
+        gate.touch()
+    assert [maker.wait(60) for maker in makers] == [0, 0]
     assert (tmp_path / "builds").read_text() == "x"
-    assert heard.count("another set-up is making thing: waiting for it") == 1
+    assert told() == 1
 
 
 def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:

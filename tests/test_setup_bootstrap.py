@@ -71,7 +71,7 @@ def works(checkout: Path) -> bool:
 def test_it_makes_the_environment_and_then_only_checks(checkout: Path, tmp_path: Path) -> None:
     """First all is installed and `servebench` works; then nothing is said, or changed."""
     first = start(checkout, tmp_path)
-    heard, _ = first.communicate(timeout=120)
+    heard, _ = first.communicate(timeout=300)
     assert first.returncode == 0, heard
     assert works(checkout)
     stamp = checkout / ".venv" / "servebench-made.json"
@@ -102,7 +102,7 @@ def test_two_at_once_and_one_killed(checkout: Path, tmp_path: Path) -> None:
     assert not (checkout / ".venv" / "servebench-made.json").exists()
 
     both = [start(checkout, tmp_path), start(checkout, tmp_path)]
-    heard = "".join(process.communicate(timeout=120)[0] for process in both)
+    heard = "".join(process.communicate(timeout=300)[0] for process in both)
     assert [process.returncode for process in both] == [0, 0], heard
     assert heard.count("making .venv") == 1
     # The second waits for the first; both may have to wait for what the killed one had started.

@@ -28,7 +28,6 @@ from servebench.site.history import Table
 from servebench.site.pages import addresses
 
 pytestmark = pytest.mark.real
-expect.set_options(timeout=20_000)
 
 CASE: Final = "asgi-wsgi/endpoint0/py3.14/w1/c128"
 CPU: Final = "server_cpu_per_request"
@@ -316,6 +315,7 @@ def test_charts_are_read_with_the_keyboard(context: BrowserContext, past: Seen, 
         "plotted": ("#trend", f"{addresses.case(record.series.case)}?metric={CPU}"),
     }[kind]
     page = watched.open(address)
+    expect(page.locator(f"{chart} :is(canvas, svg)").first).to_be_visible()
     page.locator(chart).focus()
     said = page.locator(f"{chart} [role=status]")
     page.keyboard.press("End")
@@ -483,9 +483,14 @@ def test_a_trend_is_printed_in_the_colours_of_paper(chromium: Browser, past: See
     page.evaluate(f"addEventListener('beforeprint', () => {{ window.printed = ({BLUES})(); }})")
     page.pdf()
     printed = page.evaluate("window.printed")
-    page.wait_for_function(f"({BLUES})().join() === 'dark'")
+    afterwards = page.evaluate(BLUES)
+    for _ in range(400):  # not `wait_for_function`: see `vitals`
+        if afterwards == ["dark"]:
+            break
+        page.wait_for_timeout(50)
+        afterwards = page.evaluate(BLUES)
     context.close()
-    assert (drawn, printed) == (["dark"], ["light"])
+    assert (drawn, printed, afterwards) == (["dark"], ["light"], ["dark"])
     assert watched.troubles == []
 
 
@@ -566,16 +571,16 @@ def test_pages_weigh_little(context: BrowserContext, past: Seen) -> None:
 BARE: Final = 60
 """Milliseconds until a page without anything is painted on an idle machine, four times slower."""
 VITALS: Final = """
-window.vitals = {lcp: 0, cls: 0, tbt: 0};
+window.vitals = {lcp: 0, cls: 0, tasks: []};
 const seen = (type, tell) => new PerformanceObserver(
   list => list.getEntries().forEach(tell)).observe({type, buffered: true});
 seen('largest-contentful-paint', one => { vitals.lcp = one.startTime; });
 seen('layout-shift', one => { if (!one.hadRecentInput) vitals.cls += one.value; });
-seen('longtask', one => { vitals.tbt += Math.max(0, one.duration - 50); });
+seen('longtask', one => { vitals.tasks.push(one.duration); });
 """
 
 
-def vitals(chromium: Browser, base: str, address: str) -> dict[str, float]:
+def vitals(chromium: Browser, base: str, address: str) -> dict[str, Any]:
     """How a page came to the screen of a machine four times slower: ms, and shift of the layout."""
     context = chromium.new_context(viewport={"width": 390, "height": 844})
     context.add_init_script(VITALS)
@@ -587,7 +592,7 @@ def vitals(chromium: Browser, base: str, address: str) -> dict[str, float]:
         if page.evaluate("vitals.lcp > 0"):
             break
         page.wait_for_timeout(50)
-    found: dict[str, float] = page.evaluate("vitals")
+    found: dict[str, Any] = page.evaluate("vitals")
     context.close()
     return found
 
@@ -597,7 +602,7 @@ def test_pages_come_quickly_and_stand_still(chromium: Browser, past: Seen, kind:
     """At a fourth of the speed: nothing moves, and neither the picture nor the first click waits.
 
     The largest text is there within 1 s and long tasks block for less than 0.2 s; on a machine that
-    is busy, so much longer as a page without anything takes. One of three times counts.
+    is busy, each lasts as much longer as a page without anything does. One of three times counts.
     """
     address = kinds(past)[kind]
     empty = past.folder / "empty.html"
@@ -607,7 +612,8 @@ def test_pages_come_quickly_and_stand_still(chromium: Browser, past: Seen, kind:
         busy = max(1.0, vitals(chromium, past.base, empty.name)["lcp"] / BARE)
         found = vitals(chromium, past.base, address)
         assert found["cls"] < 0.05
-        tries.append((found["lcp"] / busy, found["tbt"] / busy))
+        blocked = sum(max(0.0, task / busy - 50) for task in found["tasks"])
+        tries.append((found["lcp"] / busy, blocked))
         if tries[-1][0] < 1000 and tries[-1][1] < 200:
             return
     pytest.fail(f"largest paint and blocking time in ms, less what the machine was busy: {tries}")

@@ -15,7 +15,6 @@ from browsing import Watched
 from servebench.site.pages import addresses
 
 pytestmark = pytest.mark.real
-expect.set_options(timeout=20_000)
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ LEAST = 2.0
 of both. `servebench dev site-scale` asks for five with all of them."""
 
 
+@pytest.mark.long
 def test_asv_takes_a_multiple_of_the_time_for_the_same_points(tmp_path: Path) -> None:
     """And one more night costs less than everything."""
     imagined = synthetic.imagine(1, 200, 5)

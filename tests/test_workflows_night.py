@@ -173,6 +173,7 @@ def measured(run: Run) -> set[str]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.real
 def test_a_whole_night_on_three_machines(scene: tuple[Stage, Index]) -> None:
     """A release comes out: it is locked, measured, pushed, and shown; an earlier change is told.
@@ -229,6 +230,7 @@ def test_a_whole_night_on_three_machines(scene: tuple[Stage, Index]) -> None:
     assert "short" in front
 
 
+@pytest.mark.long
 @pytest.mark.real
 def test_two_nights_at_once_one_of_which_loses_a_machine(scene: tuple[Stage, Index]) -> None:
     """Both push, nothing is lost or doubled, and what is missing is recorded and red."""

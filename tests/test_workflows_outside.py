@@ -67,6 +67,7 @@ def test_the_example_is_as_short_as_it_says() -> None:
     assert workflow["jobs"]["benchmark"]["permissions"] == {"contents": "read"}
 
 
+@pytest.mark.long
 @pytest.mark.real
 def test_a_push_is_measured_and_a_pull_request_compared(outside: tuple[Stage, str]) -> None:
     """Tables in the summary, and the run as an artifact; words alone are nothing to judge."""

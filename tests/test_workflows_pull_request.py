@@ -78,6 +78,7 @@ def request_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reques
         yield Request(stage, fork, git(stage.tree, "rev-parse", "main"))
 
 
+@pytest.mark.long
 @pytest.mark.real
 def test_from_the_question_to_the_answer_and_again_after_the_head_moved(request_: Request) -> None:
     """One comment: a placeholder, the report, marked outdated by a push, the next report.

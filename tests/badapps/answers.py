@@ -6,7 +6,7 @@ import asyncio
 
 from bare_asgi import Answer, App
 
-BEFORE = 12
+BEFORE = 8
 """More requests than verification and warm-up send (3, and one per connection)."""
 
 

@@ -10,7 +10,7 @@ import sys
 from answers import right
 from bare_asgi import Answer, App
 
-DEATH = 12  # requests: more than verification and warm-up send, fewer than the load
+DEATH = 8  # requests: more than verification and warm-up send, fewer than the load
 
 
 async def die(app: App) -> Answer:

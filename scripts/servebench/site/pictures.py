@@ -133,7 +133,9 @@ def _browser() -> Iterator[Browser]:
     with sync_playwright() as driver:
         # Root, as in containers, gets no sandbox from Chromium.
         arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = driver.chromium.launch(executable_path=str(program), args=arguments)
+        browser = driver.chromium.launch(
+            executable_path=str(program), args=arguments, timeout=180_000
+        )
         try:
             yield browser
         finally:
