@@ -2,11 +2,11 @@
 # harness  of that, the harness's own environment: enough to plan, publish and talk
 # bench  quick profile of every experiment, then its tables; the fifth, inside the process, by asv;
 #        then the site, of which it says where it is
-# test   the test suite; TESTS= selects, JOBS= so many at once; what failed beside other tests is
-#        tried once more alone, by name and in sight: real processes share their cores with those
+# test   the test suite; TESTS= selects, JOBS= so many at once (three keep two cores busy, since many
+#        tests wait); what failed beside others is tried once more alone, by name and in sight
 # check  lint, format, types (of the JavaScript too)
 PYTHON ?= python3
-JOBS ?= 2
+JOBS ?= 3
 TESTS ?= tests
 BIN := .venv/bin
 

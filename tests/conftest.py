@@ -13,7 +13,7 @@ import pytest
 
 from bench import Bench, make_checkout
 from fake_github import FakeGitHub
-from servebench import committed, paths
+from servebench import committed, paths, verify
 from steps import Step
 
 
@@ -26,6 +26,12 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest first: at the end a worker that has nothing to do would wait for them."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+@pytest.fixture
+def patient_verification(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer than a launch asks whether requests overlap: several tests share the cores."""
+    monkeypatch.setattr(verify, "_OVERLAP_SECONDS", 30.0)
 
 
 @pytest.fixture

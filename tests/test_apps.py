@@ -77,6 +77,7 @@ def serving(case: Case, prepared: rig.Rig, log: Path) -> Iterator[str]:
     assert report.clean, log.read_text()
 
 
+@pytest.mark.usefixtures("patient_verification")
 @pytest.mark.parametrize("arrangement", arrangements())
 def test_every_app_answers_as_declared_wherever_a_case_runs_it(
     arrangement: str, tmp_path: Path, state_home: Path

@@ -28,6 +28,8 @@ from servebench.rig import assemble
 from servebench.signals import InterruptedRun
 from synthetic import make_case
 
+pytestmark = pytest.mark.usefixtures("patient_verification")
+
 TAILS = {"response_p99", "response_p999"}
 
 

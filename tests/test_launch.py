@@ -30,6 +30,8 @@ from servebench.runner import Outcome
 from servebench.servers import SERVERS
 from tiny_http import Answer, serving
 
+pytestmark = pytest.mark.usefixtures("patient_verification")
+
 Perform = Callable[..., Outcome]
 
 ALWAYS = {
