@@ -293,10 +293,13 @@ def test_requests_are_timed_many_at_a_time(
     wall = {name: indexed(listed, "handlers.Wall.time_request", repr(name)) for name in short}
     waiting = indexed(listed, "handlers.Wall.time_request", "'asgi-wsgi/asgi-io'")
     cpu = indexed(listed, "handlers.Cpu.time_request", "'asgi-wsgi/asgi-io'")
-    found, said = run(
-        tmp_path, [*wall.values(), waiting, cpu], python=python,
-        extra={**QUICKLY, "sample_time": 0.1, "warmup_time": 0.3},
-    )  # fmt: skip
+    for _ in range(3):  # a machine that stands still while one request is tried makes it one
+        found, said = run(
+            tmp_path, [*wall.values(), waiting, cpu], python=python,
+            extra={**QUICKLY, "sample_time": 0.1, "warmup_time": 0.3},
+        )  # fmt: skip
+        if all(found[wall[name]]["number"] > 1 for name in short):
+            break
     for name in short:
         figure = found[wall[name]]
         assert figure["number"] > 1, name
