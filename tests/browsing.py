@@ -15,8 +15,9 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
+from servebench.site import pictures
 from servebench.toolchain.packages import CHROMIUM
 
 expect.set_options(timeout=20_000)
@@ -122,17 +123,21 @@ def program() -> Path:
 @contextmanager
 def browser() -> Iterator[Browser]:
     """Start Chromium."""
-    path = program()
-    with sync_playwright() as driver:
-        # Root, as in containers, gets no sandbox from Chromium.
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        chromium = driver.chromium.launch(
-            executable_path=str(path), args=arguments, timeout=180_000
-        )
-        try:
-            yield chromium
-        finally:
-            chromium.close()
+    program()
+    with pictures.chromium() as found:
+        yield found
+
+
+def awaited(page: Page, script: str) -> None:
+    """Wait until a script gives true.
+
+    Not `wait_for_function`: it evaluates text, which the pages' security policy forbids.
+    """
+    for _ in range(400):
+        if page.evaluate(script):
+            return
+        page.wait_for_timeout(50)
+    pytest.fail(f"never true: {script}")
 
 
 def compressed(folder: Path, base: str, addresses: list[str]) -> dict[str, int]:

@@ -10,6 +10,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from typing import IO
 
 import psutil
 import pytest
@@ -59,21 +60,14 @@ with interruptible():
 """
 
 
-def start_maker(folder: Path, seconds: float) -> subprocess.Popen[str]:
+def start_maker(
+    folder: Path, told: float | Path, tool: str = TOOL, output: int | IO[str] = subprocess.PIPE
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", MAKER, str(folder), TOOL, str(seconds)],
-        stdout=subprocess.PIPE,
+        [sys.executable, "-u", "-c", MAKER, str(folder), tool, str(told)],
+        stdout=output,
         text=True,
     )
-
-
-def start_gated_maker(folder: Path, gate: Path, heard: Path) -> subprocess.Popen[str]:
-    with heard.open("w") as output:
-        return subprocess.Popen(
-            [sys.executable, "-u", "-c", MAKER, str(folder), GATED, str(gate)],
-            stdout=output,
-            text=True,
-        )
 
 
 def until(condition: object, what: str) -> None:
@@ -150,7 +144,10 @@ def test_an_interrupt_ends_the_tool_and_removes_the_half(tmp_path: Path) -> None
 def test_two_at_once_build_once_and_the_second_says_it_waits(tmp_path: Path) -> None:
     """The second maker waits for the first, says so, and finds the work done."""
     gate, logs = tmp_path / "gate", [tmp_path / "first.log", tmp_path / "second.log"]
-    makers = [start_gated_maker(tmp_path, gate, log) for log in logs]
+    makers = []
+    for log in logs:
+        with log.open("w") as output:
+            makers.append(start_maker(tmp_path, gate, GATED, output))
 
     def told() -> int:
         heard = "".join(log.read_text() for log in logs)

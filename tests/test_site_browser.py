@@ -483,14 +483,9 @@ def test_a_trend_is_printed_in_the_colours_of_paper(chromium: Browser, past: See
     page.evaluate(f"addEventListener('beforeprint', () => {{ window.printed = ({BLUES})(); }})")
     page.pdf()
     printed = page.evaluate("window.printed")
-    afterwards = page.evaluate(BLUES)
-    for _ in range(400):  # not `wait_for_function`: see `vitals`
-        if afterwards == ["dark"]:
-            break
-        page.wait_for_timeout(50)
-        afterwards = page.evaluate(BLUES)
+    browsing.awaited(page, f"({BLUES})().join() === 'dark'")
     context.close()
-    assert (drawn, printed, afterwards) == (["dark"], ["light"], ["dark"])
+    assert (drawn, printed) == (["dark"], ["light"])
     assert watched.troubles == []
 
 
@@ -587,11 +582,7 @@ def vitals(chromium: Browser, base: str, address: str) -> dict[str, Any]:
     page = context.new_page()
     context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": 4})
     Watched(page, base).open(address)
-    # Not `wait_for_function`: it evaluates text, which the pages' security policy forbids.
-    for _ in range(400):
-        if page.evaluate("vitals.lcp > 0"):
-            break
-        page.wait_for_timeout(50)
+    browsing.awaited(page, "vitals.lcp > 0")
     found: dict[str, Any] = page.evaluate("vitals")
     context.close()
     return found

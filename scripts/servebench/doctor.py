@@ -126,8 +126,10 @@ def _tools(configured: settings.Settings) -> tuple[Finding, ...]:
     ):
         found = shutil.which(name)
         if found:
-            detail = f"{tools.version(found) or 'version unknown'}; {found}"
-            fault = None if made or name != "cargo" else _too_old(configured, found)
+            version = tools.version(found)
+            detail = f"{version or 'version unknown'}; {found}"
+            needed = name == "cargo" and not made
+            fault = oha.rust_fault(configured.oha, found, version) if needed else None
             state: State = "wrong" if fault else "ok"
             findings.append(Finding(what=name, state=state, detail=detail, remedy=fault))
         else:
@@ -150,15 +152,6 @@ def _package(package: packages.Package) -> Finding:
         return Finding(what=package.name, state="ok", detail=detail)
     detail = f"not on PATH, not required; {package.why}"
     return Finding(what=package.name, state="absent", detail=detail, remedy=package.remedy)
-
-
-def _too_old(configured: settings.Settings, cargo: str) -> str | None:
-    """Why a cargo cannot build oha; None if it can."""
-    try:
-        oha.require_rust(configured.oha, cargo)
-    except SetupError as error:
-        return str(error)
-    return None
 
 
 def _oha(configured: settings.Settings) -> str:

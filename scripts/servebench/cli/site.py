@@ -85,7 +85,8 @@ def site_command(
         raise UsageError(f"{order.results}: expected a results folder, found none (--results)")
     narrator = Narrator(Console(highlight=False, stderr=as_json))
     with interruptible():
-        began, seen = time.monotonic(), _look(order)
+        seen = _look(order) if serve else None
+        began = time.monotonic()
         built = build.build(order, narrator)
         if as_json:
             seconds = round(time.monotonic() - began, 3)
@@ -96,7 +97,7 @@ def site_command(
         if not serve:
             again = "" if output is None else f" -o {output}"
             narrator.say(f"to look at it: servebench site{again} --serve")
-    if serve:
+    if seen is not None:
         _serve(order, port, narrator, seen)
 
 

@@ -75,7 +75,7 @@ def take(site: Path, docs: Path) -> tuple[Path, ...]:
     """
     docs.mkdir(parents=True, exist_ok=True)
     taken, record = [], {}
-    with _browser() as browser:
+    with chromium() as browser:
         for picture in PICTURES:
             files: dict[str, str] = {}
             for scheme in SCHEMES:
@@ -122,7 +122,12 @@ def stale(site: Path, docs: Path) -> tuple[str, ...]:
 
 
 @contextmanager
-def _browser() -> Iterator[Browser]:
+def chromium() -> Iterator[Browser]:
+    """Start the system's Chromium.
+
+    Raises:
+        SetupError: It is not here, or playwright is not.
+    """
     program = CHROMIUM.find()
     if program is None:
         raise SetupError(f"chromium is not here: pictures are taken with it; {CHROMIUM.remedy}")

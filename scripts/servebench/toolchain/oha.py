@@ -99,11 +99,16 @@ def require_rust(spec: OhaSpec, cargo: str) -> None:
     Raises:
         SetupError: It is too old, or does not work.
     """
-    found = tools.version(cargo)
+    if fault := rust_fault(spec, cargo, tools.version(cargo)):
+        raise SetupError(fault)
+
+
+def rust_fault(spec: OhaSpec, cargo: str, found: str | None) -> str | None:
+    """Say why a cargo cannot build it, from the version that it says; None if it can."""
     release = re.match(r"(\d+)\.(\d+)", found or "")
     if release and (int(release[1]), int(release[2])) >= tuple(map(int, RUST.split("."))):
-        return
-    raise SetupError(
+        return None
+    return (
         f"oha {spec.version} needs Rust {RUST} or newer, found {cargo}: "
         f"{found or 'it does not say its version'}. With rustup: rustup update stable; otherwise "
         "install Rust with rustup, since a distribution's may be older"
