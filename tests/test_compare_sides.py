@@ -5,13 +5,23 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
 import rich.console
 
-from repos import borrow_cache, commit, git, make_repository, make_tiny, write
+from repos import (
+    SHOP_CASE,
+    borrow_cache,
+    commit,
+    git,
+    make_repository,
+    make_shop,
+    make_tiny,
+    write,
+)
 from servebench import stacklock, stacks, tools
 from servebench.compare import relocking, revisions, sides, touched
 from servebench.compare.sides import Sides, Wanted
@@ -78,6 +88,34 @@ def test_each_revision_is_measured_from_its_own_files(repository: Path, wanted: 
     assert not git(repository, "status", "--porcelain")
     assert git(repository, "worktree", "list").count("\n") == 0
     assert revised(repository, second, third, wanted).head.root == both.head.root
+
+
+def test_a_change_of_somebodys_own_code_is_judged(
+    tmp_path: Path, cache: Path, wanted: Wanted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The application is in `src/`, which its module in `apps/` puts on the search path."""
+    assert cache.is_dir()
+    root = make_shop(tmp_path / "shop")
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    wanted = replace(wanted, select=())
+    api = "src/shop/api.py"
+    write(root, api, (root / api).read_text() + "\nSLOW = True\n")
+    commit(root, "Slower")
+    found = touched.find(revised(root, "HEAD~1", "HEAD", wanted))
+    assert [(pair.head.id, pair.because) for pair in found.pairs] == [(SHOP_CASE, api)]
+    commit(root, "A test", **{"tests/test_more.py": "import shop\n"})
+    found = touched.find(revised(root, "HEAD~1", "HEAD", wanted))
+    assert (found.pairs, found.untouched) == ((), 1)
+    assert found.nothing == (
+        "Nothing to judge: only files that no application imports differ, "
+        "and no measured case depends on them."
+    )
+    # What is imported by name could be any of them.
+    write(root, "src/shop/__init__.py", "__import__('shop.' + 'more')\n")
+    commit(root, "By name")
+    commit(root, "Another test", **{"tests/test_other.py": "import shop\n"})
+    (pair,) = touched.find(revised(root, "HEAD~1", "HEAD", wanted)).pairs
+    assert pair.because == "tests/test_other.py; __init__.py loads code with __import__"
 
 
 def test_what_is_not_committed_is_compared_without_being_touched(

@@ -18,6 +18,7 @@ from servebench.cli.options import (
     SelectOption,
     budget_option,
     budget_seconds,
+    repository,
 )
 from servebench.compare import keeping
 from servebench.compare import sides as sides_
@@ -99,12 +100,12 @@ def compare_command(
     """
     limit = budget_seconds(budget)
     console = Console(highlight=False)
+    root = repository(console)
     found = orphans.reap()
     for sentence in found:
         console.print(f"note: {sentence}", markup=False, soft_wrap=True)
     load.sweep()
     wanted = Wanted(profile, tuple(select or ()), paths.state_dir() / "logs", Narrator(console))
-    root = paths.project_root()
     options = [word for glob in select or () for word in ("--select", glob)]
     options += ["--profile", profile, "--seed", str(seed)]
     options += (["--all"] if everything else []) + (["--budget", budget] if budget else [])

@@ -2,13 +2,17 @@
 
 A wrong "not touched" would be the only harmful mistake, so that what is unknown counts as touched:
 
-- a file of the applications touches the cases whose application imports it, and every case of its
-  experiment if it is no Python module; declarations touch nothing by themselves (a case that is
-  *defined* otherwise is no longer the same case, see `pairing`),
+- a module touches the cases whose application imports it, or whose imports are not all known,
+- another file of the applications touches every case of its experiment; declarations touch nothing
+  by themselves (a case that is *defined* otherwise is no longer the same case, see `pairing`),
+- in any other repository than ours, another file around the applications touches every case: any
+  of them may read it,
 - a package touches the cases that load it (see `closure`); one that came or went and that no case
   is known to load touches all cases of its stack, since some packages pick up others when present,
 - an interpreter touches its cases,
-- the harness touches nothing: the one that runs measures both sides.
+- the harness touches nothing: the one that runs measures both sides. It is found in our own
+  repository only,
+- documents, results and what is for git or CI alone touch nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Final
 
+from servebench import paths
 from servebench.compare import closure, inprocess, revisions, wording
 from servebench.compare.closure import Reach
 from servebench.compare.inprocess import Target
@@ -44,6 +49,7 @@ class Change:
         interpreters: Name → how it differs.
         experiments: Folders of `apps/` that are experiments, on either side.
         cross: Whether the two sides are two interpreters.
+        own: Whether it is our own repository, which holds the harness.
     """
 
     files: tuple[str, ...] = ()
@@ -51,6 +57,7 @@ class Change:
     interpreters: Mapping[str, str] = field(default_factory=dict)
     experiments: frozenset[str] = frozenset()
     cross: bool = False
+    own: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +106,17 @@ def find(sides: Sides, *, everything: bool = False) -> Touched:
             for folder in (side.root / "apps").glob(f"*/{FILE}")
         ),
         cross=sides.cross,
+        own=paths.holds_harness(sides.repository),
     )
     common, missing = paired(base.cases, head.cases, cross=sides.cross)
-    readers = (closure.Reader(base.root, base.rig), closure.Reader(head.root, head.rig))
+    readers = [
+        closure.Reader(
+            side.root,
+            side.rig,
+            () if change.own else tuple(side.root / name for name in closure.SOURCES),
+        )
+        for side in (base, head)
+    ]
     reached = {
         pair.head.id: readers[0].reach(pair.base) | readers[1].reach(pair.head) for pair in common
     }
@@ -161,7 +176,9 @@ def select(
         packages=change.packages,
         inprocess=bool(pairs) or benchmarks,
         notes=tuple(notes),
-        nothing="" if pairs else wording.nothing(change.files, change.packages, common, missing),
+        nothing=""
+        if pairs
+        else wording.nothing(change.files, change.packages, common, missing, own=change.own),
     )
 
 
@@ -190,7 +207,7 @@ def because(
     ]
     if moved:
         said.append(wording.some(moved, _NAMED, "package"))
-    files = [path for path in change.files if _touches(path, case, change.experiments, reach)]
+    files = [path for path in change.files if _touches(path, case, change, reach)]
     if files:
         said.append(wording.some(files, _NAMED, "file"))
     if reach.unknown and (moved or files):
@@ -251,19 +268,19 @@ def _orphans(
     }
 
 
-def _touches(path: str, case: Case, experiments: Collection[str], reach: Reach) -> bool:
-    """Whether a changed file is one that the case's application reads."""
+def _touches(path: str, case: Case, change: Change, reach: Reach) -> bool:
+    """Whether a changed file is one that the case's application reads, or may read."""
     parts = PurePosixPath(path).parts
-    if parts[0] != "apps" or len(parts) < 2 or wording.is_document(path):
+    if path in reach.files:
+        return True
+    if wording.area(path, own=change.own) not in {wording.APPLICATIONS, wording.CODE}:
         return False
-    if parts[1] == "stacks" or path == "apps/pyproject.toml":
-        return False  # the packages tell
-    if (
-        len(parts) > 2
-        and parts[1] in experiments
-        and (parts[1] != case.experiment or parts[2:] in ((FILE,), (PUBLISHED,)))
-    ):
-        return False
-    if path.endswith(".py"):
-        return bool(reach.unknown) or path in reach.files
-    return True
+    if parts[0] == "apps":
+        if parts[1] == "stacks" or path == "apps/pyproject.toml":
+            return False  # the packages tell
+        if parts[1] in change.experiments and parts[2:] in ((FILE,), (PUBLISHED,)):
+            return False
+    if reach.unknown:
+        return True
+    others = change.experiments - {case.experiment}
+    return not path.endswith(".py") and not (parts[0] == "apps" and parts[1] in others)

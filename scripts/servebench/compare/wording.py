@@ -39,6 +39,8 @@ def nothing(
     packages: Sequence[PackageChange],
     common: Sequence[Pair],
     missing: Sequence[Missing],
+    *,
+    own: bool,
 ) -> str:
     """Say why there is nothing to judge.
 
@@ -47,8 +49,9 @@ def nothing(
         packages: What moved in the locks.
         common: Cases that both sides have.
         missing: Cases that they have not in common.
+        own: Whether it is our own repository, which holds the harness.
     """
-    areas = sorted({_area(path) for path in files})
+    areas = sorted({area(path, own=own) for path in files})
     said = []
     if not common and missing:
         said.append("the sides have no case in common")
@@ -64,18 +67,43 @@ def nothing(
     return f"Nothing to judge: {'; '.join(said or ['base and head do not differ'])}."
 
 
-_HARNESS: Final = "the harness"
+def area(path: str, *, own: bool) -> str:
+    """The part of the checkout that a file belongs to, in words.
 
-
-def _area(path: str) -> str:
-    """The part of the checkout that a file belongs to."""
+    Args:
+        path: From the checkout's root.
+        own: Whether it is our own repository, which holds the harness.
+    """
     top = path.partition("/")[0]
     if is_document(path):
         return "documents"
-    if top == "apps":
-        return "files of applications"
-    if top == "benchmarks":
-        return "in-process benchmarks"
+    if top == "apps" and top != path:
+        return APPLICATIONS
     if top == "results":
         return "results"
-    return _HARNESS
+    if own and top == "benchmarks":
+        return "in-process benchmarks"
+    if own and top in HARNESS:
+        return _HARNESS
+    if top in _AROUND:
+        return "files for git or CI"
+    return CODE
+
+
+APPLICATIONS: Final = "files of applications"
+CODE: Final = "files that no application imports"
+_HARNESS: Final = "the harness"
+HARNESS: Final = frozenset(
+    {
+        ".ci", ".github", "Makefile", "asv.conf.json", "docs", "pyproject.toml",
+        "requirements.txt", "scripts", "tests",
+    }
+)  # fmt: skip
+"""What the harness consists of in our own repository: what lies at its top."""
+
+_AROUND: Final = frozenset(
+    {
+        ".circleci", ".gitattributes", ".github", ".gitignore", ".gitlab-ci.yml",
+        ".pre-commit-config.yaml",
+    }
+)  # fmt: skip
