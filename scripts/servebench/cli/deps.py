@@ -39,7 +39,7 @@ def deps_command(
     is pushed to a branch, and one pull request is opened for it, or renewed while it is open; that
     needs GITHUB_TOKEN with contents: write and pull-requests: write.
 
-    Exit code 0: renewed, or nothing has moved. 1: an index, git or GitHub refuses.
+    Exit code 0: renewed, or nothing has moved. 4: an index, git or GitHub refuses.
     """
     root = paths.project_root()
     console = Console(stderr=True, highlight=False)

@@ -75,19 +75,15 @@ def area(path: str, *, own: bool) -> str:
         own: Whether it is our own repository, which holds the harness.
     """
     top = path.partition("/")[0]
-    if is_document(path):
-        return "documents"
-    if top == "apps" and top != path:
-        return APPLICATIONS
-    if top == "results":
-        return "results"
-    if own and top == "benchmarks":
-        return "in-process benchmarks"
-    if own and top in HARNESS:
-        return _HARNESS
-    if top in _AROUND:
-        return "files for git or CI"
-    return CODE
+    parts = (
+        (is_document(path), "documents"),
+        (top == "apps" != path, APPLICATIONS),
+        (top == "results", "results"),
+        (own and top == "benchmarks", "in-process benchmarks"),
+        (own and top in HARNESS, _HARNESS),
+        (top in _AROUND, "files for git or CI"),
+    )
+    return next((name for holds, name in parts if holds), CODE)
 
 
 APPLICATIONS: Final = "files of applications"
