@@ -135,6 +135,7 @@ SHOP: dict[str, str] = {
 """What a repository of somebody else's adds to have its application measured."""
 
 SHOP_CODE: dict[str, str] = {
+    "pyproject.toml": '[project]\nname = "shop"\nversion = "0"\n',
     "src/shop/__init__.py": "",
     "src/shop/api.py": (
         "from fastapi import FastAPI\n\napp = FastAPI()\n\n\n"

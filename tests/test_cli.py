@@ -147,7 +147,7 @@ def test_exit_codes_are_one_table() -> None:
     for code, meaning in EXIT_CODES.items():
         assert f"| {code} | {meaning} |\n" in readme
         assert f"{code}: {meaning}" in said
-    kinds = [ServebenchError, *ServebenchError.__subclasses__()]
+    kinds: list[type[ServebenchError]] = [ServebenchError, *ServebenchError.__subclasses__()]
     codes = {kind.__name__: kind.exit_code for kind in kinds}
     assert set(codes.values()) == {2, 3, 4}
     assert {name for name, code in codes.items() if code == 2} == {

@@ -37,7 +37,7 @@ def project_root(*, stand_in: bool = True) -> Path:
     chosen = os.environ.get("SERVEBENCH_ROOT")
     if chosen:
         root = Path(chosen).resolve()
-        if _is_root(root):
+        if declares(root):
             return root
         raise UsageError(
             f"SERVEBENCH_ROOT={chosen}: expected a folder whose pyproject.toml has a "
@@ -45,7 +45,7 @@ def project_root(*, stand_in: bool = True) -> Path:
         )
     here, other = Path.cwd(), None
     for folder in (here, *here.parents):
-        if _is_root(folder):
+        if declares(folder):
             return folder
         if other is None and any((folder / name).exists() for name in _PROJECTS):
             other = folder
@@ -53,7 +53,7 @@ def project_root(*, stand_in: bool = True) -> Path:
             break
     if other is not None:
         raise undeclared(other, "no [tool.servebench] in its pyproject.toml")
-    if stand_in and _is_root(OWN):
+    if stand_in and declares(OWN):
         return OWN
     raise UsageError(
         f"{here} lies in no repository: change into the one that is to be measured, or set "
@@ -76,8 +76,16 @@ def undeclared(what: Path | str, found: str) -> UsageError:
     )
 
 
-def _is_root(folder: Path) -> bool:
-    return _NAME in _project(folder).get("tool", {})
+def declares(folder: Path) -> bool:
+    """Whether a folder's `pyproject.toml` has a `[tool.servebench]` table."""
+    return _project(folder).get("tool", {}).get(_NAME) is not None
+
+
+def others(folder: Path) -> dict[str, Any]:
+    """What a folder's `pyproject.toml` says beside `[tool.servebench]`."""
+    project = _project(folder)
+    tools = {name: table for name, table in project.get("tool", {}).items() if name != _NAME}
+    return {**project, "tool": tools}
 
 
 def _project(folder: Path) -> dict[str, Any]:
@@ -91,7 +99,7 @@ def _project(folder: Path) -> dict[str, Any]:
 
 def holds_harness(root: Path) -> bool:
     """Whether a checkout is one of our own repository: its project is servebench itself."""
-    return _project(root).get("project", {}).get("name") == _NAME
+    return bool(_project(root).get("project", {}).get("name") == _NAME)
 
 
 def apps_dir() -> Path:

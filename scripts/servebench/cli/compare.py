@@ -20,7 +20,7 @@ from servebench.cli.options import (
     budget_seconds,
     repository,
 )
-from servebench.compare import keeping
+from servebench.compare import keeping, revisions
 from servebench.compare import sides as sides_
 from servebench.compare import touched as touched_
 from servebench.compare.model import Comparison, Verdict
@@ -106,11 +106,12 @@ def compare_command(
     for sentence in found:
         console.print(f"note: {sentence}", markup=False, soft_wrap=True)
     load.sweep()
-    wanted = Wanted(profile, tuple(select or ()), paths.state_dir() / "logs", Narrator(console))
+    narrator = Narrator(console)
     options = [word for glob in select or () for word in ("--select", glob)]
     options += ["--profile", profile, "--seed", str(seed)]
     options += (["--all"] if everything else []) + (["--budget", budget] if budget else [])
-    with interruptible():
+    with interruptible(), revisions.copies(narrator) as copies:
+        wanted = Wanted(profile, tuple(select or ()), paths.state_dir() / "logs", narrator, copies)
         sides = _sides(root, (base, head), stack_as_of or [], with_ or [], python, wanted)
         touched = touched_.find(sides, everything=everything)
         again = shlex.join([*_again(sides, stack_as_of or [], with_ or []), *options])

@@ -17,6 +17,7 @@ A wrong "not touched" would be the only harmful mistake, so that what is unknown
 
 from __future__ import annotations
 
+import filecmp
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
@@ -28,7 +29,7 @@ from servebench.compare.closure import Reach
 from servebench.compare.inprocess import Target
 from servebench.compare.model import Missing, PackageChange
 from servebench.compare.pairing import Pair, paired
-from servebench.compare.sides import Sides
+from servebench.compare.sides import Side, Sides
 from servebench.declarations import FILE
 from servebench.model import Case, InterpreterRecord
 from servebench.published import FILE as PUBLISHED
@@ -50,6 +51,8 @@ class Change:
         experiments: Folders of `apps/` that are experiments, on either side.
         cross: Whether the two sides are two interpreters.
         own: Whether it is our own repository, which holds the harness.
+        new: Files that a side was lent which has applications of its own: they may be what is
+            called otherwise there.
     """
 
     files: tuple[str, ...] = ()
@@ -58,6 +61,7 @@ class Change:
     experiments: frozenset[str] = frozenset()
     cross: bool = False
     own: bool = True
+    new: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,12 @@ def find(sides: Sides, *, everything: bool = False) -> Touched:
     base, head = sides.base, sides.head
     files: tuple[str, ...] = ()
     if base.tree and head.tree:
-        files = revisions.changed(sides.repository, base.tree, head.tree)
+        files = tuple(
+            path
+            for path in revisions.changed(sides.repository, base.tree, head.tree)
+            # What a side was lent is what the other has.
+            if not _lent(path, base, head) and not _only_ours(path, base, head)
+        )
     change = Change(
         files=files,
         packages=package_changes(base.rig.stacks, head.rig.stacks),
@@ -107,6 +116,7 @@ def find(sides: Sides, *, everything: bool = False) -> Touched:
         ),
         cross=sides.cross,
         own=paths.holds_harness(sides.repository),
+        new=frozenset(path for side in (base, head) if side.declared for path in side.lent),
     )
     common, missing = paired(base.cases, head.cases, cross=sides.cross)
     readers = [
@@ -141,6 +151,18 @@ def find(sides: Sides, *, everything: bool = False) -> Touched:
     return replace(found, targets=targets, nothing="" if targets else found.nothing)
 
 
+def _lent(path: str, base: Side, head: Side) -> bool:
+    """Whether a file that one side lacks is the other's on both."""
+    return path in base.lent | head.lent and filecmp.cmp(
+        base.root / path, head.root / path, shallow=False
+    )
+
+
+def _only_ours(path: str, base: Side, head: Side) -> bool:
+    """Whether a file differs in what it says to us alone."""
+    return path == "pyproject.toml" and paths.others(base.root) == paths.others(head.root)
+
+
 def select(
     change: Change,
     common: Sequence[Pair],
@@ -162,23 +184,29 @@ def select(
     """
     orphans = _orphans(change.packages, common, reached)
     pairs = []
+    same = []
+    missing = list(missing)
     for pair in common:
         reason = pair.because or because(pair.head, change, reached[pair.head.id], orphans)
         if everything:
             reason = reason or EVERYTHING
         if reason:
             pairs.append(Pair(pair.base, pair.head, reason))
+        elif reached[pair.head.id].files & change.new:
+            missing.append(Missing(case=pair.head.id, reason="only one side has its application"))
+        else:
+            same.append(pair)
     benchmarks = any(path.startswith("benchmarks/") for path in change.files)
     return Touched(
         pairs=tuple(pairs),
-        untouched=len(common) - len(pairs),
+        untouched=len(same),
         missing=tuple(missing),
         packages=change.packages,
         inprocess=bool(pairs) or benchmarks,
         notes=tuple(notes),
         nothing=""
         if pairs
-        else wording.nothing(change.files, change.packages, common, missing, own=change.own),
+        else wording.nothing(change.files, change.packages, same, missing, own=change.own),
     )
 
 
