@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench import Bench, Done
-from repos import borrow_cache, commit, git, make_repository
+from repos import borrow_cache, commit, git, make_repository, make_shop, write
 from servebench.cli.compare import exit_code
 from servebench.cli.options import budget_seconds
 from servebench.compare import keeping, session
@@ -182,6 +182,25 @@ def test_wrong_usage_is_refused(
     assert done.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("verb", [("compare", "HEAD~1"), ("plan",), ("run",)])
+def test_a_repository_that_declares_nothing_is_never_exchanged_for_ours(
+    verb: tuple[str, ...], tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What lies around the working directory is meant, and no other; every header names it."""
+    root = make_shop(tmp_path / "shop", declared=False)
+    commit(root, "Slower", **{"src/shop/slow.py": ""})
+    monkeypatch.delenv("SERVEBENCH_ROOT")
+    monkeypatch.chdir(root / "src")
+    done = bench(*verb)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"servebench: {root} declares nothing to measure: expected a [tool.")
+    write(root, "pyproject.toml", "[tool.servebench]\n")
+    done = bench(*verb)
+    assert (done.code, done.out) == (2, f"repository: {root}\n")
+    assert "expected a [tool.servebench] table" in done.err
+    assert done.err.count("\n") == 1
+
+
 def test_what_only_documents_change_is_not_measured(repository: Path, bench: Bench) -> None:
     """Said in words, with exit code 0, and in every format that was asked for."""
     commit(repository, "Words", **{"README.md": "# Better words\n"})
@@ -190,6 +209,7 @@ def test_what_only_documents_change_is_not_measured(repository: Path, bench: Ben
         "compare", "HEAD~1", "HEAD", "--output", files[0], "--markdown", files[1], "--svg", files[2]
     )
     assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(f"repository: {repository}\n")
     assert "Nothing to judge: only documents differ" in " ".join(done.out.split())
     record = json.loads(files[0].read_text())
     assert (record["status"], record["planned"], record["cases"]) == ("complete", 0, [])

@@ -13,13 +13,13 @@ from servebench.cli.verbs import VerbGroup
 from servebench.errors import EXIT_CODES, FAILED, ServebenchError
 from servebench.signals import InterruptedRun
 
-_CODES = "; ".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
+_CODES = "\n\n".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
 
 app = typer.Typer(
     cls=VerbGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    epilog=f"Exit codes: {_CODES}.",
+    epilog=f"Exit codes\n\n{_CODES}",  # a blank line each: typer joins the others
 )
 
 

@@ -164,14 +164,23 @@ def lay_out(root: Path, revision: Revision, folder: Path) -> Path:
 def copy(root: Path, folder: Path) -> Path:
     """Copy the files of the checkout as they are, below a folder of `copies`.
 
-    Of a git repository that is what `working` takes, of any other folder all but hidden files,
-    results and what programs have made.
+    Of a git repository these are the files that `working` takes, of any other folder all but hidden
+    files, results and what programs have made. Nothing is written to the repository, which may be
+    somebody else's.
     """
-    if is_repository(root):
-        return lay_out(root, working(root), folder)
     target = folder / secrets.token_hex(4)
-    ignored = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "results")
-    return Path(shutil.copytree(root, target, symlinks=True, ignore=ignored))
+    if not is_repository(root):
+        ignored = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "results")
+        return Path(shutil.copytree(root, target, symlinks=True, ignore=ignored))
+    target.mkdir()
+    kinds = ("--cached", "--others", "--exclude-standard")
+    listed = _git(root, "ls-files", "-z", *kinds, "--", ".", ":(exclude)results")
+    for name in filter(None, listed.split("\0")):
+        source = root / name
+        if source.is_file() or source.is_symlink():  # it may have been removed
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target / name, follow_symlinks=False)
+    return target
 
 
 def _ask(root: Path, *arguments: str) -> str | None:
