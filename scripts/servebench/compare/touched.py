@@ -3,8 +3,8 @@
 A wrong "not touched" would be the only harmful mistake, so that what is unknown counts as touched:
 
 - a module touches the cases whose application imports it, or whose imports are not all known,
-- another file of the applications touches every case of its experiment; declarations touch nothing
-  by themselves (a case that is *defined* otherwise is no longer the same case, see `pairing`),
+- another file of the applications touches every case of its experiment; declarations touch nothing:
+  head's hold for both sides, see `lending`,
 - in any other repository than ours, another file around the applications touches every case: any
   of them may read it,
 - a package touches the cases that load it (see `closure`); one that came or went and that no case

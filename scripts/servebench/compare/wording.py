@@ -13,6 +13,24 @@ ABSENT: Final = "—"
 _DOCUMENTS: Final = frozenset({".md", ".rst"})
 _MOST: Final = 5
 
+APPLICATIONS: Final = "files of applications"
+CODE: Final = "files that no application imports"
+_HARNESS: Final = "the harness"
+HARNESS: Final = frozenset(
+    {
+        ".ci", ".github", "Makefile", "asv.conf.json", "docs", "pyproject.toml",
+        "requirements.txt", "scripts", "tests",
+    }
+)  # fmt: skip
+"""What the harness consists of in our own repository: what lies at its top."""
+
+_AROUND: Final = frozenset(
+    {
+        ".circleci", ".gitattributes", ".github", ".gitignore", ".gitlab-ci.yml",
+        ".pre-commit-config.yaml",
+    }
+)  # fmt: skip
+
 
 def package(move: PackageChange) -> str:
     """Say what moved: `granian 2.7.8 → 2.8.7`."""
@@ -84,22 +102,3 @@ def area(path: str, *, own: bool) -> str:
         (top in _AROUND, "files for git or CI"),
     )
     return next((name for holds, name in parts if holds), CODE)
-
-
-APPLICATIONS: Final = "files of applications"
-CODE: Final = "files that no application imports"
-_HARNESS: Final = "the harness"
-HARNESS: Final = frozenset(
-    {
-        ".ci", ".github", "Makefile", "asv.conf.json", "docs", "pyproject.toml",
-        "requirements.txt", "scripts", "tests",
-    }
-)  # fmt: skip
-"""What the harness consists of in our own repository: what lies at its top."""
-
-_AROUND: Final = frozenset(
-    {
-        ".circleci", ".gitattributes", ".github", ".gitignore", ".gitlab-ci.yml",
-        ".pre-commit-config.yaml",
-    }
-)  # fmt: skip
