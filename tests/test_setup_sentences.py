@@ -343,6 +343,37 @@ def test_a_tool_that_fails_is_explained_by_its_own_words(tmp_path: Path) -> None
         )
 
 
+def test_a_resolvers_reason_is_told(tmp_path: Path) -> None:
+    """Beneath its error uv says why: without that, nobody knows which package it is about."""
+    said = (
+        "error: No solution found when resolving dependencies\n"
+        "  cause: Because there is no version of granian==99.99, we can conclude that it fails.\n"
+        "\nhint: a hint is left to the log\n"
+    )
+    (tmp_path / "said").write_text(said)
+    with pytest.raises(command.CommandError) as caught:
+        command.run(
+            ["/bin/sh", "-c", f"cat {tmp_path}/said; exit 1"],
+            what="resolving stack current",
+            log=tmp_path / "log",
+            tick=lambda _line: None,
+        )
+    assert str(caught.value) == (
+        "resolving stack current failed (exit code 1): it said: error: No solution found when "
+        "resolving dependencies: Because there is no version of granian==99.99, we can conclude "
+        f"that it fails. Log: {tmp_path}/log"
+    )
+    (tmp_path / "said").write_text("error: Failed\n" + "  cause: many words\n" * 99)
+    with pytest.raises(command.CommandError, match=r"many words;[^…]* …\. Log") as caught:
+        command.run(
+            ["/bin/sh", "-c", f"cat {tmp_path}/said; exit 1"],
+            what="trying",
+            log=tmp_path / "other",
+            tick=lambda _line: None,
+        )
+    assert len(str(caught.value)) < 800
+
+
 @pytest.mark.parametrize(
     ("words", "cause"),
     [
