@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -13,9 +14,10 @@ from typer.main import get_group
 from typer.testing import CliRunner
 
 import servebench.cli
+from bench import invoke
 from servebench import __version__
 from servebench.cli import app
-from servebench.cli.options import budget_seconds
+from servebench.cli.options import FOR_WORKFLOWS, budget_seconds
 from servebench.cli.verbs import VERBS
 from servebench.errors import UsageError
 from servebench.model import Profile
@@ -65,7 +67,7 @@ def test_the_version_waits_for_no_verb() -> None:
     [
         (("schema", "--help"), ("options", "show")),
         (("history", "pull", "--help"), ("history",)),
-        (("stack", "list", "--json"), ("stack",)),
+        (("stack", "list", "--json"), ("options", "stack")),
         (("detect", "--help"), ("detect", "options")),
         (("plan", "--select", "asgi-wsgi/*", "--json"), ("options", "plan")),
     ],
@@ -140,6 +142,62 @@ def test_groups_and_exit_codes_are_explained() -> None:
     assert "Exit code 0: " in (commands["doctor"].help or "")
 
 
+def test_help_reads_well_on_eighty_columns() -> None:
+    """Lines are broken where the terminal ends, not where the source's do; flags have no type."""
+    for verb in ("run", "plan", "selftest"):
+        said, _ = start(verb, "--help", COLUMNS="80", NO_COLOR="1")
+        lines = [line.strip() for line in said.splitlines()]
+        text = lines[3 : next(n for n, line in enumerate(lines) if line.startswith("╭"))]
+        # Where a line is short, the next word would not have fitted, or a paragraph ends.
+        short = [
+            line for line, after in pairwise(text)
+            if after and line and len(f"{line} {after.split()[0]}") <= 76
+        ]  # fmt: skip
+        assert short == [], verb
+        assert not any(f"<{kind}" in said for kind in ("bool", "list"))
+    own, _, workflows = start("run", "--help", COLUMNS="100")[0].rpartition(FOR_WORKFLOWS)
+    for word in ("│ --plan ", "│ --plan-sha256", "│ --shard", "│ --count-requests"):
+        assert (word in own, word in workflows) == (False, True), word
+
+
+@pytest.mark.parametrize("words", [("--help",), ("show", "--json"), ("schema",)], ids=" ".join)
+def test_a_closed_pipe_is_no_failure_of_the_verb(words: tuple[str, ...]) -> None:
+    """`servebench … | head -1`: what `ls` and `grep` answer, and no word about it."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        command = [sys.executable, "-c", "from servebench.cli import main; main()", *words]
+        done = subprocess.run(
+            command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False
+        )
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("run", "--profile", "x"), "'--profile': 'x' is not one of 'quick', 'nightly', 'publish"),
+        (("stack", "lock", "--as-of", "yesterday"), "--as-of 'yesterday': expected a date such as"),
+        (("stack", "lock", "no"), "the dependency groups of apps/pyproject.toml are current, "),
+        (("compare", "--svg", "/proc/no/x.svg"), "there is no folder /proc/no: make it first"),
+        (("compare", "--markdown", "/proc"), "--markdown /proc: expected a file, found a folder"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)  # fmt: skip
+def test_what_was_wrong_is_said_in_our_words(
+    words: tuple[str, ...],
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Expected, found, what to do: before anything is resolved, built or measured."""
+    monkeypatch.setenv("COLUMNS", "200")
+    done = invoke(capsys, monkeypatch, words)
+    assert (done.code, sentence in done.err) == (2, True), done
+
+
 def test_verbs_print_on_a_console_that_files_do_not_act_on() -> None:
     """None makes one of rich's own."""
     made = {path.name for path in _HOME.glob("*.py") if "rich.console" in path.read_text("utf-8")}
@@ -159,7 +217,7 @@ def test_a_shell_completes_verbs_and_imports_those_alone() -> None:
         _SERVEBENCH_COMPLETE="complete_bash", COMP_WORDS="servebench st", COMP_CWORD="1"
     )
     assert said.split() == ["status", "stack"]
-    assert own(imported) == {"github", "stack"}
+    assert own(imported) == {"github", "options", "stack"}
     said, _ = start(
         _SERVEBENCH_COMPLETE="complete_bash", COMP_WORDS="servebench history p", COMP_CWORD="2"
     )

@@ -133,6 +133,8 @@ def test_what_is_not_a_run_file_is_refused() -> None:
     assert "an empty file" in refused(b"")
     assert "truncated" in refused(whole[:-20])
     assert "no text" in refused(b"\xff\xfe\x00")
+    text = refused(b"root:x:0:0\n")
+    assert text.endswith("expected a run file (a JSON object), found text that is none")
     assert "expected a run file" in refused([1, 2])
     assert "expected a run file" in refused({"id": "x"})
     assert "found NaN" in refused(whole.replace(b"1234.57", b"NaN"))

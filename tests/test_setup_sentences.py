@@ -329,6 +329,21 @@ def test_interpreters_are_all_of_one_origin(
     assert built == ["3.14", "3.14t"]
 
 
+def test_only_what_is_built_needs_a_recipe(
+    empty_cache: Path, narrator: Narrator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without its source archive a version can be declared; that it cannot be built is told."""
+    text = (paths.project_root() / "pyproject.toml").read_text()
+    (tmp_path / "pyproject.toml").write_text(text.replace('build."3.14.7"', 'build."3.14.6"'))
+    configured = settings.load(tmp_path)
+    assert not empty_cache.exists()
+    monkeypatch.setenv(archive.VARIABLE, "set")  # prebuilt ones are not asked for
+    with pytest.raises(
+        SetupError, match=r"interpreter 3\.14: .*source-build\.\"3\.14\.7\"\].*declare"
+    ):
+        cpython.ensure(configured, narrator)
+
+
 def test_a_tool_that_fails_is_explained_by_its_own_words(tmp_path: Path) -> None:
     """The first line that calls itself an error is quoted, with the log's place."""
     with pytest.raises(

@@ -438,6 +438,27 @@ def test_the_console_acts_by_its_own_styles_and_movements_alone() -> None:
     assert "more" in text.splitlines()[-2]
 
 
+def test_files_and_pipes_have_one_width(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """120 columns, or as many as COLUMNS says, of whatever verb."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    folders = (checkout / "results", checkout / "no")
+    (checkout / "no").mkdir()
+
+    def widest(*words: str | Path) -> int:
+        done = invoke(capsys, monkeypatch, words)
+        return max(len(line) for line in done.out.splitlines())
+
+    assert 80 < widest("show") <= 120
+    assert printing.Console(file=io.StringIO()).width == 120
+    monkeypatch.setenv("COLUMNS", "70")
+    assert widest("show", "--results", folders[0]) <= 70
+    assert printing.Console(file=io.StringIO()).width == 70
+    with pytest.raises(RecordError, match=f"{folders[1]}/runs: no run has been recorded"):
+        called(["show", "--results", str(folders[1])])
+
+
 @pytest.mark.usefixtures("state_home")
 def test_comparisons_go_by_their_ids(checkout: Path) -> None:
     """Evidence among the results, and what was made here, also if it was interrupted."""
@@ -449,6 +470,8 @@ def test_comparisons_go_by_their_ids(checkout: Path) -> None:
     assert "Run 20261120T090000Z-nightly-3f2a9c17" in called(["show"])
     with pytest.raises(UsageError, match=f"could be any of .*{COMPARED}.*; say more of it"):
         called(["show", "Z-compare-"])
+    with pytest.raises(UsageError, match=f"no run goes by 'x'.*; comparisons: {COMPARED}, "):
+        called(["show", "x"])
     with pytest.raises(
         UsageError, match=f"no comparison goes by 'x-compare-y'; .* {COMPARED}, {interrupted}"
     ):

@@ -270,6 +270,10 @@ def _parsed(data: bytes, name: str) -> Document:
             f"{name}: expected a run file (JSON), found bytes that are no text"
         ) from (problem)
     except json.JSONDecodeError as problem:
+        if data.strip() and data.lstrip()[:1] != b"{":
+            raise RecordError(
+                f"{name}: expected a run file (a JSON object), found text that is none"
+            ) from problem
         what = "an empty file" if not data.strip() else f"{problem.msg} at line {problem.lineno}"
         raise RecordError(
             f"{name}: expected a run file (JSON), found {what}; it is truncated or damaged: "
@@ -343,7 +347,8 @@ def _rows(case: str, columns: Document) -> list[Document]:
     lengths = {len(column) for column in (*columns.values(), *metrics.values())}
     if len(lengths) != 1:
         raise ValueError(
-            f"case {case}: columns of launches of equal length expected, found {sorted(lengths)}"
+            f"case {case}: columns of launches of equal length expected, found "
+            f"{', '.join(map(str, sorted(lengths)))}"
         )
     return [
         {

@@ -42,7 +42,8 @@ def main() -> None:
         _say(f"servebench: {error}")
         sys.exit(error.exit_code)
     except InterruptedRun as interruption:
-        _say(f"servebench: interrupted by {interruption}")
+        advice = f": {interruption.advice}" if interruption.advice else ""
+        _say(f"servebench: interrupted by {interruption}{advice}")
         sys.exit(interruption.exit_code)
 
 

@@ -14,6 +14,7 @@ from servebench import actions, header, paths, units
 from servebench import plan as planning
 from servebench.cli.options import (
     DEFAULT_SEED,
+    FOR_WORKFLOWS,
     ProfileOption,
     SeedOption,
 )
@@ -32,12 +33,19 @@ def plan_command(
         typer.Option(
             "--select",
             envvar="SERVEBENCH_SELECT",
+            show_envvar=False,
             help="Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'; repeatable.",
         ),
     ] = None,
     launches: Annotated[
         int | None,
-        typer.Option("--launches", min=1, envvar="SERVEBENCH_LAUNCHES", help="Launches per case."),
+        typer.Option(
+            "--launches",
+            min=1,
+            envvar="SERVEBENCH_LAUNCHES",
+            show_envvar=False,
+            help="Launches per case.",
+        ),
     ] = None,
     seed: SeedOption = DEFAULT_SEED,
     shards: Annotated[
@@ -46,6 +54,7 @@ def plan_command(
             "--shards",
             min=1,
             envvar="SERVEBENCH_SHARDS",
+            rich_help_panel=FOR_WORKFLOWS,
             help="Share the cases out over so many machines.",
         ),
     ] = None,
@@ -54,6 +63,7 @@ def plan_command(
         typer.Option(
             "--machine",
             envvar="SERVEBENCH_MACHINES",
+            rich_help_panel=FOR_WORKFLOWS,
             help="Id of a machine (`servebench doctor`) that a shard is for; repeatable. Cases "
             "stay with the machine that has measured them. Without: whichever takes a shard.",
         ),
@@ -64,17 +74,24 @@ def plan_command(
             "--seconds",
             min=0.5,
             envvar="SERVEBENCH_SECONDS",
+            show_envvar=False,
             help="Load every case for so long, instead of the profile's durations: for trying out.",
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write the plan of the night, for `run --plan`."),
+        typer.Option(
+            "--output",
+            "-o",
+            rich_help_panel=FOR_WORKFLOWS,
+            help="Write the plan of the night, for `run --plan`.",
+        ),
     ] = None,
     github_output: Annotated[
         bool,
         typer.Option(
             "--github-output",
+            rich_help_panel=FOR_WORKFLOWS,
             help="Hand the shards to a workflow: matrix, shards, night and sha256 (of the "
             "plan) in GITHUB_OUTPUT.",
         ),
@@ -119,7 +136,7 @@ def plan_command(
             where = f" on {shard.machine}" if shard.machine else ""
             console.print(
                 f"shard {shard.number} of {len(night.shards)}{where}: {len(shard.plan.cases)} "
-                f"cases, {duration(shard.expected_seconds)}",
+                f"case{'s' * (len(shard.plan.cases) != 1)}, {duration(shard.expected_seconds)}",
                 markup=False,
                 soft_wrap=True,
             )
