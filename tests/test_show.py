@@ -141,7 +141,8 @@ def test_markdown_literally() -> None:
 
 def test_a_terminal_shows_the_same() -> None:
     """The words and figures of the page, at 100 columns."""
-    text = on_terminal(page_of(demo_run()), 100)
+    published = PUBLISHED.model_copy(update={"source": "A page, 2025, nothing [bold] of a file"})
+    text = on_terminal(page_of(demo_run(), published), 100)
     for part in (
         "99.7/s",
         "77.7…128/s",
@@ -152,8 +153,20 @@ def test_a_terminal_shows_the_same() -> None:
     ):
         assert part in text
     assert "A page, 2025" in text
-    assert "faster [bold] without" in text, "nothing of a file is read as markup"
+    assert "nothing [bold] of a file" in text, "nothing of a file is read as markup"
     assert "6 of 9 launches, 2 of 3 cases" in text
+
+
+def test_statements_about_what_was_not_measured_are_one_line() -> None:
+    """A run of one case has no need of a table of all that other cases would have said."""
+    shape = PUBLISHED.shapes[0]
+    held = shape.model_copy(update={"statement": "it serves", "denominator": None, "least": 1.0})
+    own = held.model_copy(update={"numerator": "gil"})
+    published = PUBLISHED.model_copy(update={"shapes": (own, shape, held)})
+    text = " ".join(on_terminal(page_of(demo_run(), published), 200).split())
+    assert "it serves ≥ 1 100 99.7" in text
+    assert "2 of 3 statements: not measured, for lack of figures" in text
+    assert "faster [bold] without" not in text
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])

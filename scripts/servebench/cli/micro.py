@@ -62,6 +62,7 @@ def micro_command(
         raise UsageError("--to: results are kept nowhere: add --record")
     progress = Console(stderr=True, highlight=False)
     root = paths.project_root()
+    micro.require_suites(root)
     if record:
         store.require_room(to or paths.results_dir())
     commit, dirty = micro.require_commit(root)

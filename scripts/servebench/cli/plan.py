@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from servebench import actions, header, paths, units
+from servebench import actions, header, paths, rig, stacks, units
 from servebench import plan as planning
 from servebench.cli.options import (
     DEFAULT_SEED,
@@ -18,7 +18,7 @@ from servebench.cli.options import (
     ProfileOption,
     SeedOption,
 )
-from servebench.errors import NothingMeasuredError, UsageError
+from servebench.errors import DeclarationError, NothingMeasuredError, SetupError, UsageError
 from servebench.model import Plan
 from servebench.night import planned
 from servebench.night.model import NightPlan, write_plan
@@ -112,6 +112,7 @@ def plan_command(
         plan = planning.lasting(plan, seconds)
     if not plan.cases:
         raise NothingMeasuredError(f"profile {profile} has no cases: there is nothing to plan")
+    unready = _unready(plan)
     night = _night(plan, shards, machines)
     if output is not None:
         write_plan(output, night)
@@ -129,7 +130,7 @@ def plan_command(
         for case in plan.cases:
             taken = planning.expected_seconds(case, profile)
             console.print(f"{case.id}  {units.seconds(taken)}", soft_wrap=True, markup=False)
-    for note in night.notes:
+    for note in (*unready, *night.notes):
         console.print(f"note: {note}", soft_wrap=True, markup=False)
     if len(night.shards) > 1 or output is not None:
         for shard in night.shards:
@@ -153,6 +154,16 @@ def _night(plan: Plan, shards: int | None, machines: list[str] | None) -> NightP
         results=paths.results_dir(),
         commit=commit,
     )
+
+
+def _unready(plan: Plan) -> tuple[str, ...]:
+    """Why a run of it would be refused, as far as declarations and locks tell."""
+    try:
+        names = sorted({case.stack for case in plan.cases})
+        rig.require_packages(plan.cases, {name: stacks.read(name) for name in names})
+    except (DeclarationError, SetupError) as problem:
+        return (f"this cannot be run yet: {problem}",)
+    return ()
 
 
 def _described(plan: Plan) -> dict[str, object]:
