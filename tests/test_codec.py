@@ -184,7 +184,7 @@ def test_damaged_columns_are_refused() -> None:
 def test_the_schema_in_results_is_the_one_of_the_types() -> None:
     """results/schema.json is generated; this guards it against drift."""
     stored = (ROOT / "results" / "schema.json").read_text("utf-8")
-    assert stored == codec.schema(), "make it again: servebench schema -o results/schema.json"
+    assert stored == codec.schema(), "make it again: servebench dev schema -o results/schema.json"
 
 
 def test_the_schema_accepts_runs_and_refuses_what_the_loader_refuses() -> None:

@@ -1,4 +1,4 @@
-"""`servebench detect`: where did a series move for good, and was it the stack?"""
+"""`servebench ci detect`: where did a series move for good, and was it the stack?"""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ def detect_command(
 ) -> None:
     """Find series that moved for good when a stack changed, and confirm them by duets.
 
-    Each machine's series of this checkout's results (`servebench history pull` fetches the nights)
-    are looked through, from their last break on: those of server runs, and those inside the process
-    that a comparison can play (git tells with which locks a commit was measured). Steps near a
-    change of their stack are candidates: one per change of a stack, however many series moved.
-    Changes that were undone are closed.
+    Each machine's series of this checkout's results (`servebench ci history pull` fetches the
+    nights) are looked through, from their last break on: those of server runs, and those inside the
+    process that a comparison can play (git tells with which locks a commit was measured). Steps
+    near a change of their stack are candidates: one per change of a stack, however many series
+    moved. Changes that were undone are closed.
 
     With --confirm, on the machine itself, the stacks before and after are measured together. What
     is confirmed becomes results/changes/<id>.json, what is not, results/dismissed/<id>.json; the
@@ -256,7 +256,10 @@ def _show(console: Console, found: Candidates, undone: Sequence[ChangeRecord]) -
             )
     console.print(
         f"{len(found.candidates)} candidates, {found.known} judged already"
-        + ("; judge them on their machines: servebench detect --confirm" * bool(found.candidates)),
+        + (
+            "; judge them on their machines: servebench ci detect --confirm"
+            * bool(found.candidates)
+        ),
         soft_wrap=True,
     )
 

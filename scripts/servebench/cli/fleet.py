@@ -1,4 +1,4 @@
-"""`servebench fleet`: machines of one's own as runners."""
+"""`servebench ci fleet`: machines of one's own as runners."""
 
 from __future__ import annotations
 

@@ -104,8 +104,8 @@ def plan_command(
     """Show what a run would do: cases, launches and expected time per experiment.
 
     With --output it is the plan of a night: its shards are balanced by what launches have taken in
-    the recorded runs (`servebench history pull` fetches those of earlier nights), cases stay with
-    their machine, and one calibration case is in every shard.
+    the recorded runs (`servebench ci history pull` fetches those of earlier nights), cases stay
+    with their machine, and one calibration case is in every shard.
     """
     plan = planning.make_plan(profile, list(select or ()), launches, seed)
     if seconds is not None:

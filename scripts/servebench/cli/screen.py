@@ -1,4 +1,4 @@
-"""`servebench screen`: does a change execute more instructions?"""
+"""`servebench ci screen`: does a change execute more instructions?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`servebench show`, `findings` and `schema`: read what was measured, write pages."""
+"""`servebench show`, `dev findings` and `dev schema`: read what was measured, write pages."""
 
 from __future__ import annotations
 

@@ -117,7 +117,9 @@ def read_candidates(path: Path) -> Candidates:
             raise RecordError(f"{path}: expected at most {_MOST_BYTES:,} bytes, found more")
         return Candidates.model_validate_json(data)
     except (OSError, ValidationError) as problem:
-        raise RecordError(_unreadable(path, "candidates (servebench detect)", problem)) from problem
+        raise RecordError(
+            _unreadable(path, "candidates (servebench ci detect)", problem)
+        ) from problem
 
 
 def write_dismissal(results: Path, dismissal: Dismissal) -> Path:
