@@ -505,7 +505,7 @@ def test_other_files_are_refused_by_what_they_are(checkout: Path) -> None:
         called(["show", str(record)])
     text = path.read_text("utf-8")
     path.write_text(text.replace('"format": 1', '"format": 2', 1), "utf-8")
-    with pytest.raises(RecordError, match=r"expected a comparison of format 1, found: .*format"):
+    with pytest.raises(RecordError, match=r"a comparison of format 1: format: .*, found 2\."):
         called(["show", str(path)])
     path.write_text(text[: len(text) // 2], "utf-8")
     with pytest.raises(RecordError, match="truncated or damaged"):

@@ -139,6 +139,7 @@ def test_room_is_tried_before_it_is_needed(tmp_path: Path, mounted: bool) -> Non
     disk = tmp_path / "tiny"
     disk.mkdir()
     with small_disk(disk, mounted=mounted) as fill:
+        store.require_room(disk / "new" / "folder")
         store.require_room(disk)
         (disk / "old").write_text("as it was")
         store.require_writable(disk / "old")

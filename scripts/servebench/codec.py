@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal, NoReturn
 
 from pydantic import BaseModel, Field, ValidationError, create_model
+from pydantic_core import ErrorDetails
 
 from servebench import units
 from servebench.errors import RecordError
@@ -362,14 +363,27 @@ def _rows(case: str, columns: Document) -> list[Document]:
     ]
 
 
+def first_problem(error: OSError | ValidationError) -> str:
+    """Why a record cannot be read: its place, the rule and what was found, or what the system says.
+
+    Args:
+        error: What reading it has raised.
+    """
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return _problem(error.errors(include_url=False, include_context=False)[0], "the file")
+
+
+def _problem(problem: ErrorDetails, whole: str) -> str:
+    place = ".".join(map(str, problem["loc"])) or whole
+    found = f", found {problem['input']!r:.60}" if problem["type"] != "missing" else ""
+    return f"{place}: {problem['msg'].removeprefix('Value error, ')}{found}"
+
+
 def _problems(error: ValidationError) -> str:
     """The first problems of a validation, each with its place."""
     problems = error.errors(include_url=False, include_context=False)
-    told = [
-        f"{'.'.join(map(str, problem['loc'])) or 'run'}: {problem['msg']}"
-        + (f", found {problem['input']!r:.60}" if problem["type"] != "missing" else "")
-        for problem in problems[:_SHOWN_PROBLEMS]
-    ]
+    told = [_problem(problem, "run") for problem in problems[:_SHOWN_PROBLEMS]]
     more = len(problems) - len(told)
     return (
         f"not what format {FORMAT_VERSION} says: "

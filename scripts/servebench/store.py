@@ -122,18 +122,25 @@ def require_writable(path: Path) -> None:
 
 
 def require_room(folder: Path) -> None:
-    """Try whether a results folder can be written, before hours are spent on what goes there.
+    """Try whether a results folder can be written, before hours are spent; it is left as it was.
 
     Raises:
         RecordError: It cannot.
     """
+    new = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise RecordError(
-            f"{folder}: cannot be made ({problem.strerror}); {_remedy(problem)}. Nothing was done"
-        ) from problem
-    require_writable(folder / f".{os.getpid()}.tmp")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise RecordError(
+                f"{folder}: cannot be made ({problem.strerror}); {_remedy(problem)}. "
+                "Nothing was done"
+            ) from problem
+        require_writable(folder / f".{os.getpid()}.tmp")
+    finally:
+        for one in new:
+            with contextlib.suppress(OSError):
+                one.rmdir()
 
 
 def save_partial(results: Path, run: Run) -> Path:

@@ -47,7 +47,6 @@ def plan_command(
             help="Launches per case.",
         ),
     ] = None,
-    seed: SeedOption = DEFAULT_SEED,
     shards: Annotated[
         int | None,
         typer.Option(
@@ -100,6 +99,7 @@ def plan_command(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the plan of each shard as JSON.")
     ] = False,
+    seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Show what a run would do: cases, launches and expected time per experiment.
 

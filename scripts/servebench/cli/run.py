@@ -41,7 +41,6 @@ def run_command(
     profile: ProfileOption = "quick",
     select: SelectOption = None,
     launches: LaunchesOption = None,
-    seed: SeedOption = DEFAULT_SEED,
     resume: Annotated[
         str | None,
         typer.Option(
@@ -89,6 +88,7 @@ def run_command(
     results: Annotated[
         Path | None, typer.Option("--results", help="Folder for the run file.")
     ] = None,
+    seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Measure: launch each case's server, load it, record what it did.
 
@@ -103,7 +103,6 @@ def run_command(
 
         require_digest(plan_file, plan_sha256)
     results = results or paths.results_dir()
-    store.require_room(results)
     found = orphans.reap()
     load.sweep()
     for sentence in found:
@@ -112,6 +111,7 @@ def run_command(
     assigned = assigned_.read(plan_file, shard)
     plan = _planned(earlier, assigned, profile, select, launches, seed, seconds)
     _require_planned(context, plan, profile, seed)
+    store.require_room(results)
     logs = paths.state_dir() / "logs"
     rig = assemble(plan.cases, logs)
     root = paths.project_root()

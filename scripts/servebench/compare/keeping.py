@@ -71,9 +71,9 @@ def read(path: Path) -> Comparison:
     try:
         return Comparison.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as problem:
-        first = " ".join(" ".join(str(problem).splitlines()[:3]).split())
         raise RecordError(
-            f"{path}: expected a comparison of format {FORMAT_VERSION}, found: {first}. A file of "
+            f"{path}: expected a comparison of format {FORMAT_VERSION}: "
+            f"{codec.first_problem(problem)}. A file of "
             "a newer servebench needs a newer servebench; otherwise it is damaged"
         ) from problem
 

@@ -8,6 +8,7 @@ from typing import Final, Literal
 from pydantic import AwareDatetime, Field, ValidationError
 
 from servebench.changes import SeriesName, StackState
+from servebench.codec import first_problem
 from servebench.compare.model import PackageChange, Verdict
 from servebench.errors import RecordError
 from servebench.model import Frozen
@@ -148,6 +149,5 @@ def dismissals(results: Path) -> dict[str, Dismissal]:
     return found
 
 
-def _unreadable(path: Path, what: str, problem: Exception) -> str:
-    first = " ".join(str(problem).splitlines()[:3])
-    return f"{path}: expected {what} of format {FORMAT_VERSION}, found: {first}"
+def _unreadable(path: Path, what: str, problem: OSError | ValidationError) -> str:
+    return f"{path}: expected {what} of format {FORMAT_VERSION}: {first_problem(problem)}"
