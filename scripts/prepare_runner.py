@@ -177,7 +177,7 @@ def launcher() -> str:
 
 
 def policy(options: argparse.Namespace) -> str:
-    """The machine's policy, which the hook and `servebench fleet` read."""
+    """The machine's policy, which the hook and `servebench ci fleet` read."""
     document = {
         "server": options.server,
         "repository": options.repository,
@@ -307,7 +307,7 @@ def farewell(options: argparse.Namespace) -> str:
         f"  sudo -u {user} {options.runner}/config.sh --url {address} --work {WORK} \\\n"
         "    --labels servebench,MACHINE --unattended --token TOKEN\n"
         "  sudo systemctl start servebench-walls servebench-clock servebench-runner\n"
-        f"  sudo -u {user} .venv/bin/servebench fleet check   # in a checkout that is set up\n"
+        f"  sudo -u {user} .venv/bin/servebench ci fleet check   # in a checkout that is set up\n"
         "MACHINE is the machine's id, which `servebench doctor` shows.\n"
     )
 

@@ -273,10 +273,10 @@ def write_command(path: Path) -> None:
 export XDG_STATE_HOME="${{RUNNER_TEMP:-/tmp}}/state"
 case "$* " in *"--shard ${{STANDIN_DEAD_SHARD:-none}} "*) kill -KILL $$ ;; esac
 case "$1" in micro) [ -z "$STANDIN_MICRO" ] || exec sh "$STANDIN_MICRO"; exit 0 ;; esac
-case "$1 $2" in "detect --confirm")
+case "$1 $2 $3" in "ci detect --confirm")
     if [ -d "$STANDIN_CONFIRMED" ]; then cp -R "$STANDIN_CONFIRMED" confirmed; exit; fi ;;
 esac
-case "$1 $2" in "fleet compare") shift ;; esac
+case "$1 $2 $3" in "ci fleet compare") shift 2 ;; esac
 exec {sys.executable} -P -c 'from servebench.cli import main; main()' "$@"
 """
     )

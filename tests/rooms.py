@@ -116,14 +116,14 @@ def collected(folder: Path) -> dict[str, Any]:
 
 
 def compared(folder: Path) -> dict[str, Any]:
-    """`servebench fleet compare` of a hostile commit, from beginning to end."""
+    """`servebench ci fleet compare` of a hostile commit, from beginning to end."""
     wanted = json.loads((folder / "wanted.json").read_text())
     with a_room() as room:
         file = folder / "fleet.json"
         file.write_text(json.dumps({"user": USER, "room": str(room.folder)}))
         os.environ["SERVEBENCH_FLEET"] = str(file)
         os.environ["GITHUB_ACTIONS"] = "true"
-        sys.argv = ["servebench", "fleet", "compare", wanted["base"], wanted["head"]]
+        sys.argv = ["servebench", "ci", "fleet", "compare", wanted["base"], wanted["head"]]
         sys.argv += ["--output", str(folder / "comparison.json"), *wanted["options"]]
         code: object = 0
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -13,10 +14,11 @@ from typer.main import get_group
 from typer.testing import CliRunner
 
 import servebench.cli
+from bench import invoke
 from servebench import __version__
 from servebench.cli import app
-from servebench.cli.options import budget_seconds
-from servebench.cli.verbs import VERBS
+from servebench.cli.options import FOR_WORKFLOWS, budget_seconds
+from servebench.cli.verbs import CI, OLD, VERBS
 from servebench.errors import EXIT_CODES, ServebenchError, UsageError
 from servebench.model import Profile
 
@@ -51,6 +53,13 @@ def own(imported: set[str]) -> set[str]:
     return {name.removeprefix(_OWN) for name in imported if name.startswith(_OWN)} - {"verbs"}
 
 
+def groups() -> dict[str, Any]:
+    """All verbs with their commands, those of `ci` by both words."""
+    commands = get_group(app).commands
+    below = commands["ci"].commands  # type: ignore[attr-defined] # a group
+    return {**commands, **{f"ci {verb}": command for verb, command in below.items()}}
+
+
 def test_the_version_waits_for_no_verb() -> None:
     """Every step of a workflow starts like this; what one verb needs delays no other."""
     said, imported = start("--version")
@@ -63,10 +72,11 @@ def test_the_version_waits_for_no_verb() -> None:
 @pytest.mark.parametrize(
     ("words", "modules"),
     [
-        (("schema", "--help"), ("options", "show")),
-        (("history", "pull", "--help"), ("history",)),
-        (("stack", "list", "--json"), ("stack",)),
-        (("detect", "--help"), ("detect", "options")),
+        (("show", "--help"), ("options", "show")),
+        (("ci", "history", "pull", "--help"), ("history",)),
+        (("stack", "list", "--json"), ("options", "stack")),
+        (("ci", "detect", "--help"), ("detect", "options")),
+        (("screen", "--help"), ("screen",)),
         (("plan", "--select", "asgi-wsgi/*", "--json"), ("options", "plan")),
     ],
     ids=" ".join,
@@ -84,30 +94,47 @@ def test_no_verb_imports_a_large_library_before_it_works() -> None:
 
     What brought one is seen with `python -X importtime -c "import servebench.cli.VERB"`.
     """
-    said, imported = start("--help", COLUMNS="200")
-    modules = {row.partition(":")[0] for row in VERBS.values()}
-    assert modules <= own(imported)
-    assert not imported & LARGE
-    listed = [line.strip("│ ").partition(" ")[0] for line in said.splitlines()]
-    assert [word for word in listed if word in VERBS] == list(VERBS)
+    for words, rows in ((("--help",), VERBS), (("ci", "--help"), CI)):
+        said, imported = start(*words, COLUMNS="200")
+        modules = {row.partition(":")[0] for row in rows.values()} - {"verbs"}
+        assert modules <= own(imported)
+        assert not imported & LARGE
+        listed = [line.strip("│ ").partition(" ")[0] for line in said.splitlines()]
+        assert [word for word in listed if word in {*VERBS, *CI, *OLD}] == list(rows)
 
 
 def test_every_verb_is_found_by_its_row() -> None:
     """Each row names a function or group that is there, and each module of a verb has a row."""
-    commands = get_group(app).commands
-    assert list(commands) == list(VERBS)
-    assert [command.name for command in commands.values()] == list(VERBS)
+    commands = groups()
+    assert list(commands) == [*VERBS, *(f"ci {verb}" for verb in CI)]
+    assert [command.name for command in commands.values()] == [*VERBS, *CI]
     assert all(command.help for command in commands.values())
-    helpers = {"__init__", "options", "scale", "verbs"}
+    helpers = {"__init__", "options", "scale"}
     modules = {path.stem for path in _HOME.glob("*.py")}
-    assert {row.partition(":")[0] for row in VERBS.values()} == modules - helpers
+    assert {row.partition(":")[0] for row in {**VERBS, **CI}.values()} == modules - helpers
+
+
+def test_old_names_go_on() -> None:
+    """Workflows, habits and scripts find a verb that has moved, and no word about it."""
+    commands = groups()
+    below = {**commands["dev"].commands, **commands["ci"].commands}
+    old = get_group(app).commands
+    assert not set(OLD) & set(commands)
+    for verb in OLD:
+        new = below[verb]
+        assert old[verb].help == new.help
+        assert [one.name for one in old[verb].params] == [one.name for one in new.params], verb
+        assert [*getattr(old[verb], "commands", ())] == [*getattr(new, "commands", ())], verb
+    done = CliRunner().invoke(app, ["schema"])
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout == CliRunner().invoke(app, ["dev", "schema"]).stdout
 
 
 def options(name: str) -> dict[str, Any]:
     """Every verb's option of that name."""
-    waiting = list(get_group(app).commands.items())
+    waiting = list(groups().items())
     for verb, command in waiting:
-        below = getattr(command, "commands", {})
+        below = getattr(command, "commands", {}) if verb != "ci" else {}
         waiting += [(f"{verb} {word}", one) for word, one in below.items()]
     return {
         verb: option for verb, command in waiting for option in command.params
@@ -118,7 +145,7 @@ def options(name: str) -> dict[str, Any]:
 def test_every_budget_says_its_format() -> None:
     """In the same words, which are those of the error, too; each says what the time is for."""
     helps = {verb: option.help for verb, option in options("--budget").items()}
-    assert {"bisect", "compare", "detect", "fleet compare", "selftest aa"} <= set(helps)
+    assert {"bisect", "compare", "ci detect", "ci fleet compare", "selftest aa"} <= set(helps)
     assert {verb for verb, text in helps.items() if ": 180s, 5m, 1h or 1h30m." not in text} == set()
     with pytest.raises(UsageError, match=r"a time such as 180s, 5m, 1h or 1h30m$"):
         budget_seconds("soon")
@@ -127,15 +154,15 @@ def test_every_budget_says_its_format() -> None:
 def test_every_profile_is_explained_where_it_is_chosen() -> None:
     """The option lists them, and says what each is."""
     helps = {verb: option.help for verb, option in options("--profile").items()}
-    assert {"compare", "fleet compare", "plan", "run"} <= set(helps)
+    assert {"compare", "ci fleet compare", "plan", "run"} <= set(helps)
     for verb, text in helps.items():
         assert [name for name in get_args(Profile) if f" {name}: " not in text] == [], verb
 
 
 def test_groups_and_exit_codes_are_explained() -> None:
     """A group's page says more than the line in the list of verbs; `doctor` says how it ends."""
-    commands = get_group(app).commands
-    assert "a run file for each shard" in " ".join((commands["history"].help or "").split())
+    commands = groups()
+    assert "a run file for each shard" in " ".join((commands["ci history"].help or "").split())
     assert "right answer is known" in " ".join((commands["selftest"].help or "").split())
     assert "Exit code 0: " in (commands["doctor"].help or "")
 
@@ -182,6 +209,64 @@ def test_what_no_verb_expects_does_not_look_like_a_finding(
     assert capsys.readouterr().err.startswith(sentence)
 
 
+def test_help_reads_well_on_eighty_columns() -> None:
+    """Lines are broken where the terminal ends, not where the source's do; flags have no type."""
+    for verb in ("run", "plan", "selftest"):
+        said, _ = start(verb, "--help", COLUMNS="80", NO_COLOR="1")
+        lines = [line.strip() for line in said.splitlines()]
+        text = lines[3 : next(n for n, line in enumerate(lines) if line.startswith("╭"))]
+        # Where a line is short, the next word would not have fitted, or a paragraph ends.
+        short = [
+            line for line, after in pairwise(text)
+            if after and line and len(f"{line} {after.split()[0]}") <= 76
+        ]  # fmt: skip
+        assert short == [], verb
+        assert not any(f"<{kind}" in said for kind in ("bool", "list"))
+    own, _, workflows = start("run", "--help", COLUMNS="100")[0].rpartition(FOR_WORKFLOWS)
+    for word in ("│ --plan ", "│ --plan-sha256", "│ --shard", "│ --count-requests"):
+        assert (word in own, word in workflows) == (False, True), word
+
+
+@pytest.mark.parametrize(
+    "words", [("--help",), ("show", "--json"), ("dev", "schema")], ids=" ".join
+)
+def test_a_closed_pipe_is_no_failure_of_the_verb(words: tuple[str, ...]) -> None:
+    """`servebench … | head -1`: what `ls` and `grep` answer, and no word about it."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        command = [sys.executable, "-c", "from servebench.cli import main; main()", *words]
+        done = subprocess.run(
+            command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False
+        )
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("run", "--profile", "x"), "'--profile': 'x' is not one of 'quick', 'nightly', 'publish"),
+        (("stack", "lock", "--as-of", "yesterday"), "--as-of 'yesterday': expected a date such as"),
+        (("stack", "lock", "no"), "the dependency groups of apps/pyproject.toml are current, "),
+        (("compare", "--svg", "/proc/no/x.svg"), "there is no folder /proc/no: make it first"),
+        (("compare", "--markdown", "/proc"), "--markdown /proc: expected a file, found a folder"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)  # fmt: skip
+def test_what_was_wrong_is_said_in_our_words(
+    words: tuple[str, ...],
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Expected, found, what to do: before anything is resolved, built or measured."""
+    monkeypatch.setenv("COLUMNS", "200")
+    done = invoke(capsys, monkeypatch, words)
+    assert (done.code, sentence in done.err) == (2, True), done
+
+
 def test_verbs_print_on_a_console_that_files_do_not_act_on() -> None:
     """None makes one of rich's own."""
     made = {path.name for path in _HOME.glob("*.py") if "rich.console" in path.read_text("utf-8")}
@@ -190,7 +275,7 @@ def test_verbs_print_on_a_console_that_files_do_not_act_on() -> None:
 
 def test_a_verb_that_is_not_there_is_wrong_usage() -> None:
     """The exit code is 2, and what was meant is proposed."""
-    done = CliRunner().invoke(app, ["histroy", "pull"])
+    done = CliRunner().invoke(app, ["ci", "histroy", "pull"])
     assert done.exit_code == 2
     assert "No such command 'histroy'. Did you mean 'history'?" in " ".join(done.output.split())
 
@@ -200,9 +285,9 @@ def test_a_shell_completes_verbs_and_imports_those_alone() -> None:
     said, imported = start(
         _SERVEBENCH_COMPLETE="complete_bash", COMP_WORDS="servebench st", COMP_CWORD="1"
     )
-    assert said.split() == ["status", "stack"]
-    assert own(imported) == {"github", "stack"}
+    assert said.split() == ["stack"]
+    assert own(imported) == {"options", "stack"}
     said, _ = start(
-        _SERVEBENCH_COMPLETE="complete_bash", COMP_WORDS="servebench history p", COMP_CWORD="2"
+        _SERVEBENCH_COMPLETE="complete_bash", COMP_WORDS="servebench ci history p", COMP_CWORD="3"
     )
     assert said.split() == ["pull", "push"]

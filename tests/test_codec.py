@@ -133,6 +133,8 @@ def test_what_is_not_a_run_file_is_refused() -> None:
     assert "an empty file" in refused(b"")
     assert "truncated" in refused(whole[:-20])
     assert "no text" in refused(b"\xff\xfe\x00")
+    text = refused(b"root:x:0:0\n")
+    assert text.endswith("expected a run file (a JSON object), found text that is none")
     assert "expected a run file" in refused([1, 2])
     assert "expected a run file" in refused({"id": "x"})
     assert "found NaN" in refused(whole.replace(b"1234.57", b"NaN"))
@@ -182,7 +184,7 @@ def test_damaged_columns_are_refused() -> None:
 def test_the_schema_in_results_is_the_one_of_the_types() -> None:
     """results/schema.json is generated; this guards it against drift."""
     stored = (ROOT / "results" / "schema.json").read_text("utf-8")
-    assert stored == codec.schema(), "make it again: servebench schema -o results/schema.json"
+    assert stored == codec.schema(), "make it again: servebench dev schema -o results/schema.json"
 
 
 def test_the_schema_accepts_runs_and_refuses_what_the_loader_refuses() -> None:

@@ -319,10 +319,18 @@ def test_an_interrupted_comparison_is_shown_as_far_as_it_came(
 def test_a_file_that_cannot_be_written_hides_nothing(
     repository: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The result is shown all the same."""
+    """The result is shown all the same: the folder was there when it was asked for."""
     assert repository.is_dir()
-    played = _Played(comparison(Verdict.NO_CHANGE))
-    done = play(bench, monkeypatch, played, "-o", str(bench.folder / "no" / "c.json"))
+    folder = bench.folder / "soon gone"
+    folder.mkdir()
+
+    class Removing(_Played):
+        def __call__(self, *arguments: Any, **named: Any) -> Comparison:
+            folder.rmdir()
+            return super().__call__(*arguments, **named)
+
+    played = Removing(comparison(Verdict.NO_CHANGE))
+    done = play(bench, monkeypatch, played, "-o", str(folder / "c.json"))
     assert (done.code, done.out.count("No change in 1 of 1 cases")) == (4, 1)
     assert "cannot be written" in done.err
 

@@ -353,7 +353,7 @@ def test_the_schema_in_results_is_the_one_of_the_types() -> None:
     """results/comparison.schema.json is generated; this guards it against drift."""
     stored = (ROOT / "results" / "comparison.schema.json").read_text("utf-8")
     assert stored == keeping.schema(), (
-        "make it again: servebench schema --comparison -o results/comparison.schema.json"
+        "make it again: servebench dev schema --comparison -o results/comparison.schema.json"
     )
 
 

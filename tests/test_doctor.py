@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from servebench import doctor, interpreters, paths, settings, stacks
-from servebench.cli.doctor import tables
+from servebench.cli.doctor import summary, tables
 from servebench.doctor import Diagnosis
 
 DOCTOR = [sys.executable, "-c", "from servebench.cli import main; main()", "doctor"]
@@ -48,6 +48,10 @@ def test_a_machine_that_is_set_up() -> None:
     }
     assert {finding.what for finding in diagnosis.stacks} == expected
     assert diagnosis.machine.server_cores
+    assert all(finding.build for finding in diagnosis.interpreters)
+    assert summary(diagnosis).startswith("Ready to measure")
+    *_, last = call(COLUMNS="100").stdout.splitlines()
+    assert last == summary(diagnosis)
 
 
 def test_a_machine_where_nothing_was_made(tmp_path: Path) -> None:
@@ -56,6 +60,8 @@ def test_a_machine_where_nothing_was_made(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "has not been made: run `make setup`" in done.stdout
     assert "remedy: make setup" in done.stdout
+    *_, last = done.stdout.splitlines()
+    assert last.startswith("Not ready to measure: CPython 3.14, CPython 3.14t, oha")
     for title in ("Machine", "Interpreters", "Tools", "Stacks", "Warnings"):
         assert title in done.stdout
     assert "Traceback" not in done.stderr
@@ -105,6 +111,7 @@ def test_an_interpreter_that_no_longer_runs(monkeypatch: pytest.MonkeyPatch) -> 
 def test_brackets_in_a_detail_are_printed_as_they_are() -> None:
     """Compilers put brackets into their names; tables must not take them for mark-up."""
     diagnosis = doctor.diagnose()
+    assert not [found.detail for found in diagnosis.interpreters if "CFLAGS" in found.detail]
     odd = diagnosis.interpreters[0].model_copy(update={"detail": "[GCC 12.2.0] [/] x"})
     console = Console(record=True, width=200, file=io.StringIO())
     for table in tables(diagnosis.model_copy(update={"interpreters": (odd,)})):

@@ -80,10 +80,14 @@ def perform(state_home: Path, tmp_path: Path) -> Perform:
     """Do one launch of a case, with what set-up has made."""
 
     def do(
-        case: Case, *, count: bool = False, rig: Callable[[Rig], Rig] = lambda same: same
+        case: Case,
+        *,
+        count: bool = False,
+        rig: Callable[[Rig], Rig] = lambda same: same,
+        phase: Callable[[str], None] = lambda _name: None,
     ) -> Outcome:
         given = rig(assemble([case], tmp_path / "logs"))
-        options = launch.Options(window=0.1, count=count)
+        options = launch.Options(window=0.1, count=count, phase=phase)
         outcome = launch.perform(case, given, options, tmp_path / "logs" / "server.log")
         assert not list((state_home / "servebench" / "sessions").glob("*.json"))
         return outcome
@@ -98,11 +102,15 @@ def test_every_application_can_be_measured(
 ) -> None:
     """Valid, with all figures, and where the server counts, it counts what we do."""
     for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
-        outcome = perform(shortened(case), count=SERVERS[case.server].counter is not None)
+        phases: list[str] = []
+        counts = SERVERS[case.server].counter is not None
+        outcome = perform(shortened(case), count=counts, phase=phases.append)
         if not failures(outcome) or not BUSY & {flag.name for flag in outcome.flags}:
             break
         judged.clear()
     assert not failures(outcome), outcome.flags
+    begun, ended = ["starting", "verifying", "warming up"], ["verifying", "stopping"]
+    assert phases == [*begun, "measuring", *ended]
     figures = outcome.metrics
     assert figures.keys() >= ALWAYS
     assert figures.keys() <= METRICS.keys()

@@ -24,9 +24,11 @@ import pytest
 from bench import carrying, eventually
 from servebench import paths
 from servebench.cli import micro as cli
+from servebench.cli.screen import counted
 from servebench.errors import NothingMeasuredError, SetupError, UsageError
 from servebench.inprocess import micro
 from servebench.inprocess.readings import Reading, Snapshot
+from servebench.printing import Console
 
 ROOT = paths.project_root()
 
@@ -85,6 +87,9 @@ def test_asv_is_configured_with_absolute_folders(tmp_path: Path) -> None:
     assert micro.configuration(ROOT, None)["results_dir"] == str(ROOT / "results" / "asv")
     with pytest.raises(SetupError, match=re.escape("asv.conf.json")):
         micro.configuration(tmp_path, None)
+    with pytest.raises(UsageError, match=r"no asv.conf.json: .* servebench's own .* no other"):
+        micro.require_suites(tmp_path)
+    micro.require_suites(ROOT)
     with pytest.raises(UsageError, match="not in a git repository"):
         micro.require_commit(tmp_path)
 
@@ -174,6 +179,18 @@ def test_a_real_look_inside(repository: Path, tmp_path: Path) -> None:
     assert [section["name"] for section in described["sections"]] == ["gil-in-process", "scaling"]
     assert "gil (1 of 2)" in said
     assert not (repository / "results").exists()
+
+
+def test_another_repository_is_told_that_these_are_not_its_suites(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything of it is read, where `no stack 'pydantic-v1'` would only be a riddle."""
+    (tmp_path / "pyproject.toml").write_text("[tool.servebench]\n")
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(tmp_path))
+    with pytest.raises(UsageError, match="measure no other repository"):
+        cli.micro_command()
+    with pytest.raises(UsageError, match="measure no other repository"):
+        counted(tmp_path, "HEAD", Console())
 
 
 def test_where_to_keep_results_needs_some_to_be_kept(tmp_path: Path) -> None:

@@ -410,7 +410,7 @@ def test_a_plan_that_names_another_machine_is_refused(
     monkeypatch.setenv("SERVEBENCH_MACHINES", f"{A}, {B}")
     done = bench("plan", "--select", "badapps/right", "--output", plan)
     assert done.code == 0, done
-    assert f"on {A}: 1 cases" in done.out
+    assert f"on {A}: 1 case," in done.out
     done = bench("run", "--plan", plan, "--shard", "1", "--results", bench.results)
     assert (done.code, machine.fingerprint().id in done.err) == (2, True)
     assert not bench.results.exists()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from bench import make_checkout
 from servebench import plan as planning
+from servebench import rig
 from servebench.cli.plan import plan_command
 from servebench.declarations import PROFILES
-from servebench.errors import UsageError
+from servebench.errors import DeclarationError, UsageError
 from servebench.expected import COSTS, Expected, drain, expected
 from servebench.model import Case, Endpoint, Expectation, Load, LoadModel, Plan, Profile
 from servebench.plan import make_plan, plan_seconds
@@ -210,6 +213,27 @@ def test_the_command_prints_plans_as_json(app: typer.Typer) -> None:
     for one, plan in zip(shards, plans, strict=True):
         assert one["expected_seconds"] == pytest.approx(plan_seconds(plan), abs=0.1)
         assert 0 < one["load_seconds"] < one["expected_seconds"]
+
+
+def test_a_stack_without_what_a_server_imports_is_told_before_the_first_launch(
+    app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plain `uvicorn` brings no httptools, and every launch would fail after its time-out."""
+    make_checkout(tmp_path)
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(tmp_path))
+    lock = tmp_path / "apps" / "stacks" / "current.txt"
+    lines = lock.read_text().splitlines(keepends=True)
+    lock.write_text("".join(line for line in lines if not line.startswith("httptools==")))
+    plan = make_plan("quick", [], None, 1)
+    first = next(case for case in plan.cases if case.stack == "current")
+    served = first.model_copy(update={"server": "uvicorn", "loop": "uvloop"})
+    with pytest.raises(DeclarationError, match=r"found 'no httptools'; .* served by uvicorn on"):
+        rig.assemble([served], tmp_path / "logs")
+    lock.write_text("".join(line for line in lines if not line.startswith("granian==")))
+    result = CliRunner().invoke(app, [])
+    assert result.exit_code == 0, result.output
+    assert "note: this cannot be run yet: " in result.stdout
+    assert "found 'no granian'" in result.stdout
 
 
 def test_the_command_shows_each_experiment(app: typer.Typer) -> None:

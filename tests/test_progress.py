@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 
 from rich.console import Console
+from rich.text import Text
 
 from servebench.flags import Flag, FlagName
-from servebench.progress import PlainReporter, duration
+from servebench.progress import LiveReporter, PlainReporter, duration
 from synthetic import failed, make_case, ok
 
 
@@ -28,6 +29,24 @@ def test_a_log_has_a_line_per_launch_and_the_time_left_at_each_tenth() -> None:
     left = [line for line in lines if line.endswith("left")]
     assert left[0] == "2 of 20 launches done, 3 min 00 s left"
     assert len(left) == 9
+
+
+def test_the_time_left_goes_down_inside_a_launch() -> None:
+    """A minute's launch is no minute in which nothing moves; and one launch is no "1 launches"."""
+    clock, output = [0.0], io.StringIO()
+    console = Console(file=output, force_terminal=True, width=120, get_time=lambda: clock[0])
+    reporter = LiveReporter(console)
+    reporter.begin(2, 120.0)
+    reporter.launching(make_case("demo/json/py3.14"), 0, 110.0)
+    reporter.phase("warming up")
+    for passed, shown in ((0.0, "1 min 50 s left"), (50.0, "1 min 00 s left"), (130.0, "0 s left")):
+        clock[0] = passed
+        reporter._progress.refresh()
+        assert f"{shown} warming up" in Text.from_ansi(output.getvalue()).plain
+    reporter.end()
+    plain = io.StringIO()
+    PlainReporter(Console(file=plain, width=200)).begin(1, 8.0)
+    assert plain.getvalue() == "1 launch, about 8 s\n"
 
 
 def test_a_failed_launch_says_why_and_shows_no_figure() -> None:

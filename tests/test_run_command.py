@@ -46,7 +46,7 @@ def test_ctrl_c_keeps_what_was_measured_and_resume_completes_it(bench: Bench) ->
         out, err = process.communicate()
     finally:
         process.kill()
-    assert (process.returncode, err) == (130, "servebench: interrupted by SIGINT\n"), out
+    assert process.returncode == 130, out
     assert not bench.alive()
     assert not bench.sessions
     partial = bench.unfinished()
@@ -54,10 +54,15 @@ def test_ctrl_c_keeps_what_was_measured_and_resume_completes_it(bench: Bench) ->
     assert partial.status is RunStatus.PARTIAL
     kept = [x for many in launches(partial).values() for x in many if x.status is Status.OK]
     assert 0 < len(kept) < 4
+    again = f"servebench run --resume latest --results {bench.results}"
+    told = f"interrupted by SIGINT: {len(kept)} of 6 launches kept; go on: {again}"
+    assert err == f"servebench: {told}\n"
 
     done = bench("run", "--results", bench.results, "--resume", "latest")
     assert done.code == 1, done  # for the case that always fails
     assert not done.err
+    shown = bench(*done.out.splitlines()[-1].partition("servebench ")[2].split())
+    assert (shown.code, f"Run {partial.id}\n" in shown.out) == (0, True), shown
     run = bench.recorded()
     assert (run.id, run.status) == (partial.id, RunStatus.COMPLETE)
     assert run.wall_seconds > partial.wall_seconds
@@ -72,10 +77,10 @@ def test_ctrl_c_keeps_what_was_measured_and_resume_completes_it(bench: Bench) ->
     assert all(valid(x) for name in ("right", "victim") for x in launches(run)[name])
     assert all(failures(x) == {"wrong_status"} for x in launches(run)["error"])
 
-    again = bench("run", "--results", bench.results, "--resume", "latest")
-    assert (again.code, "no interrupted run" in again.err) == (2, True)
-    again = bench("run", "--results", bench.results, "--resume", run.id)
-    assert (again.code, "is never added to" in again.err) == (2, True)
+    refused = bench("run", "--results", bench.results, "--resume", "latest")
+    assert (refused.code, "no interrupted run" in refused.err) == (2, True)
+    refused = bench("run", "--results", bench.results, "--resume", run.id)
+    assert (refused.code, "is never added to" in refused.err) == (2, True)
 
 
 @pytest.mark.real
@@ -90,7 +95,8 @@ def test_sigterm_leaves_no_process(bench: Bench, case: str, sign: str) -> None:
         out, err = process.communicate()
     finally:
         process.kill()
-    assert (process.returncode, err) == (143, "servebench: interrupted by SIGTERM\n"), out
+    assert process.returncode == 143, out
+    assert err.startswith("servebench: interrupted by SIGTERM: 0 of 1 launches kept; go on: "), err
     assert not bench.alive()
     assert not bench.sessions
     partial = bench.unfinished()
@@ -104,6 +110,15 @@ def _commands(bench: Bench) -> Iterator[list[str]]:
     for process in bench.alive():
         with suppress(psutil.Error):
             yield process.cmdline()
+
+
+def test_a_folder_that_cannot_be_written_is_told_first(bench: Bench) -> None:
+    """Not after an hour of measuring: nothing is started."""
+    (bench.folder / "file").touch()
+    done = bench("run", "--results", bench.folder / "file", "--select", "badapps/right")
+    assert done.code not in {0, 2}
+    assert "cannot be made (File exists)" in done.err
+    assert not (bench.folder / "state").exists()
 
 
 def test_a_resumed_run_has_its_own_plan(bench: Bench) -> None:

@@ -107,8 +107,20 @@ def test_an_unmade_load_generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     [
         ("free_threaded = false", "free_threaded = 7", "interpreters.3.14.free_threaded", "7"),
         ('version = "3.14.7"', 'version = "latest"', "interpreters.3.14.version", "'latest'"),
-        ("free_threaded = true", "free_threaded = false", "tool.servebench", "3.14t: a name ends"),
+        (
+            'version = "3.14.7"',
+            'version = "3.13.9"',
+            "3.14.version",
+            "'3.13.9'; allowed: a version",
+        ),
+        (
+            "free_threaded = true",
+            "free_threaded = false",
+            "3.14t.free_threaded",
+            "False; allowed: t",
+        ),
         ("free_threaded = true", "free_treaded = true", "interpreters.3.14t", "found"),
+        ('cflags = "-O3"', "", "source-build.3.14.7.cflags", "'nothing'; allowed: a value; this"),
     ],
 )
 def test_a_wrong_declaration_says_where(
@@ -125,6 +137,7 @@ def test_a_wrong_declaration_says_where(
     assert key in message
     assert found in message
     assert "allowed: " in message
+    assert "Value error" not in message
 
 
 def test_the_checkout_is_found_from_anywhere_in_it(

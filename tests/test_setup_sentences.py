@@ -329,6 +329,21 @@ def test_interpreters_are_all_of_one_origin(
     assert built == ["3.14", "3.14t"]
 
 
+def test_only_what_is_built_needs_a_recipe(
+    empty_cache: Path, narrator: Narrator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without its source archive a version can be declared; that it cannot be built is told."""
+    text = (paths.project_root() / "pyproject.toml").read_text()
+    (tmp_path / "pyproject.toml").write_text(text.replace('build."3.14.7"', 'build."3.14.6"'))
+    configured = settings.load(tmp_path)
+    assert not empty_cache.exists()
+    monkeypatch.setenv(archive.VARIABLE, "set")  # prebuilt ones are not asked for
+    with pytest.raises(
+        SetupError, match=r"interpreter 3\.14: .*source-build\.\"3\.14\.7\"\].*declare"
+    ):
+        cpython.ensure(configured, narrator)
+
+
 def test_a_tool_that_fails_is_explained_by_its_own_words(tmp_path: Path) -> None:
     """The first line that calls itself an error is quoted, with the log's place."""
     with pytest.raises(
@@ -341,6 +356,37 @@ def test_a_tool_that_fails_is_explained_by_its_own_words(tmp_path: Path) -> None
             log=tmp_path / "log",
             tick=lambda _line: None,
         )
+
+
+def test_a_resolvers_reason_is_told(tmp_path: Path) -> None:
+    """Beneath its error uv says why: without that, nobody knows which package it is about."""
+    said = (
+        "error: No solution found when resolving dependencies\n"
+        "  cause: Because there is no version of granian==99.99, we can conclude that it fails.\n"
+        "\nhint: a hint is left to the log\n"
+    )
+    (tmp_path / "said").write_text(said)
+    with pytest.raises(command.CommandError) as caught:
+        command.run(
+            ["/bin/sh", "-c", f"cat {tmp_path}/said; exit 1"],
+            what="resolving stack current",
+            log=tmp_path / "log",
+            tick=lambda _line: None,
+        )
+    assert str(caught.value) == (
+        "resolving stack current failed (exit code 1): it said: error: No solution found when "
+        "resolving dependencies: Because there is no version of granian==99.99, we can conclude "
+        f"that it fails. Log: {tmp_path}/log"
+    )
+    (tmp_path / "said").write_text("error: Failed\n" + "  cause: many words\n" * 99)
+    with pytest.raises(command.CommandError, match=r"many words;[^…]* …\. Log") as caught:
+        command.run(
+            ["/bin/sh", "-c", f"cat {tmp_path}/said; exit 1"],
+            what="trying",
+            log=tmp_path / "other",
+            tick=lambda _line: None,
+        )
+    assert len(str(caught.value)) < 800
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,8 @@ def test_markdown_literally() -> None:
 
 def test_a_terminal_shows_the_same() -> None:
     """The words and figures of the page, at 100 columns."""
-    text = on_terminal(page_of(demo_run()), 100)
+    published = PUBLISHED.model_copy(update={"source": "A page, 2025, nothing [bold] of a file"})
+    text = on_terminal(page_of(demo_run(), published), 100)
     for part in (
         "99.7/s",
         "77.7…128/s",
@@ -152,8 +153,20 @@ def test_a_terminal_shows_the_same() -> None:
     ):
         assert part in text
     assert "A page, 2025" in text
-    assert "faster [bold] without" in text, "nothing of a file is read as markup"
+    assert "nothing [bold] of a file" in text, "nothing of a file is read as markup"
     assert "6 of 9 launches, 2 of 3 cases" in text
+
+
+def test_statements_about_what_was_not_measured_are_one_line() -> None:
+    """A run of one case has no need of a table of all that other cases would have said."""
+    shape = PUBLISHED.shapes[0]
+    held = shape.model_copy(update={"statement": "it serves", "denominator": None, "least": 1.0})
+    own = held.model_copy(update={"numerator": "gil"})
+    published = PUBLISHED.model_copy(update={"shapes": (own, shape, held)})
+    text = " ".join(on_terminal(page_of(demo_run(), published), 200).split())
+    assert "it serves ≥ 1 100 99.7" in text
+    assert "2 of 3 statements: not measured, for lack of figures" in text
+    assert "faster [bold] without" not in text
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
@@ -438,6 +451,27 @@ def test_the_console_acts_by_its_own_styles_and_movements_alone() -> None:
     assert "more" in text.splitlines()[-2]
 
 
+def test_files_and_pipes_have_one_width(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """120 columns, or as many as COLUMNS says, of whatever verb."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    folders = (checkout / "results", checkout / "no")
+    (checkout / "no").mkdir()
+
+    def widest(*words: str | Path) -> int:
+        done = invoke(capsys, monkeypatch, words)
+        return max(len(line) for line in done.out.splitlines())
+
+    assert 80 < widest("show") <= 120
+    assert printing.Console(file=io.StringIO()).width == 120
+    monkeypatch.setenv("COLUMNS", "70")
+    assert widest("show", "--results", folders[0]) <= 70
+    assert printing.Console(file=io.StringIO()).width == 70
+    with pytest.raises(RecordError, match=f"{folders[1]}/runs: no run has been recorded"):
+        called(["show", "--results", str(folders[1])])
+
+
 @pytest.mark.usefixtures("state_home")
 def test_comparisons_go_by_their_ids(checkout: Path) -> None:
     """Evidence among the results, and what was made here, also if it was interrupted."""
@@ -449,6 +483,8 @@ def test_comparisons_go_by_their_ids(checkout: Path) -> None:
     assert "Run 20261120T090000Z-nightly-3f2a9c17" in called(["show"])
     with pytest.raises(UsageError, match=f"could be any of .*{COMPARED}.*; say more of it"):
         called(["show", "Z-compare-"])
+    with pytest.raises(UsageError, match=f"no run goes by 'x'.*; comparisons: {COMPARED}, "):
+        called(["show", "x"])
     with pytest.raises(
         UsageError, match=f"no comparison goes by 'x-compare-y'; .* {COMPARED}, {interrupted}"
     ):
@@ -469,7 +505,7 @@ def test_other_files_are_refused_by_what_they_are(checkout: Path) -> None:
         called(["show", str(record)])
     text = path.read_text("utf-8")
     path.write_text(text.replace('"format": 1', '"format": 2', 1), "utf-8")
-    with pytest.raises(RecordError, match=r"expected a comparison of format 1, found: .*format"):
+    with pytest.raises(RecordError, match=r"a comparison of format 1: format: .*, found 2\."):
         called(["show", str(path)])
     path.write_text(text[: len(text) // 2], "utf-8")
     with pytest.raises(RecordError, match="truncated or damaged"):

@@ -129,7 +129,7 @@ def test_a_changed_hash_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.usefixtures("checkout")
 def test_unknown_and_unlocked_stacks() -> None:
     """A name that is no group is wrong usage; a group without lock names the remedy."""
-    with pytest.raises(UsageError, match=r"no stack 'two': .* are \['one'\]"):
+    with pytest.raises(UsageError, match=r"no stack 'two': .* are one$"):
         stacklock.lock(["two"])
     with pytest.raises(SetupError, match="run `servebench stack lock one`"):
         stacks.read("one")
@@ -159,7 +159,7 @@ def test_a_table_for_no_group_is_refused(checkout: Path) -> None:
     file = checkout / "apps" / "pyproject.toml"
     text = file.read_text()
     file.write_text(text + "[tool.servebench.stacks.two]\n")
-    with pytest.raises(DeclarationError, match=r"stacks\.two: found 'two'.*\['one'\]"):
+    with pytest.raises(DeclarationError, match=r"stacks\.two: found 'two'; allowed: a dep.*: one$"):
         settings.stack_specs()
     file.write_text(text + '[tool.servebench.stacks.one]\ninterpreters = ["2.7"]\n')
     with pytest.raises(DeclarationError, match=r"stacks\.one\.interpreters: found '2\.7'"):

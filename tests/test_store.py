@@ -134,6 +134,24 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mounted", [True, False], ids=["mounted", "device"])
+def test_room_is_tried_before_it_is_needed(tmp_path: Path, mounted: bool) -> None:
+    """A full disk is noticed by a new file; trying leaves nothing, and changes no old file."""
+    disk = tmp_path / "tiny"
+    disk.mkdir()
+    with small_disk(disk, mounted=mounted) as fill:
+        store.require_room(disk / "new" / "folder")
+        store.require_room(disk)
+        (disk / "old").write_text("as it was")
+        store.require_writable(disk / "old")
+        assert [path.name for path in disk.iterdir()] == ["old"]
+        assert (disk / "old").read_text() == "as it was"
+        fill()
+        with pytest.raises(RecordError, match=r"the disk is full: free some space\. Nothing was d"):
+            store.require_room(disk)
+        assert sorted(path.name for path in disk.iterdir()) == sorted([BALLAST, "old"])
+
+
+@pytest.mark.parametrize("mounted", [True, False], ids=["mounted", "device"])
 def test_a_full_disk_leaves_what_was_saved(tmp_path: Path, mounted: bool) -> None:
     """ENOSPC for real: path and remedy are named, the previous file is whole, nothing is left over.
 

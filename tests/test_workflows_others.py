@@ -47,7 +47,7 @@ def test_instructions_are_counted_where_the_label_is(scene: tuple[Stage, Index])
     done = stage.act("screen.yml", "pull_request", event)
     assert done.results == {"count": "failure"}, done.text
     assert done.failed == {"count": ["Count"]}
-    assert "expected asv's configuration" in done.text
+    assert "measure no other repository" in done.text
 
 
 def test_the_lock_is_proposed(scene: tuple[Stage, Index]) -> None:

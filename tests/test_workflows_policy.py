@@ -133,7 +133,7 @@ BAD = [
     (
         "again",
         "run: servebench doctor --json",
-        'run: servebench history push out --plan night.json --plan-sha256 "$PLAN"',
+        'run: servebench ci history push out --plan night.json --plan-sha256 "$PLAN"',
     ),
     *(
         ("digests", "run: servebench doctor --json", f"run: servebench {words}")

@@ -13,6 +13,7 @@ from typing import Final, Literal, Self
 
 from pydantic import AwareDatetime, Field, ValidationError, model_validator
 
+from servebench.codec import first_problem
 from servebench.compare.model import PackageChange, Verdict
 from servebench.errors import RecordError
 from servebench.model import Frozen
@@ -100,9 +101,8 @@ def read(path: Path) -> ChangeRecord:
     try:
         record = ChangeRecord.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
-        first = " ".join(str(error).splitlines()[:3])
         raise RecordError(
-            f"{path}: expected a change record of format {FORMAT_VERSION}, found: {first}"
+            f"{path}: expected a change record of format {FORMAT_VERSION}: {first_problem(error)}"
         ) from error
     if path.stem != record.id:
         raise RecordError(

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal, NoReturn
 
 from pydantic import BaseModel, Field, ValidationError, create_model
+from pydantic_core import ErrorDetails
 
 from servebench import units
 from servebench.errors import RecordError
@@ -270,6 +271,10 @@ def _parsed(data: bytes, name: str) -> Document:
             f"{name}: expected a run file (JSON), found bytes that are no text"
         ) from (problem)
     except json.JSONDecodeError as problem:
+        if data.strip() and data.lstrip()[:1] != b"{":
+            raise RecordError(
+                f"{name}: expected a run file (a JSON object), found text that is none"
+            ) from problem
         what = "an empty file" if not data.strip() else f"{problem.msg} at line {problem.lineno}"
         raise RecordError(
             f"{name}: expected a run file (JSON), found {what}; it is truncated or damaged: "
@@ -343,7 +348,8 @@ def _rows(case: str, columns: Document) -> list[Document]:
     lengths = {len(column) for column in (*columns.values(), *metrics.values())}
     if len(lengths) != 1:
         raise ValueError(
-            f"case {case}: columns of launches of equal length expected, found {sorted(lengths)}"
+            f"case {case}: columns of launches of equal length expected, found "
+            f"{', '.join(map(str, sorted(lengths)))}"
         )
     return [
         {
@@ -357,14 +363,27 @@ def _rows(case: str, columns: Document) -> list[Document]:
     ]
 
 
+def first_problem(error: OSError | ValidationError) -> str:
+    """Why a record cannot be read: its place, the rule and what was found, or what the system says.
+
+    Args:
+        error: What reading it has raised.
+    """
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return _problem(error.errors(include_url=False, include_context=False)[0], "the file")
+
+
+def _problem(problem: ErrorDetails, whole: str) -> str:
+    place = ".".join(map(str, problem["loc"])) or whole
+    found = f", found {problem['input']!r:.60}" if problem["type"] != "missing" else ""
+    return f"{place}: {problem['msg'].removeprefix('Value error, ')}{found}"
+
+
 def _problems(error: ValidationError) -> str:
     """The first problems of a validation, each with its place."""
     problems = error.errors(include_url=False, include_context=False)
-    told = [
-        f"{'.'.join(map(str, problem['loc'])) or 'run'}: {problem['msg']}"
-        + (f", found {problem['input']!r:.60}" if problem["type"] != "missing" else "")
-        for problem in problems[:_SHOWN_PROBLEMS]
-    ]
+    told = [_problem(problem, "run") for problem in problems[:_SHOWN_PROBLEMS]]
     more = len(problems) - len(told)
     return (
         f"not what format {FORMAT_VERSION} says: "

@@ -20,6 +20,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 
 from servebench.errors import DeclarationError
 from servebench.model import Expectation, Frozen, Interface, LoadModel, Profile
@@ -157,19 +158,31 @@ def check_form(written: dict[str, Any], shown: str) -> Declaration:
 def _refused(shown: str, written: dict[str, Any], error: ValidationError) -> DeclarationError:
     """Tell the first mistake with the file's own words."""
     first = error.errors(include_url=False)[0]
-    location, found, kind = first["loc"], first["input"], first["type"]
-    allowed = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    location = first["loc"]
     if location[-1:] == ("[key]",):
         location = location[:-1]
+    found, allowed = mistake(first, f"only the keys {', '.join(_fields(location))}")
+    return DeclarationError(shown, key_path(in_defaults(location, written)), found, allowed)
+
+
+def mistake(first: ErrorDetails, keys: str) -> tuple[object, str]:
+    """What was found, and what is allowed, in words of ours instead of pydantic's.
+
+    Args:
+        first: The mistake.
+        keys: What to say of a key that is not known.
+    """
+    kind = first["type"]
     if kind == "missing":
-        found, allowed = "nothing", "a value; this key is required"
-    elif kind == "extra_forbidden":
-        found, allowed = location[-1], f"only the keys {', '.join(_fields(location))}"
-    elif kind in {"too_short", "string_too_short"}:
+        return "nothing", "a value; this key is required"
+    if kind == "extra_forbidden":
+        return first["loc"][-1], keys
+    allowed = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    if kind in {"too_short", "string_too_short"}:
         allowed = "at least one value"
     elif kind == "string_pattern_mismatch":
         allowed = f"text that matches {first['ctx']['pattern']}"
-    return DeclarationError(shown, key_path(in_defaults(location, written)), _short(found), allowed)
+    return _short(first["input"]), allowed
 
 
 def in_defaults(location: Sequence[str | int], written: Mapping[str, Any]) -> Sequence[str | int]:

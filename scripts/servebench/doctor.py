@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from collections.abc import Callable
@@ -21,12 +22,13 @@ State = Literal["ok", "missing", "wrong", "absent"]
 
 
 class Finding(Frozen):
-    """One thing that measuring needs."""
+    """One thing that measuring needs; `build`, how it was compiled, is for programs to read."""
 
     what: str
     state: State
     detail: str
     remedy: str | None = None
+    build: str | None = None
 
 
 class Diagnosis(Frozen):
@@ -59,7 +61,10 @@ def diagnose() -> Diagnosis:
     started = time.monotonic()
     configured = settings.load()
     pythons = tuple(
-        _finding(f"CPython {name}", partial(_interpreter, name)) for name in configured.interpreters
+        _finding(f"CPython {name}", partial(_interpreter, name)).model_copy(
+            update={"build": _build(name)}
+        )
+        for name in configured.interpreters
     )
     brought = _tools(configured)
     environments = tuple(
@@ -104,7 +109,13 @@ def _interpreter(name: str) -> str:
     if different:
         raise ServebenchError(different)
     gil = "on" if proof["gil"] else "off"
-    return f"{proof['version']}, GIL {gil}, {found.origin}, {found.build}; {found.executable}"
+    return f"{proof['version']}, GIL {gil}, {found.origin}; {found.executable}"
+
+
+def _build(name: str) -> str | None:
+    with contextlib.suppress(SetupError):
+        return interpreters.locate(name).build
+    return None
 
 
 def _environment(stack_name: str, python_name: str) -> str:

@@ -95,7 +95,8 @@ def locate(name: str, configured: Settings | None = None) -> Interpreter:
     configured = configured or settings.load()
     if name not in configured.interpreters:
         raise UsageError(
-            f"no interpreter {name!r}; pyproject.toml declares {sorted(configured.interpreters)}"
+            f"no interpreter {name!r}; pyproject.toml declares "
+            f"{', '.join(sorted(configured.interpreters))}"
         )
     for origin in ORIGINS:
         found = {n: read(n, place(n, origin, configured)) for n in configured.interpreters}
@@ -113,8 +114,9 @@ def place(name: str, origin: Origin, configured: Settings) -> Path:
     spec = configured.interpreters[name]
     kind = f"prebuilt-{spec.version}"
     if origin == "source":
-        build = configured.source_build[spec.version]
-        kind = f"source-{spec.version}-{artefact.digest(build.model_dump_json())}"
+        build = configured.source_build.get(spec.version)
+        declared = build.model_dump_json() if build else ""
+        kind = f"source-{spec.version}-{artefact.digest(declared)}"
     return paths.cache_dir() / "interpreters" / kind / name
 
 

@@ -7,7 +7,7 @@ flag and a reason; in both cases nothing of it is left on the machine.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,10 +30,12 @@ class Options:
         window: Seconds of one warm-up window.
         count: Whether the server counts its requests too. Its metrics exporter then runs beside
             it: right for proving that nothing is lost, not for figures to keep.
+        phase: Told what the launch is doing.
     """
 
     window: float = 1.0
     count: bool = False
+    phase: Callable[[str], None] = lambda _name: None
 
 
 def perform(case: Case, rig: Rig, options: Options, log: Path) -> Outcome:
@@ -77,14 +79,17 @@ class _Launch:
 
     def run(self) -> None:
         """Start, verify, warm up, measure, verify, stop."""
-        serving = self.serving
+        serving, phase = self.serving, self.options.phase
+        phase("starting")
         serving.start()
         with self._stopped():
             serving.await_ready()
+            phase("verifying")
             workers = serving.identify()
             ready_time = time.monotonic() - serving.session.started
             unit = serving.verify(repeats=UNIT_REQUESTS)
             observed = self._measure(unit)
+            phase("verifying")
             try:
                 # The fastest of both: a disturbed unit would be a ceiling that is too low.
                 unit = min(unit, serving.verify(repeats=1))
@@ -103,9 +108,11 @@ class _Launch:
         if serving.metrics_port is not None and serving.server.counter is not None:
             counter = Counter(serving.metrics_port, serving.server.counter)
         with sampler.TreeSampler(session) as tree:
+            self.options.phase("warming up")
             warm = self._warm_up(unit)
             serving.require_ours()
             handled = counter.settled() if counter else 0
+            self.options.phase("measuring")
             host_a, edge_a = sampler.host_edge(), tree.edge()
             with (
                 load.Generation.start(
@@ -158,4 +165,5 @@ class _Launch:
                 serving.explain(error)
             serving.abandon()
             raise
+        self.options.phase("stopping")
         serving.stop()

@@ -7,7 +7,9 @@ text goes through `visible`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from typing import Any, Final
 
 import rich.console
 from rich.console import ConsoleOptions, RenderableType
@@ -15,12 +17,21 @@ from rich.segment import Segment
 
 from servebench.visible import ACTING, visible
 
+PLAIN_WIDTH: Final = 120
+"""Columns of files and pipes, which have no width to ask for, unless COLUMNS says another."""
+
 
 class Console(rich.console.Console):
     """Rich's console; of what it prints, only its own styles and movements act on a terminal.
 
     Rich lays tables out before, in which such characters have no width: a cell may lose its end.
     """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        asked = "width" in settings or os.environ.get("COLUMNS", "").isdigit()
+        if not (asked or self.is_terminal):
+            self.width = PLAIN_WIDTH
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None

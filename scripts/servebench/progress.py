@@ -29,6 +29,9 @@ class Reporter(Protocol):
     def launching(self, case: Case, order: int, remaining: float) -> None:
         """A launch starts; the whole rest is expected to take `remaining` s."""
 
+    def phase(self, name: str) -> None:
+        """The launch goes on to a phase: starting, verifying, warming up, measuring, stopping."""
+
     def launched(self, case: Case, launch: Launch) -> None:
         """A launch ended."""
 
@@ -77,7 +80,7 @@ class PlainReporter:
     def begin(self, launches: int, seconds: float) -> None:
         """Say how much there is to do."""
         self._launches = launches
-        self._print(f"{launches} launches, about {duration(seconds)}")
+        self._print(f"{launches} launch{'es' * (launches != 1)}, about {duration(seconds)}")
 
     def launching(self, case: Case, order: int, remaining: float) -> None:  # noqa: ARG002
         """Say at each tenth of the run how long the rest will take; a log wants no more."""
@@ -85,6 +88,9 @@ class PlainReporter:
         if tenth > self._tenth:
             self._tenth = tenth
             self._print(f"{order} of {self._launches} launches done, {duration(remaining)} left")
+
+    def phase(self, name: str) -> None:
+        """Nothing: a log wants no more than what came of it."""
 
     def launched(self, case: Case, launch: Launch) -> None:
         """Print the launch's line."""
@@ -99,11 +105,12 @@ class PlainReporter:
 
 
 class _Remaining(ProgressColumn):
+    """The time left, which goes down while a launch takes its time."""
+
     def render(self, task: Task) -> Text:
-        remaining = task.fields.get("remaining")
-        return Text(
-            "" if remaining is None else f"{duration(remaining)} left", style="progress.remaining"
-        )
+        ends = task.fields.get("ends")
+        left = "" if ends is None else f"{duration(max(0.0, ends - task.get_time()))} left"
+        return Text(left, style="progress.remaining")
 
 
 class LiveReporter:
@@ -117,19 +124,26 @@ class LiveReporter:
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             _Remaining(),
+            TextColumn("{task.fields[phase]}", style="dim"),
             console=console,
             transient=True,
         )
-        self._task = self._progress.add_task("starting", total=None, remaining=None)
+        self._task = self._progress.add_task("starting", total=None, ends=None, phase="")
 
     def begin(self, launches: int, seconds: float) -> None:
         """Show the bar."""
-        self._progress.update(self._task, total=launches, remaining=seconds)
+        self._progress.update(self._task, total=launches, ends=self._after(seconds))
         self._progress.start()
 
     def launching(self, case: Case, order: int, remaining: float) -> None:
         """Show which case runs."""
-        self._progress.update(self._task, description=case.id, completed=order, remaining=remaining)
+        self._progress.update(
+            self._task, description=case.id, completed=order, ends=self._after(remaining)
+        )
+
+    def phase(self, name: str) -> None:
+        """Show what the launch is doing."""
+        self._progress.update(self._task, phase=name)
 
     def launched(self, case: Case, launch: Launch) -> None:
         """Print what the launch gave."""
@@ -145,6 +159,9 @@ class LiveReporter:
     def end(self) -> None:
         """Remove the bar."""
         self._progress.stop()
+
+    def _after(self, seconds: float) -> float:
+        return self._progress.get_time() + seconds
 
 
 def reporter(console: Console) -> Reporter:

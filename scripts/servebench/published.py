@@ -15,6 +15,7 @@ from typing import Final, Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from servebench.declarations import mistake
 from servebench.errors import DeclarationError
 from servebench.layouts import ChartLayout
 from servebench.metrics import METRICS
@@ -173,13 +174,9 @@ def load_published(root: Path) -> dict[str, Published]:
 def _declaration_error(path: Path, problem: ValidationError) -> DeclarationError:
     first = problem.errors(include_url=False)[0]
     key = ".".join(map(str, first["loc"])) or "file"
-    message = first["msg"].removeprefix("Value error, ")
-    found: object = first["input"] if isinstance(first["input"], str | int | float) else "a table"
-    if first["type"] == "missing":
-        found, message = "nothing", "a value: this key is required"
-    elif first["type"] == "extra_forbidden":
-        message = "only the documented keys: results/README.md"
-    return DeclarationError(str(path), key, found, message)
+    return DeclarationError(
+        str(path), key, *mistake(first, "only the documented keys: results/README.md")
+    )
 
 
 def _known_metrics(names: set[str]) -> None:

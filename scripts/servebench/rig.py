@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from packaging.utils import canonicalize_name
+
 from servebench import interpreters, load, machine, paths, stacks, tools
+from servebench.errors import DeclarationError
 from servebench.interpreters import Interpreter
 from servebench.model import Case, Commands, Machine
 from servebench.servers import SERVERS, Server
@@ -113,18 +116,41 @@ def _list(cores: Iterable[int]) -> str:
     return ",".join(map(str, cores))
 
 
+def require_packages(cases: Iterable[Case], locked: Mapping[str, stacks.Stack]) -> None:
+    """Prove that the stacks have what the servers of the cases import, before one is started.
+
+    Raises:
+        DeclarationError: A stack lacks something.
+    """
+    for case in cases:
+        server, stack = SERVERS[case.server], locked[case.stack]
+        needed = {server.name, *server.loads(case)}
+        if lacking := sorted(needed - {canonicalize_name(name) for name in stack.packages}):
+            raise DeclarationError(
+                str(stack.lock),
+                "packages",
+                f"no {' and no '.join(lacking)}",
+                f"what {case.id} needs, served by {server.name} on the loop {case.loop}: "
+                f"{', '.join(sorted(needed))}; add it to the dependency group {case.stack} of "
+                f"apps/pyproject.toml, then `servebench stack lock {case.stack}`",
+            )
+
+
 def assemble(cases: Iterable[Case], logs: Path) -> Rig:
     """Resolve everything that the cases need.
 
     Raises:
+        DeclarationError: A stack lacks what a server needs.
         SetupError: Something is missing; says what and the remedy.
     """
     cases = tuple(cases)
+    locked = {name: stacks.read(name) for name in sorted({case.stack for case in cases})}
+    require_packages(cases, locked)
     return equip(
         cases,
         logs,
         apps=paths.apps_dir(),
-        locked={name: stacks.read(name) for name in sorted({case.stack for case in cases})},
+        locked=locked,
         found={n: interpreters.locate(n) for n in sorted({case.python for case in cases})},
     )
 

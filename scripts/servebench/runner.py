@@ -158,8 +158,7 @@ def execute(
     path = store.finalise(results, run)
     if not any(launch.status is Status.OK for r in run.results for launch in r.launches):
         raise NothingMeasuredError(
-            f"none of {len(steps)} launches was usable; the reasons are in {path.name}: "
-            f"`servebench show {run.id}`"
+            f"none of {len(steps)} launches was usable; the reasons: `servebench show {path}`"
         )
     return run, path
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, Field, StringConstraints, ValidationError, model_validator
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from servebench import paths
+from servebench.declarations import mistake
 from servebench.errors import DeclarationError
 from servebench.model import Frozen
 
@@ -62,23 +63,10 @@ class Settings(Frozen):
     """The harness's own `[tool.servebench]`."""
 
     interpreters: dict[str, InterpreterSpec] = Field(min_length=1)
-    source_build: dict[str, SourceBuild] = Field(alias="source-build")
+    source_build: dict[str, SourceBuild] = Field(default_factory=dict, alias="source-build")
     oha: OhaSpec
     setup: SetupSpec = SetupSpec()
     go_tools: dict[str, GoToolSpec] = Field(default_factory=dict, alias="go-tools")
-
-    @model_validator(mode="after")
-    def _names_tell_the_build(self) -> Self:
-        for name, spec in self.interpreters.items():
-            if name.endswith("t") != spec.free_threaded:
-                raise ValueError(
-                    f"interpreter {name}: a name ends in t if free_threaded, only then"
-                )
-            if not spec.version.startswith(name.removesuffix("t")):
-                raise ValueError(f"interpreter {name}: version {spec.version} is another one")
-            if spec.version not in self.source_build:
-                raise ValueError(f"source-build has no table for version {spec.version}")
-        return self
 
 
 class StackSpec(Frozen):
@@ -109,7 +97,26 @@ def _load(root: Path) -> Settings:
     if root != paths.OWN and own.is_file():
         # What a repository that has its own applications measured leaves out, it takes from us.
         table = {**_table(own), **table}
-    return _validated(Settings, file, table)
+    found = _validated(Settings, file, table)
+    _require_names_that_tell_the_build(found, file)
+    return found
+
+
+def _require_names_that_tell_the_build(found: Settings, file: Path) -> None:
+    for name, spec in found.interpreters.items():
+        key = f"tool.servebench.interpreters.{name}"
+        if name.endswith("t") != spec.free_threaded:
+            raise DeclarationError(
+                str(file),
+                f"{key}.free_threaded",
+                spec.free_threaded,
+                "true where the interpreter's name ends in t, and false elsewhere",
+            )
+        base = name.removesuffix("t")
+        if not f"{spec.version}.".startswith(f"{base}."):
+            raise DeclarationError(
+                str(file), f"{key}.version", spec.version, f"a version of {base}, as its name says"
+            )
 
 
 def _table(file: Path) -> dict[str, Any]:
@@ -136,11 +143,13 @@ def stack_specs(root: Path | None = None) -> dict[str, StackSpec]:
     for name, spec in declared.items():
         key = f"tool.servebench.stacks.{name}"
         if name not in groups:
-            raise DeclarationError(str(file), key, name, f"a dependency group: {sorted(groups)}")
+            raise DeclarationError(
+                str(file), key, name, f"a dependency group: {', '.join(sorted(groups))}"
+            )
         for python in spec.interpreters or ():
             if python not in known:
                 raise DeclarationError(
-                    str(file), f"{key}.interpreters", python, f"one of {sorted(known)}"
+                    str(file), f"{key}.interpreters", python, f"one of {', '.join(sorted(known))}"
                 )
     return {name: declared.get(name, StackSpec()) for name in groups}
 
@@ -162,6 +171,5 @@ def _validated(kind: type[_Model], file: Path, table: dict[str, Any]) -> _Model:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(("tool.servebench", *(str(part) for part in first["loc"])))
-        # A rule over the whole table has found nothing in particular: do not echo the table.
-        found = first["input"] if first["loc"] else "this table"
-        raise DeclarationError(str(file), key, found, first["msg"]) from error
+        found, allowed = mistake(first, "only the keys that CONTRIBUTING.md names")
+        raise DeclarationError(str(file), key, found, allowed) from error

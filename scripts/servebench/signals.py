@@ -16,12 +16,15 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class InterruptedRun(SystemExit):
     """The run was asked to stop: by whom, and the exit code that says so.
 
+    `advice` is what its user should know: what is kept, how to go on.
+
     A `SystemExit`, because asyncio swallows any other exception that a signal handler raises in
     the middle of one of its callbacks, and the run would go on.
     """
 
     def __init__(self, signum: int) -> None:
         self.signal = signal.Signals(signum)
+        self.advice = ""
         super().__init__(self.exit_code)
 
     def __str__(self) -> str:

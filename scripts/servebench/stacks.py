@@ -232,5 +232,6 @@ def _require(name: str, root: Path | None) -> None:
     declared = list(names(root))
     if name not in declared:
         raise UsageError(
-            f"no stack {name!r}: the dependency groups of apps/pyproject.toml are {declared}"
+            f"no stack {name!r}: the dependency groups of apps/pyproject.toml are "
+            f"{', '.join(declared) or 'none'}"
         )

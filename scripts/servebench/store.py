@@ -13,7 +13,7 @@ import errno
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -23,6 +23,8 @@ from servebench.errors import RecordError, UsageError
 from servebench.model import Profile, Run
 
 PARTIAL: Final = ".partial.json"
+_ROOM: Final = 500_000
+"""Bytes: several times as many as a night's file has."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _REMEDIES: Final = {
     errno.ENOSPC: "the disk is full: free some space",
@@ -94,6 +96,51 @@ def swap(path: Path, data: bytes, beside: Path) -> None:
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def require_writable(path: Path) -> None:
+    """Try whether a file can be written, and what is new has room; it is left as it was.
+
+    Raises:
+        RecordError: It cannot.
+    """
+    new = not path.exists()
+    try:
+        with path.open("ab") as file:
+            if new:
+                file.write(bytes(_ROOM))
+                file.flush()
+                os.fsync(file.fileno())
+    except OSError as problem:
+        raise RecordError(
+            f"{path}: cannot be written ({problem.strerror}); {remedy(problem)}. Nothing was done"
+        ) from problem
+    finally:
+        if new:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+
+
+def require_room(folder: Path) -> None:
+    """Try whether a results folder can be written, before hours are spent; it is left as it was.
+
+    Raises:
+        RecordError: It cannot.
+    """
+    new = [one for one in (folder, *folder.parents) if not one.exists()]
+    try:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise RecordError(
+                f"{folder}: cannot be made ({problem.strerror}); {remedy(problem)}. "
+                "Nothing was done"
+            ) from problem
+        require_writable(folder / f".{os.getpid()}.tmp")
+    finally:
+        for one in new:
+            with contextlib.suppress(OSError):
+                one.rmdir()
 
 
 def save_partial(results: Path, run: Run) -> Path:
@@ -178,8 +225,13 @@ def latest(results: Path, *, profile: Profile | None = None, partial: bool = Fal
     return found[-1]
 
 
-def find(results: Path, name: str) -> Path:
+def find(results: Path, name: str, others: Sequence[str] = ()) -> Path:
     """The run file that a person means: a path, `latest`, a run's id, or enough of it.
+
+    Args:
+        results: The results folder.
+        name: What the person calls it.
+        others: What else could have been named where that was asked for.
 
     Raises:
         UsageError: Nothing, or more than one run, goes by that name.
@@ -202,12 +254,13 @@ def find(results: Path, name: str) -> Path:
     raise UsageError(
         f"no run goes by {name!r} (expected 'latest', a run's id, or a file); "
         + (f"there are, for example: {', '.join(near)}" if near else f"{results} has no runs yet")
+        + (f"; comparisons: {', '.join(others)}" if others else "")
     )
 
 
 def _unfinished(results: Path) -> str:
     count = len(partials(results))
-    return f" ({count} unfinished: servebench run --resume)" if count else ""
+    return f" ({count} unfinished: servebench run --resume latest)" if count else ""
 
 
 @contextlib.contextmanager

@@ -54,7 +54,8 @@ def main() -> None:
         _say(f"servebench: {error}")
         sys.exit(error.exit_code)
     except InterruptedRun as interruption:
-        _say(f"servebench: interrupted by {interruption}")
+        advice = f": {interruption.advice}" if interruption.advice else ""
+        _say(f"servebench: interrupted by {interruption}{advice}")
         sys.exit(interruption.exit_code)
     except OSError as error:
         from servebench.store import remedy  # noqa: PLC0415 - only such an end waits for it

@@ -1,4 +1,4 @@
-"""`servebench accept`: turn what measuring machines sent into files that may be used."""
+"""`servebench ci accept`: turn what measuring machines sent into files that may be used."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def accept_command(
         Path | None,
         typer.Option(
             "--candidates",
-            help="With --confirmed: what was to be judged (`servebench detect --output`).",
+            help="With --confirmed: what was to be judged (`servebench ci detect --output`).",
         ),
     ] = None,
     candidates_sha256: Annotated[

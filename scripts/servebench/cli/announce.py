@@ -1,4 +1,4 @@
-"""`servebench announce` and `watchdog`: what the nights have to tell, as issues."""
+"""`servebench ci announce` and `ci watchdog`: what the nights have to tell, as issues."""
 
 from __future__ import annotations
 

@@ -18,7 +18,9 @@ from servebench.cli.options import (
     SelectOption,
     budget_option,
     budget_seconds,
+    day,
     repository,
+    require_writable,
 )
 from servebench.compare import keeping, revisions
 from servebench.compare import sides as sides_
@@ -33,7 +35,6 @@ from servebench.signals import InterruptedRun, interruptible
 from servebench.toolchain.narrator import Narrator
 
 _AS_LOCKED: Final = "locked"
-_PLAIN_WIDTH: Final = 120  # columns where there is no terminal to ask
 
 
 def compare_command(
@@ -100,6 +101,7 @@ def compare_command(
     measured.
     """
     limit = budget_seconds(budget)
+    require_writable({"--output": output, "--markdown": markdown, "--svg": svg})
     console = Console(highlight=False)
     root = repository(console)
     found = orphans.reap()
@@ -194,12 +196,7 @@ def _sides(
 def _day(text: str) -> date | None:
     if text == _AS_LOCKED:
         return None
-    try:
-        return date.fromisoformat(text)
-    except ValueError as error:
-        raise UsageError(
-            f"--stack-as-of {text!r}: expected a date such as 2026-03-01, or {_AS_LOCKED!r}"
-        ) from error
+    return day(text, "--stack-as-of", f", or {_AS_LOCKED!r}")
 
 
 def _again(sides: Sides, dates: list[str], pins: list[str]) -> list[str]:
@@ -280,8 +277,6 @@ def _write(
 def _show(console: Console, comparison: Comparison) -> None:
     from servebench.report.comparison.terminal import print_comparison  # noqa: PLC0415
 
-    if not console.is_terminal:
-        console.width = _PLAIN_WIDTH
     print_comparison(console, comparison)
     # Elsewhere the folder may be gone by the time that somebody reads this: a job's log, a room.
     if console.is_terminal and keeping.file_of(comparison).is_file():

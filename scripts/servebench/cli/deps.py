@@ -1,4 +1,4 @@
-"""`servebench deps`: the harness's own lock."""
+"""`servebench ci deps`: the harness's own lock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`servebench detect`: where did a series move for good, and was it the stack?"""
+"""`servebench ci detect`: where did a series move for good, and was it the stack?"""
 
 from __future__ import annotations
 
@@ -11,9 +11,15 @@ from typing import Annotated, Final
 import typer
 from rich.table import Table
 
-from servebench import actions, changes, load, machine, orphans, paths
+from servebench import actions, changes, load, machine, orphans, paths, store
 from servebench.changes import ChangeRecord
-from servebench.cli.options import DEFAULT_SEED, SeedOption, budget_option, budget_seconds
+from servebench.cli.options import (
+    DEFAULT_SEED,
+    FOR_WORKFLOWS,
+    SeedOption,
+    budget_option,
+    budget_seconds,
+)
 from servebench.compare import keeping
 from servebench.compare.model import Comparison
 from servebench.detect.model import (
@@ -33,7 +39,6 @@ from servebench.signals import interruptible
 from servebench.toolchain.narrator import Narrator
 
 _SHOWN: Final = 5  # series of a candidate, and steps without a cause, that are printed
-_PLAIN_WIDTH: Final = 120  # columns where there is no terminal to ask
 
 
 def detect_command(
@@ -47,7 +52,11 @@ def detect_command(
     ] = None,
     from_sha256: Annotated[
         str | None,
-        typer.Option("--from-sha256", help="What its SHA-256 must be, from a job's output."),
+        typer.Option(
+            "--from-sha256",
+            rich_help_panel=FOR_WORKFLOWS,
+            help="What its SHA-256 must be, from a job's output.",
+        ),
     ] = None,
     to: Annotated[
         Path | None,
@@ -61,6 +70,7 @@ def detect_command(
         bool,
         typer.Option(
             "--github-output",
+            rich_help_panel=FOR_WORKFLOWS,
             help="Hand the machines to a workflow: matrix, candidates and sha256 in GITHUB_OUTPUT.",
         ),
     ] = False,
@@ -69,11 +79,11 @@ def detect_command(
 ) -> None:
     """Find series that moved for good when a stack changed, and confirm them by duets.
 
-    Each machine's series of this checkout's results (`servebench history pull` fetches the nights)
-    are looked through, from their last break on: those of server runs, and those inside the process
-    that a comparison can play (git tells with which locks a commit was measured). Steps near a
-    change of their stack are candidates: one per change of a stack, however many series moved.
-    Changes that were undone are closed.
+    Each machine's series of this checkout's results (`servebench ci history pull` fetches the
+    nights) are looked through, from their last break on: those of server runs, and those inside the
+    process that a comparison can play (git tells with which locks a commit was measured). Steps
+    near a change of their stack are candidates: one per change of a stack, however many series
+    moved. Changes that were undone are closed.
 
     With --confirm, on the machine itself, the stacks before and after are measured together. What
     is confirmed becomes results/changes/<id>.json, what is not, results/dismissed/<id>.json; the
@@ -90,6 +100,7 @@ def detect_command(
     console = Console(highlight=False)
     results = to or paths.results_dir()
     if confirm:
+        store.require_room(results)
         _confirm(from_, results, budget_seconds(budget), seed, console, as_json=as_json)
         return
     found, undone, there = _detected(paths.results_dir())
@@ -215,8 +226,6 @@ def _outputs(found: Candidates, machines: Collection[str]) -> dict[str, str]:
 
 
 def _show(console: Console, found: Candidates, undone: Sequence[ChangeRecord]) -> None:
-    if not console.is_terminal:
-        console.width = _PLAIN_WIDTH
     for record in undone:
         console.print(f"closed: {record.id}: {record.note}", markup=False, soft_wrap=True)
     for candidate in found.candidates:
@@ -247,7 +256,10 @@ def _show(console: Console, found: Candidates, undone: Sequence[ChangeRecord]) -
             )
     console.print(
         f"{len(found.candidates)} candidates, {found.known} judged already"
-        + ("; judge them on their machines: servebench detect --confirm" * bool(found.candidates)),
+        + (
+            "; judge them on their machines: servebench ci detect --confirm"
+            * bool(found.candidates)
+        ),
         soft_wrap=True,
     )
 

@@ -16,6 +16,7 @@ from servebench import committed, paths, store, units
 from servebench import plan as planning
 from servebench.cli.options import DEFAULT_SEED, SeedOption
 from servebench.cli.scale import scale_command
+from servebench.cli.show import findings_command, schema_command
 from servebench.errors import LaunchError, UsageError
 from servebench.exclusive import measuring
 from servebench.model import Case, LoadModel
@@ -109,6 +110,8 @@ def _shortened(case_id: str, seconds: float) -> Case:
 
 
 dev_app.command("site-scale")(scale_command)
+dev_app.command("findings")(findings_command)
+dev_app.command("schema")(schema_command)
 
 
 @dev_app.command("history")

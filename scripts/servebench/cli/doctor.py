@@ -35,8 +35,21 @@ def doctor_command(
             highlight=False,
             soft_wrap=True,
         )
+        console.print(summary(diagnosis), highlight=False, markup=False, soft_wrap=True)
     if not diagnosis.healthy:
         raise typer.Exit(1)
+
+
+def summary(diagnosis: Diagnosis) -> str:
+    """What it comes to, in a line."""
+    findings = (*diagnosis.interpreters, *diagnosis.tools, *diagnosis.stacks)
+    wrong = [finding for finding in findings if finding.state in {"missing", "wrong"}]
+    if wrong:
+        named = ", ".join(finding.what for finding in wrong)
+        return f"Not ready to measure: {named}; the remedies are above"
+    if diagnosis.flags:
+        return f"Ready to measure; warnings: {', '.join(flag.name for flag in diagnosis.flags)}"
+    return "Ready to measure"
 
 
 def tables(diagnosis: Diagnosis) -> tuple[Table, ...]:

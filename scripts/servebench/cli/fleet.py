@@ -1,4 +1,4 @@
-"""`servebench fleet`: machines of one's own as runners."""
+"""`servebench ci fleet`: machines of one's own as runners."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from servebench import paths, store
-from servebench.cli.options import ProfileOption, SelectOption, budget_option
+from servebench.cli.options import ProfileOption, SelectOption, budget_option, require_writable
 from servebench.errors import UsageError
 from servebench.exclusive import measuring
 from servebench.fleet import hook, place
@@ -101,6 +101,7 @@ def compare_command(
     for name, commit in (("BASE", base), ("HEAD", head)):
         if len(commit) != _COMMIT_DIGITS or set(commit) - set("0123456789abcdef"):
             raise UsageError(f"{name}: expected a commit as 40 hex digits, found {commit!r}")
+    require_writable({"--output": output})
     described = place.read()
     options = ["--profile", profile]
     options += [word for glob in select or () for word in ("--select", glob)]

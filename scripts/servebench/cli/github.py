@@ -1,4 +1,4 @@
-"""`servebench slash`, `comment` and `status`: the pull request's side of a comparison."""
+"""`servebench ci slash`, `ci comment` and `ci status`: the pull request's side of a comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`servebench history`: the results of all nights, on a branch of their own."""
+"""`servebench ci history`: the results of all nights, on a branch of their own."""
 
 from __future__ import annotations
 

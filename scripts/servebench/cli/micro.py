@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from servebench.inprocess.readings import Snapshot
     from servebench.summary import RunSummary
 
-_PLAIN_WIDTH: Final = 120  # columns where there is no terminal to ask
 _BUSY: Final = 0.5  # mean number of running processes over the last minute
 
 
@@ -63,6 +62,9 @@ def micro_command(
         raise UsageError("--to: results are kept nowhere: add --record")
     progress = Console(stderr=True, highlight=False)
     root = paths.project_root()
+    micro.require_suites(root)
+    if record:
+        store.require_room(to or paths.results_dir())
     commit, dirty = micro.require_commit(root)
     wanted = micro.steps(select or (), guarded=record)
     for sentence in orphans.reap():
@@ -120,10 +122,7 @@ def _show(snapshots: tuple[Snapshot, ...], root: Path, *, as_json_: bool) -> Non
         described = pages.as_json(snapshots, page)
         typer.echo(json.dumps(described, indent=2, ensure_ascii=False, allow_nan=False))
     else:
-        console = Console(soft_wrap=False, highlight=False)
-        if not console.is_terminal:
-            console.width = _PLAIN_WIDTH
-        print_page(console, page)
+        print_page(Console(highlight=False), page)
     failed = [
         f"{reading.benchmark} on {reading.python}, {reading.stack}"
         for snapshot in snapshots

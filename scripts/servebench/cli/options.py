@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from servebench import paths
+from servebench import paths, store
 from servebench.errors import UsageError
 from servebench.model import Profile
 from servebench.printing import Console
 
 DEFAULT_SEED: Final = 1
+
+FOR_WORKFLOWS: Final = "For workflows"
+"""Panel of a verb's help for the options that nobody gives by hand."""
 
 _TIME: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 _TIMES: Final = "180s, 5m, 1h or 1h30m"
@@ -78,6 +83,44 @@ def repository(console: Console) -> Path:
     root = paths.project_root(stand_in=False)
     console.print(f"repository: {root}", markup=False, soft_wrap=True)
     return root
+
+
+def day(text: str, option: str, more: str = "") -> date:
+    """Read a date.
+
+    Args:
+        text: What was given.
+        option: Where, for the message.
+        more: What else would have been right.
+
+    Raises:
+        UsageError: It is none.
+    """
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(f"{option} {text!r}: expected a date such as 2026-03-01{more}") from error
+
+
+def require_writable(targets: Mapping[str, Path | None]) -> None:
+    """Try the files that will be written, before hours of work go into them.
+
+    Args:
+        targets: By the option that names them; None: not given.
+
+    Raises:
+        UsageError: There can be no such file.
+        RecordError: It cannot be written.
+    """
+    for option, path in targets.items():
+        if path is None:
+            continue
+        if path.is_dir():
+            raise UsageError(f"{option} {path}: expected a file, found a folder")
+        if not path.parent.is_dir():
+            raise UsageError(f"{option} {path}: there is no folder {path.parent}: make it first")
+        if path.is_file() or not path.exists():  # a pipe or device is not tried
+            store.require_writable(path)
 
 
 def given(context: typer.Context, name: str) -> bool:

@@ -10,15 +10,16 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from servebench import actions, header, paths, units
+from servebench import actions, header, paths, rig, stacks, units
 from servebench import plan as planning
 from servebench.cli.options import (
     DEFAULT_SEED,
+    FOR_WORKFLOWS,
     ProfileOption,
     SeedOption,
     repository,
 )
-from servebench.errors import NothingMeasuredError, UsageError
+from servebench.errors import DeclarationError, NothingMeasuredError, SetupError, UsageError
 from servebench.model import Plan
 from servebench.night import planned
 from servebench.night.model import NightPlan, write_plan
@@ -33,20 +34,27 @@ def plan_command(
         typer.Option(
             "--select",
             envvar="SERVEBENCH_SELECT",
+            show_envvar=False,
             help="Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'; repeatable.",
         ),
     ] = None,
     launches: Annotated[
         int | None,
-        typer.Option("--launches", min=1, envvar="SERVEBENCH_LAUNCHES", help="Launches per case."),
+        typer.Option(
+            "--launches",
+            min=1,
+            envvar="SERVEBENCH_LAUNCHES",
+            show_envvar=False,
+            help="Launches per case.",
+        ),
     ] = None,
-    seed: SeedOption = DEFAULT_SEED,
     shards: Annotated[
         int | None,
         typer.Option(
             "--shards",
             min=1,
             envvar="SERVEBENCH_SHARDS",
+            rich_help_panel=FOR_WORKFLOWS,
             help="Share the cases out over so many machines.",
         ),
     ] = None,
@@ -55,6 +63,7 @@ def plan_command(
         typer.Option(
             "--machine",
             envvar="SERVEBENCH_MACHINES",
+            rich_help_panel=FOR_WORKFLOWS,
             help="Id of a machine (`servebench doctor`) that a shard is for; repeatable. Cases "
             "stay with the machine that has measured them. Without: whichever takes a shard.",
         ),
@@ -65,17 +74,24 @@ def plan_command(
             "--seconds",
             min=0.5,
             envvar="SERVEBENCH_SECONDS",
+            show_envvar=False,
             help="Load every case for so long, instead of the profile's durations: for trying out.",
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write the plan of the night, for `run --plan`."),
+        typer.Option(
+            "--output",
+            "-o",
+            rich_help_panel=FOR_WORKFLOWS,
+            help="Write the plan of the night, for `run --plan`.",
+        ),
     ] = None,
     github_output: Annotated[
         bool,
         typer.Option(
             "--github-output",
+            rich_help_panel=FOR_WORKFLOWS,
             help="Hand the shards to a workflow: matrix, shards, night and sha256 (of the "
             "plan) in GITHUB_OUTPUT.",
         ),
@@ -84,12 +100,13 @@ def plan_command(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the plan of each shard as JSON.")
     ] = False,
+    seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Show what a run would do: cases, launches and expected time per experiment.
 
     With --output it is the plan of a night: its shards are balanced by what launches have taken in
-    the recorded runs (`servebench history pull` fetches those of earlier nights), cases stay with
-    their machine, and one calibration case is in every shard.
+    the recorded runs (`servebench ci history pull` fetches those of earlier nights), cases stay
+    with their machine, and one calibration case is in every shard.
     """
     console = Console(highlight=False, quiet=as_json)
     root = repository(console)
@@ -98,6 +115,7 @@ def plan_command(
         plan = planning.lasting(plan, seconds)
     if not plan.cases:
         raise NothingMeasuredError(f"profile {profile} has no cases: there is nothing to plan")
+    unready = _unready(plan)
     night = _night(root, plan, shards, machines)
     if output is not None:
         write_plan(output, night)
@@ -114,14 +132,14 @@ def plan_command(
         for case in plan.cases:
             taken = planning.expected_seconds(case, profile)
             console.print(f"{case.id}  {units.seconds(taken)}", soft_wrap=True, markup=False)
-    for note in night.notes:
+    for note in (*unready, *night.notes):
         console.print(f"note: {note}", soft_wrap=True, markup=False)
     if len(night.shards) > 1 or output is not None:
         for shard in night.shards:
             where = f" on {shard.machine}" if shard.machine else ""
             console.print(
                 f"shard {shard.number} of {len(night.shards)}{where}: {len(shard.plan.cases)} "
-                f"cases, {duration(shard.expected_seconds)}",
+                f"case{'s' * (len(shard.plan.cases) != 1)}, {duration(shard.expected_seconds)}",
                 markup=False,
                 soft_wrap=True,
             )
@@ -138,6 +156,16 @@ def _night(root: Path, plan: Plan, shards: int | None, machines: list[str] | Non
         results=paths.results_dir(),
         commit=commit,
     )
+
+
+def _unready(plan: Plan) -> tuple[str, ...]:
+    """Why a run of it would be refused, as far as declarations and locks tell."""
+    try:
+        names = sorted({case.stack for case in plan.cases})
+        rig.require_packages(plan.cases, {name: stacks.read(name) for name in names})
+    except (DeclarationError, SetupError) as problem:
+        return (f"this cannot be run yet: {problem}",)
+    return ()
 
 
 def _described(plan: Plan) -> dict[str, object]:

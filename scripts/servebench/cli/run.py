@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from itertools import count
 from pathlib import Path
@@ -13,6 +14,7 @@ from servebench import header, load, orphans, paths, runner, store
 from servebench import plan as planning
 from servebench.cli.options import (
     DEFAULT_SEED,
+    FOR_WORKFLOWS,
     LaunchesOption,
     ProfileOption,
     SeedOption,
@@ -29,7 +31,7 @@ from servebench.printing import Console
 from servebench.progress import reporter
 from servebench.protocol import WINDOW_SECONDS
 from servebench.rig import Rig, assemble
-from servebench.signals import interruptible
+from servebench.signals import InterruptedRun, interruptible
 
 KEPT_LOGS: Final = 20
 """Runs whose server logs are kept: they explain failures, and nobody reads old ones."""
@@ -40,7 +42,6 @@ def run_command(
     profile: ProfileOption = "quick",
     select: SelectOption = None,
     launches: LaunchesOption = None,
-    seed: SeedOption = DEFAULT_SEED,
     resume: Annotated[
         str | None,
         typer.Option(
@@ -51,6 +52,7 @@ def run_command(
         bool,
         typer.Option(
             "--count-requests",
+            rich_help_panel=FOR_WORKFLOWS,
             help="Verification: compare the server's own count with ours, where it has one.",
         ),
     ] = False,
@@ -64,18 +66,30 @@ def run_command(
     ] = None,
     plan_file: Annotated[
         Path | None,
-        typer.Option("--plan", help="Measure a shard of this night (`servebench plan --output`)."),
+        typer.Option(
+            "--plan",
+            rich_help_panel=FOR_WORKFLOWS,
+            help="Measure a shard of this night (`servebench plan --output`).",
+        ),
     ] = None,
     plan_sha256: Annotated[
         str | None,
-        typer.Option("--plan-sha256", help="What the plan's SHA-256 must be, from a job's output."),
+        typer.Option(
+            "--plan-sha256",
+            rich_help_panel=FOR_WORKFLOWS,
+            help="What the plan's SHA-256 must be, from a job's output.",
+        ),
     ] = None,
     shard: Annotated[
-        int | None, typer.Option("--shard", min=1, help="Which shard of it, from 1.")
+        int | None,
+        typer.Option(
+            "--shard", min=1, rich_help_panel=FOR_WORKFLOWS, help="Which shard of it, from 1."
+        ),
     ] = None,
     results: Annotated[
         Path | None, typer.Option("--results", help="Folder for the run file.")
     ] = None,
+    seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Measure: launch each case's server, load it, record what it did.
 
@@ -99,6 +113,7 @@ def run_command(
     assigned = assigned_.read(plan_file, shard)
     plan = _planned(earlier, assigned, profile, select, launches, seed, seconds)
     _require_planned(context, plan, profile, seed)
+    store.require_room(results)
     logs = paths.state_dir() / "logs"
     rig = assemble(plan.cases, logs)
     if earlier is not None:
@@ -128,7 +143,11 @@ def run_command(
         f"{loaded / finished.wall_seconds:.0%} of {finished.wall_seconds:.0f} s",
         markup=False,
     )
-    console.print(f"Saved {_shown(path)}; read it: servebench show {finished.id}", soft_wrap=True)
+    console.print(
+        f"Saved {_shown(path)}; read it: servebench show {finished.id}{_in(results)}",
+        markup=False,
+        soft_wrap=True,
+    )
     if failed:
         raise typer.Exit(1)
 
@@ -199,22 +218,48 @@ def _measure(
     folder.mkdir(parents=True, exist_ok=True)
     _forget_logs(rig.logs)
     numbers = count(sum(1 for _ in folder.iterdir()))
-    options = launch.Options(window=WINDOW_SECONDS[plan.profile], count=count_requests)
+    told = reporter(console)
+    options = launch.Options(
+        window=WINDOW_SECONDS[plan.profile], count=count_requests, phase=told.phase
+    )
 
     def perform(case: Case) -> runner.Outcome:
         log = folder / f"{next(numbers):04d}-{case.id.replace('/', '_')}.log"
         return launch.perform(case, rig, options, log)
 
-    with interruptible(), measuring():
-        return runner.execute(
-            plan,
-            start,
-            perform=perform,
-            commands=rig.commands,
-            expected=lambda case: planning.expected_seconds(case, plan.profile),
-            results=results,
-            reporter=reporter(console),
-        )
+    try:
+        with interruptible(), measuring():
+            return runner.execute(
+                plan,
+                start,
+                perform=perform,
+                commands=rig.commands,
+                expected=lambda case: planning.expected_seconds(case, plan.profile),
+                results=results,
+                reporter=told,
+            )
+    except InterruptedRun as interruption:
+        interruption.advice = _advice(start, results)
+        raise
+
+
+def _advice(begun: Run, results: Path) -> str:
+    """What an interrupted run has, and how to go on with it."""
+    path = store.partial_path_for(results, begun)
+    if not path.is_file():
+        return ""
+    run = store.load(path)
+    kept = sum(1 for _ in runner.resumable(run))
+    newest = store.partials(results)[-1] == path
+    again = f"servebench run --resume {'latest' if newest else run.id}{_in(results)}"
+    return f"{kept} of {run.launches * len(run.results)} launches kept; go on: {again}"
+
+
+def _in(results: Path) -> str:
+    """The option that names the folder, where it is not the checkout's."""
+    if results.resolve() == paths.results_dir().resolve():
+        return ""
+    return f" --results {shlex.quote(str(results))}"
 
 
 def _forget_logs(logs: Path) -> None:

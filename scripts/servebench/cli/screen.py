@@ -1,4 +1,4 @@
-"""`servebench screen`: does a change execute more instructions?"""
+"""`servebench ci screen`: does a change execute more instructions?"""
 
 from __future__ import annotations
 
@@ -63,9 +63,11 @@ def counted(root: Path, commit: str, console: Console) -> Snapshot:
     Raises:
         NothingMeasuredError: Nothing was counted, for example since Valgrind is not here.
         SetupError: asv could not do its work.
+        UsageError: The checkout is not servebench's.
     """
     from servebench.inprocess import micro, readings, screening  # noqa: PLC0415
 
+    micro.require_suites(root)
     logs = paths.state_dir() / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="servebench-screen-") as scratch:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final, get_args
 
 import typer
 
-from servebench import load, orphans, paths
+from servebench import load, orphans, paths, store
 from servebench.cli.options import SelectOption, budget_option, budget_seconds
 from servebench.compare.plants import Kind
 from servebench.errors import RecordError, UsageError
@@ -149,6 +149,7 @@ def _make(tasks: Sequence[Task], minutes: float | None, results: Path) -> None:
     from servebench.compare.progress import reporter  # noqa: PLC0415
     from servebench.compare.trials import Trial  # noqa: PLC0415
 
+    store.require_room(results)
     console = Console(highlight=False)
     for sentence in orphans.reap():
         console.print(f"note: {sentence}", markup=False, soft_wrap=True)

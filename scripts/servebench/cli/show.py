@@ -1,9 +1,8 @@
-"""`servebench show`, `findings` and `schema`: read what was measured, write pages."""
+"""`servebench show`, `dev findings` and `dev schema`: read what was measured, write pages."""
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,8 +19,6 @@ from servebench.visible import visible_json
 if TYPE_CHECKING:  # what makes figures and pages waits until one is asked for
     from servebench.report.findings import Source
     from servebench.report.page import Section
-
-_PLAIN_WIDTH = 120  # columns where there is no terminal to ask
 
 
 def show_command(
@@ -41,6 +38,10 @@ def show_command(
         Path | None,
         typer.Option("--svg", help="Write the forest plot of a comparison besides."),
     ] = None,
+    results: Annotated[
+        Path | None,
+        typer.Option("--results", help="Results folder to look in; default: the checkout's."),
+    ] = None,
 ) -> None:
     """Show a run as the articles did: ours beside the published figures and the ceiling.
 
@@ -50,10 +51,10 @@ def show_command(
     """
     if as_json_ and as_markdown:
         raise UsageError("--json and --markdown were both given; choose one")
-    results = paths.results_dir()
+    results = results or paths.results_dir()
     # A file that is there is meant, whatever it is called.
     kept = None if Path(run).is_file() else keeping.find(run, results)
-    path = kept or store.find(results, run)
+    path = kept or store.find(results, run, keeping.newest(results))
     if _is_comparison(path):
         if select:
             raise UsageError(f"--select narrows runs; {path} is a comparison, and shown whole")
@@ -150,7 +151,7 @@ def _show_comparison(path: Path, svg: Path | None, *, as_json: bool, as_markdown
     elif as_markdown:
         typer.echo(markdown.markdown(comparison), nl=False)
     else:
-        terminal.print_comparison(_console(), comparison)
+        terminal.print_comparison(Console(highlight=False), comparison)
 
 
 def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown: bool) -> None:
@@ -177,14 +178,7 @@ def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown
     elif as_markdown:
         typer.echo(markdown.page(page), nl=False)
     else:
-        terminal.print_page(_console(), page)
-
-
-def _console() -> Console:
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = _PLAIN_WIDTH
-    return console
+        terminal.print_page(Console(highlight=False), page)
 
 
 def _inside(root: Path, results: Path, sources: list[Source]) -> tuple[Section, ...]:
@@ -219,7 +213,7 @@ def _source(path: Path, label: str, folder: Path) -> Source:
 
 def _write(text: str, output: Path | None) -> None:
     if output is None:
-        sys.stdout.write(text)
+        typer.echo(text, nl=False)
         return
     try:
         output.write_text(text, "utf-8")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import datetime
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from servebench import actions, paths, stackbump, stacklock, stacks
+from servebench.cli.options import FOR_WORKFLOWS, day
 from servebench.errors import SetupError, UsageError
 from servebench.history.git import remote_of
 from servebench.printing import Console
@@ -26,15 +26,16 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def lock_command(
     names: Annotated[list[str] | None, typer.Argument(help="Stacks; all if none.")] = None,
     as_of: Annotated[
-        datetime | None,
-        typer.Option(help="Resolve as of the end of this date.", formats=["%Y-%m-%d"]),
+        str | None,
+        typer.Option("--as-of", metavar="DATE", help="Resolve as of the end of this date (UTC)."),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Resolve stacks anew, write their locks, and show which packages moved."""
     progress = Narrator(Console(stderr=True))
+    resolved = day(as_of, "--as-of") if as_of else None
     with interruptible():
-        moves = stacklock.lock(names, as_of.date() if as_of else None, progress)
+        moves = stacklock.lock(names, resolved, progress)
     console = Console()
     if as_json:
         rows = [
@@ -64,6 +65,7 @@ def bump_command(
         bool,
         typer.Option(
             "--github-output",
+            rich_help_panel=FOR_WORKFLOWS,
             help="Hand on whether a lock moved, and the commit, in GITHUB_OUTPUT.",
         ),
     ] = False,

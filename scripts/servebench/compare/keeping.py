@@ -22,6 +22,9 @@ FOLDER: Final = "comparisons"
 KEPT: Final = 50
 """Comparisons that are kept: the newest."""
 
+_NAMED: Final = 3
+"""So many are named where none was found."""
+
 _MARK: Final = "-compare-"
 """In the id of every comparison, and in that of no run."""
 
@@ -68,9 +71,9 @@ def read(path: Path) -> Comparison:
     try:
         return Comparison.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as problem:
-        first = " ".join(" ".join(str(problem).splitlines()[:3]).split())
         raise RecordError(
-            f"{path}: expected a comparison of format {FORMAT_VERSION}, found: {first}. A file of "
+            f"{path}: expected a comparison of format {FORMAT_VERSION}: "
+            f"{codec.first_problem(problem)}. A file of "
             "a newer servebench needs a newer servebench; otherwise it is damaged"
         ) from problem
 
@@ -90,21 +93,30 @@ def find(name: str, results: Path) -> Path | None:
     """
     if _MARK not in name:
         return None
-    known = {
-        path.name.removesuffix(PARTIAL).removesuffix(".json"): path
-        for place in (folder(), results / FOLDER)
-        for path in sorted(place.glob(f"*{_MARK}*.json"))
-    }
+    known = _known(results)
     matching = [one for one in known if name in one]
     if len(matching) == 1:
         return known[matching[0]]
     if matching:
         raise UsageError(f"{name!r} could be any of {', '.join(matching[-5:])}; say more of it")
-    there = ", ".join(sorted(known)[-3:]) or "none"
+    there = ", ".join(newest(results)) or "none"
     raise UsageError(
         f"no comparison goes by {name!r}; the newest that are kept: {there}. Of another machine, "
         "or older than that: give its file"
     )
+
+
+def newest(results: Path) -> list[str]:
+    """The ids of the newest that are kept, here and in a results folder."""
+    return sorted(_known(results))[-_NAMED:]
+
+
+def _known(results: Path) -> dict[str, Path]:
+    return {
+        path.name.removesuffix(PARTIAL).removesuffix(".json"): path
+        for place in (folder(), results / FOLDER)
+        for path in sorted(place.glob(f"*{_MARK}*.json"))
+    }
 
 
 def forget(place: Path | None = None) -> None:

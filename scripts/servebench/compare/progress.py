@@ -71,7 +71,8 @@ class PlainReporter:
     def begin(self, cases: int, seconds: float, budget: float | None) -> None:
         """Say how much there is to do."""
         limit = "" if budget is None else f", at most {duration(budget)}"
-        self._print(f"{cases} cases; a first answer takes about {duration(seconds)}{limit}")
+        counted = f"{cases} {'case' if cases == 1 else 'cases'}"
+        self._print(f"{counted}; a first answer takes about {duration(seconds)}{limit}")
 
     def stage(self, name: str, cases: int) -> None:
         """Name the stage."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from servebench.codec import first_problem
 from servebench.compare.trials import Trial
 from servebench.errors import RecordError
 from servebench.store import replace
@@ -38,5 +39,6 @@ def _read(path: Path) -> Trial:
     try:
         return Trial.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
-        first = str(error).splitlines()[0]
-        raise RecordError(f"{path}: expected a trial of format 1, found: {first}") from error
+        raise RecordError(
+            f"{path}: expected a trial of format 1: {first_problem(error)}"
+        ) from error

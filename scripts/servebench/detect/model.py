@@ -8,6 +8,7 @@ from typing import Final, Literal
 from pydantic import AwareDatetime, Field, ValidationError
 
 from servebench.changes import SeriesName, StackState
+from servebench.codec import first_problem
 from servebench.compare.model import PackageChange, Verdict
 from servebench.errors import RecordError
 from servebench.model import Frozen
@@ -117,7 +118,9 @@ def read_candidates(path: Path) -> Candidates:
             raise RecordError(f"{path}: expected at most {_MOST_BYTES:,} bytes, found more")
         return Candidates.model_validate_json(data)
     except (OSError, ValidationError) as problem:
-        raise RecordError(_unreadable(path, "candidates (servebench detect)", problem)) from problem
+        raise RecordError(
+            _unreadable(path, "candidates (servebench ci detect)", problem)
+        ) from problem
 
 
 def write_dismissal(results: Path, dismissal: Dismissal) -> Path:
@@ -146,6 +149,5 @@ def dismissals(results: Path) -> dict[str, Dismissal]:
     return found
 
 
-def _unreadable(path: Path, what: str, problem: Exception) -> str:
-    first = " ".join(str(problem).splitlines()[:3])
-    return f"{path}: expected {what} of format {FORMAT_VERSION}, found: {first}"
+def _unreadable(path: Path, what: str, problem: OSError | ValidationError) -> str:
+    return f"{path}: expected {what} of format {FORMAT_VERSION}: {first_problem(problem)}"

@@ -18,7 +18,7 @@ LIBRARY: Final = Path("/usr/local/lib/servebench")
 
 
 class Place(BaseModel):
-    """What `servebench fleet` needs of the file; the hook reads the rest."""
+    """What `servebench ci fleet` needs of the file; the hook reads the rest."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

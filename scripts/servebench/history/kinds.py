@@ -81,8 +81,9 @@ def _of(kind: type[Frozen], where: Callable[[Frozen], str]) -> Callable[[bytes, 
         try:
             return where(kind.model_validate_json(data))
         except ValidationError as problem:
-            first = " ".join(str(problem).splitlines()[:3])
-            raise RecordError(f"{name}: expected a {kind.__name__}, found: {first}") from problem
+            raise RecordError(
+                f"{name}: expected a {kind.__name__}: {codec.first_problem(problem)}"
+            ) from problem
 
     return place
 

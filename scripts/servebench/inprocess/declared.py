@@ -12,6 +12,7 @@ from typing import Final, Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from servebench.declarations import mistake
 from servebench.errors import DeclarationError
 from servebench.formulas import FormulaError, evaluate
 from servebench.model import Frozen
@@ -140,4 +141,4 @@ def read_declared(root: Path) -> Declared:
     except ValidationError as problem:
         first = problem.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"])) or "file"
-        raise DeclarationError(FILE, key, first["input"], first["msg"]) from problem
+        raise DeclarationError(FILE, key, *mistake(first, "only documented keys")) from problem

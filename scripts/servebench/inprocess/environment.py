@@ -76,7 +76,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         if python not in known or "stack" not in requirements:
             raise EnvironmentUnavailable(
                 f"no environment for Python {python} and stack {requirements.get('stack')}: "
-                f"expected one of {sorted(known)}, and a stack of asv.conf.json's matrix"
+                f"expected one of {', '.join(sorted(known))}, and a stack of asv.conf.json's matrix"
             )
         self._stack_name = requirements["stack"]
         # asv's own constructor asks for the name, which needs these, before it sets them.

@@ -155,6 +155,20 @@ def configuration(root: Path, results: Path | None) -> dict[str, Any]:
     return conf
 
 
+def require_suites(root: Path) -> None:
+    """Prove that a checkout has in-process suites.
+
+    Raises:
+        UsageError: It is of a repository that has servebench measure its applications.
+    """
+    if not (root / CONFIGURATION).is_file():
+        raise UsageError(
+            f"{root} has no {CONFIGURATION}: the suites inside the process are servebench's own "
+            "(benchmarks/), and measure no other repository; call it in a checkout of servebench. "
+            "`servebench run` and `servebench compare` measure this repository's applications"
+        )
+
+
 def require_commit(root: Path) -> tuple[str, bool]:
     """The commit that asv would measure, and whether the checkout differs from it.
 

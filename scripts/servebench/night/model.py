@@ -8,6 +8,7 @@ from typing import Final, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
+from servebench.codec import first_problem
 from servebench.errors import RecordError
 from servebench.model import Frozen, Plan, Profile
 from servebench.store import replace
@@ -152,7 +153,6 @@ def _read(kind: type[_Model], path: Path, what: str) -> _Model:
     try:
         return kind.model_validate_json(data)
     except ValidationError as problem:
-        first = " ".join(str(problem).splitlines()[:3])
         raise RecordError(
-            f"{path}: expected {what} of format {FORMAT_VERSION}, found: {first}"
+            f"{path}: expected {what} of format {FORMAT_VERSION}: {first_problem(problem)}"
         ) from problem

@@ -68,7 +68,7 @@ def share_out(
     named = [machine for machine in machines if machine is not None]
     if not machines or len(set(named)) != len(named):
         raise UsageError(
-            f"expected one or more machines, each of them once, found {list(machines)}"
+            f"expected one or more machines, each of them once, found {', '.join(named) or 'none'}"
         )
     sharing = _Sharing(plan, machines, recorded or Recorded())
     sharing.keep_at_home()

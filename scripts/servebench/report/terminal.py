@@ -72,7 +72,14 @@ def _section(section: Section, console: Console) -> Iterator[RenderableType]:
     if section.shapes:
         yield Text()
         yield Text("Does the published shape hold?", style="bold")
-        yield _shapes(section.shapes)
+        measured = tuple(shape for shape in section.shapes if shape.verdict != "not measured")
+        if measured:
+            yield _shapes(measured)
+        if left := len(section.shapes) - len(measured):
+            yield _aside(
+                f"{left} of {len(section.shapes)} statements: not measured, for lack of figures of "
+                "their cases (--markdown says which)"
+            )
 
 
 def _aside(text: str) -> Padding:

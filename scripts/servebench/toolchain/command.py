@@ -17,6 +17,8 @@ from servebench.toolchain.narrator import Tick
 
 _POLL_S: Final = 0.25
 _TAIL_BYTES: Final = 8192
+_SHOWN_CHARACTERS: Final = 600
+"""Of a tool's own words: the longest of a resolver's usual reasons; the log has the rest."""
 
 _CAUSES: Final = (
     (
@@ -126,11 +128,23 @@ def _last_line(log: Path) -> str:
 
 def _explained(log: Path) -> str:
     tail = _tail(log)
-    words = next(
-        (line.strip() for line in tail.splitlines() if re.match(r"\s*(error|fatal)", line, re.I)),
-        _last_line(log),
-    )
+    words = _words(tail.splitlines()) or _last_line(log)
+    if len(words) > _SHOWN_CHARACTERS:
+        words = f"{words[:_SHOWN_CHARACTERS]} …"
     for pattern, cause in _CAUSES:
         if pattern.search(tail):
             return f"{cause}, then repeat; what is done is kept. It said: {words}"
-    return f"it said: {words}"
+    return f"it said: {words.removesuffix('.')}"
+
+
+def _words(lines: Sequence[str]) -> str:
+    """The first line that calls itself an error, with the causes that uv lists below."""
+    first = next(
+        (n for n, line in enumerate(lines) if re.match(r"\s*(error|fatal)", line, re.I)), None
+    )
+    if first is None:
+        return ""
+    causes = [
+        found[1] for line in lines[first + 1 :] if (found := re.match(r"\s+cause: (.*\S)", line))
+    ]
+    return ": ".join((lines[first].strip(), "; ".join(causes))) if causes else lines[first].strip()

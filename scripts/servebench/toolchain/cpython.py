@@ -97,7 +97,14 @@ def _found(installs: Path, spec: InterpreterSpec) -> Path:
 
 def _from_source(name: str, configured: Settings, narrator: Narrator) -> None:
     spec = configured.interpreters[name]
-    recipe = configured.source_build[spec.version]
+    recipe = configured.source_build.get(spec.version)
+    if recipe is None:
+        raise SetupError(
+            f"interpreter {name}: uv could not install a prebuilt CPython {spec.version} "
+            f"(log: {paths.cache_dir() / 'logs' / f'prebuilt-{name}.log'}), and pyproject.toml "
+            f'has no [tool.servebench.source-build."{spec.version}"] to build it by: reach the '
+            "prebuilt one, or declare its source archive as for the other versions"
+        )
     target = interpreters.place(name, "source", configured)
 
     def build(staging: Path) -> artefact.Facts:
