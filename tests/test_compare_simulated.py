@@ -17,6 +17,7 @@ from duets import CPU, busy, duet
 from servebench.compare import verdicts
 from servebench.compare.decide import Confirmation, Screening
 from servebench.compare.model import Verdict
+from servebench.metrics import METRICS as registry
 
 SPREAD: Final = 0.007
 METRICS: Final = (CPU, "throughput", "pss_steady")
@@ -75,6 +76,12 @@ def compare(
             confirmation.add(duet(name, played(name), stage="confirmation"))
     confirmation.close()
     found = verdicts.judge(screening, confirmation)
+    for judged in (one for many in found.values() for one in many if one.verdict in CALLED):
+        assert judged.low is not None
+        assert judged.high is not None
+        # What is printed never contradicts the verdict beside it.
+        floor = 1 + registry[judged.metric].floor
+        assert judged.low > floor or judged.high < 1 / floor
     return [{one.metric for one in found[name] if one.verdict in CALLED} for name in names]
 
 
