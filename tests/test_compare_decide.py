@@ -14,7 +14,7 @@ from servebench.compare.decide import Confirmation, Screening, State
 from servebench.compare.forecast import seconds_to_decide
 from servebench.compare.judged import judged
 from servebench.compare.method import Method
-from servebench.compare.model import Duet, Judgement, Stage, Verdict
+from servebench.compare.model import SEARCHED, Duet, Judgement, Stage, Verdict
 from servebench.compare.statistics import Sample, interval, moved_p
 from servebench.flags import Flag, FlagName
 from synthetic import make_case
@@ -395,7 +395,7 @@ def test_a_candidate_whose_figure_got_lost_stays_open() -> None:
     confirmation.close()
     found = only(screening, confirmation)
     assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.reason == f"{verdicts.SEARCHED}; not every fresh duet has the figure"
+    assert found.reason == f"{SEARCHED}; not every fresh duet has the figure"
     assert seconds_to_decide(CASE, screening, confirmation) is None
 
 

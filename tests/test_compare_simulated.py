@@ -14,10 +14,10 @@ import pytest
 from numpy.typing import NDArray
 
 from duets import CPU, busy, duet
+from servebench import metrics
 from servebench.compare import verdicts
 from servebench.compare.decide import Confirmation, Screening
 from servebench.compare.model import Verdict
-from servebench.metrics import METRICS as registry
 
 SPREAD: Final = 0.007
 METRICS: Final = (CPU, "throughput", "pss_steady")
@@ -80,7 +80,7 @@ def compare(
         assert judged.low is not None
         assert judged.high is not None
         # What is printed never contradicts the verdict beside it.
-        floor = 1 + registry[judged.metric].floor
+        floor = 1 + metrics.METRICS[judged.metric].floor
         assert judged.low > floor or judged.high < 1 / floor
     return [{one.metric for one in found[name] if one.verdict in CALLED} for name in names]
 

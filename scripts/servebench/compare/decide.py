@@ -151,7 +151,10 @@ class Screening:
         if self._sames is None:
             moved = self._moved()
             self._sames = _adjusted(
-                {pair: 1.0 if pair in moved else self.evidence(*pair).same for pair in self.adjusted()}
+                {
+                    pair: 1.0 if pair in moved else self.evidence(*pair).same
+                    for pair in self.adjusted()
+                }
             )
         return self._sames
 

@@ -22,7 +22,14 @@ from servebench.compare.decide import State
 from servebench.compare.evidence import Evidence, alone, weigh
 from servebench.compare.inprocess import Target
 from servebench.compare.method import Method
-from servebench.compare.model import Judgement, MicroComparison, Missing, Stage, Verdict
+from servebench.compare.model import (
+    SEARCHED,
+    Judgement,
+    MicroComparison,
+    Missing,
+    Stage,
+    Verdict,
+)
 from servebench.compare.processes import Played
 from servebench.compare.samples import FAILURES
 from servebench.compare.statistics import Direction, Logs, Looks
@@ -32,8 +39,8 @@ TOLERANCE: Final = inprocess.TOLERANCE
 UNIT: Final = "s"
 
 NO_TIME: Final = "no time for a process of each side"
-UNCONFIRMED: Final = "it moved in the screening; no time was left for fresh processes"
-REFUTED: Final = "it moved in the screening; fresh processes did not confirm it"
+UNCONFIRMED: Final = f"{SEARCHED}; no time was left for fresh processes"
+REFUTED: Final = f"{SEARCHED}; fresh processes did not confirm it"
 
 
 class Family:

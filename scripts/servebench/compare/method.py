@@ -64,6 +64,9 @@ from servebench.compare.statistics import Looks
 CONFIDENCE_RATE: Final = 0.05
 """Error rate of reported intervals: 95 % coverage."""
 
+MEMORY: Final = "as without the other side's server"
+"""How a duet's PSS and USS are to be read: see `duet`. Comparisons that do not say so are older."""
+
 
 @dataclass(frozen=True, slots=True)
 class Method:
@@ -109,6 +112,7 @@ class Method:
             "settling_rate": self.settling_rate,
             "power": self.power,
             "patience": self.patience,
+            "memory": MEMORY,
         }
 
 
