@@ -8,7 +8,8 @@ A template may use, with names from `[cases]`:
     {{ theirs("a", "throughput") }}         the published figure: 9.90/s
 
 `change` chooses its words from the interval, so that no sentence claims what the figures do not
-say. A sentence with a figure that was not measured is replaced by one that says so.
+say; one launch has none, and tells apart only what is far beyond the scatter of launches. A
+sentence with a figure that was not measured is replaced by one that says so.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from servebench import units
 from servebench.errors import DeclarationError
 from servebench.metrics import METRICS
 from servebench.published import Published
-from servebench.report import formats
+from servebench.report import formats, shapes
 from servebench.summary import Estimate, RunSummary
 
-_LARGE = 1.5  # from here a ratio reads better than per cent
+_LARGE = 1.5  # from here a ratio reads better than per cent, and one launch of each side tells
 _EQUAL = 0.02  # an interval around 1 that is no wider than this says "the same"
 
 
@@ -73,8 +74,7 @@ class _Figures:
         """The ratio of two figures of ours, with its interval."""
         estimate = self._ratio(above, below, metric)
         interval = formats.ratio_interval(estimate)
-        text = formats.ratio(estimate.mean)
-        return f"{text} ({interval})" if interval else text
+        return f"{formats.ratio(estimate.mean)} ({interval or shapes.ONE_LAUNCH})"
 
     def change(self, case: str, base: str, metric: str) -> str:
         """How a case's figure differs from that of another, in words that its interval bears."""
@@ -103,23 +103,25 @@ class _Figures:
 def change(estimate: Estimate) -> str:
     """A ratio in words: `21 % lower (19…23 %)`, `2.1 times as high`, `the same within 0.8 %`."""
     low, high = estimate.low, estimate.high
-    alone = low is None or high is None
-    low = estimate.mean if low is None else low
-    high = estimate.mean if high is None else high
-    if not alone and low <= 1 <= high:
+    ratio = formats.ratio(estimate.mean)
+    large = estimate.mean >= _LARGE or estimate.mean <= 1 / _LARGE
+    if low is None or high is None:
+        if large:
+            return f"{ratio} times as high ({shapes.ONE_LAUNCH})"
+        return f"no different as far as one launch can tell ({ratio} times)"
+    if low <= 1 <= high:
         widest = max(high - 1, 1 - low)
         if widest <= _EQUAL:
             return f"the same within {units.significant(100 * widest, 2)} %"
         return (
             f"no different as far as can be told ({formats.ratio(low)}…{formats.ratio(high)} times)"
         )
-    if estimate.mean >= _LARGE or estimate.mean <= 1 / _LARGE:
-        interval = "" if alone else f" ({formats.ratio(low)}…{formats.ratio(high)})"
-        return f"{formats.ratio(estimate.mean)} times as high{interval}"
+    if large:
+        return f"{ratio} times as high ({formats.ratio(low)}…{formats.ratio(high)})"
     near, far = sorted((abs(low - 1) * 100, abs(high - 1) * 100))
-    interval = "" if alone else f" ({units.significant(near, 2)}…{units.significant(far, 2)} %)"
+    interval = f"{units.significant(near, 2)}…{units.significant(far, 2)} %"
     size = units.significant(abs(estimate.mean - 1) * 100, 2)
-    return f"{size} % {'higher' if estimate.mean > 1 else 'lower'}{interval}"
+    return f"{size} % {'higher' if estimate.mean > 1 else 'lower'} ({interval})"
 
 
 def fill(template: str, summary: RunSummary, published: Published, file: str) -> Sentence:
