@@ -83,7 +83,7 @@ def test_never_is_not_claimed() -> None:
 
 
 def test_what_was_never_asked_is_no_evidence() -> None:
-    """Two measured cases, one left open, and neither was looked at twice: that is said beside it."""
+    """Two measured cases, one left open, neither confirmed: that is said beside the rate."""
     left_open = said("b", Verdict.INCONCLUSIVE)
     told = report.sentence([trial("aa", SAME, left_open)])
     assert "None of their judgements reached a confirmation" in told
