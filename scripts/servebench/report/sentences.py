@@ -8,8 +8,7 @@ A template may use, with names from `[cases]`:
     {{ theirs("a", "throughput") }}         the published figure: 9.90/s
 
 `change` chooses its words from the interval, so that no sentence claims what the figures do not
-say; one launch has none, and tells apart only what is far beyond the scatter of launches. A
-sentence with a figure that was not measured is replaced by one that says so.
+say. A sentence with a figure that was not measured is replaced by one that says so.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from servebench import units
 from servebench.errors import DeclarationError
 from servebench.metrics import METRICS
 from servebench.published import Published
-from servebench.report import formats, shapes
+from servebench.report import formats
 from servebench.summary import Estimate, RunSummary
 
-_LARGE = 1.5  # from here a ratio reads better than per cent, and one launch of each side tells
+_LARGE = 1.5  # from here a ratio reads better than per cent
 _EQUAL = 0.02  # an interval around 1 that is no wider than this says "the same"
 
 
@@ -74,7 +73,9 @@ class _Figures:
         """The ratio of two figures of ours, with its interval."""
         estimate = self._ratio(above, below, metric)
         interval = formats.ratio_interval(estimate)
-        return f"{formats.ratio(estimate.mean)} ({interval or shapes.ONE_LAUNCH})"
+        if not interval:
+            return f"{units.significant(estimate.mean, 1)} (one launch)"
+        return f"{formats.ratio(estimate.mean)} ({interval})"
 
     def change(self, case: str, base: str, metric: str) -> str:
         """How a case's figure differs from that of another, in words that its interval bears."""
@@ -103,12 +104,8 @@ class _Figures:
 def change(estimate: Estimate) -> str:
     """A ratio in words: `21 % lower (19…23 %)`, `2.1 times as high`, `the same within 0.8 %`."""
     low, high = estimate.low, estimate.high
-    ratio = formats.ratio(estimate.mean)
-    large = estimate.mean >= _LARGE or estimate.mean <= 1 / _LARGE
     if low is None or high is None:
-        if large:
-            return f"{ratio} times as high ({shapes.ONE_LAUNCH})"
-        return f"no different as far as one launch can tell ({ratio} times)"
+        return _of_one_launch(estimate.mean)
     if low <= 1 <= high:
         widest = max(high - 1, 1 - low)
         if widest <= _EQUAL:
@@ -116,12 +113,20 @@ def change(estimate: Estimate) -> str:
         return (
             f"no different as far as can be told ({formats.ratio(low)}…{formats.ratio(high)} times)"
         )
-    if large:
-        return f"{ratio} times as high ({formats.ratio(low)}…{formats.ratio(high)})"
+    if estimate.mean >= _LARGE or estimate.mean <= 1 / _LARGE:
+        interval = f" ({formats.ratio(low)}…{formats.ratio(high)})"
+        return f"{formats.ratio(estimate.mean)} times as high{interval}"
     near, far = sorted((abs(low - 1) * 100, abs(high - 1) * 100))
-    interval = f"{units.significant(near, 2)}…{units.significant(far, 2)} %"
+    interval = f" ({units.significant(near, 2)}…{units.significant(far, 2)} %)"
     size = units.significant(abs(estimate.mean - 1) * 100, 2)
-    return f"{size} % {'higher' if estimate.mean > 1 else 'lower'} ({interval})"
+    return f"{size} % {'higher' if estimate.mean > 1 else 'lower'}{interval}"
+
+
+def _of_one_launch(ratio: float) -> str:
+    """What a launch of each side bears: launches of one and the same differ by up to a fifth."""
+    if 1 / _LARGE < ratio < _LARGE:
+        return "about the same (one launch: no verdict)"
+    return f"about {units.significant(ratio, 1)} times as high (one launch)"
 
 
 def fill(template: str, summary: RunSummary, published: Published, file: str) -> Sentence:
