@@ -29,7 +29,7 @@ With one connection and answers in 0.1 ms that pause alone would look like a vio
 CEILING: Final = 1.01
 """Above its ceiling by so much a throughput is impossible: clocks and timers are that good."""
 
-ABOVE_UNIT: Final = 1.05
+CEILING_MEASURED: Final = 1.05
 """The same where the ceiling rests on a measured unit, the fastest of a few requests. That is a
 warning: the unit may have been slow (a busy host, a cold cache), and the throughput is right.
 """
@@ -236,7 +236,7 @@ def _ticks(facts: Facts) -> float:
 
 def _unit(facts: Facts) -> Iterator[Flag]:
     limit, found = facts.ceiling_unit, facts.figures.get("throughput", 0.0)
-    if limit is not None and found > limit * ABOVE_UNIT + _ticks(facts):
+    if limit is not None and found > limit * CEILING_MEASURED + _ticks(facts):
         yield _flag(
             FlagName.ABOVE_UNIT,
             f"the fastest single request allows {units.rate(limit)}, found {units.rate(found)}: "
