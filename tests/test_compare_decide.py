@@ -14,7 +14,7 @@ from servebench.compare.decide import Confirmation, Screening, State
 from servebench.compare.forecast import seconds_to_decide
 from servebench.compare.judged import judged
 from servebench.compare.method import Method
-from servebench.compare.model import Duet, Judgement, Stage, Verdict
+from servebench.compare.model import SEARCHED, Duet, Judgement, Stage, Verdict
 from servebench.compare.statistics import Sample, interval, moved_p
 from servebench.flags import Flag, FlagName
 from synthetic import make_case
@@ -87,11 +87,12 @@ def test_no_change_is_said_with_interval_and_what_would_have_been_seen() -> None
     assert found.low == pytest.approx(math.exp(low))
     assert found.high == pytest.approx(math.exp(high))
     # Had it moved, 22 duets would have been taken: the last look has half of 20 %, one of three
-    # metrics alone a third of that, on two sides: t(21) = 2.2775. 22 fresh ones would then have had
-    # to confirm it, at 4 % on one side: t(21) = 1.8397. A change of 3.3826 standard errors beyond
-    # the floor passes the one with 85.9 % (t = 1.1051) and the other with 93.1 % (1.5429): 80 %.
-    reach = 3.3826 * sd / math.sqrt(22)
-    assert found.detectable == pytest.approx(math.expm1(math.log1p(0.002) + reach), rel=1e-3)
+    # metrics alone a third of that, on two sides: t(21) = 2.2775. 28 fresh ones would then have had
+    # to confirm it, at 1.5 % on one side: t(27) = 2.2909. A change of 0.72148 standard deviations
+    # beyond the floor is 3.3840 and 3.8177 standard errors, and passes the one with 85.9 %
+    # (t = 1.1065) and the other with 93.1 % (1.5268): 80 %.
+    reach = 0.72148 * sd
+    assert found.detectable == pytest.approx(math.expm1(math.log1p(0.002) + reach), rel=1e-5)
 
 
 def test_the_verdicts_figures_are_those_of_fresh_duets() -> None:
@@ -146,7 +147,7 @@ def test_what_fresh_duets_do_not_show_is_no_verdict(then: float, verdict: Verdic
     """A candidate that is gone is no change; one that turned round is an open question."""
     screening = screened(*duets(CASE, CPU, around(0.05, 5)))
     screening.close()
-    fresh = duets(CASE, CPU, around(then, 22), stage="confirmation")
+    fresh = duets(CASE, CPU, around(then, 28), stage="confirmation")
     found = only(screening, confirmed(screening, fresh))
     assert found.verdict is verdict
     assert found.reason == verdicts.REFUTED
@@ -186,6 +187,66 @@ def test_the_correction_counts_all_judged_pairs() -> None:
     assert screening.adjusted()[CASE, CPU] == pytest.approx(min(1, 12 * alone))
     assert 0 < alone < 0.2
     assert len(screening.adjusted()) == 12
+
+
+def test_no_change_is_corrected_for_all_judged_pairs_too() -> None:
+    """+0.4 % ± 1.2 % over 22 duets, a tolerance of 1 %: p is 0.015, and 0.030 for its last look.
+
+    Alone that is below 5 %. It is one of three pairs of its case that are settled, the others being
+    no different at all; with three cases beside it that settle nothing it is one of twelve:
+    0.030 * 12 / 3 = 0.12. With three cases that are settled whole it is 0.030 again.
+    """
+    cases = ["x/a/py3.14", "x/b/py3.14", "x/c/py3.14", "x/d/py3.14"]
+    ours = duets(CASE, CPU, around(0.004, 22, 0.012 * math.sqrt(21 / 22)))
+    for rest, p, state in ((0.3, 0.1205, State.OPEN), (0.0, 0.0301, State.SAME)):
+        wild = {metric: math.exp(rest) for metric in (CPU, "throughput", "pss_steady")}
+        others = [
+            duet(case, wild if number % 2 else {metric: 1 / f for metric, f in wild.items()})
+            for case in cases[1:]
+            for number in range(22)
+        ]
+        screening = screened(*ours, *others, cases=cases)
+        assert screening.evidence(CASE, CPU).same == pytest.approx(0.0301, abs=1e-4)
+        assert screening.settling()[CASE, CPU] == pytest.approx(p, abs=4e-4)
+        assert screening.state(CASE, CPU) is state
+        verdict = Verdict.NO_CHANGE if state is State.SAME else Verdict.INCONCLUSIVE
+        assert only(screening).verdict is verdict
+
+
+def test_fresh_duets_settle_candidates_by_the_same_correction() -> None:
+    """Two cases by their instructions; +0.4 % ± 1.1 % over 28 duets, 60 % for the last look.
+
+    (0.00995 - 0.004) / (0.011 / sqrt 28) = 2.862: p of t(27) is 0.0040, and 0.0067 for the look.
+    Throughput is settled. With the other case's two open, 0.0067 is one of two of four: 0.0134.
+    """
+    cases = ["x/a/py3.14", "x/b/py3.14"]
+    screening = screened(*(one for case in cases for one in duets(case, CPU, QUIET)), cases=cases)
+    for case in cases:
+        screening.hint(case, 1)
+    wild = [{CPU: 1.3**s, "throughput": 1.3**s} for s in (1, -1)]
+    fresh = [
+        *duets(CASE, CPU, around(0.004, 28, 0.011 * math.sqrt(27 / 28)), stage="confirmation"),
+        *(duet(cases[1], wild[n % 2], stage="confirmation") for n in range(28)),
+    ]
+    confirmation = confirmed(screening, fresh)
+    assert confirmation.settling()[CASE, CPU] == pytest.approx(0.0134, abs=2e-4)
+    assert confirmation.states()[CASE, CPU] is State.SAME
+    assert confirmation.states()[cases[1], CPU] is State.OPEN
+
+
+@pytest.mark.parametrize(("mean", "verdict"), [(0.0121, None), (0.0130, Verdict.SLOWER)])
+def test_a_verdict_takes_the_whole_printed_interval(mean: float, verdict: Verdict | None) -> None:
+    """Ten fresh duets ± 1 %: 0.00316 of standard error, and 15 % of the error rate.
+
+    One-sided at 5 % a mean from 0.0020 + 2.998 * 0.00316 = 0.0115 on would do; the interval leaves
+    the floor from 0.0020 + 3.431 * 0.00316 = 0.0128 on.
+    """
+    screening = screened(*duets(CASE, CPU, around(0.05, 5)))
+    logs = around(mean, 10, 0.01 * math.sqrt(9 / 10))
+    found = only(screening, confirmed(screening, duets(CASE, CPU, logs, stage="confirmation")))
+    assert found.verdict is (verdict or Verdict.INCONCLUSIVE)
+    assert found.low is not None
+    assert (found.low > 1.002) == (verdict is Verdict.SLOWER)
 
 
 def test_a_side_that_fails_twice_is_not_comparable() -> None:
@@ -315,12 +376,12 @@ def test_the_time_to_decide_counts_all_that_is_judged() -> None:
     """+1 % ± 1 % is one of three pairs that are judged: its last look has 0.2 / 2 / 3 * 0.5.
 
     With t(17) = 2.32 for 1.67 % and 0.863, 18 duets are enough: 3.18 * 0.010445 / sqrt 18 = 0.0078,
-    below 0.0100 - 0.0020; 17 are not (0.0081). The candidate then has 4 %: 1.899 + 0.870 times
-    0.010445 / sqrt 14 = 0.0077. Six lack, and fourteen fresh ones.
+    below 0.0100 - 0.0020; 17 are not (0.0081). The candidate then has 1.5 %: 2.368 + 0.863 times
+    0.010445 / sqrt 18 = 0.00796 with 18 fresh duets, 0.0082 with 17. Six lack, and 18 fresh ones.
     """
     screening = screened(*duets(CASE, CPU, around(0.01, 12, 0.01)))
     assert screening.state(CASE, CPU) is State.OPEN
-    assert seconds_to_decide(CASE, screening) == pytest.approx((6 + 14) * 8)
+    assert seconds_to_decide(CASE, screening) == pytest.approx((6 + 18) * 8)
 
 
 def test_a_candidate_whose_figure_got_lost_stays_open() -> None:
@@ -334,7 +395,7 @@ def test_a_candidate_whose_figure_got_lost_stays_open() -> None:
     confirmation.close()
     found = only(screening, confirmation)
     assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.reason == f"{verdicts.SEARCHED}; not every fresh duet has the figure"
+    assert found.reason == f"{SEARCHED}; not every fresh duet has the figure"
     assert seconds_to_decide(CASE, screening, confirmation) is None
 
 
@@ -367,7 +428,7 @@ def test_the_parameters_are_on_record() -> None:
     """A comparison's file says how it decided."""
     record = Method().record()
     assert json.loads(json.dumps(record)) == record
-    assert record["confirmation_looks"] == "10 duets: 20%, 22 duets: 80%"
+    assert record["confirmation_looks"] == "10 duets: 15%, 18 duets: 25%, 28 duets: 60%"
 
 
 def test_what_executes_more_goes_to_the_confirmation_unsearched() -> None:
@@ -394,7 +455,7 @@ def test_instructions_are_no_verdict(fresh: float, verdict: Verdict, reason: str
     """What follows from them is what fresh duets show, in their direction, or nothing."""
     screening = screened(*duets(CASE, CPU, QUIET))
     screening.hint(CASE, 1)
-    confirmation = confirmed(screening, duets(CASE, CPU, around(fresh, 22), stage="confirmation"))
+    confirmation = confirmed(screening, duets(CASE, CPU, around(fresh, 28), stage="confirmation"))
     found = only(screening, confirmation)
     assert (found.verdict, found.reason) == (verdict, reason)
     assert found.ratio == pytest.approx(math.exp(fresh))

@@ -205,28 +205,28 @@ def test_a_candidate_is_open_until_its_confirmation_had_all() -> None:
     """Twenty-two screening duets are not what a candidate waits for."""
     candidate = UNCONFIRMED.model_copy(update={"screened": 22})
     assert steps(one("x/a/py3.14", candidate)) == ("Not decided, for lack of time: 1 case.",)
-    refuted = candidate.model_copy(update={"confirmed": 22, "reason": "did not confirm it"})
+    refuted = candidate.model_copy(update={"confirmed": 28, "reason": "did not confirm it"})
     assert "more time does not help" in steps(one("x/a/py3.14", refuted))[0]
 
 
 def test_a_candidate_whose_fresh_duets_were_disturbed_is_not_short_of_time() -> None:
-    """Thirty-three fresh duets, one and a half times the last look, and too few of them usable."""
+    """Forty-two fresh duets, one and a half times the last look, and too few of them usable."""
     noisy = UNCONFIRMED.model_copy(
-        update={"confirmed": 3, "excluded": 30, "reason": "3 of 33 fresh duets usable: host_noise"}
+        update={"confirmed": 3, "excluded": 39, "reason": "3 of 42 fresh duets usable: host_noise"}
     )
-    fresh = [duet("x/a/py3.14", stage="confirmation") for _ in range(33)]
+    fresh = [duet("x/a/py3.14", stage="confirmation") for _ in range(42)]
 
     def said(tried: int) -> tuple[str, ...]:
         case = one("x/a/py3.14", noisy, duets=tuple(fresh[:tried]))
         return steps(case, method={**LOOKS, "patience": 1.5})
 
-    assert said(33) == (
+    assert said(42) == (
         (
             "Not decided, because too few duets were usable: 1 case. A quieter machine would tell; "
             "more time on this one may not."
         ),
     )
-    assert said(32) == ("Not decided, for lack of time: 1 case.",)
+    assert said(41) == ("Not decided, for lack of time: 1 case.",)
 
 
 def test_no_time_and_no_quiet_are_two_things() -> None:

@@ -25,7 +25,9 @@ from comparing import (
     micro,
     one,
 )
+from servebench.compare.method import Method
 from servebench.compare.model import (
+    SEARCHED,
     Comparison,
     Duet,
     Event,
@@ -35,11 +37,13 @@ from servebench.compare.model import (
     Verdict,
 )
 from servebench.flags import Flag, FlagName
+from servebench.report import formats
 from servebench.report.comparison.forest import MARKS, forest
 from servebench.report.comparison.markdown import LIMIT, markdown
 from servebench.report.comparison.terminal import print_comparison
 from servebench.report.comparison.view import make_view
 
+ROOT: Final = Path(__file__).parents[1]
 GOLDEN: Final = Path(__file__).parent / "data" / "comparison"
 EVENT = Event(
     factor="server", value="granian", metric=CPU, verdict=Verdict.SLOWER, ratio=1.02,
@@ -87,7 +91,7 @@ def test_the_comment_reads_as_people_know_it() -> None:
         made(
             one(
                 "x/a/py3.14", SLOWER, duets=(duet,), absolute_base={CPU: 1.0e-4},
-                absolute_head={CPU: 1.0213e-4},
+                absolute_head={CPU: 0.97e-4},  # a launch alone scatters: not shown
                 instructions=Instructions(base=303_012.0, head=309_072.0, spread=0.0001),
             ),
             one("x/b/py3.14", SAME),
@@ -115,22 +119,21 @@ def test_the_comment_reads_as_people_know_it() -> None:
         "### Not decided\n\n"
         "| case | metric | change | 95 % interval | could see | samples | why |\n"
         "| --- | --- | ---: | ---: | ---: | ---: | --- |\n"
-        "| x/c/py3.14 | CPU/request | +2.13 % | +1.61…+2.65 % | 0.62 % | 8 | it moved in the "
-        "screening; no time was left for fresh duets |\n\n"
+        "| x/c/py3.14 | CPU/request | +2.13 % | +1.61…+2.65 % | 0.62 % | 8 | seen in the "
+        "screening, not confirmed: no time was left for fresh duets |\n\n"
         "### Next\n\n"
         "- Worse: the commands below measure it again. Its application executes 2.0 % more "
         "instructions per request: there is more work.\n"
         "- Not decided, for lack of time: 1 case.\n\n"
         "<sub>**95 % interval**: each row's own and two-sided, good whenever measuring stopped. A "
-        "verdict asks on one side only, at 5 % false discoveries over all that was tested; where "
-        "few rows were, the near end of an interval can lie within the relevance floor all the "
-        "same. **relevance floor**: changes up to here are none, however surely they are seen: "
-        "CPU/request 0.2 %. **could see**: the smallest change that would have been called four "
-        "times in five, if nothing else had moved. **samples**: usable duets (in process: pairs of "
-        "processes) "
+        "verdict takes all of it to lie beyond the relevance floor, and 2.5 % false discoveries at "
+        "most over all that was tested. **relevance floor**: changes up to here are none, however "
+        "surely they are seen: CPU/request 0.2 %. **could see**: the smallest change that would "
+        "have been called four times in five, if nothing else had moved. **samples**: usable "
+        "duets (in process: pairs of processes) "
         "of the screening, + those of the confirmation, which then give verdict and figures. "
-        "**base → head**: means of launches with nothing beside them, which scatter more than "
-        "duets.</sub>\n\n"
+        "**base → head**: base's mean over launches with nothing beside them, and that times the "
+        "ratio.</sub>\n\n"
         "<details><summary>No change: 1 row</summary>\n\n"
         "'No change' is said where a change as large as this is excluded: CPU/request 1 %.\n\n"
         "| case | metric | change | 95 % interval | could see | samples |\n"
@@ -177,6 +180,42 @@ def test_the_legend_says_from_which_size_on_a_change_counts() -> None:
     assert "base → head" not in legend
     assert f"relevance floor: {legend['relevance floor']}" in printed(found, 120)
     assert make_view(made(one("x/a/py3.14", LATE))).legend == ()
+
+
+def test_what_older_comparisons_decided_by_is_said_beside_them() -> None:
+    """One-sided verdicts, and memory that the other server shared: their rows bear another word."""
+    then = made(one("x/a/py3.14", SLOWER, LARGER), method={"confirmation_rate": 0.05})
+    told = dict(make_view(then).legend)
+    assert "By the rule of that time a verdict asked on one side only" in told["95 % interval"]
+    assert "changes are shown up to a tenth larger than they are" in told["PSS steady"]
+    now = dict(make_view(then.model_copy(update={"method": Method().record()})).legend)
+    assert "all of it to lie beyond the relevance floor" in now["95 % interval"]
+    assert "PSS steady" not in now
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "results" / "comparisons").glob("*.json")), ids=str)
+def test_no_stored_comparison_contradicts_itself(path: Path) -> None:
+    """Verdict, change, interval and both figures of a row point to the same side."""
+    comparison = Comparison.model_validate_json(path.read_text("utf-8"))
+    groups = make_view(comparison).groups
+    bases = {case.case.id: case.absolute_base for case in comparison.cases}
+    shown = 0
+    for row in (*groups.worse, *groups.better):
+        judged = row.judged
+        assert judged.ratio is not None
+        assert judged.low is not None
+        assert judged.high is not None
+        assert judged.low > 1 or judged.high < 1
+        if row.figures:
+            shown += 1
+            head = bases[row.case][row.metric] * judged.ratio
+            assert row.figures.endswith(f"→ {formats.figure(row.metric, head)}")
+    assert shown
+    seen = [row for row in groups.undecided if row.judged.reason.startswith(SEARCHED)]
+    assert seen
+    for row in seen:
+        assert row.verdict == "? seen in the screening, not confirmed: no time"
+        assert row.why.startswith("seen in the screening, not confirmed: no time was left")
 
 
 def test_what_was_not_measured_is_a_line_and_not_a_table_of_dashes() -> None:
@@ -260,7 +299,7 @@ def test_the_terminal_shows_every_block() -> None:
     text = printed(every_block(), 160)
     for part in (
         "Worse in 1 of 5", "▼ slower", "= no change", "x/c/py3.14: head: wrong_body",
-        "1 × no time for a duet: x/d/py3.14", "no time was left for fresh duets",
+        "1 × no time for a duet: x/d/py3.14", "? seen in the screening, not confirmed: no time ",
         "x/a/py3.14: 200,000 → 200,000 (0.00 %)", "something happened",
         "servebench compare a b --select x/a/py3.14  # the first that got worse, alone",
     ):  # fmt: skip

@@ -320,14 +320,15 @@ def compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compared:
 
 
 def test_what_the_duets_see_too_becomes_a_record(compared: Compared) -> None:
-    """With their figures. Of the others: what they saw, and what was not played."""
+    """With their figures. Of the others: what they saw; and, not claimed, what was not played."""
     candidate = candidate_of(("x/still", 1.04), ("x/a", 1.06), ("x/b", 1.05), ("x/unplayed", 1.05))
     comparison = compared("a", "b", "still", a=0.05, b=0.03)
     record = conclude(candidate, comparison)
     assert isinstance(record, ChangeRecord)
     assert (record.id, record.status, record.verdict) == (candidate.id, "open", Verdict.SLOWER)
     assert record.series.case == "x/a"
-    assert {one.case for one in record.others} == {"x/b", "x/unplayed"}
+    assert {one.case for one in record.others} == {"x/b"}
+    assert {one.case for one in record.unplayed} == {"x/unplayed"}
     judged = next(
         one
         for case in comparison.cases

@@ -376,14 +376,14 @@ def a_candidate(*series: SeriesName, ratio: float = 1.06, machine: str = MACHINE
 def test_processes_decide_about_a_benchmark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What they do not see is dismissed; a benchmark they did not play goes with one they did."""
+    """What they do not see is dismissed; a benchmark they did not play is named, not claimed."""
     other = SERIES.model_copy(update={"case": CASE.replace("json", "io")})
     served = SERIES.model_copy(update={"case": "x/a", "metric": "throughput"})
     slower = played(tmp_path, monkeypatch, 0.06)
     record = conclude(a_candidate(SERIES, other, served), slower)
     assert isinstance(record, ChangeRecord)
     # No server run was confirmed: nothing says that those moved because of it.
-    assert (record.series, record.others) == (SERIES, (other,))
+    assert (record.series, record.others, record.unplayed) == (SERIES, (), (other,))
     same = conclude(a_candidate(SERIES), played(tmp_path, monkeypatch, 0.0))
     assert isinstance(same, Dismissal)
     assert (same.verdict, same.series) == (Verdict.NO_CHANGE, (SERIES,))

@@ -140,6 +140,54 @@ def test_a_case_against_itself(
 
 
 @pytest.mark.real
+def test_memory_is_what_a_side_has_without_the_other(
+    play: Callable[..., DuetOutcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two servers of one application share pages: the one that is left gains, and so do both."""
+    seen: list[tuple[dict[str, float], int, int]] = []
+    real = duet.unshared
+
+    def unshared(
+        metrics: dict[str, float], beside: sampler.MemorySample, alone: sampler.MemorySample
+    ) -> dict[str, float]:
+        assert beside.pss is not None
+        assert alone.pss is not None
+        seen.append((dict(metrics), beside.pss, alone.pss))
+        return real(metrics, beside, alone)
+
+    monkeypatch.setattr(duet, "unshared", unshared)
+    case = declared("asgi-wsgi/asgi-json/py3.14/w1/c128")
+    outcome = play(case, case)
+    sides: tuple[SideName, ...] = ("base", "head")
+    for side, (shared, beside, alone) in zip(sides, seen, strict=True):
+        # How much it gains depends on how many servers else have the same files in memory.
+        assert alone > beside
+        found = outcome.metrics[side]
+        for name in ("pss_idle", "pss_steady", "pss_peak"):
+            assert found[name] == pytest.approx(shared[name] + alone - beside)
+        assert found["rss_steady"] == shared["rss_steady"]
+
+
+def test_both_sides_gain_what_they_shared() -> None:
+    """4.25 MB more than 85.5 MB are 4.97 %, and not the 5.56 % of what PSS says beside another."""
+
+    def sample(pss: int | None, uss: int | None) -> sampler.MemorySample:
+        return sampler.MemorySample(0.0, (sampler.ProcessMemory(1, pss, uss, 100_000_000, 5),))
+
+    beside, alone = sample(72_000_000, 63_000_000), sample(81_000_000, 69_000_000)
+    sides = [
+        {"pss_steady": 76.5e6, "uss_steady": 66e6, "rss_steady": 1e8},
+        {"pss_steady": 80.75e6, "uss_steady": 70.25e6, "rss_steady": 1.0425e8},
+    ]
+    base, head = (duet.unshared(side, beside, alone) for side in sides)
+    assert base == {"pss_steady": 85.5e6, "uss_steady": 72e6}
+    assert head["pss_steady"] / base["pss_steady"] == pytest.approx(1.0497, abs=1e-4)
+    gone = sampler.MemorySample(1.0, ())
+    for unknown in (sample(None, None), gone):
+        assert duet.unshared(sides[0], beside, unknown) == {}
+
+
+@pytest.mark.real
 def test_a_case_that_waits(bench: Bench, play: Callable[..., DuetOutcome]) -> None:
     """Slow endpoints are warmed up by one wave each, at the same time, and keep their ceiling."""
     case = declared("badapps/right", root=bench.root)

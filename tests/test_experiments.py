@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from servebench import experiments, paths
+from servebench import experiments, observation, paths
 from servebench.declarations import PROFILES
 from servebench.errors import DeclarationError
 from servebench.expansion import Known
@@ -542,3 +542,10 @@ def test_every_experiment_says_what_it_asks_and_who_asked_first() -> None:
         assert all(sentence.endswith(".") for sentence in experiment.declared.deviations)
         assert experiment.folder.parent == paths.apps_dir()
         assert experiments.expand(experiment, "quick"), "every experiment is in the quick profile"
+
+
+@pytest.mark.parametrize(("endpoint", "sure"), [("sync_cpu", 10), ("async_cpu", 10)])
+def test_without_a_measured_unit_only_what_is_declared_limits(endpoint: str, sure: float) -> None:
+    """However quick a single request was, nobody answers more than the 10/s that are offered."""
+    case = declared("published")[f"gil-endpoints/{endpoint}/py3.14"]
+    assert ceiling(case, unit=observation.NO_UNIT) == pytest.approx(sure)

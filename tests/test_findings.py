@@ -142,6 +142,59 @@ def test_each_sentence_comes_from_the_first_run_that_has_its_figures() -> None:
     assert row.endswith("1.80 (1.80…1.80) | holds \\[few\\_launches\\] |")
 
 
+def test_one_launch_speaks_last_and_decides_nothing() -> None:
+    """Three launches of a later run answer; the single ones are shown, without a verdict."""
+    single = synthetic.make_run(
+        [result("demo/x/py3.14", 6.0), result("demo/x/py3.14t", 5.0), result("demo/y/py3.14", 7.0)],
+        profile="published",
+    ).model_copy(update={"launches": 1})
+    several = synthetic.make_run(
+        [result("demo/x/py3.14", 4.95, 5.0, 5.05), result("demo/x/py3.14t", 9.9, 10.0, 10.1)]
+    ).model_copy(update={"launches": 3})
+    text = page(single, several)
+    assert "On 3.14t it served 10.0/s (±2.5 %), 2.00 times as high (1.96…2.05)" in text
+    assert "*(nightly profile)*" in text
+    row = next(line for line in text.splitlines() if line.startswith("| scales without"))
+    assert row.endswith(
+        "| 2.00 (1.96…2.05) | holds | 0.833 | not decided: one launch \\[few\\_launches\\] |"
+    )
+    assert "- 1 statement — not decided (published profile): from one launch nothing is." in text
+    # Tables: three launches, then the one case that they do not have.
+    first, rest = text.split("From the published profile: 3 of 3 launches measured. ")
+    assert "From the nightly profile: 6 of 6 launches measured." in first
+    assert rest.startswith("Shown are the 1 of its 3 cases that are not above.")
+    assert "| x | 3.14 |" not in rest
+    assert "| y |" in rest
+    alone = page(single)
+    assert "5.00/s, about the same (one launch: no verdict)" in alone
+    assert "lower" not in alone
+    assert "does not hold" not in alone
+
+
+def test_two_runs_of_one_lock_say_how_far_runs_lie_apart() -> None:
+    """CPU per request 100 and 110 µs, 100 and 90 µs: -0.50 % on average, from -10 to +10 %."""
+
+    def run(profile: Profile, *micros: float) -> Run:
+        results = [
+            CaseResult(
+                case=(case := synthetic.make_case(f"demo/{name}/py3.14")),
+                launches=(
+                    synthetic.ok(
+                        case.id, 0, {"server_cpu_per_request": value * 1e-6, "throughput": 9.0}
+                    ),
+                ),
+            )
+            for name, value in zip("xy", micros, strict=True)
+        ]
+        return synthetic.make_run(results, profile=profile)
+
+    text = page(run("published", 100, 100), run("nightly", 110, 90))
+    assert (
+        "CPU per request of 2 cases differs by -0.5 % on average (-10…+10 %), which no interval "
+        "within a run shows." in text
+    )
+
+
 @pytest.mark.parametrize(
     ("estimate", "words"),
     [
@@ -154,8 +207,8 @@ def test_each_sentence_comes_from_the_first_run_that_has_its_figures() -> None:
             Estimate(n=3, mean=1.2, low=0.9, high=1.6),
             "no different as far as can be told (0.900…1.60 times)",
         ),
-        (Estimate(n=1, mean=0.79), "21 % lower"),
-        (Estimate(n=1, mean=3.0), "3.00 times as high"),
+        (Estimate(n=1, mean=0.79), "about the same (one launch: no verdict)"),
+        (Estimate(n=1, mean=3.12), "about 3 times as high (one launch)"),
     ],
 )
 def test_words_claim_no_more_than_the_interval_bears(estimate: Estimate, words: str) -> None:

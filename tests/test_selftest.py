@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from servebench.cli import app
 from servebench.compare import customary, scores, trial_store
+from servebench.compare.method import MEMORY
 from servebench.compare.model import Verdict
 from servebench.compare.selftest import Task, each
 from servebench.compare.trials import Figures, Said, Trial
@@ -79,6 +80,47 @@ def test_never_is_not_claimed() -> None:
     rate = scores.rate(0, 30)
     assert rate.low == 0
     assert rate.high == pytest.approx(1 - 0.025 ** (1 / 30))
+
+
+def test_what_was_never_asked_is_no_evidence() -> None:
+    """Two measured cases, one left open, neither confirmed: that is said beside the rate."""
+    left_open = said("b", Verdict.INCONCLUSIVE)
+    told = report.sentence([trial("aa", SAME, left_open)])
+    assert "None of their judgements reached a confirmation" in told
+    assert "1 of 2 of CPU per request stayed inconclusive" in told
+    twice = SAME.model_copy(update={"confirmed": 10})
+    told = report.sentence([trial("aa", twice)])
+    assert "1 of their judgements reached a confirmation" in told
+    assert "0 of 1 of CPU per request stayed inconclusive" in told
+
+
+def test_the_page_says_what_its_tries_do_not_show() -> None:
+    """Which were led by instructions, called one-sided, or read with shared memory."""
+
+    def ended(low: float, metric: str = CPU) -> Said:
+        called = said("a", Verdict.SLOWER, 1.01, metric)
+        return called.model_copy(update={"low": low, "high": 1.02})
+
+    plant: dict[str, Any] = {"planted": "a", "size": 0.01}
+    text = report.page(
+        [
+            trial("busy", ended(1.0019), instructions=1.01, **plant),
+            trial("busy", ended(1.0021), instructions=1.001, **plant),
+            trial("memory", ended(1.005, "pss_steady"), **plant),
+        ]
+    )
+    assert "In 1 of 2 tries with a CPU plant the instructions had moved" in text
+    assert "how well one that costs none is found only the others show." in text
+    assert "In 1 of the 3 that were called the 95 % interval reaches into" in text
+    assert "sizes are about a tenth too large" in text
+    now = [
+        trial("busy", ended(1.0021), instructions=1.01, **plant),
+        trial("memory", ended(1.005, "pss_steady"), memory=MEMORY, **plant),
+    ]
+    text = report.page(now)
+    assert "how well one that costs none is found was not tried." in text
+    assert "rule of their day" not in text
+    assert "a tenth too large" not in text
 
 
 def test_no_trials_no_rate() -> None:

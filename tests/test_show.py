@@ -260,13 +260,13 @@ def test_a_flag_of_all_rows_is_said_once() -> None:
         (1.6, 1.9, "holds"),
         (1.4, 1.9, "not decided"),
         (1.0, 1.4, "does not hold"),
-        (None, None, "holds"),
+        (None, None, "not decided"),
     ],
 )
 def test_a_shape_is_decided_by_its_whole_interval(
     low: float | None, high: float | None, verdict: str
 ) -> None:
-    """At least 1.5: above, across, below, and a single figure."""
+    """At least 1.5: above, across, below, and a single launch, which has none."""
     estimate = Estimate(n=3, mean=1.7 if verdict != "does not hold" else 1.2, low=low, high=high)
     assert judge(estimate, 1.5, None) == verdict
     assert judge(None, 1.5, None) == "not measured"

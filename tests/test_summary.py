@@ -8,7 +8,7 @@ import pytest
 
 import synthetic
 from servebench.flags import Flag, FlagName
-from servebench.model import CaseResult
+from servebench.model import CaseResult, Load, LoadModel
 from servebench.summary import estimate, ratio, summarise, summarise_case, values
 
 T_2 = 4.302653  # Student's t, 97.5 %, two degrees of freedom (any printed table)
@@ -129,3 +129,23 @@ def test_the_table_of_t_is_right() -> None:
     assert math.log(found.high) == pytest.approx(
         0.5 + T_1 * math.sqrt(0.5) / math.sqrt(2), rel=1e-5
     )
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "limit", "told"),
+    [
+        ("min(rate, min(c, slots, cores) / unit)", "4.81/s", True),
+        ("min(rate, min(c, slots, cores) / unit)", "10.0/s", False),  # what was offered
+        ("min(c, slots) / floor", "4.81/s", False),
+    ],
+)
+def test_what_a_measured_single_request_made_void_says_so(
+    ceiling: str, limit: str, told: bool
+) -> None:
+    """Recorded runs stay as they are: the reader is told that such a ceiling is none."""
+    load = Load(model=LoadModel.PACED, connections=5, rate=10, duration=5, timeout=10)
+    case = synthetic.make_case("e/x/py3.14", ceiling=ceiling, load=load)
+    detail = f"expected at most {limit}, the ceiling, found 5.36/s; the measurement is wrong"
+    launch = synthetic.failed(case.id, 0, FlagName.IMPOSSIBLE, detail)
+    (failure,) = summarise_case(CaseResult(case=case, launches=(launch,)), 1).failures
+    assert ("flagged above_unit, not void" in failure.reason) == told

@@ -98,6 +98,7 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     # 12,800 * 1.01 = 12,928
     (FlagName.IMPOSSIBLE, facts({"throughput": 12_929}), "at most 12,800/s, the ceiling"),
     (FlagName.IMPOSSIBLE, facts({"response_min": 0.0089}), "the floor"),
+    (FlagName.ABOVE_UNIT, facts({"throughput": 12_706}, ceiling_unit=12_100), "allows 12,100/s"),
     (FlagName.IMPOSSIBLE, facts({"response_mean": 0.041}), "response_mean <= response_max"),
     (FlagName.IMPOSSIBLE, facts({"response_p50": 0.0141}), "response_p50 <= response_p90"),
     (FlagName.IMPOSSIBLE, facts({"response_p99": 0.021}), "response_p99 <= response_p999"),
@@ -137,7 +138,7 @@ def test_a_fault_raises_its_flag_alone(flag: FlagName, seen: Facts, words: str) 
     [
         facts({"in_flight_mean": 121.7}),
         facts({"throughput": 12_927}),
-        facts({"throughput": 13_400}, ceiling_measured=True),  # 12,800 * 1.05 = 13,440
+        facts({"throughput": 12_700}, ceiling_unit=12_100),  # 12,100 * 1.05 = 12,705
         facts({"response_min": 0.0091}),
         facts({"client_cores": 0.94}),
         facts({"client_cores": 1.9}, case=case(cores="shared"), connections=None),

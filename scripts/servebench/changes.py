@@ -57,7 +57,12 @@ class ChangeRecord(Frozen):
     status: Literal["open", "closed"]
     series: SeriesName
     others: tuple[SeriesName, ...] = Field(
-        default=(), description="Series that moved with it and have the same cause."
+        default=(), description="Series that moved with it: the same duets say so."
+    )
+    unplayed: tuple[SeriesName, ...] = Field(
+        default=(),
+        description="Series with a step at the same time, which no duet has played: whether they "
+        "moved, and by this, is not known.",
     )
     when: AwareDatetime = Field(description="Start of the first run after the change.")
     before_run: str | None = Field(default=None, description="The last run before the change.")

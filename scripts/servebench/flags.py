@@ -42,6 +42,7 @@ class FlagName(StrEnum):
     OVERLOADED = "overloaded"
     SCHED_LAG = "sched_lag"
     NOT_STEADY = "not_steady"
+    ABOVE_UNIT = "above_unit"
     WORKER_IMBALANCE = "worker_imbalance"
     CORES_INSUFFICIENT = "cores_insufficient"
     CORES_SHARED = "cores_shared"
@@ -111,6 +112,9 @@ FLAGS: Final[dict[FlagName, FlagKind]] = {
     FlagName.OVERLOADED: FlagKind("warn", "the server did not keep up with the offered rate"),
     FlagName.SCHED_LAG: FlagKind("warn", "the generator sent requests later than scheduled"),
     FlagName.NOT_STEADY: FlagKind("warn", "the warm-up ended before the throughput was steady"),
+    FlagName.ABOVE_UNIT: FlagKind(
+        "warn", "the throughput was above what the fastest single request, alone, would allow"
+    ),
     FlagName.WORKER_IMBALANCE: FlagKind("warn", "the connections were spread unevenly"),
     FlagName.CORES_INSUFFICIENT: FlagKind(
         "warn", "more workers than server cores: scaling with workers cannot be seen here"

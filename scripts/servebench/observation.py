@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 from servebench import load, machine, probe, rows, sampler, validate, warmup
 from servebench.flags import Flag, FlagName
@@ -11,6 +12,9 @@ from servebench.formulas import evaluate
 from servebench.model import Case
 from servebench.rig import Rig
 from servebench.servers import SERVERS
+
+NO_UNIT: Final = 1e-9
+"""A unit in s by which no ceiling is limited: what is left of a formula is what was declared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,7 @@ def conclude(
     held = _by_worker(seen.connections, workers)
     if held and sum(held):
         figures["connections_max_share"] = max(held) / sum(held)
-    ceiling = _ceiling(case, rig, unit)
+    ceiling, sure = (_ceiling(case, rig, one) for one in (unit, NO_UNIT))
     if ceiling is not None:
         figures["ceiling"] = ceiling
         if "throughput" in figures:
@@ -98,8 +102,8 @@ def conclude(
         validate.Facts(
             case=case,
             figures=figures,
-            ceiling=ceiling,
-            ceiling_measured=case.ceiling is not None and "unit" in case.ceiling,
+            ceiling=sure,
+            ceiling_unit=ceiling if ceiling != sure else None,
             server_cores=len(rig.server_cores(case)),
             client_cores=len(rig.client_cores(case)),
             client_beside=beside.client,

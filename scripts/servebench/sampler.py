@@ -244,8 +244,7 @@ class TreeSampler:
     def sample(self) -> MemorySample:
         """Take a memory sample now; it counts like those of the thread."""
         began = time.thread_time()
-        members = self._session.members()
-        taken = MemorySample(time.monotonic(), tuple(m for p in members if (m := _memory(p))))
+        taken = memory_of(self._session)
         if taken.processes:  # a tree that has ended has no memory to speak of
             self._samples.append(taken)
         self.cost_seconds += time.thread_time() - began
@@ -351,6 +350,12 @@ def host_between(a: HostEdge, b: HostEdge) -> HostUsage:
         steal_share=(b.steal - a.steal) / (wall * b.cores),
         harness_cores=(b.harness - a.harness) / wall,
     )
+
+
+def memory_of(session: Session) -> MemorySample:
+    """Read the memory of a session's processes now."""
+    members = session.members()
+    return MemorySample(time.monotonic(), tuple(m for p in members if (m := _memory(p))))
 
 
 def _memory(process: psutil.Process) -> ProcessMemory | None:

@@ -15,7 +15,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from servebench.flags import FLAGS, FlagName
+from servebench import units
+from servebench.flags import FLAGS, Flag, FlagName
 from servebench.metrics import METRICS
 from servebench.model import Case, CaseResult, Commands, Frozen, Launch, Run, Status
 
@@ -97,7 +98,7 @@ def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
     """Summarise one case of which `expected` launches were planned."""
     good = [launch for launch in result.launches if launch.status is Status.OK]
     failures = tuple(
-        Failure(round=launch.round, reason=_reasons(launch))
+        Failure(round=launch.round, reason=_reasons(launch, result.case))
         for launch in result.launches
         if launch.status is Status.FAILED
     )
@@ -193,10 +194,27 @@ def _t(freedom: float) -> float:
     return float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
 
-def _reasons(launch: Launch) -> str:
+def _reasons(launch: Launch, case: Case) -> str:
     """Why a launch failed, in words."""
-    failing = (flag for flag in launch.flags if flag.severity == "fail")
-    return "; ".join(f"{flag.name}: {flag.detail}" for flag in failing)
+    failing = [flag for flag in launch.flags if flag.severity == "fail"]
+    told = [f"{flag.name}: {flag.detail}" for flag in failing]
+    if any(_above_unit(flag, case) for flag in failing):
+        told.append(
+            "this ceiling rests on a measured single request, which may have been slow: a launch "
+            "of today would be flagged above_unit, not void"
+        )
+    return "; ".join(told)
+
+
+def _above_unit(flag: Flag, case: Case) -> bool:
+    """Whether an older record gave up a launch for a ceiling that no declared figure sets."""
+    rate = case.load.rate
+    return (
+        flag.name is FlagName.IMPOSSIBLE
+        and "unit" in (case.ceiling or "")
+        and ", the ceiling, " in flag.detail
+        and (rate is None or f"at most {units.rate(rate)}, " not in flag.detail)
+    )
 
 
 def _warnings(result: CaseResult, good: int) -> tuple[Raised, ...]:

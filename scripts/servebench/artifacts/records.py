@@ -100,7 +100,7 @@ def _parsed(kind: type[_Model], data: bytes) -> _Model:
 def _require_possible(found: Judged, machine: str | None, now: datetime) -> None:
     moved: Iterable[SeriesName]
     if isinstance(found, ChangeRecord):
-        moved = (found.series, *found.others)
+        moved = (found.series, *found.others, *found.unplayed)
         if not 1 / _LARGEST <= found.low <= found.high <= _LARGEST:
             raise ArtifactError(f"ratios between {found.low:g} and {found.high:g}")
     else:

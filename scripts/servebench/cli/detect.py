@@ -288,5 +288,5 @@ def _sentence(concluded: ChangeRecord | Dismissal) -> str:
         f"{concluded.id}: {concluded.verdict}: {concluded.series.case} "
         f"{title(concluded.series.metric)} {percent(concluded.ratio)} "
         f"({percent(concluded.low)} to {percent(concluded.high)}), and "
-        f"{len(concluded.others)} more series"
+        f"{len(concluded.others)} more series; not played: {len(concluded.unplayed)}"
     )

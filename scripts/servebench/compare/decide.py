@@ -68,7 +68,8 @@ class Screening:
         self._looking = Looking(self.method.screening)
         self._final: frozenset[str] = frozenset()
         self._closed = False
-        self._ps: dict[Pair, float] | None = None  # forgotten with every duet
+        self._ps: dict[Pair, float] | None = None  # forgotten with every duet, as the next
+        self._sames: dict[Pair, float] | None = None
         self._hints: dict[Pair, Direction] = {}
 
     def hint(self, case: str, direction: Direction) -> None:
@@ -92,7 +93,7 @@ class Screening:
             ValueError: It belongs to another stage, or to no case of this screening.
         """
         _add(self.duets, duet, "screening")
-        self._ps = None
+        self._ps = self._sames = None
 
     def open(self) -> tuple[str, ...]:
         """Cases that need another duet; none once the screening is closed."""
@@ -110,7 +111,7 @@ class Screening:
         if not self._closed:
             self._final = frozenset(self.open())
             self._closed = True
-            self._ps = None
+            self._ps = self._sames = None
         return self.candidates()
 
     def candidates(self) -> tuple[Candidate, ...]:
@@ -145,6 +146,18 @@ class Screening:
             )
         return self._ps
 
+    def settling(self) -> Mapping[Pair, float]:
+        """P value of "no change" of each judged pair, adjusted for all; 1 for what has moved."""
+        if self._sames is None:
+            moved = self._moved()
+            self._sames = _adjusted(
+                {
+                    pair: 1.0 if pair in moved else self.evidence(*pair).same
+                    for pair in self.adjusted()
+                }
+            )
+        return self._sames
+
     @property
     def alone(self) -> float:
         """Error rate of one test, both sides together, if it were the only one that moved."""
@@ -159,7 +172,7 @@ class Screening:
     def _state(self, case: str, metric: str, moved: frozenset[Pair]) -> State:
         if (case, metric) in moved:
             return State.MOVED
-        same = self.evidence(case, metric).same <= self.method.settling_rate
+        same = self.settling().get((case, metric), 1.0) <= self.method.settling_rate
         return State.SAME if same else State.OPEN
 
     def _wants(self, case: str, moved: frozenset[Pair]) -> bool:
@@ -234,6 +247,18 @@ class Confirmation:
         """P value of each candidate, on one side, adjusted for all candidates."""
         return _adjusted({(c.case, c.metric): self.evidence(c).moved for c in self.candidates})
 
+    def settling(self) -> Mapping[Pair, float]:
+        """P value of "no change" of each candidate, adjusted for all; 1 for what is confirmed."""
+        ps = self.adjusted()
+        return _adjusted(
+            {
+                (c.case, c.metric): 1.0
+                if ps[c.case, c.metric] <= self.method.confirmation_rate
+                else self.evidence(c).same
+                for c in self.candidates
+            }
+        )
+
     @property
     def alone(self) -> float:
         """Error rate of one test, as a two-sided one has it, if it were the only one that moved."""
@@ -242,12 +267,11 @@ class Confirmation:
     def states(self) -> Mapping[Pair, State]:
         """Where each candidate stands."""
         found: dict[Pair, State] = {}
-        ps = self.adjusted()
-        for candidate in self.candidates:
-            pair = candidate.case, candidate.metric
-            if ps[pair] <= self.method.confirmation_rate:
+        sames = self.settling()
+        for pair, p in self.adjusted().items():
+            if p <= self.method.confirmation_rate:
                 found[pair] = State.MOVED
-            elif self.evidence(candidate).same <= self.method.settling_rate:
+            elif sames[pair] <= self.method.settling_rate:
                 found[pair] = State.SAME
             else:
                 found[pair] = State.OPEN

@@ -7,13 +7,18 @@ Both servers share the server cores, both generators the client cores. What one 
 is alone, in the few milliseconds between the two starts, the other gets at the end, since both
 loads are equally long; who starts first changes from duet to duet. Core time is read for both trees
 before the first request and after the last answer of either.
+
+Memory is shared: the two servers map the same files, and each counts for half of such a page (PSS),
+or not at all (USS), while the other lives. On FastAPI's json that is a tenth of the PSS, by which
+every ratio would be too far from 1. So the server that ends last is read once more when it is
+alone; what it gained then is added to both sides, which share alike.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +33,13 @@ from servebench.protocol import DUET_SECONDS, SLOW_SECONDS
 from servebench.rows import Rows, Summary
 
 _POLL_SECONDS: Final = 0.02
+_SHARED: Final = {
+    "pss_idle": "pss",
+    "pss_steady": "pss",
+    "pss_peak": "pss",
+    "uss_steady": "uss",
+}
+"""Metrics that the other side's server makes smaller, with what they are made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +112,31 @@ def settled(base: Rows, head: Rows, duration: float) -> bool:
     return abs(math.log(moved)) <= math.log1p(warmup.STEADY_SPREAD)
 
 
+def unshared(
+    metrics: Mapping[str, float], beside: sampler.MemorySample, alone: sampler.MemorySample
+) -> dict[str, float]:
+    """Memory of a side as it would be without the other side's server, bytes by metric.
+
+    Args:
+        metrics: Of the side, while both lived.
+        beside: The memory of either side's server, at the end of that.
+        alone: The same server's right after, without the other.
+    """
+    gained = {
+        kind: after - before
+        for kind, before, after in (
+            ("pss", beside.pss, alone.pss),
+            ("uss", beside.uss, alone.uss),
+        )
+        if alone.processes and before is not None and after is not None
+    }
+    return {
+        name: metrics[name] + gained[kind]
+        for name, kind in _SHARED.items()
+        if name in metrics and kind in gained
+    }
+
+
 def _halves(rows: Rows, duration: float) -> tuple[int, int]:
     """Answers in the first half of a load, and in the second."""
     first = int((rows.end <= duration / 2).sum())
@@ -115,12 +152,15 @@ class _Duet:
 
     def __init__(self, order: tuple[Player, ...]) -> None:
         self.order = order
+        self.beside: sampler.MemorySample | None = None
 
     def run(self) -> None:
         """Start, verify, warm up, measure, verify, stop: each step on both sides."""
+        first, second = self.order
         with ExitStack() as stack:
-            for player in self.order:
-                stack.callback(self._end, player)
+            stack.callback(self._end, first)
+            stack.callback(self._unshare, first)  # when the other has ended
+            stack.callback(self._end, second)
             try:
                 self._each(Player.start)
                 self._each(Player.await_ready)
@@ -130,6 +170,7 @@ class _Duet:
                 self._warm_up()
                 seen = self._measure()
                 self._each(lambda player: self._finish(player, seen))
+                self.beside = sampler.memory_of(first.serving.session)
             except _VoidDuetError:
                 pass
 
@@ -146,6 +187,15 @@ class _Duet:
 
     def _end(self, player: Player) -> None:
         player.end(in_order=not any(one.failed for one in self.order))
+
+    def _unshare(self, last: Player) -> None:
+        """Give both sides the memory that they have without each other."""
+        if self.beside is None or any(player.failed for player in self.order):
+            return
+        with last.blamed():
+            alone = sampler.memory_of(last.serving.session)
+            for player in self.order:
+                player.metrics |= unshared(player.metrics, self.beside, alone)
 
     def _warm_up(self) -> None:
         """Warm up both at the same time: slow ones by one full wave, others for some time."""

@@ -4,7 +4,7 @@ The method is that of the duets (`method`), with a process of each side in a due
 figure, the time of a call. All benchmarks of a comparison are one family: Benjamini-Hochberg over
 those that are screened, and over those that are confirmed. It is a family of its own, so that a
 comparison in which nothing changed has twice the chances for a false verdict that its duets alone
-have: 2 * 1 % at most, by the arithmetic in `method`.
+have: 2 * 0.5 % at most, by the arithmetic in `method`.
 
 The relevance floor is 1 %, five times that of the duets, because the process is the sample: where
 its memory comes to lie and how its hashes fall moves a figure by as much, on the same code. "No
@@ -22,7 +22,14 @@ from servebench.compare.decide import State
 from servebench.compare.evidence import Evidence, alone, weigh
 from servebench.compare.inprocess import Target
 from servebench.compare.method import Method
-from servebench.compare.model import Judgement, MicroComparison, Missing, Stage, Verdict
+from servebench.compare.model import (
+    SEARCHED,
+    Judgement,
+    MicroComparison,
+    Missing,
+    Stage,
+    Verdict,
+)
 from servebench.compare.processes import Played
 from servebench.compare.samples import FAILURES
 from servebench.compare.statistics import Direction, Logs, Looks
@@ -32,8 +39,8 @@ TOLERANCE: Final = inprocess.TOLERANCE
 UNIT: Final = "s"
 
 NO_TIME: Final = "no time for a process of each side"
-UNCONFIRMED: Final = "it moved in the screening; no time was left for fresh processes"
-REFUTED: Final = "it moved in the screening; fresh processes did not confirm it"
+UNCONFIRMED: Final = f"{SEARCHED}; no time was left for fresh processes"
+REFUTED: Final = f"{SEARCHED}; fresh processes did not confirm it"
 
 
 class Family:
@@ -109,10 +116,14 @@ class Family:
     def states(self) -> dict[Target, State]:
         """Where each benchmark that can be judged stands."""
         found = {}
-        for target, p in self.adjusted().items():
+        ps = self.adjusted()
+        sames = statistics.adjusted(
+            [1.0 if p <= self._rate else self.evidence(target).same for target, p in ps.items()]
+        )
+        for (target, p), same in zip(ps.items(), sames, strict=True):
             if p <= self._rate:
                 found[target] = State.MOVED
-            elif self.evidence(target).same <= self.method.settling_rate:
+            elif same <= self.method.settling_rate:
                 found[target] = State.SAME
             else:
                 found[target] = State.OPEN

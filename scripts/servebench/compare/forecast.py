@@ -39,11 +39,14 @@ def seconds_to_decide(
         in_screening = screening.state(case, metric)
         if (case, metric) in states:
             if confirmation is not None and states[case, metric] is State.OPEN:
-                rate = _threshold(confirmation.adjusted(), screening.method.confirmation_rate)
-                missing.append(_until_confirmed(metric, first, fresh, screening.method, rate))
+                rates = (
+                    _threshold(confirmation.adjusted(), screening.method.confirmation_rate),
+                    _threshold(confirmation.settling(), screening.method.settling_rate),
+                )
+                missing.append(_until_confirmed(metric, first, fresh, screening.method, rates))
         elif in_screening is State.MOVED:
-            rate = screening.method.confirmation_rate
-            missing.append(_until_confirmed(metric, first, fresh, screening.method, rate))
+            rates = screening.method.confirmation_rate, screening.method.settling_rate
+            missing.append(_until_confirmed(metric, first, fresh, screening.method, rates))
         elif in_screening is State.OPEN and metric in first.leading:
             missing.append(_until_screened(metric, first, screening))
     each = fresh.seconds() or first.seconds()
@@ -54,13 +57,13 @@ def seconds_to_decide(
 
 
 def _until_confirmed(
-    metric: str, first: CaseDuets, fresh: CaseDuets, method: Method, rate: float
+    metric: str, first: CaseDuets, fresh: CaseDuets, method: Method, rates: tuple[float, float]
 ) -> int | None:
     """Further duets of the confirmation that would confirm or refute a candidate."""
     if metric not in fresh.metrics:
         return None  # what a duet lacks, no further one brings back
     seen = statistics.sample((fresh if len(fresh.usable) >= 2 else first).logs(metric))
-    total = _needed(seen, metric, rate, method.confirmation, method)
+    total = _needed(seen, metric, rates, method.confirmation, method)
     return _further(total, len(fresh.usable), method.confirmation)
 
 
@@ -68,20 +71,24 @@ def _until_screened(metric: str, first: CaseDuets, screening: Screening) -> int 
     """Further duets until "no change" can be said, or a candidate is found and confirmed."""
     method, had = screening.method, len(first.usable)
     seen = statistics.sample(first.logs(metric))
-    rate = _threshold(screening.adjusted(), method.screening_rate) / 2
-    total = _needed(seen, metric, rate, method.screening, method)
+    rates = (
+        _threshold(screening.adjusted(), method.screening_rate) / 2,
+        _threshold(screening.settling(), method.settling_rate),
+    )
+    total = _needed(seen, metric, rates, method.screening, method)
     screened = _further(total, had, method.screening)
     if screened is None or _settles(seen, metric):
         return screened
-    fresh = _needed(seen, metric, method.confirmation_rate, method.confirmation, method)
+    rates = method.confirmation_rate, method.settling_rate
+    fresh = _needed(seen, metric, rates, method.confirmation, method)
     confirmed = _further(fresh, 0, method.confirmation)
     return None if confirmed is None else screened + confirmed
 
 
 def _threshold(ps: Mapping[Pair, float], rate: float) -> float:
-    """Error rate that Benjamini-Hochberg leaves to one more beside those that moved already."""
-    moved = sum(p <= rate for p in ps.values())
-    return rate * (moved + 1) / len(ps)
+    """Error rate that Benjamini-Hochberg leaves to one more beside those that passed already."""
+    passed = sum(p <= rate for p in ps.values())
+    return rate * (passed + 1) / len(ps)
 
 
 def _further(total: int | None, had: int, looks: Looks) -> int | None:
@@ -91,22 +98,24 @@ def _further(total: int | None, had: int, looks: Looks) -> int | None:
     return max(1, total - had, looks.least - had)
 
 
-def _needed(seen: Sample, metric: str, rate: float, looks: Looks, method: Method) -> int | None:
+def _needed(
+    seen: Sample, metric: str, rates: tuple[float, float], looks: Looks, method: Method
+) -> int | None:
     """Duets that settle a metric, or show that it moved, at the last look of a stage.
 
     Args:
         seen: Its log ratios: scatter and mean are taken to stay.
         metric: Key of the metric registry.
-        rate: Error rate for "it moved", on one side.
+        rates: Error rates for "it moved", on one side, and for "no change".
         looks: Of the stage.
-        method: Error rate for "no change", and power.
+        method: With which power.
     """
     within, beyond = _distances(seen, metric)
     settles = _settles(seen, metric)
     return statistics.duets_needed(
         seen.sd,
         within if settles else beyond,
-        alpha=looks.shares[-1] * (method.settling_rate if settles else rate),
+        alpha=looks.shares[-1] * rates[settles],
         power=method.power,
     )
 

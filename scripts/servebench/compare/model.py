@@ -18,6 +18,10 @@ from servebench.model import Case, Commands, Frozen, InterpreterRecord, Machine,
 FORMAT_VERSION: Final = 1
 """Version of the comparison file. 1: first published format (2026-11)."""
 
+SEARCHED: Final = "it moved in the screening"
+COUNTED: Final = "its instructions moved"
+"""How the reason of an inconclusive judgement begins where there was a candidate."""
+
 SideName = Literal["base", "head"]
 Stage = Literal["screening", "confirmation"]
 

@@ -83,6 +83,10 @@ class Trial(Frozen):
     flags: dict[str, int] = Field(
         default_factory=dict, description="Validity flag → how many duets it was raised in."
     )
+    memory: str | None = Field(
+        default=None,
+        description="How the duets' memory is to be read; null: shared pages count half.",
+    )
 
     @property
     def predicted(self) -> float | None:
@@ -155,6 +159,7 @@ def of_comparison(
             )
         ),
         flags=dict(sorted(flags.items())),
+        memory=str(comparison.method["memory"]) if "memory" in comparison.method else None,
     )
 
 

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from servebench.compare.decide import Candidate, Confirmation, Screening, State
-from servebench.compare.model import Judgement, Verdict
+from servebench.compare.model import COUNTED, SEARCHED, Judgement, Verdict
 from servebench.compare.samples import CaseDuets, broken, disturbances
 from servebench.compare.statistics import Direction
 from servebench.metrics import METRICS
 
-SEARCHED: Final = "it moved in the screening"
-COUNTED: Final = "its instructions moved"
 UNCONFIRMED: Final = f"{SEARCHED}; no time was left for fresh duets"
 HINTED: Final = f"{COUNTED}; fresh duets did not confirm that it did"
 REFUTED: Final = f"{SEARCHED}; fresh duets did not confirm it"

@@ -38,8 +38,9 @@ def conclude(candidate: Candidate, comparison: Comparison) -> ChangeRecord | Dis
     """Judge a candidate.
 
     A step is confirmed if its case and metric moved in the duets in the same direction. Steps of
-    cases that were not played count as moved with it, where others of their kind (server runs, or
-    benchmarks inside the process) are confirmed; those that were played and did not move, not.
+    cases that were not played are named beside it, and not claimed, where others of their kind
+    (server runs, or benchmarks inside the process) are confirmed; those that were played and did
+    not move, not.
 
     Args:
         candidate: It.
@@ -57,7 +58,7 @@ def conclude(candidate: Candidate, comparison: Comparison) -> ChangeRecord | Dis
     others = [one.step.series for one in confirmed if one is not main]
     # What only a server loads moves nothing inside the process, which then was not played.
     kinds = {verdicts.inside(one.step.series) for one in confirmed}
-    others += [
+    unplayed = [
         step.series
         for step in candidate.steps
         if verdicts.inside(step.series) in kinds and not verdicts.played(comparison, step.series)
@@ -68,6 +69,7 @@ def conclude(candidate: Candidate, comparison: Comparison) -> ChangeRecord | Dis
         status="open" if slower else "closed",
         series=main.step.series,
         others=tuple(others),
+        unplayed=tuple(unplayed),
         when=candidate.when,
         before_run=candidate.before_run,
         after_run=candidate.after_run,

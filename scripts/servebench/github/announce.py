@@ -79,11 +79,13 @@ def body(record: ChangeRecord, site: str) -> str:
             for change in record.packages
         ]
         parts.append(_folded("Packages that differ", ("stack", "package", "before", "after"), rows))
-    if record.others:
-        rows = [_name(series) for series in record.others]
-        parts.append(
-            _folded("Moved with it", ("machine", "case", "metric", ""), rows)
-        )  # fmt: skip
+    for name, many in (
+        ("Moved with it", record.others),
+        ("Stepped at the same time, not played: not known to have moved", record.unplayed),
+    ):
+        if many:
+            rows = [_name(series) for series in many]
+            parts.append(_folded(name, ("machine", "case", "metric", ""), rows))
     again = commands(record, None, None)
     if again:
         # Indented, not fenced: no text can close an indented block.

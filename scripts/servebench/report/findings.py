@@ -1,14 +1,17 @@
 """`FINDINGS.md`: every experiment's question, answered from one or two reference runs. Pure.
 
-Of a published-profile and a nightly run the first that measured something speaks: the former has
-the articles' durations, the latter the larger number of launches and further variants.
+A run with several launches per case speaks first: one launch decides nothing. What it did not
+measure comes from the next run, which may have the articles' durations and further variants.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
+from typing import Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -18,6 +21,9 @@ from servebench.report.page import About, Section, facts
 from servebench.report.shapes import ShapeResult
 from servebench.report.tables import experiment_tables
 from servebench.summary import CaseSummary, RunSummary
+
+_SEVERAL: Final = 2  # launches from which on there is an interval
+_CPU: Final = "server_cpu_per_request"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,14 @@ class TableText:
 
 
 @dataclass(frozen=True, slots=True)
+class Figures:
+    """What one run adds to an experiment's figures."""
+
+    coverage: str
+    tables: tuple[TableText, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """All that the page says about one experiment."""
 
@@ -71,8 +85,7 @@ class Finding:
     answers: tuple[Answer, ...]
     shapes: str
     differences: tuple[str, ...]
-    coverage: str
-    tables: tuple[TableText, ...]
+    figures: tuple[Figures, ...]
     notes: tuple[str, ...]
 
 
@@ -85,7 +98,7 @@ def write_findings(
     """Write the page.
 
     Args:
-        sources: Runs in the order in which they speak.
+        sources: Runs in the order in which they speak, those with several launches first.
         published: What is declared about each experiment's source.
         about: Each experiment's question and deviations.
         inside: What was measured inside the process.
@@ -101,6 +114,7 @@ def write_findings(
     environment.filters["md"] = markdown.escape
     text = environment.get_template("findings.md.j2").render(
         sources=sources,
+        apart=_apart(sources),
         findings=[
             _finding(name, sources, published.get(name), about.get(name))
             for name in experiments
@@ -110,14 +124,41 @@ def write_findings(
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 
+def _apart(sources: Sequence[Source]) -> str:
+    """How far two runs of the same locks on one machine lie apart; empty where there are no two."""
+    if len(sources) < 2:
+        return ""
+    runs = [source.summary for source in sources[:2]]
+    locks = [{stack.name: stack.digest for stack in summary.run.stacks} for summary in runs]
+    if locks[0] != locks[1] or runs[0].run.machine.id != runs[1].run.machine.id:
+        return ""
+    first, second = (
+        {
+            name: case.metrics[_CPU].mean
+            for name, case in summary.cases.items()
+            if _CPU in case.metrics
+        }
+        for summary in runs
+    )
+    logs = [math.log(second[name] / first[name]) for name in first if name in second]
+    if len(logs) < 2:
+        return ""
+    mean, *ends = (100 * math.expm1(log) for log in (fmean(logs), min(logs), max(logs)))
+    span = "…".join(f"{end:+.0f}" for end in ends)
+    return (
+        f"The same machine and locks in both runs: CPU per request of {len(logs)} cases differs by "
+        f"{mean:+.1f} % on average ({span} %), which no interval within a run shows."
+    )
+
+
 def _finding(
     experiment: str, sources: Sequence[Source], published: Published | None, about: About | None
 ) -> Finding:
     having = [source for source in sources if source.measured(experiment)]
+    having.sort(key=lambda source: source.summary.run.launches < _SEVERAL)
     checked = [
         (source, shapes.check_all(source.summary, published)) for source in having
     ] if published else []  # fmt: skip
-    primary = having[0] if having else None
     return Finding(
         experiment=experiment,
         question=about.question if about else None,
@@ -125,18 +166,28 @@ def _finding(
         answers=_answers(experiment, having, published),
         shapes=_shape_table(checked),
         differences=differences(checked),
-        coverage=_coverage(primary, experiment) if primary else "",
-        tables=tuple(
-            TableText(table.title, markdown.table(table))
-            for table in experiment_tables(primary.cases(experiment), published)
-        )
-        if primary
-        else (),
+        figures=tuple(_figures(experiment, having, published)),
         notes=(
             *(published.notes if published else ()),
             *(f"Deviation from the source: {text}" for text in (about.deviations if about else ())),
         ),
     )
+
+
+def _figures(
+    experiment: str, having: Sequence[Source], published: Published | None
+) -> Iterator[Figures]:
+    """The tables of each run, without the cases that an earlier one has measured."""
+    told: set[str] = set()
+    for source in having:
+        cases = [case for case in source.cases(experiment) if case.id not in told]
+        told |= {case.id for case in cases if case.status == "measured"}
+        tables = tuple(
+            TableText(table.title, markdown.table(table))
+            for table in experiment_tables(cases, published)
+        )
+        if tables:
+            yield Figures(_coverage(source, experiment, cases), tables)
 
 
 def _answers(
@@ -163,14 +214,15 @@ def _shape_table(checked: Sequence[tuple[Source, Sequence[ShapeResult]]]) -> str
         return ""
     head = ["statement", "expected", "published"]
     for source, _ in checked:
-        head += [f"{source.label}: ratio", "verdict"]
+        head += [f"{source.label}: ratio, within the run", "verdict"]
     rows = []
     for place, first in enumerate(checked[0][1]):
         published = formats.MISSING if first.published is None else formats.ratio(first.published)
         row = [first.statement, first.expected, published]
         for _, results in checked:
             found = results[place]
-            reason = found.reason if found.verdict == "not measured" else ""
+            told = found.verdict == "not measured" or found.reason == shapes.ONE_LAUNCH
+            reason = found.reason if told else ""
             row += markdown.shape_cells(found.model_copy(update={"reason": reason}))
         rows.append(row)
     align = ["---", "---:", "---:", *["---:", "---"] * len(checked)]
@@ -181,16 +233,27 @@ def differences(checked: Sequence[tuple[Source, Sequence[ShapeResult]]]) -> tupl
     """Statements that do not hold, or cannot be decided, with the declared reason."""
     told: dict[str, None] = {}
     for source, results in checked:
+        lone = sum(result.reason == shapes.ONE_LAUNCH for result in results)
         for result in results:
-            if result.verdict in {"does not hold", "not decided"}:
+            if result.reason != shapes.ONE_LAUNCH and result.verdict in {
+                "does not hold",
+                "not decided",
+            }:
                 reason = result.reason or "No reason is known."
                 told[f"{result.statement} — {result.verdict} ({source.label}). {reason}"] = None
+        if lone:
+            noun = "statement" if lone == 1 else "statements"
+            told[f"{lone} {noun} — not decided ({source.label}): from one launch nothing is."] = (
+                None
+            )
     return tuple(told)
 
 
-def _coverage(source: Source, experiment: str) -> str:
+def _coverage(source: Source, experiment: str, shown: Sequence[CaseSummary]) -> str:
     cases = source.cases(experiment)
     measured, expected = sum(c.measured for c in cases), sum(c.expected for c in cases)
     failed = [case.id for case in cases if case.status != "measured"]
     text = f"From the {source.label}: {measured} of {expected} launches measured."
+    if len(shown) < len(cases):
+        text += f" Shown are the {len(shown)} of its {len(cases)} cases that are not above."
     return text + (f" Without figures: {', '.join(failed)}." if failed else "")

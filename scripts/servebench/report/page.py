@@ -20,6 +20,9 @@ MAIN_PACKAGES: Final = (
     "httptools", "uvloop",
 )  # fmt: skip
 
+_SEVERAL: Final = "95 %, over the launches within this run; what differs between runs is not in it"
+_ONE: Final = "none, so nothing is decided: one launch per case"
+
 
 @dataclass(frozen=True, slots=True)
 class About:
@@ -135,6 +138,7 @@ def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
     stacks = {case.case.stack for case in summary.cases.values()}
     return (
         ("profile", f"{run.profile}, {run.launches} launch{'es' * (run.launches > 1)} per case"),
+        ("intervals", _SEVERAL if run.launches > 1 else _ONE),
         ("measured", _when(run)),
         ("coverage", f"{measured} of {expected} launches, {whole} of {len(summary.cases)} cases"),
         ("machine", describe_machine(run.machine)),

@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from servebench.compare import scores
+from servebench.compare.model import Verdict
 from servebench.compare.scores import Contest, Found, Rate
-from servebench.compare.trials import Trial
+from servebench.compare.trials import CPU_METRIC, Trial
+from servebench.metrics import METRICS
 from servebench.report import formats
 from servebench.report.markdown import escape, grid
 
@@ -79,8 +81,61 @@ def sentence(trials: Sequence[Trial]) -> str:
     return (
         f"{whole.hits} of {whole.of} comparisons of a stack with itself gave a false verdict "
         f"(95 % interval {_ends(whole)}), in {cases.hits} of {cases.of} measured cases "
-        f"({_ends(cases)}, as if the cases of one comparison were independent)."
+        f"({_ends(cases)}, as if the cases of one comparison were independent). {_tried(trials)}"
     )
+
+
+def _tried(trials: Sequence[Trial]) -> str:
+    """How much those comparisons could have got wrong: what they never asked is no evidence."""
+    said = [one for trial in trials if trial.kind == "aa" for one in trial.said]
+    tried = sum(one.confirmed > 0 for one in said)
+    cpu = [one for one in said if one.metric == CPU_METRIC and (one.screened or one.confirmed)]
+    waiting = sum(one.verdict is Verdict.INCONCLUSIVE for one in cpu)
+    reached = f"{tried} of their judgements" if tried else "None of their judgements"
+    return (
+        f"{reached} reached a confirmation, which a verdict takes, and {waiting} of {len(cpu)} of "
+        "CPU per request stayed inconclusive: a bias that only many duets show would not have been "
+        "seen."
+    )
+
+
+def _read(trials: Sequence[Trial]) -> Iterator[str]:
+    """What a reader of the tables has to know of these trials."""
+    planted = [trial for trial in trials if trial.kind in {"busy", "dependency"}]
+    floor = METRICS[CPU_METRIC].floor
+    counted = sum(
+        trial.instructions is not None and abs(trial.instructions - 1) > floor for trial in planted
+    )
+    if planted:
+        rest = "was not tried" if counted == len(planted) else "only the others show"
+        yield (
+            f"In {counted} of {len(planted)} tries with a CPU plant the instructions had moved, so "
+            f"that nothing had to be searched for: how well one that costs none is found {rest}."
+        )
+    called = [
+        one
+        for trial in trials
+        for one in trial.said
+        if one.case == trial.planted and one.metric in scores.JUDGED_BY.get(trial.kind, ())
+        if one.verdict is Verdict.SLOWER and one.low is not None and one.high is not None
+    ]
+    within = sum(
+        one.low <= 1 + METRICS[one.metric].floor and one.high >= 1 / (1 + METRICS[one.metric].floor)
+        for one in called
+        if one.low is not None and one.high is not None
+    )
+    if within:
+        yield (
+            f"Tries are judged by the rule of their day. In {within} of the {len(called)} that "
+            "were called the 95 % interval reaches into the relevance floor, since verdicts asked "
+            "on one side only; now they take the whole interval, and more duets where that is open."
+        )
+    if any(trial.kind == "memory" and trial.memory is None for trial in trials):
+        yield (
+            "Memory of tries that do not say otherwise was read while both servers held the pages "
+            "that they share, each half of them: its sizes are about a tenth too large, in all "
+            "tries alike."
+        )
 
 
 def _parts(trials: Sequence[Trial]) -> Iterator[str]:
@@ -100,6 +155,7 @@ def _parts(trials: Sequence[Trial]) -> Iterator[str]:
     tables = planted(scores.found(trials))
     if tables:
         yield "## Something was planted"
+        yield from _read(trials)
     for table in tables:
         yield f"### {table.title}"
         yield table.told
@@ -133,7 +189,8 @@ def planted(found: Sequence[Found]) -> tuple[Planted, ...]:
             "instructions predict is the growth of the application's count, times the "
             "application's share of the CPU: the difference to it is the plant's as well, whose "
             "instructions are cheaper or dearer than the application's. Of sequential launches "
-            "there are two of each side and try, which scatter by several per cent.",
+            "there are two of each side and try, which scatter by several per cent. Where tries "
+            "find nothing, those that do report too much: only what looks large is called.",
             _SIZE_HEAD,
             tuple((*_plant(one), *_size_cells(one)) for one in found if one.reported is not None),
         ),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from servebench.flags import DISTURBING
 from servebench.model import Frozen
 from servebench.published import Published, Shape
 from servebench.report import formats
 from servebench.summary import Estimate, RunSummary, ratio, values
+
+ONE_LAUNCH: Final = "one launch"
+"""Why nothing is decided from a figure without an interval."""
 
 Verdict = Literal["holds", "does not hold", "not decided", "not measured"]
 
@@ -65,17 +68,23 @@ def check(summary: RunSummary, published: Published, shape: Shape) -> ShapeResul
         else _published(published, names, shape.metric),
         ours=ours,
         verdict=verdict,
-        reason=_reason(summary, cases, shape, verdict, disturbed),
+        reason=ONE_LAUNCH
+        if ours is not None and ours.low is None
+        else _reason(summary, cases, shape, verdict, disturbed),
         flags=tuple(flags) if ours is not None else (),
     )
 
 
 def judge(ours: Estimate | None, least: float | None, most: float | None) -> Verdict:
-    """A statement is decided when the whole interval lies on one side of its limits."""
+    """A statement is decided when the whole interval lies on one side of its limits.
+
+    Without an interval nothing is: one launch may be anywhere within what launches scatter by.
+    """
     if ours is None:
         return "not measured"
-    low = ours.mean if ours.low is None else ours.low
-    high = ours.mean if ours.high is None else ours.high
+    low, high = ours.low, ours.high
+    if low is None or high is None:
+        return "not decided"
     floor = float("-inf") if least is None else least
     top = float("inf") if most is None else most
     if low >= floor and high <= top:

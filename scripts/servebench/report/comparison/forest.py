@@ -142,5 +142,11 @@ def _mark(row: Row, index: int, reach: float) -> Mark:
         high=_x(high, reach),
         less=low < -reach,
         more=high > reach,
-        text=f"{row.verdict} {row.change}",
+        text=f"{_short(row.verdict)} {row.change}",
     )
+
+
+def _short(verdict: str) -> str:
+    """What fits beside the axis; the whole is in the mark's title."""
+    seen, _, rest = verdict.partition(", ")
+    return f"{seen[0]} {rest.partition(':')[0]}" if rest else verdict

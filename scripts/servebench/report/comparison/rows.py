@@ -31,11 +31,12 @@ class Row:
         metric: Key of the metric registry; empty for in-process benchmarks.
         label: What is measured, in words.
         judged: The judgement itself.
-        verdict: The verdict in words, with its mark.
+        verdict: The verdict in words, with its mark; or what was seen and not confirmed.
         change: Head against base, in per cent.
         interval: Its interval.
         detectable: Smallest change that would have been called.
-        figures: Base → head in the metric's unit, from sequential launches; may be empty.
+        figures: Base → head in the metric's unit: base's from sequential launches, and that times
+            the ratio, so that they say what `change` says; may be empty.
         samples: Usable duets (or pairs of processes): of the screening, plus of the confirmation.
         grouped: Whether an event tells it together with other rows.
     """
@@ -56,7 +57,7 @@ class Row:
     def why(self) -> str:
         """Why there is no verdict that something moved, or did not."""
         if self.judged.reason:
-            return self.judged.reason
+            return words.reason(self.judged)
         if self.judged.ratio is None:
             noun = "duet" if self.metric else "pair of processes"
             count = self.judged.screened
@@ -137,7 +138,7 @@ def _rows(comparison: Comparison) -> Iterator[Row]:
                 case=case.case.id,
                 metric=judged.metric,
                 label=words.title(judged.metric),
-                verdict=words.verdict(judged.metric, judged.verdict),
+                verdict=words.said(judged.metric, judged),
                 figures=_absolute(case, judged),
                 grouped=(case.case.id, judged.metric, judged.verdict) in told,
                 judged=judged, change=words.percent(judged.ratio), interval=words.interval(judged),
@@ -149,7 +150,7 @@ def _rows(comparison: Comparison) -> Iterator[Row]:
             case=f"{micro.benchmark} [{micro.stack}, {micro.python}]",
             metric="",
             label=_MICRO_LABEL,
-            verdict=f"{words.MARKS[judged.verdict]} {judged.verdict.value}",
+            verdict=words.said("", judged),
             figures="",
             judged=judged, change=words.percent(judged.ratio), interval=words.interval(judged),
             detectable=words.size(judged.detectable), samples=_samples(judged),
@@ -166,10 +167,11 @@ def _samples(judged: Judgement) -> str:
 
 def _absolute(case: CaseComparison, judged: Judgement) -> str:
     base = case.absolute_base.get(judged.metric)
-    head = case.absolute_head.get(judged.metric)
-    if base is None or head is None:
+    if base is None or judged.ratio is None:
         return ""
-    return f"{formats.figure(judged.metric, base)} → {formats.figure(judged.metric, head)}"
+    # Head's own launches scatter more than the ratio, and would often contradict it.
+    ends = (base, base * judged.ratio)
+    return " → ".join(formats.figure(judged.metric, end) for end in ends)
 
 
 def _sorted(rows: Iterable[Row]) -> tuple[Row, ...]:

@@ -69,7 +69,11 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
         told = [f"{name}: {meaning}" for name, meaning in view.legend]
         _lines(console, "", [*told, view.same] if view.same else told)
     broken = dict.fromkeys(f"{row.case}: {row.why}" for row in groups.broken)
-    open_ = [f"{row.case}, {row.label}: {row.why}" for row in groups.undecided if row.judged.reason]
+    open_ = [
+        f"{row.case}, {row.label}: {row.why}"
+        for row in groups.undecided
+        if row.judged.reason and "no time" not in row.verdict  # which says it already
+    ]
     _lines(console, "not comparable", broken)
     _lines(console, "not decided, because", open_)
     _lines(console, "not judged", (f"{reason}: {cases}" for reason, cases in view.unjudged))

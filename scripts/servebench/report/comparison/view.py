@@ -17,9 +17,20 @@ from servebench.report.comparison.headline import Tone
 from servebench.report.comparison.rows import Groups, Row
 
 _INTERVAL: Final = (
-    "each row's own and two-sided, good whenever measuring stopped. A verdict asks on one side "
-    "only, at 5 % false discoveries over all that was tested; where few rows were, the near end of "
-    "an interval can lie within the relevance floor all the same"
+    "each row's own and two-sided, good whenever measuring stopped. A verdict takes all of it to "
+    "lie beyond the relevance floor, and 2.5 % false discoveries at most over all that was tested"
+)
+_INTERVAL_THEN: Final = (
+    "each row's own and two-sided, good whenever measuring stopped. By the rule of that time a "
+    "verdict asked on one side only, at 5 % false discoveries over all that was tested; where few "
+    "rows were, the near end of an interval can lie within the relevance floor all the same"
+)
+_RATE: Final = 0.025
+"""Up to this `Method.confirmation_rate` the interval of what is called lies beyond the floor."""
+
+_SHARED: Final = (
+    "read while both servers held the pages that they share, each half of them: changes are shown "
+    "up to a tenth larger than they are"
 )
 _FLOOR: Final = "changes up to here are none, however surely they are seen"
 _COULD_SEE: Final = (
@@ -29,7 +40,7 @@ _SAMPLES: Final = (
     "usable duets (in process: pairs of processes) of the screening, + those of the confirmation, "
     "which then give verdict and figures"
 )
-_FIGURES: Final = "means of launches with nothing beside them, which scatter more than duets"
+_FIGURES: Final = "base's mean over launches with nothing beside them, and that times the ratio"
 
 _NAMED: Final = 6  # cases that are named where all of them would be too many
 
@@ -196,7 +207,9 @@ def _legend(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
     shown = (*found.worse, *found.better, *found.undecided, *found.unchanged)
     if not shown:
         return
-    yield "95 % interval", _INTERVAL
+    rate = comparison.method.get("confirmation_rate")
+    looser = isinstance(rate, float) and rate > _RATE
+    yield "95 % interval", _INTERVAL_THEN if looser else _INTERVAL
     floors = _sizes(
         shown,
         {name: kind.floor for name, kind in METRICS.items()},
@@ -208,6 +221,9 @@ def _legend(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
     yield "samples", _SAMPLES
     if any(row.figures for row in found.all):
         yield "base → head", _FIGURES
+    if comparison.method.get("memory") is None:
+        for label in dict.fromkeys(row.label for row in shown if row.metric == "pss_steady"):
+            yield label, _SHARED
 
 
 def _same(comparison: Comparison, found: Groups) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from servebench import units
-from servebench.compare.model import Judgement, Verdict
+from servebench.compare.model import COUNTED, SEARCHED, Judgement, Verdict
 from servebench.metrics import METRICS
 from servebench.report.formats import MISSING
 
@@ -19,6 +19,9 @@ MARKS: Final = {
 }
 """A mark beside each word: neither colour nor sign alone ever says what is better."""
 
+_UNCONFIRMED: Final = ", not confirmed"
+_CANDIDATES: Final = {SEARCHED: "seen in the screening", COUNTED: "instructions moved"}
+
 
 def verdict(metric: str, found: Verdict) -> str:
     """The verdict's word; memory gets larger and smaller, not slower and faster."""
@@ -27,6 +30,24 @@ def verdict(metric: str, found: Verdict) -> str:
     else:
         word = found.value
     return f"{MARKS[found]} {word}"
+
+
+def said(metric: str, judged: Judgement) -> str:
+    """The verdict with its mark; of what had no time to be confirmed, that it was seen."""
+    why, _, rest = reason(judged).partition(f"{_UNCONFIRMED}: ")
+    if rest:
+        return f"{MARKS[judged.verdict]} {why}{_UNCONFIRMED}: {' '.join(rest.split()[:2])}"
+    if not metric:
+        return f"{MARKS[judged.verdict]} {judged.verdict.value}"
+    return verdict(metric, judged.verdict)
+
+
+def reason(judged: Judgement) -> str:
+    """Why there is no verdict: of a candidate that had no time, that it was seen, but not twice."""
+    why, _, rest = judged.reason.partition("; ")
+    if why in _CANDIDATES and rest.startswith("no time ") and judged.ratio is not None:
+        return f"{_CANDIDATES[why]}{_UNCONFIRMED}: {rest}"
+    return judged.reason
 
 
 def percent(ratio: float | None) -> str:

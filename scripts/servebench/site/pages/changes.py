@@ -40,7 +40,7 @@ def pages(site: Site) -> Iterator[Page]:
     for record in site.changes:
         path = addresses.file(addresses.change(record.id))
         cut = around(site, record)
-        series = (record.series, *record.others)
+        series = (record.series, *record.others, *record.unplayed)
         inputs = digest(
             (
                 site.static,
