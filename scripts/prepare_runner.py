@@ -118,7 +118,7 @@ def parse() -> argparse.Namespace:
     add("--reserve", type=int, metavar="CORES",
         help="cores for everything else; default: one of four or more, otherwise none")  # fmt: skip
     add("--branch", type=matching(r"\w[\w./-]*"), metavar="NAME",
-        help="whose workflows may run; default: the default branch of this checkout's origin")  # fmt: skip
+        help="whose workflows may run; default: this checkout's origin's default one")  # fmt: skip
     add("--allow", action="append", default=[], type=network, metavar="NETWORK",
         help="a private network that foreign code may reach, such as a mirror's")  # fmt: skip
     add("--pass", action="append", default=[], dest="passes", type=matching(r"[A-Za-z_]\w*"),
