@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from servebench import header, interpreters, settings, stacks
 from servebench import plan as planning
 from servebench.compare import relocking, revisions
+from servebench.compare.again import AS_OF, LOCKED
 from servebench.compare.model import SideRecord
 from servebench.compare.pairing import paired
 from servebench.errors import DeclarationError, SetupError, UsageError
@@ -27,8 +28,6 @@ from servebench.rig import Rig, equip
 from servebench.stacks import Stack
 from servebench.toolchain import cpython
 from servebench.toolchain.narrator import Narrator
-
-LOCKED: Final = "stacks as locked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +123,7 @@ def of_dates(root: Path, base: date | None, head: date | None, wanted: Wanted) -
     """Prepare the stacks as of two dates; None: as they are locked. Errors as `of_revisions`."""
 
     def part(day: date | None) -> _Part:
-        label = LOCKED if day is None else f"stacks as of {day}"
+        label = LOCKED if day is None else f"{AS_OF}{day}"
 
         def lock(name: str) -> Stack:
             return relocking.as_of(root, name, day, wanted.narrator)
