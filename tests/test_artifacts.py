@@ -517,6 +517,10 @@ def test_a_plan_that_was_replaced_is_noticed(tmp_path: Path) -> None:
     write_plan(path, night((None, None, None)))
     with pytest.raises(ArtifactError, match="it was replaced"):
         accepting.require_digest(path, digest)
+    with path.open("wb") as file:
+        file.truncate(10**12)
+    with pytest.raises(ArtifactError, match="expected at most 8,000,000 bytes, found more"):
+        accepting.require_digest(path, digest)
 
 
 # Figures inside the process, in asv's files.
