@@ -39,7 +39,7 @@ def test_checks_and_tests_are_run_for_everybody(scene: tuple[Stage, Index]) -> N
 
 
 def test_instructions_are_counted_where_the_label_is(scene: tuple[Stage, Index]) -> None:
-    """Not a machine is started without it; this repository has no benchmarks to count.
+    """Not a machine is started without it, or by another; this repository has none to count.
 
     The base that the event names is none: what counts is what the merge was made from.
     """
@@ -50,6 +50,9 @@ def test_instructions_are_counted_where_the_label_is(scene: tuple[Stage, Index])
     event = {"action": "labeled", "number": 3, "pull_request": pull}
     assert stage.act("screen.yml", "pull_request", event).results == {}
     pull["labels"] = [{"name": "other"}, {"name": "screen"}]
+    event["label"] = {"name": "other"}
+    assert stage.act("screen.yml", "pull_request", event).results == {}
+    event["label"] = {"name": "screen"}
     done = stage.act("screen.yml", "pull_request", event)
     assert done.results == {"count": "failure"}, done.text
     assert done.failed == {"count": ["Count"]}
