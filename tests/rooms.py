@@ -33,6 +33,10 @@ OPEN_TO_ALL: Final = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
 KEPT: Final = Path("/mnt")
 """Where what is covered is kept, closed to others."""
 
+_ASV: Final = """
+import sys, pathlib, servebench.inprocess.micro as micro
+print(micro.configuration(pathlib.Path(sys.argv[1]), None)["env_dir"])
+"""
 LINGERING: Final = """
 trap '' TERM HUP INT
 setsid sh -c 'trap "" TERM; exec sleep 600' >/dev/null 2>&1 </dev/null &
@@ -63,6 +67,7 @@ def seen(folder: Path) -> dict[str, Any]:
                 "-c",
                 "for f in cache/servebench/tools/oha-*/made.json; do : >>$f; done",
             ],
+            "asv": [sys.executable, "-I", "-c", _ASV, str(paths.project_root())],
             "oha": ["sh", "-c", "cache/servebench/tools/oha-*/bin/oha --version"],
         }
         return {name: said(room, argv) for name, argv in answers.items()}

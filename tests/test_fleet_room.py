@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,11 +13,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from typer.testing import CliRunner
 
 from repos import commit, git, make_repository
 from servebench import paths, store
+from servebench.cli import app
 from servebench.compare.model import Comparison
-from servebench.errors import SetupError
+from servebench.errors import SetupError, UsageError
 from servebench.fleet import place
 from servebench.fleet.other_user import OtherUser
 from staging import LONG_AGO, SERVER, make_tree, stock
@@ -107,6 +111,8 @@ def test_foreign_code_is_somebody_else_and_sees_nothing_of_ours(tmp_path: Path) 
     assert "ermission denied" in found["parent"]
     assert "ermission denied" in found["cache"]
     assert found["oha"].startswith("oha 1.")
+    # The checkout is not ours to write to.
+    assert re.fullmatch(r"/tmp/servebench-room-\w+/cache/servebench/asv", found["asv"])
 
 
 @changes_user
@@ -127,6 +133,21 @@ def test_a_result_is_read_with_the_rights_of_who_made_it(tmp_path: Path) -> None
     assert "more than 50 bytes" in found["large"]
 
 
+@pytest.mark.parametrize(
+    "words", [[], ["--to", "../x"], ["--to", ".."], ["--to=x"], ["--to", "/x"]]
+)
+def test_what_is_measured_goes_to_a_folder_here(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is begun: the room's other user would write nowhere else."""
+    file = tmp_path / "fleet.json"
+    file.write_text('{"user": "no-such-user", "room": "/var/lib/no-such-user"}')
+    monkeypatch.setenv(place.VARIABLE, str(file))
+    found = CliRunner().invoke(app, ["fleet", "micro", "--record", *words]).exception
+    assert isinstance(found, UsageError)
+    assert "expected" in str(found)
+
+
 @changes_user
 def test_a_folder_is_read_with_the_rights_of_who_made_it(tmp_path: Path) -> None:
     """Plain files within the bounds of an artifact; of anything else, nothing at all."""
@@ -144,7 +165,7 @@ def test_a_folder_is_read_with_the_rights_of_who_made_it(tmp_path: Path) -> None
 def test_a_hostile_release_is_measured_and_harms_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run of a night: it comes out, while what it executes looks for our secrets.
+    """A shard of a night: its run comes out, while what it executes looks for our secrets.
 
     The lock is new: its environment is made in the room from the index that the runner's variables
     name, and goes with it.
@@ -164,8 +185,13 @@ def test_a_hostile_release_is_measured_and_harms_nobody(
         application = repository / "apps" / "short" / "short.py"
         application.write_text(application.read_text() + evil)
         commit(repository, "A release")
-        words = ["run", "--select", "short/one", "--launches", "1", "--results", "measured"]
-        (folder / "wanted.json").write_text(json.dumps(words))
+        monkeypatch.setenv("SERVEBENCH_ROOT", str(repository))
+        plan = folder / "night.json"
+        words = ["plan", "--profile", "nightly", "--select", "short/one", "--launches", "1"]
+        assert CliRunner().invoke(app, [*words, "--output", str(plan)]).exit_code == 0
+        words = ["run", "--plan", plan.name, "--plan-sha256"]
+        words += [hashlib.sha256(plan.read_bytes()).hexdigest(), "--shard", "1"]
+        (folder / "wanted.json").write_text(json.dumps([*words, "--results", "measured"]))
         made = paths.cache_dir() / "environments"
         before = set(made.iterdir())
         found, said = play(
@@ -176,6 +202,7 @@ def test_a_hostile_release_is_measured_and_harms_nobody(
     assert set(made.iterdir()) == before
     (file,) = (folder / "measured").rglob("*.json")
     run = store.load(file)
+    assert run.shard == 1
     assert [launch.status for result in run.results for launch in result.launches] == ["ok"]
     assert run.stacks[0].packages["alpha"] == "1.0"
     require_harmless(loot)

@@ -27,6 +27,7 @@ from typing import Final
 from servebench import machine, paths, store
 from servebench.artifacts import comparisons, folder, trusted
 from servebench.artifacts.folder import Limits
+from servebench.artifacts.text import shown
 from servebench.compare.model import Comparison
 from servebench.errors import ArtifactError, UsageError
 from servebench.fleet.other_user import OtherUser
@@ -47,6 +48,9 @@ _PACKED: Final = Limits().total_bytes + 4096 * Limits().entries
 _HEARD: Final = 4_000_000
 """Bytes of the program's words that are passed on; a comparison says a hundredth of it."""
 
+_LOGS: Final = 'find "$0" -name "*.log" -size +0 -exec tail -n 20 {} +'
+_NAME: Final = re.compile(r"\w[\w.-]*", re.ASCII)
+_PATH: Final = re.compile(rf"{_NAME.pattern}(/{_NAME.pattern})*", re.ASCII)
 _PATIENCE_S: Final = 0.5
 _CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -72,7 +76,7 @@ def compare(
     """
     with _furnished(root, place) as (room, env):
         words = ["compare", base, head, "--output", str(room.folder / RESULT), *options]
-        code = _heard(room, words, env)
+        code = _heard(room, _verb(words), env)
         room.user.end_all()  # nobody is left who could change it while it is read
         try:
             data = room.collect(RESULT, Limits().file_bytes)
@@ -116,6 +120,10 @@ def measure(root: Path, words: Sequence[str], place: Place) -> int:
         if option in {*HANDED, *FILLED}
     }
     filled = [name for option, name in named.items() if option in FILLED]
+    if not filled:
+        raise UsageError(
+            f"expected {' or '.join(FILLED)} and a name: what is measured comes out as that folder"
+        )
     with _furnished(root, place) as (room, env):
         for name in named.values():
             for file in [Path(name)] if Path(name).is_file() else sorted(Path(name).rglob("*")):
@@ -123,9 +131,12 @@ def measure(root: Path, words: Sequence[str], place: Place) -> int:
                     room.hand(f"out/{file}", file.read_bytes())
         if words[0] == "run":
             # Also this runs code of packages: an environment's files for `site`, for example.
-            _heard(room, ["setup"], env)
+            _heard(room, _verb(["setup"]), env)
         try:
-            return _heard(room, words, env)
+            code = _heard(room, _verb(words), env)
+            if code:  # its logs go with the room
+                _heard(room, ["/bin/sh", "-c", _LOGS, room.folder / "state"], env)
+            return code
         finally:
             room.user.end_all()
             for name in filled:
@@ -138,7 +149,7 @@ def _plain(option: str, name: str) -> str:
     Raises:
         UsageError: It is a path.
     """
-    if Path(name).name != name:
+    if not _NAME.fullmatch(name):
         raise UsageError(f"{option} {name!r}: expected a name in this folder")
     return name
 
@@ -153,11 +164,23 @@ def bring(room: Room, name: str) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         try:
             with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as packed:
-                packed.extractall(scratch, filter="data")
+                for member in packed:
+                    _unpack(packed, member, Path(scratch))
         except (tarfile.TarError, OSError) as error:
             raise ArtifactError(f"{name}: {error}") from error
         for file in folder.read(Path(scratch)):
             store.replace(Path(file.path), file.data)
+
+
+def _unpack(packed: tarfile.TarFile, member: tarfile.TarInfo, scratch: Path) -> None:
+    if member.isdir():
+        return
+    file = packed.extractfile(member) if member.isreg() else None
+    if file is None or member.size > Limits().file_bytes or not _PATH.fullmatch(member.name):
+        raise ArtifactError(f"{shown(member.name)} is no file of ours ({member.size:,} bytes)")
+    target = scratch / member.name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(file.read())
 
 
 @contextmanager
@@ -172,29 +195,24 @@ def _furnished(root: Path, place: Place) -> Iterator[tuple[Room, dict[str, str]]
     try:
         room.furnish(paths.cache_dir())
         room.require_readable(Path(sys.executable), root / "pyproject.toml")
-        # asv clones the checkout, and git drops the environment's settings on that way.
-        settings = f"[safe]\n\tdirectory = {root}\n\tdirectory = {root}/.git\n"
-        room.hand("home/.gitconfig", settings.encode())
-        env = room.environment() | environment(root)
+        # The checkout is somebody else's. (When asv clones it, git drops settings of variables.)
+        room.hand("home/.gitconfig", b"[safe]\n\tdirectory = *\n")
+        env = room.environment() | {"SERVEBENCH_ROOT": str(root)}
         env |= {name: os.environ[name] for name in place.passes if name in os.environ}
         yield room, env
     finally:
         room.empty()
 
 
-def environment(root: Path) -> dict[str, str]:
-    """What the program needs to know of the checkout, which belongs to somebody else."""
-    return {
-        "SERVEBENCH_ROOT": str(root),
-    }
+def _verb(words: Sequence[str]) -> list[str]:
+    return [sys.executable, "-I", "-c", PROGRAM, *words]
 
 
-def _heard(room: Room, words: Sequence[str], env: dict[str, str]) -> int:
-    """Run a verb in the room and pass on what it says, up to a bound; returns its exit code.
+def _heard(room: Room, argv: Sequence[str | Path], env: dict[str, str]) -> int:
+    """Run a program in the room and pass on what it says, up to a bound; returns its exit code.
 
     Whoever still holds its pipe when it has ended is ended, too, and keeps nobody waiting.
     """
-    argv = [sys.executable, "-I", "-c", PROGRAM, *words]
     process = room.user.start(argv, env, room.folder / "out")
     assert process.stdout is not None  # noqa: S101 - it was asked for
     left = _HEARD
