@@ -155,7 +155,8 @@ def shown(text: str | None) -> str:
 
 def others(proc: Path = Path("/proc"), here: int | None = None) -> int:
     """Count the jobs that run on this machine, but for the one that asks."""
-    above, pid = set(), os.getpid() if here is None else here
+    above: set[int] = set()
+    pid = os.getpid() if here is None else here
     while pid not in above | {0}:
         above.add(pid)
         found = re.search(r"^PPid:\t(\d+)$", (proc / str(pid) / "status").read_text(), re.MULTILINE)

@@ -27,7 +27,6 @@ find "$1" -mindepth 1 -delete || exit 1
 find {_ELSEWHERE} -mindepth 1 -maxdepth 1 -user "$2" ! -path "$1" -exec rm -rf {{}} + 2>/dev/null
 exit 0
 """
-_BOUNDED: Final = '"$@" | head -c "$0"'
 
 
 class Room:
@@ -126,8 +125,17 @@ class Room:
             name: The folder's.
             most: Bytes of the archive.
         """
-        argv = ["tar", "--create", "--file=-", "--directory", self.folder / parent, "--", name]
-        return self._collected(["/bin/sh", "-c", _BOUNDED, str(most + 1), *argv], name, most)
+        script = 'tar --create --file=- --directory "$1" -- "$2" | head -c "$3"'
+        argv: list[str | Path] = [
+            "/bin/sh",
+            "-c",
+            script,
+            "pack",
+            self.folder / parent,
+            name,
+            str(most + 1),
+        ]
+        return self._collected(argv, name, most)
 
     def _collected(self, argv: Sequence[str | Path], name: str, most: int) -> bytes:
         try:
