@@ -1,5 +1,6 @@
 # setup  everything that measuring needs (cached; a second run only checks)
 # harness  of that, the harness's own environment: enough to plan, publish and talk
+# tools  of that, also interpreters and load generator: all but the packages under test
 # bench  quick profile of every experiment, then its tables; the fifth, inside the process, by asv;
 #        then the site, of which it says where it is
 # test   the test suite; TESTS= selects, JOBS= so many at once (three keep two cores busy, since many
@@ -10,10 +11,13 @@ JOBS ?= 3
 TESTS ?= tests
 BIN := .venv/bin
 
-.PHONY: harness setup bench test check
+.PHONY: harness tools setup bench test check
 
 harness:
 	@$(PYTHON) scripts/bootstrap.py
+
+tools: harness
+	@$(BIN)/servebench setup --no-stacks
 
 setup: harness
 	@$(BIN)/servebench setup $(FOR_TESTS)

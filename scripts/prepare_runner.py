@@ -35,7 +35,7 @@ UNITS = "/etc/systemd/system"
 CACHE = "/var/cache/servebench"
 WORK = "/srv/servebench-work"
 
-PROGRAMS = ("git", "nft", "prlimit", "setpriv", "sudo", "systemctl", "useradd", "visudo")
+PROGRAMS = ("git", "logger", "nft", "prlimit", "setpriv", "sudo", "systemctl", "useradd", "visudo")
 PACKAGES = "git, nftables, util-linux, sudo, systemd and passwd"
 SEARCHED = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
 
@@ -44,6 +44,43 @@ WORKFLOWS = ("bench.yml", "nightly.yml")
 
 SEEN = ("SERVER_URL", "REPOSITORY", "REPOSITORY_ID", "EVENT_NAME", "REF", "WORKFLOW_REF")
 """What the hook reads of a job; nothing else of its environment reaches it."""
+
+LAUNCHED = f"""\
+#!/bin/sh
+# Started by GitHub's runner before the first step of every job; see docs/runners.md.
+# The runner goes on with a job whose hook has failed: with what its actions do beforehand, and with
+# every step that says always(). So unless the hook lets the job start, the process that runs it is
+# ended. Finding and ending it takes nothing but the shell and /proc.
+set +e
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+worker=$$ name=
+while [ "$worker" -gt 1 ] && [ "$name" != Runner.Worker ]; do
+  parent=0 name=
+  while read -r key value; do [ "$key" != PPid: ] || parent=$value; done <"/proc/$worker/status"
+  worker=$parent
+  [ "$worker" -lt 1 ] || read -r name <"/proc/$worker/comm"
+done
+if [ "$name" != Runner.Worker ]; then
+  said="above this hook is no process Runner.Worker: a job that is refused could not be ended"
+  printf '::error title=Refused by the machine::%s; see docs/runners.md\\n' "$said"
+  logger -t servebench-hook -p auth.err "$said"
+  exit 1
+fi
+trap 'kill -KILL "$worker"' EXIT HUP INT TERM  # whatever ends this; only a yes takes it back
+said=$(/usr/bin/env -i PATH="$PATH" \\
+  VARIABLES \\
+  /usr/bin/python3 -I -S {LIBRARY}/hook.py {POLICY} 2>&1)
+code=$?
+printf '%s\\n' "$said"
+if [ "$code" -eq 0 ]; then
+  trap - EXIT HUP INT TERM
+  exit 0
+fi
+logger -t servebench-hook -p auth.warning "$said"
+# The end of the job's log is lost with its process. What that has written itself, the runner tells.
+printf '%s\\n' "${{said#::error title=Refused by the machine::}}" >"/proc/$worker/fd/2"
+exit 1
+"""
 
 PRIVATE = ("10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16")
 PRIVATE6 = ("fc00::/7", "fe80::/10")
@@ -80,6 +117,8 @@ def parse() -> argparse.Namespace:
         help="whom the code of pull requests runs as")  # fmt: skip
     add("--reserve", type=int, metavar="CORES",
         help="cores for everything else; default: one of four or more, otherwise none")  # fmt: skip
+    add("--branch", type=matching(r"\w[\w./-]*"), metavar="NAME",
+        help="whose workflows may run; default: this checkout's origin's default one")  # fmt: skip
     add("--allow", action="append", default=[], type=network, metavar="NETWORK",
         help="a private network that foreign code may reach, such as a mirror's")  # fmt: skip
     add("--pass", action="append", default=[], dest="passes", type=matching(r"[A-Za-z_]\w*"),
@@ -91,6 +130,7 @@ def parse() -> argparse.Namespace:
     add("--dry-run", action="store_true", help="show what would be done, change nothing")
     add("--root", type=Path, default=Path("/"), help="write below this folder, for trying out")
     options = parser.parse_args()
+    options.branch = options.branch or default_branch()
     cores = os.cpu_count() or 1
     if options.reserve is None:
         options.reserve = 1 if cores >= 4 else 0
@@ -98,6 +138,16 @@ def parse() -> argparse.Namespace:
         parser.error(f"--reserve: of {cores} cores two must be left to measure with")
     options.cores = cores
     return options
+
+
+def default_branch() -> str:
+    """The one that git has found at the origin of this checkout; main, where it has found none."""
+    head = HOOK.parents[3] / ".git" / "refs" / "remotes" / "origin" / "HEAD"
+    found = re.fullmatch(
+        r"ref: refs/remotes/origin/(\w[\w./-]*)\n",
+        head.read_text("utf-8") if head.is_file() else "",
+    )
+    return found[1] if found else "main"
 
 
 def matching(pattern: str) -> Callable[[str], str]:
@@ -128,7 +178,7 @@ def steps(options: argparse.Namespace) -> Iterator[Step]:
     yield Folder(CACHE, user, 0o755, "interpreters and stacks: foreign code reads them")
     hook, why = HOOK.read_text("utf-8"), "decides who may start a job"
     yield File(f"{LIBRARY}/hook.py", hook, 0o755, why, instead=f"a copy of {HOOK}")
-    yield File(LAUNCHER, launcher(), 0o755, "starts the hook with nothing but what it reads")
+    yield File(LAUNCHER, launched(), 0o755, "starts the hook with nothing but what it reads")
     yield File(POLICY, policy(options), 0o644, "what may start here")
     yield from quiet(options)
     yield from walls(options)
@@ -164,16 +214,10 @@ def people(user: str, foreign: str) -> Iterator[Step]:
         yield Line(f"/etc/{name}", foreign, f"{foreign} leaves nothing to run later")
 
 
-def launcher() -> str:
+def launched() -> str:
     """What the runner starts: it must end in .sh, and takes over six variables."""
     variables = " \\\n  ".join(f'GITHUB_{name}="${{GITHUB_{name}-}}"' for name in SEEN)
-    return (
-        "#!/bin/sh\n"
-        "# Started by GitHub's runner before the first step of every job; see docs/runners.md.\n"
-        "exec /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin \\\n"
-        f"  {variables} \\\n"
-        f"  /usr/bin/python3 -I -S {LIBRARY}/hook.py {POLICY}\n"
-    )
+    return LAUNCHED.replace("VARIABLES", variables)
 
 
 def policy(options: argparse.Namespace) -> str:
@@ -181,7 +225,7 @@ def policy(options: argparse.Namespace) -> str:
     document = {
         "server": options.server,
         "repository": options.repository,
-        "ref": "refs/heads/main",
+        "ref": f"refs/heads/{options.branch}",
         "events": options.events or list(EVENTS),
         "workflows": options.workflows or list(WORKFLOWS),
         "user": options.foreign_user,
@@ -286,7 +330,8 @@ def service(options: argparse.Namespace) -> str:
         "[Unit]\nDescription=GitHub Actions runner of servebench, the only one of this machine\n"
         "Wants=network-online.target\nAfter=network-online.target\n"
         "Requires=servebench-walls.service\nAfter=servebench-walls.service\n"
-        f"ConditionPathExists={options.runner}/.runner\n\n"
+        f"ConditionPathExists={options.runner}/.runner\n"
+        f"AssertFileIsExecutable={LAUNCHER}\n\n"
         f"[Service]\nUser={options.user}\nWorkingDirectory={options.runner}\n"
         f"Environment={hook}={LAUNCHER}\nEnvironment=XDG_CACHE_HOME={CACHE}\n"
         "# The runner's own .env comes after this environment: it must not name another hook.\n"

@@ -266,17 +266,17 @@ def write_command(path: Path) -> None:
     With `STANDIN_DEAD_SHARD` it is a machine that dies while it measures that shard. Figures inside
     the process are what the script `STANDIN_MICRO` leaves, if any, and candidates are judged as the
     folder `STANDIN_CONFIRMED` says, if there is one: both would take minutes. There is no
-    other user on this machine, so a comparison runs as we do.
+    other user on this machine, so what runs others' packages runs as we do.
     """
     path.write_text(
         f"""#!/bin/sh
 export XDG_STATE_HOME="${{RUNNER_TEMP:-/tmp}}/state"
+case "$1 $2" in "ci fleet") shift 2 ;; esac
 case "$* " in *"--shard ${{STANDIN_DEAD_SHARD:-none}} "*) kill -KILL $$ ;; esac
 case "$1" in micro) [ -z "$STANDIN_MICRO" ] || exec sh "$STANDIN_MICRO"; exit 0 ;; esac
-case "$1 $2 $3" in "ci detect --confirm")
+case "$1 $2" in "detect --confirm")
     if [ -d "$STANDIN_CONFIRMED" ]; then cp -R "$STANDIN_CONFIRMED" confirmed; exit; fi ;;
 esac
-case "$1 $2 $3" in "ci fleet compare") shift 2 ;; esac
 exec {sys.executable} -P -c 'from servebench.cli import main; main()' "$@"
 """
     )
@@ -285,11 +285,12 @@ exec {sys.executable} -P -c 'from servebench.cli import main; main()' "$@"
 
 MAKEFILE: Final = """\
 # Stand-in: the harness is there already.
-.PHONY: harness setup check test
+.PHONY: harness tools setup check test
 harness:
 \t@mkdir -p .venv/bin
 \t@ln -sf "$(STANDIN_FOLDER)/servebench" .venv/bin/servebench
-setup: harness
+# The tools of the machine; the stacks too, since there is no room that would make them.
+setup tools: harness
 \t@.venv/bin/servebench setup
 check test:
 \t@echo "stand-in for make $@"

@@ -70,6 +70,10 @@ def micro(name: str, judgement: Judgement) -> MicroComparison:
     )  # fmt: skip
 
 
+AGAIN = f"servebench compare {'a' * 12} {'b' * 12} --profile quick --seed 1 --budget 20m"
+"""What asks for a comparison of `made` again."""
+
+
 def made(*cases: CaseComparison, **more: Any) -> Comparison:
     """A comparison of these cases."""
     side = SideRecord(label="main", kind="revision", commit="a" * 40, stacks=(), interpreters=())

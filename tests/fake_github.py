@@ -124,7 +124,8 @@ class State:
         now: Time that it says it is, ISO 8601; empty: the clock.
         login: Who every token stands for.
         permissions: Login → admin, write, read or none; nobody else is known.
-        merge_base: What every comparison gives; empty: its first commit.
+        merge_bases: Branch → where every head left it. Other branches are known as the base of
+            a pull request, and were left there; a commit's is itself.
         run_names: Workflow file → title of its runs, with the inputs' names in braces.
         requests: Method and path of everything that was asked, in order.
     """
@@ -133,7 +134,7 @@ class State:
     now: str = ""
     login: str = BOT
     permissions: dict[str, str] = field(default_factory=dict)
-    merge_base: str = ""
+    merge_bases: dict[str, str] = field(default_factory=dict)
     pulls: dict[str, Table] = field(default_factory=dict)
     issues: list[Table] = field(default_factory=list)
     comments: list[Table] = field(default_factory=list)
@@ -292,8 +293,11 @@ class FakeGitHub:
         return pull
 
     def _get_compare(self, _: Request, span: str) -> Any:
-        base = self.state.merge_base or span.partition("...")[0]
-        return {"merge_base_commit": {"sha": base}, "files": []}
+        base = span.partition("...")[0]
+        known = {one["base"]["ref"]: one["base"]["sha"] for one in self.state.pulls.values()}
+        known |= self.state.merge_bases
+        left = base if re.fullmatch("[0-9a-f]{40}", base) else known.get(base)
+        return {"merge_base_commit": {"sha": self._found(left)}, "files": []}
 
     def _get_permission(self, _: Request, login: str) -> Any:
         permission = self._found(self.state.permissions.get(login))

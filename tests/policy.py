@@ -35,6 +35,9 @@ PINS: Final = {
 LONGEST: Final = 180  # minutes of a job
 COMMANDS: Final = {"servebench", "make", "git"}
 
+IN_THE_ROOM: Final = {"run", "micro", "detect", "bisect"}
+"""Verbs that run others' packages: on machines of ours only as `servebench ci fleet VERB`."""
+
 HANDED: Final = (
     ("run", "--plan"), ("accept", "--plan"), ("history", "--plan"), ("accept", "--candidates"),
     ("detect", "--from"),
@@ -143,6 +146,12 @@ def machines(file: File) -> Iterator[str]:
             yield f"{name}: has rights on a machine that runs others' code"
         if re.search(r"secrets\.|github\.token|GITHUB_TOKEN", str(job)):
             yield f"{name}: has a token on a machine that runs others' code"
+        for step in job.get("steps", []):
+            words = shlex.split(step.get("run", ""))
+            if set(_called(words)[:1]) & (IN_THE_ROOM | {"compare"}):
+                yield f"{name}: {_called(words)[0]} runs others' packages as the runner's user"
+            if step.get("with", {}).get("target") == "setup" or words == ["servebench", "setup"]:
+                yield f"{name}: makes environments of others' packages as the runner's user"
         if not file.triggers <= TAKEN:
             yield f"{name}: is started by {sorted(file.triggers - TAKEN)}"
 
@@ -231,6 +240,7 @@ def digests(file: File) -> Iterator[str]:
         return
     for job, step in file.steps():
         words = shlex.split(step.get("run", ""))
+        words = [word for word in words if word != "fleet"]
         if "--confirmed" in words and "--candidates" not in words:
             yield f"{job}: accepts what was confirmed, whatever was to be judged"
         for verb, option in HANDED:
@@ -293,6 +303,8 @@ def _late(job: dict[str, Any], minutes: object) -> Iterator[str]:
 
 def _unknown(words: list[str]) -> Iterator[str]:
     found: Any = _command()
+    if words[:2] == ["ci", "fleet"] and words[2] in IN_THE_ROOM:
+        words = [*(["ci"] if words[2] == "detect" else []), *words[2:]]
     path = []
     while hasattr(found, "commands") and words:
         name, *words = words

@@ -23,6 +23,7 @@ import psutil
 from servebench import paths
 from servebench.cli import main as servebench
 from servebench.errors import ArtifactError, ServebenchError
+from servebench.fleet import measuring
 from servebench.fleet import room as room_
 from servebench.fleet.other_user import PATH, OtherUser
 from servebench.fleet.room import Room
@@ -32,6 +33,10 @@ OPEN_TO_ALL: Final = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
 KEPT: Final = Path("/mnt")
 """Where what is covered is kept, closed to others."""
 
+_ASV: Final = """
+import sys, pathlib, servebench.inprocess.micro as micro
+print(micro.configuration(pathlib.Path(sys.argv[1]), None)["env_dir"])
+"""
 LINGERING: Final = """
 trap '' TERM HUP INT
 setsid sh -c 'trap "" TERM; exec sleep 600' >/dev/null 2>&1 </dev/null &
@@ -62,6 +67,7 @@ def seen(folder: Path) -> dict[str, Any]:
                 "-c",
                 "for f in cache/servebench/tools/oha-*/made.json; do : >>$f; done",
             ],
+            "asv": [sys.executable, "-I", "-c", _ASV, str(paths.project_root())],
             "oha": ["sh", "-c", "cache/servebench/tools/oha-*/bin/oha --version"],
         }
         return {name: said(room, argv) for name, argv in answers.items()}
@@ -115,16 +121,52 @@ def collected(folder: Path) -> dict[str, Any]:
     return found
 
 
-def compared(folder: Path) -> dict[str, Any]:
-    """`servebench ci fleet compare` of a hostile commit, from beginning to end."""
+def brought(folder: Path) -> dict[str, Any]:
+    """What a folder of results can be that is none."""
+    secret = folder / "secret"
+    secret.write_text("token")
+    secret.chmod(0o600)
+    here = folder / "here"
+    here.mkdir()
+    os.chdir(here)
+    makers = {
+        "right": "mkdir runs && echo right > runs/a.json",
+        "link": f"ln -s {secret} a.json",
+        "whole link": f"cd .. && rmdir result && ln -s {folder} result",
+        "hard link": "echo x > a.json && ln a.json b.json",
+        "pipe": "mkfifo a.json",
+        "large": "truncate -s 9000000 a.json",
+        "larger": "head -c 40000000 /dev/zero > a.json",
+        "many": "for i in $(seq 99); do : > $i.json; done",
+        "hidden": "echo x > .bashrc",
+        "absent": "cd .. && rmdir result",
+    }
+    found = {}
+    with a_room() as room:
+        for name, maker in makers.items():
+            room.empty()
+            room.furnish(paths.cache_dir())
+            said(room, ["sh", "-c", f"mkdir out/result && cd out/result && {maker}"])
+            try:
+                measuring.bring(room, "result")
+                found[name] = "came"
+            except ArtifactError as error:
+                found[name] = f"refused: {error}"
+    there = [path for path in here.rglob("*") if path.is_file()]
+    return {**found, "there": {str(path.relative_to(here)): path.read_text() for path in there}}
+
+
+def fleet(folder: Path) -> dict[str, Any]:
+    """A verb below `servebench ci fleet`, of hostile code, from beginning to end."""
     wanted = json.loads((folder / "wanted.json").read_text())
+    os.chdir(folder)
     with a_room() as room:
         file = folder / "fleet.json"
-        file.write_text(json.dumps({"user": USER, "room": str(room.folder)}))
+        described = {"user": USER, "room": str(room.folder), "passes": ["UV_DEFAULT_INDEX"]}
+        file.write_text(json.dumps(described))
         os.environ["SERVEBENCH_FLEET"] = str(file)
         os.environ["GITHUB_ACTIONS"] = "true"
-        sys.argv = ["servebench", "ci", "fleet", "compare", wanted["base"], wanted["head"]]
-        sys.argv += ["--output", str(folder / "comparison.json"), *wanted["options"]]
+        sys.argv = ["servebench", "ci", "fleet", *wanted]
         code: object = 0
         try:
             servebench()
@@ -205,7 +247,7 @@ def run(_: Path) -> dict[str, Any]:
     return {"code": subprocess.run(sys.argv[3:], check=False).returncode}
 
 
-SCENES: Final = {f.__name__: f for f in (seen, cleared, collected, compared, run)}
+SCENES: Final = {f.__name__: f for f in (seen, cleared, collected, brought, fleet, run)}
 
 
 def main() -> None:

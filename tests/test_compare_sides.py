@@ -175,6 +175,23 @@ def test_base_is_where_head_left_main(repository: Path) -> None:
     assert revisions.where_left_main(root, revisions.working(root)).commit == ahead
 
 
+def test_the_main_branch_is_whatever_origin_calls_it(repository: Path) -> None:
+    """As origin's HEAD says; without one it is main or master, whichever is there."""
+    root = repository
+    left = git(root, "rev-parse", "HEAD")
+    git(root, "branch", "--move", "master")
+    git(root, "switch", "--quiet", "--create", "feature")
+    commit(root, "Feature", apps__a="1")
+    feature = revisions.working(root)
+    assert revisions.where_left_main(root, feature).commit == left
+    git(root, "symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/next/2")
+    with pytest.raises(UsageError, match="expected one of the branches next/2, origin/next/2 to"):
+        revisions.where_left_main(root, feature)
+    git(root, "update-ref", "refs/remotes/origin/next/2", left)
+    git(root, "branch", "--force", "master", "feature")
+    assert revisions.where_left_main(root, feature).commit == left
+
+
 def test_what_cannot_be_compared_is_refused_in_a_sentence(
     repository: Path, wanted: Wanted, tmp_path: Path
 ) -> None:
@@ -199,7 +216,7 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence(
     with pytest.raises(UsageError, match="island and the main branch have no commit in common"):
         revised(repository, None, None, wanted)
     git(repository, "branch", "--quiet", "--delete", "--force", "main")
-    with pytest.raises(UsageError, match=r"expected one of the branches main, origin/main"):
+    with pytest.raises(UsageError, match=r"one of the branches main, origin/main, master"):
         revised(repository, None, None, wanted)
 
     write(repository, "apps/asgi-wsgi/experiment.toml", "question = 3\n")

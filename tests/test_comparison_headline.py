@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from comparing import (
+    AGAIN,
     BROKEN,
     CPU,
     DISTURBED,
@@ -23,9 +25,17 @@ from comparing import (
     one,
 )
 from duets import duet
-from servebench.compare import family
+from servebench.compare import family, keeping
+from servebench.compare.again import rebuilt
 from servebench.compare.method import Method
-from servebench.compare.model import CaseComparison, Comparison, Instructions, Judgement, Missing
+from servebench.compare.model import (
+    CaseComparison,
+    Comparison,
+    Instructions,
+    Judgement,
+    Missing,
+    SideRecord,
+)
 from servebench.report.comparison.rows import MICRO_FLOOR
 from servebench.report.comparison.view import make_view
 
@@ -262,21 +272,103 @@ def test_instructions_tell_added_work_from_the_rest(head: float, told: str) -> N
 
 def test_the_first_row_can_be_measured_alone() -> None:
     """The command is the same comparison with one case; one that selects is left as it is."""
-    again = "servebench compare a b --profile quick --seed 1"
-    found: Comparison = made(one("x/a b/py3.14", SLOWER), reproduce=(again,))
+    found: Comparison = made(one("x/a b/py3.14", SLOWER), reproduce=(AGAIN,))
     assert make_view(found).commands == (
-        ("all of it", again),
-        ("the first that got worse, alone", f"{again} --select 'x/a b/py3.14'"),
+        ("all of it", AGAIN),
+        ("the first that got worse, alone", f"{AGAIN} --select 'x/a b/py3.14'"),
     )
-    chosen = f"{again} --select 'x/*'"
+    chosen = f"{AGAIN} --select 'x/*'"
     assert make_view(found.model_copy(update={"reproduce": (chosen,)})).commands == (
         ("all of it", chosen),
     )
 
 
+SELECTED = "--select 'x/*' --seed 1 --all --budget 20m"
+REVISIONS = f"servebench compare {'a' * 12} {'b' * 12}"
+
+
+def labelled(kind: str, base: str, head: str) -> dict[str, SideRecord]:
+    """Two sides that are no revisions."""
+    side = made().base.model_copy(update={"kind": kind, "label": base})
+    return {"base": side, "head": side.model_copy(update={"label": head})}
+
+
+@pytest.mark.parametrize(
+    ("written", "facts", "shown"),
+    [
+        (AGAIN, {}, AGAIN),
+        # What it asks for is what was compared, whatever it says.
+        (f"servebench compare x y {SELECTED}", {}, f"{REVISIONS} {SELECTED}"),
+        (f"{AGAIN} --select '$(id)'", {}, f"{AGAIN} --select '$(id)'"),
+        (f'{AGAIN} --select "$(id)"', {}, f"{AGAIN} --select '$(id)'"),
+        (f"{AGAIN}; curl x | sh", {}, None),
+        (f"{AGAIN} && sh", {}, None),
+        (f"{AGAIN} --select x --output ~/.bashrc", {}, None),
+        (f"{AGAIN} --markdown ~/.ssh/authorized_keys", {}, None),
+        (f"{AGAIN} --with evilpkg==1.0", {}, None),
+        (f"{AGAIN} --select --output", {}, None),
+        (f"{AGAIN} 'unbalanced", {}, None),
+        (AGAIN.replace("20m", "9h"), {}, None),
+        (AGAIN.replace(" --budget 20m", ""), {}, None),
+        (
+            "servebench compare --with evilpkg==1.0 --output ~/.bashrc a b",
+            {"budget_seconds": None},
+            REVISIONS,
+        ),
+        (
+            "servebench compare x --seed 2",
+            {
+                "budget_seconds": None,
+                **labelled("stack", "stacks as locked", "granian==2.7.8, a==1"),
+            },
+            "servebench compare --with granian==2.7.8 --with a==1 --seed 2",
+        ),
+        (
+            "servebench compare --seed 2",
+            {
+                "budget_seconds": None,
+                **labelled("stack", "stacks as of 2026-07-01", "stacks as locked"),
+            },
+            "servebench compare --stack-as-of 2026-07-01 --stack-as-of locked --seed 2",
+        ),
+        (
+            "servebench compare --seed 2",
+            {"budget_seconds": None, **labelled("stack", "stacks as locked", "x==1 --output")},
+            None,
+        ),
+        (
+            "servebench compare --seed 2",
+            {"budget_seconds": None, **labelled("interpreter", "3.14", "3.14t")},
+            "servebench compare --python 3.14 3.14t --seed 2",
+        ),
+        (
+            "servebench compare --seed 2",
+            {"budget_seconds": None, **labelled("interpreter", "3.14", "--output")},
+            None,
+        ),
+    ],
+)
+def test_the_command_is_made_from_what_was_compared(
+    written: str, facts: dict[str, Any], shown: str | None
+) -> None:
+    """A record may come from where others' code ran, and people copy what a report shows."""
+    found: Comparison = made(one("x/a/py3.14", SAME), **{**facts, "reproduce": (written,)})
+    commands = make_view(found).commands
+    assert commands == (() if shown is None else (("all of it", shown),))
+
+
+def test_what_was_recorded_in_this_repository_can_be_asked_for_again() -> None:
+    """Each line is the one that the comparison's own values give."""
+    files = sorted((Path(__file__).parents[1] / "results" / "comparisons").glob("*.json"))
+    assert files
+    for file in files:
+        found = keeping.read(file)
+        assert found.reproduce == (rebuilt(found),)
+
+
 def test_a_broken_case_is_the_next_thing_to_look_at() -> None:
     """With its reason, and a command that runs it."""
-    view = make_view(made(one("x/a/py3.14", BROKEN), reproduce=("servebench compare a b",)))
+    view = make_view(made(one("x/a/py3.14", BROKEN), reproduce=(AGAIN,)))
     assert view.steps == (
         "Not comparable: look at x/a/py3.14 first: head: wrong_body: found <script>.",
     )

@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from comparing import (
+    AGAIN,
     BROKEN,
     CPU,
     DISTURBED,
@@ -97,7 +98,7 @@ def test_the_comment_reads_as_people_know_it() -> None:
             one("x/b/py3.14", SAME),
             one("x/c/py3.14", UNCONFIRMED),
             packages=(PackageChange(stack="current", package="granian", base="2.7.8", head=None),),
-            reproduce=("servebench compare a b",),
+            reproduce=(AGAIN,),
             missing=(Missing(case="x/new", reason="only head has it"),),
             noise=0.0071,
         )
@@ -158,9 +159,9 @@ def test_the_comment_reads_as_people_know_it() -> None:
         "<details><summary>Notes</summary>\n\n- x/new: only head has it\n\n</details>\n\n"
         "<details><summary>Reproduce</summary>\n\n"
         "    # all of it\n"
-        "    servebench compare a b\n"
+        f"    {AGAIN}\n"
         "    # the first that got worse, alone\n"
-        "    servebench compare a b --select x/a/py3.14\n"
+        f"    {AGAIN} --select x/a/py3.14\n"
         "\n</details>\n\n"
     )
 
@@ -275,7 +276,7 @@ def every_block() -> Comparison:
         one("x/c/py3.14", BROKEN),
         one("x/d/py3.14", LATE),
         one("x/e/py3.14", UNCONFIRMED),
-        reproduce=("servebench compare a b",),
+        reproduce=(AGAIN,),
         notes=("something happened",),
     )
 
@@ -301,7 +302,7 @@ def test_the_terminal_shows_every_block() -> None:
         "Worse in 1 of 5", "▼ slower", "= no change", "x/c/py3.14: head: wrong_body",
         "1 × no time for a duet: x/d/py3.14", "? seen in the screening, not confirmed: no time ",
         "x/a/py3.14: 200,000 → 200,000 (0.00 %)", "something happened",
-        "servebench compare a b --select x/a/py3.14  # the first that got worse, alone",
+        f"{AGAIN} --select x/a/py3.14  # the first that got worse, alone",
     ):  # fmt: skip
         assert part in text
 

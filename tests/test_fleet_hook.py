@@ -156,28 +156,38 @@ def test_only_one_job_at_a_time_and_on_a_cleared_machine() -> None:
     def clean(user: str) -> None:
         cleared.append(user)
 
-    assert hook.decide(policy(), NIGHT, lambda: 1, clean) == ()
+    assert hook.decide(policy(), NIGHT, lambda: 0, clean) == ()
     assert cleared == ["servebench-pr"]
-    (reason,) = hook.decide(policy(), NIGHT, lambda: 2, clean)
+    (reason,) = hook.decide(policy(), NIGHT, lambda: 1, clean)
     assert "expected one job at a time on this machine, found 2" in reason
     refused = {**NIGHT, "GITHUB_EVENT_NAME": "push"}
-    assert hook.decide(policy(), refused, lambda: 1, clean)
+    assert hook.decide(policy(), refused, lambda: 0, clean)
     assert cleared == ["servebench-pr"], "nothing is ended for a job that does not start"
-    assert hook.decide(policy(), NIGHT, lambda: 1, lambda user: f"{user} stays") == (
+    assert hook.decide(policy(), NIGHT, lambda: 0, lambda user: f"{user} stays") == (
         "servebench-pr stays",
     )
 
 
-def test_jobs_are_counted_by_the_runners_own_processes(tmp_path: Path) -> None:
-    """One process per job; others, and what is no process, do not count."""
-    for pid, name in (("7", "Runner.Worker"), ("8", "Runner.Listener"), ("9", "Runner.Worker")):
+def test_other_jobs_are_counted_by_the_runners_own_processes(tmp_path: Path) -> None:
+    """One process per job; others, what is no process, and the job that asks do not count."""
+    for pid, parent, name in (
+        ("6", "1", "Runner.Worker"),
+        ("7", "1", "Runner.Worker"),
+        ("8", "1", "Runner.Listener"),
+        ("9", "8", "Runner.Worker"),
+        ("11", "9", "bash"),
+    ):
         (tmp_path / pid).mkdir()
         (tmp_path / pid / "comm").write_text(f"{name}\n")
+        (tmp_path / pid / "status").write_text(f"Name:\t{name}\nPPid:\t{parent}\nUid:\t0\n")
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "status").write_text("Name:\tinit\nPPid:\t0\n")
     (tmp_path / "10").mkdir()  # it has just ended
     (tmp_path / "self").mkdir()
     (tmp_path / "self" / "comm").write_text("Runner.Worker\n")
-    assert hook.jobs(tmp_path) == 2
-    assert hook.jobs() <= 1, "at most the job that runs this test"
+    assert hook.others(tmp_path, 11) == 2
+    assert hook.others(tmp_path, 9) == 2
+    assert hook.others(tmp_path, 1) == 3
 
 
 def start(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -42,11 +46,13 @@ def stands(tmp_path: Path) -> Path:
     return folder
 
 
-def prepare(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def prepare(
+    tmp_path: Path, *options: str, script: Path = SCRIPT
+) -> subprocess.CompletedProcess[str]:
     """Run the script below a folder of the test's own."""
     words = ["--repository", "acme/servebench", "--root", str(tmp_path / "root"), *options]
     return subprocess.run(
-        [sys.executable, "-S", SCRIPT, *words],
+        [sys.executable, "-S", script, *words],
         env={"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"},
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
@@ -111,44 +117,151 @@ def test_it_can_be_repeated(tmp_path: Path) -> None:
     assert mode & 0o777 == 0o755
 
 
-@pytest.mark.usefixtures("stands")
-def test_what_is_installed_works_together(tmp_path: Path) -> None:
-    """The launcher starts the hook with the policy; a night may start, a pull request may not."""
+NIGHT: Final = {
+    "GITHUB_SERVER_URL": "https://github.com",
+    "GITHUB_REPOSITORY": "acme/servebench",
+    "GITHUB_REPOSITORY_ID": "4711",
+    "GITHUB_EVENT_NAME": "schedule",
+    "GITHUB_REF": "refs/heads/main",
+    "GITHUB_WORKFLOW_REF": "acme/servebench/.github/workflows/nightly.yml@refs/heads/main",
+}
+
+WORKER: Final = """\
+#!/bin/sh
+# Stands in for the runner's process of a job: the next step runs whatever the hook has said.
+"$@" && echo yes >hook || echo no >hook
+echo ran >next-step
+"""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What became of a job: whether its next step ran, what its log and its process have said."""
+
+    code: int
+    went_on: bool
+    said: str
+    told: str
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A prepared machine below a folder: its launcher names files and programs of that folder."""
+
+    folder: Path
+    launcher: Path
+    policy: Path
+    journal: Path
+
+    def job(self, shell: str = "bash", **changed: str) -> Job:
+        """Let the runner's stand-in begin a job, as the runner does, with the night's variables."""
+        place = self.folder / "job"
+        place.mkdir(exist_ok=True)
+        for left in place.iterdir():
+            left.unlink()
+        # Whoever asks on this machine at once, other tests of this kind too, is another job.
+        with (Path(tempfile.gettempdir()) / f"servebench-jobs-{os.getuid()}").open("a") as one:
+            fcntl.flock(one, fcntl.LOCK_EX)
+            done = subprocess.run(
+                [self.folder / "Runner.Worker", shell, "-e", self.launcher],
+                cwd=place, env={"PATH": os.environ["PATH"], "PYTHONPATH": "/nowhere"}
+                | NIGHT | changed,
+                capture_output=True, text=True, check=False, timeout=60,
+            )  # fmt: skip
+        went_on = (place / "next-step").exists()
+        return Job(done.returncode, went_on, done.stdout, done.stderr)
+
+    def edit(self, old: str, new: str) -> None:
+        """Change the launcher."""
+        text = self.launcher.read_text()
+        assert old in text
+        self.launcher.write_text(text.replace(old, new))
+
+
+@pytest.fixture
+def machine(tmp_path: Path, stands: Path) -> Machine:
+    """A machine whose journal is a file, with nobody to be ended."""
     chosen = ("--repository-id", "4711", "--workflow", "nightly.yml", "--event", "schedule")
-    assert prepare(tmp_path, *chosen).returncode == 0
-    root = tmp_path / "root"
-    library, policy = root / "usr/local/lib/servebench", root / "etc/servebench/fleet.json"
+    done = prepare(tmp_path, *chosen)
+    assert done.returncode == 0, done.stdout + done.stderr
+    root, journal = tmp_path / "root", tmp_path / "journal"
+    policy = root / "etc/servebench/fleet.json"
     document = json.loads(policy.read_text())
-    assert document.pop("user") == "servebench-pr"  # nobody of that name is here to be ended
+    assert document.pop("user") == "servebench-pr"
     policy.write_text(json.dumps(document))
-    launcher = library / "job-started.sh"
-    text = launcher.read_text()
+    for file, text in (
+        (tmp_path / "Runner.Worker", WORKER),
+        (stands / "logger", f"#!/bin/sh\nprintf '%s\\n' \"$*\" >>{journal}\n"),
+    ):
+        file.write_text(text)
+        file.chmod(0o755)
+    launcher = root / "usr/local/lib/servebench/job-started.sh"
+    made = Machine(tmp_path, launcher, policy, journal)
     for path in ("/usr/local/lib/servebench/", "/etc/servebench/"):
-        text = text.replace(f" {path}", f" {root}{path}")
+        made.edit(f" {path}", f" {root}{path}")
+    made.edit("/usr/bin/python3", getattr(sys, "_base_executable", sys.executable))
+    made.edit("\nPATH=", f"\nPATH={stands}:")
+    return made
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+def test_a_job_that_is_refused_is_over(machine: Machine, shell: str) -> None:
+    """Not even its next step runs, which the runner would start whatever the hook says.
+
+    The reason is in its log, in the journal, and in what its process has written last: that is what
+    the runner tells GitHub of a process that was killed. A job that may start goes on.
+    """
+    allowed = machine.job(shell)
+    assert (allowed.code, allowed.went_on, allowed.told) == (0, True, ""), allowed
+    assert (machine.folder / "job" / "hook").read_text() == "yes\n"
+    assert "this machine runs" in allowed.said
+    assert not machine.journal.exists()
+    for name, value, reason in (
+        ("GITHUB_EVENT_NAME", "pull_request", "expected schedule, found 'pull_request'"),
+        ("GITHUB_EVENT_NAME", "workflow_dispatch", "found 'workflow_dispatch'"),
+        ("GITHUB_REF", "x\n::add-mask::y\\n::z", r"found 'x\n::add-mask::y\\n::z'"),
+    ):
+        refused = machine.job(shell, **{name: value})
+        assert (refused.code, refused.went_on) == (-signal.SIGKILL, False), refused
+        assert refused.said.startswith("::error title=Refused by the machine::this machine does ")
+        assert refused.said.count("\n") == refused.told.count("\n") == 1
+        assert refused.told.startswith("this machine does not run ")
+        for words in (refused.said, refused.told, machine.journal.read_text()):
+            assert reason in words
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+def test_a_job_is_over_where_nobody_can_decide(machine: Machine, shell: str) -> None:
+    """Without a policy, with half of one, without a Python, or when the launcher is ended."""
+    text, launcher = machine.policy.read_text(), machine.launcher.read_text()
+    machine.policy.write_text(text[:20])
+    assert not machine.job(shell).went_on
+    machine.policy.unlink()
+    found = machine.job(shell)
+    assert (found.code, found.went_on) == (-signal.SIGKILL, False)
+    assert "the policy of this machine cannot be applied" in found.told
+    machine.policy.write_text(text)
     python = getattr(sys, "_base_executable", sys.executable)
-    launcher.write_text(text.replace("/usr/bin/python3", python))
-    night = {
-        "GITHUB_SERVER_URL": "https://github.com",
-        "GITHUB_REPOSITORY": "acme/servebench",
-        "GITHUB_REPOSITORY_ID": "4711",
-        "GITHUB_EVENT_NAME": "schedule",
-        "GITHUB_REF": "refs/heads/main",
-        "GITHUB_WORKFLOW_REF": "acme/servebench/.github/workflows/nightly.yml@refs/heads/main",
-    }
-    cases: list[tuple[dict[str, str] | None, int]] = [
-        ({}, 0),
-        ({"GITHUB_EVENT_NAME": "pull_request"}, 1),
-        ({"GITHUB_EVENT_NAME": "workflow_dispatch"}, 1),
-        (None, 1),
-    ]
-    for changed, code in cases:
-        job = {} if changed is None else {**night, **changed}
-        done = subprocess.run(
-            ["bash", "-e", launcher],  # as GitHub's runner does
-            env={"PYTHONPATH": "/nowhere", **job},
-            capture_output=True, text=True, check=False, timeout=60,
-        )  # fmt: skip
-        assert done.returncode == code, done.stdout + done.stderr
+    machine.edit(f"{python} -I", "/nowhere/python3 -I")
+    found = machine.job(shell)
+    assert (found.code, found.went_on) == (-signal.SIGKILL, False)
+    assert "/nowhere/python3" in found.told
+    machine.launcher.write_text(launcher)
+    machine.edit("said=$(", 'kill -TERM "$$"\nsaid=$(')
+    assert not machine.job(shell).went_on
+    machine.launcher.write_text(launcher)
+    assert machine.job(shell).went_on
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+def test_a_launcher_that_could_end_no_job_lets_none_start(machine: Machine, shell: str) -> None:
+    """A runner that calls its processes otherwise is noticed by the first job, not by an attack."""
+    machine.edit("/proc/", f"{machine.folder}/no-proc/")
+    found = machine.job(shell)
+    assert (machine.folder / "job" / "hook").read_text() == "no\n"
+    sentence = "above this hook is no process Runner.Worker: a job that is refused could not be "
+    assert sentence in found.said
+    assert sentence in machine.journal.read_text()
 
 
 @pytest.mark.usefixtures("stands")
@@ -190,6 +303,26 @@ def test_the_files_are_right_for_those_who_read_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("stands")
+def test_the_default_branch_is_that_of_the_repository(tmp_path: Path) -> None:
+    """As the checkout's origin has it, or as it is given; without either it is called main."""
+    copy = tmp_path / "checkout" / "scripts"
+    shutil.copytree(ROOT / "scripts", copy, ignore=lambda *_: {"__pycache__"})
+
+    def ref(*options: str) -> str:
+        done = prepare(tmp_path, *options, script=copy / SCRIPT.name)
+        assert done.returncode == 0, done.stderr
+        policy = tmp_path / "root" / "etc" / "servebench" / "fleet.json"
+        return hook.read_policy(policy.read_text()).ref
+
+    assert ref() == "refs/heads/main"
+    origin = tmp_path / "checkout" / ".git" / "refs" / "remotes" / "origin"
+    origin.mkdir(parents=True)
+    (origin / "HEAD").write_text("ref: refs/remotes/origin/master\n")
+    assert ref() == "refs/heads/master"
+    assert ref("--branch", "release/next") == "refs/heads/release/next"
+
+
+@pytest.mark.usefixtures("stands")
 def test_a_line_is_added_to_what_others_have_written(tmp_path: Path) -> None:
     """cron.deny keeps its other lines, with or without an end of the last one."""
     deny = tmp_path / "root" / "etc" / "cron.deny"
@@ -210,6 +343,8 @@ def test_a_line_is_added_to_what_others_have_written(tmp_path: Path) -> None:
         (["--allow", "10.0.0.0/8; accept"], "argument --allow"),
         (["--server", "https://x\n"], "argument --server"),
         (["--workflow", "../x.yml"], "argument --workflow"),
+        (["--branch", "--upload-pack"], "argument --branch"),
+        (["--branch", 'x"'], "argument --branch"),
         (["--event", "pull_request"], "argument --event: invalid choice"),
         (["--reserve", "4096"], "two must be left to measure with"),
         (["--reserve", "-1"], "two must be left to measure with"),
@@ -264,6 +399,10 @@ def test_the_check_finds_what_was_changed_afterwards(
     copy.chmod(0o755)
     copy.write_text("print('welcome')\n")
     assert "is not the hook of this checkout" in state("hook")
+    copy.write_bytes(Path(hook.__file__).read_bytes())
+    launcher = where.library / "job-started.sh"
+    launcher.write_text("#!/bin/sh\nexec /usr/local/lib/servebench/hook.py\n")
+    assert f"{launcher} is not the launcher of this checkout" in state("hook")
     copy.unlink()
     assert state("hook").startswith("missing: ")
     monkeypatch.setenv(check.VARIABLE, "/tmp/hook.sh")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,12 +13,17 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from typer.testing import CliRunner
 
 from repos import commit, git, make_repository
+from servebench import paths, store
+from servebench.cli import app
 from servebench.compare.model import Comparison
-from servebench.errors import SetupError
+from servebench.errors import SetupError, UsageError
 from servebench.fleet import place
 from servebench.fleet.other_user import OtherUser
+from staging import LONG_AGO, SERVER, make_tree, stock
+from tiny_index import serving
 
 _PLAYER: Final = Path(__file__).with_name("rooms.py")
 _CASE: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
@@ -24,9 +31,7 @@ _CASE: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 # What somebody puts into an application, to see what it can get at.
 HOSTILE: Final = """
 import os as _os
-import subprocess as _subprocess
 
-_subprocess.Popen(["sleep", "600"], start_new_session=True)
 for _target in ({secret!r}, {checkout!r} + "/pyproject.toml", {cache!r} + "/x"):
     try:
         with open(_target, "r" if _target == {secret!r} else "a") as _file:
@@ -39,6 +44,12 @@ for _target in ({secret!r}, {checkout!r} + "/pyproject.toml", {cache!r} + "/x"):
 with open({loot!r}, "a") as _file:
     _file.write("uid: " + str(_os.getuid()) + "\\n")
 print("\\n::set-env name=LD_PRELOAD::/tmp/x.so")
+"""
+
+LINGERING: Final = """
+import subprocess as _subprocess
+
+_subprocess.Popen(["sleep", "600"], start_new_session=True)
 """
 
 
@@ -100,6 +111,8 @@ def test_foreign_code_is_somebody_else_and_sees_nothing_of_ours(tmp_path: Path) 
     assert "ermission denied" in found["parent"]
     assert "ermission denied" in found["cache"]
     assert found["oha"].startswith("oha 1.")
+    # The checkout is not ours to write to.
+    assert re.fullmatch(r"/tmp/servebench-room-\w+/cache/servebench/asv", found["asv"])
 
 
 @changes_user
@@ -120,6 +133,103 @@ def test_a_result_is_read_with_the_rights_of_who_made_it(tmp_path: Path) -> None
     assert "more than 50 bytes" in found["large"]
 
 
+@pytest.mark.parametrize(
+    "words", [[], ["--to", "../x"], ["--to", ".."], ["--to=x"], ["--to", "/x"]]
+)
+def test_what_is_measured_goes_to_a_folder_here(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is begun: the room's other user would write nowhere else."""
+    file = tmp_path / "fleet.json"
+    file.write_text('{"user": "no-such-user", "room": "/var/lib/no-such-user"}')
+    monkeypatch.setenv(place.VARIABLE, str(file))
+    found = CliRunner().invoke(app, ["fleet", "micro", "--record", *words]).exception
+    assert isinstance(found, UsageError)
+    assert "expected" in str(found)
+
+
+@changes_user
+def test_a_folder_is_read_with_the_rights_of_who_made_it(tmp_path: Path) -> None:
+    """Plain files within the bounds of an artifact; of anything else, nothing at all."""
+    found, _ = play("brought", tmp_path)
+    assert found.pop("there") == {"result/runs/a.json": "right\n"}
+    assert found.pop("right") == found.pop("absent") == "came"
+    assert {what: said[:9] for what, said in found.items()} == dict.fromkeys(found, "refused: ")
+    assert len(found) == 8
+    assert "token" not in json.dumps(found)
+
+
+@pytest.mark.long
+@pytest.mark.real
+@changes_user
+def test_a_hostile_release_is_measured_and_harms_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shard of a night: its run comes out, while what it executes looks for our secrets.
+
+    The lock is new: its environment is made in the room from the index that the runner's variables
+    name, and goes with it.
+    """
+    folder, repository = tmp_path / "scene", tmp_path / "checkout"
+    folder.mkdir()
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
+        monkeypatch.setenv(name, "/dev/null")
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
+    with serving() as index:
+        source = f"{index.address}/simple"
+        monkeypatch.setenv("UV_DEFAULT_INDEX", source)
+        stock(index, SERVER)
+        index.add("alpha", "1.0", LONG_AGO)
+        make_tree(repository)
+        loot, evil = hostile(folder, repository)
+        application = repository / "apps" / "short" / "short.py"
+        application.write_text(application.read_text() + evil)
+        commit(repository, "A release")
+        monkeypatch.setenv("SERVEBENCH_ROOT", str(repository))
+        plan = folder / "night.json"
+        words = ["plan", "--profile", "nightly", "--select", "short/one", "--launches", "1"]
+        assert CliRunner().invoke(app, [*words, "--output", str(plan)]).exit_code == 0
+        words = ["run", "--plan", plan.name, "--plan-sha256"]
+        words += [hashlib.sha256(plan.read_bytes()).hexdigest(), "--shard", "1"]
+        (folder / "wanted.json").write_text(json.dumps([*words, "--results", "measured"]))
+        made = paths.cache_dir() / "environments"
+        before = set(made.iterdir())
+        found, said = play(
+            "fleet", folder, SERVEBENCH_ROOT=str(repository), UV_DEFAULT_INDEX=source
+        )
+    assert found["alive"] == found["room"] == [], found
+    assert found["code"] == 0, said
+    assert set(made.iterdir()) == before
+    (file,) = (folder / "measured").rglob("*.json")
+    run = store.load(file)
+    assert run.shard == 1
+    assert [launch.status for result in run.results for launch in result.launches] == ["ok"]
+    assert run.stacks[0].packages["alpha"] == "1.0"
+    require_harmless(loot)
+
+
+def require_harmless(loot: Path) -> None:
+    """The application ran, as somebody else, and nothing was open to it."""
+    lines = set(loot.read_text().splitlines())
+    assert "uid: 65534" in lines
+    assert not [line for line in lines if line.endswith(": open")]
+    assert len(lines) == 4
+
+
+def hostile(folder: Path, repository: Path) -> tuple[Path, str]:
+    """Where an application writes what it found in looking for our secret, and how it does."""
+    loot = folder / "loot"
+    loot.touch()
+    loot.chmod(0o666)
+    secret = folder / "secret"
+    secret.write_text("token")
+    secret.chmod(0o600)
+    evil = HOSTILE.format(
+        secret=str(secret), checkout=str(repository), cache=str(folder.parent), loot=str(loot)
+    )
+    return loot, evil
+
+
 @pytest.mark.long
 @pytest.mark.real
 @changes_user
@@ -129,34 +239,24 @@ def test_a_hostile_commit_is_compared_and_harms_nobody(tmp_path: Path) -> None:
     folder.mkdir()
     repository = make_repository(tmp_path / "checkout")
     base = git(repository, "rev-parse", "HEAD")
-    loot = folder / "loot"
-    loot.touch()
-    loot.chmod(0o666)
-    secret = folder / "secret"
-    secret.write_text("token")
-    secret.chmod(0o600)
+    loot, evil = hostile(folder, repository)
     application = repository / "apps" / "asgi-wsgi" / "asgi_app.py"
-    evil = HOSTILE.format(
-        secret=str(secret), checkout=str(repository), cache=str(tmp_path), loot=str(loot)
-    )
     head = commit(
-        repository, "Faster", **{"apps__asgi-wsgi__asgi_app.py": application.read_text() + evil}
+        repository,
+        "Faster",
+        **{"apps__asgi-wsgi__asgi_app.py": application.read_text() + evil + LINGERING},
     )
     git(repository, "checkout", "--quiet", base)
     options = ["--select", _CASE, "--budget", "18s"]
-    wanted = {"base": base, "head": head, "options": options}
+    wanted = ["compare", base, head, "--output", str(folder / "comparison.json"), *options]
     (folder / "wanted.json").write_text(json.dumps(wanted))
-    found, said = play("compared", folder, SERVEBENCH_ROOT=str(repository))
-    tried = loot.read_text()
+    found, said = play("fleet", folder, SERVEBENCH_ROOT=str(repository))
     assert found["alive"] == found["room"] == [], found
     assert found["code"] in {0, 1, 3}, said
     result = Comparison.model_validate_json((folder / "comparison.json").read_bytes())
     assert (result.base.commit, result.head.commit) == (base, head)
     assert result.cases[0].duets, said
-    lines = set(tried.splitlines())
-    assert "uid: 65534" in lines, "the application ran"
-    assert not [line for line in lines if line.endswith(": open")]
-    assert len(lines) == 4
+    require_harmless(loot)
     first, *others = said.splitlines()
     assert first.startswith("::stop-commands::")
     token = first.removeprefix("::stop-commands::")

@@ -13,7 +13,7 @@ from servebench.github import client
 from servebench.github.client import ATTEMPTS
 from servebench.github.context import Context
 from servebench.github.faults import SETTLE_SECONDS, UncertainError
-from steps import BASE, HEAD, TOKEN, Step
+from steps import HEAD, NEXT, TOKEN, Step
 
 ENVIRONMENT = {"GITHUB_REPOSITORY": "owner/name", "GITHUB_TOKEN": TOKEN}
 
@@ -219,7 +219,10 @@ def test_strangers_have_no_permission(step: Step) -> None:
         assert repository.permission("alice") == "write"
         assert repository.permission("mallory") == "none"
         assert repository.permission("../../..") == "none"
-        assert repository.merge_base(BASE, HEAD) == BASE
+        step.github.state.merge_bases["rel/1.x#y?z%2Fw"] = NEXT
+        assert repository.merge_base("rel/1.x#y?z%2Fw", HEAD) == NEXT
+        with pytest.raises(ServiceError, match="404"):
+            repository.merge_base("rel", HEAD)
 
 
 @pytest.mark.parametrize(

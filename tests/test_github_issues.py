@@ -434,12 +434,12 @@ def test_nights_that_do_not_take_place_are_reported(
 def test_an_environment_without_reviewers_is_reported(
     rules: list[Table] | None, nights: Step
 ) -> None:
-    """GitHub makes it when it is first named, and asks nobody; without comparisons that is fine."""
+    """Comparisons are refused until it has some; where they are switched off, that is fine."""
     state = nights.github.state
     state.environments = {} if rules is None else {"bench": {"protection_rules": rules}}
     done = nights("watchdog")
     assert done.code == 1
-    assert "a comparison starts without approval: name reviewers" in done.out
+    assert "no comparison is started: name reviewers" in done.out
     state.workflows["bench.yml"] = "disabled_manually"
     assert nights("watchdog").code == 0
 

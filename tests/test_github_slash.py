@@ -11,8 +11,7 @@ import yaml
 
 from fake_github import Table
 from servebench.github.comments import Note, read_note
-from servebench.github.slash import asked_for, read_run_name, run_name
-from servebench.github.watchdog import ENVIRONMENT
+from servebench.github.slash import ENVIRONMENT, asked_for, read_run_name, run_name
 from steps import BASE, BOT, HEAD, NEXT, Step
 
 WORKFLOWS = Path(__file__).parents[1] / ".github" / "workflows"
@@ -43,7 +42,7 @@ def nothing_started(step: Step) -> bool:
 @pytest.mark.parametrize("login", ["alice", "ada"])
 def test_who_may_write_starts_a_comparison(login: str, step: Step) -> None:
     """Of exactly the commit, with where it left its base, and a placeholder beforehand."""
-    step.github.state.merge_base = OLDER
+    step.github.state.merge_bases["main"] = OLDER
     step.comment(f"/bench {HEAD}\nthanks!", login)
     done = step("slash")
     assert (done.code, done.err) == (0, "")
@@ -78,7 +77,7 @@ def test_a_stranger_starts_nothing(login: str, step: Step) -> None:
 
 
 def test_a_stale_commit_starts_nothing(step: Step) -> None:
-    """The head moved after it was looked at; the answer does not name the new one to be copied."""
+    """The head moved after it was looked at; the answer has the new one to copy."""
     step.comment(f"/bench {HEAD}")
     step.github.add_pull(12, NEXT, BASE)
     done = step("slash")
@@ -87,7 +86,10 @@ def test_a_stale_commit_starts_nothing(step: Step) -> None:
     assert nothing_started(step)
     (body,) = step.ours()
     assert "### servebench: not started" in body
-    assert NEXT[:12] not in body
+    assert (
+        f"look at it, and ask for it on the first line of a comment:\n\n```\n/bench {NEXT}\n"
+        in body
+    )
     assert reactions(step) == ["confused"]
 
 
@@ -123,7 +125,8 @@ def test_only_a_full_commit_is_a_commit(words: str, step: Step) -> None:
     assert done.out.startswith("refused: What was asked for is not a full commit")
     assert nothing_started(step)
     (body,) = step.ours()
-    assert not words or words not in body
+    assert body.count("/bench") == body.count(f"```\n/bench {HEAD}\n```") == 1
+    assert not words or f"/bench {words}" not in body.replace(f"/bench {HEAD}\n", "")
 
 
 @pytest.mark.parametrize(
@@ -182,6 +185,35 @@ def test_there_must_be_something_to_compare(change: Table, sentence: str, step: 
     assert step("slash").out.startswith(f"refused: {sentence}")
     assert nothing_started(step)
     assert sentence in step.ours()[0]
+
+
+def test_the_base_is_where_the_head_left_the_branch_as_it_is_now(step: Step) -> None:
+    """After "Update branch" GitHub's own base is older, and main's commits would be judged.
+
+    The branch's name is one part of an address, whatever it holds.
+    """
+    pull = step.github.add_pull(12, HEAD, BASE)
+    pull["base"]["ref"] = "release/2.x#1?&%2e"
+    step.github.state.merge_bases |= {"release/2.x#1?&%2e": OLDER, "main": NEXT}
+    step.comment(f"/bench {HEAD}")
+    assert step("slash").out.startswith("dispatched")
+    assert step.github.state.dispatches[0]["inputs"]["base"] == OLDER
+
+
+@pytest.mark.parametrize("rules", [None, [], [{"type": "wait_timer"}]])
+def test_nothing_starts_where_nobody_approves(rules: list[Table] | None, step: Step) -> None:
+    """GitHub would make the missing environment, open to all; a start by hand is refused, too."""
+    state = step.github.state
+    state.environments = {} if rules is None else {"bench": {"protection_rules": rules}}
+    step.comment(f"/bench {HEAD}")
+    sentence = "The environment `bench` has no required reviewers"
+    assert step("slash").out.startswith(f"refused: {sentence}")
+    assert nothing_started(step)
+    (body,) = step.ours()
+    assert "name some in the repository's settings (Environments, `bench`)" in body
+    done = step("comment", "queued", "--pr", "12", "--head", HEAD)
+    assert (done.code, sentence in done.err) == (1, True)
+    assert step.ours() == [body]
 
 
 def test_hostile_titles_and_branches_are_neither_run_nor_shown(step: Step, tmp_path: Path) -> None:

@@ -252,9 +252,42 @@ def test_recorded_commands_name_no_folder_of_this_machine(tmp_path: Path) -> Non
             for part in word.partition("=")[2].split(":") if "=" in word else [word]:
                 assert not Path(part).is_absolute(), (case.id, word)
         assert commands.server.count("$PORT") == 1
-        assert f"127.0.0.1:$PORT{case.endpoint.path}" in commands.load
+        assert f"http://127.0.0.1:$PORT{case.endpoint.path}" in shlex.split(commands.load)
         for name, value in case.env.items():
             assert f"{name}={value} " in commands.server
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/json?q=$(touch owned)",
+        "/json?q=`touch owned`",
+        '/json?q="; touch owned; "',
+        "/json?q='; touch owned; '",
+        "/json?q=1&touch owned&",
+        "/$HOME/$PORT$PORTS/${PORT}\\$(touch owned)!!",
+    ],
+)
+def test_a_declared_path_is_inert_in_a_shell(path: str, tmp_path: Path) -> None:
+    """Who proposes a declaration runs nothing on the machine of who copies its command."""
+    case = declared("pydantic-v1-v2/current/py3.14/c16")
+    case = case.model_copy(
+        update={
+            "endpoint": case.endpoint.model_copy(update={"path": path}),
+            "env": {"NAME": f"$PYTHON{path}"},
+        }
+    )
+    commands = assemble([case], tmp_path).commands(case)
+    given = {"PORT": "8000", "PYTHON": "python", "HOME": "home", "PATH": os.environ["PATH"]}
+    for command, start in ((commands.load, "http://127.0.0.1:8000"), (commands.server, "NAME=")):
+        done = subprocess.run(
+            ["sh", "-c", f"printf '%s\\n' {command}"],
+            env=given, cwd=tmp_path, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        named = "python" if start == "NAME=" else ""
+        wanted = f"{start}{named}{path}".replace("$PORT$PORTS", "8000$PORTS")
+        assert wanted in done.stdout.splitlines()
+        assert not (tmp_path / "owned").exists()
 
 
 def test_a_server_inherits_what_is_named_and_nothing_else(

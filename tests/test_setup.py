@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from repos import borrow_cache
 from servebench import interpreters, paths, settings, stacks, tools
 from servebench.errors import DeclarationError, SetupError, UsageError
 
@@ -49,6 +50,21 @@ def test_a_second_set_up_only_checks_and_needs_no_network(tmp_path: Path) -> Non
     *optional, line = done.stdout.splitlines()
     assert all(" is not here" in sentence for sentence in optional), "valgrind, without root"
     assert line.startswith("ready and checked: interpreters 3.14, 3.14t; stack ")
+
+
+def test_the_tools_alone_run_nothing_of_a_stack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where others' packages may not run as oneself, no environment of them is made."""
+    place = borrow_cache(tmp_path, monkeypatch)
+    shutil.rmtree(place / "environments")
+    done = subprocess.run(
+        [*SERVEBENCH, "setup", "--no-stacks"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "interpreters 3.14, 3.14t; oha " in done.stdout
+    assert "stack" not in done.stdout
+    assert not (place / "environments").exists()
 
 
 def test_interpreters_are_what_they_are_called() -> None:

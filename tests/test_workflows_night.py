@@ -95,6 +95,7 @@ def confirmed(folder: Path, runs: Sequence[Run]) -> ChangeRecord:
     short = make_case("short/one")
     played = {"case": short, "commands": commands(short, MACHINE), "judgements": (saw,)}
     evidence = comparison(
+        reproduce=(),
         **sides, oha=settings.load(PROJECT).oha.version, started=datetime.now(UTC).isoformat(),
         cases=(case.model_copy(update=played),),
     )  # fmt: skip

@@ -24,16 +24,22 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stage, Ind
 
 
 def test_checks_and_tests_are_run_for_everybody(scene: tuple[Stage, Index]) -> None:
-    """Both jobs, each by its target of the Makefile; nobody is asked and nothing is told."""
+    """Both jobs, each by its target of the Makefile; nobody is asked and nothing is told.
+
+    After a push to the default branch, whatever it is called, and to no other.
+    """
     stage, _ = scene
-    done = stage.act("ci.yml", "push", {})
+    home = {"default_branch": "next"}
+    other = stage.act("ci.yml", "push", {"ref": "refs/heads/main", "repository": home})
+    assert other.results == {}, other.text
+    done = stage.act("ci.yml", "push", {"ref": "refs/heads/next", "repository": home})
     assert done.results == {"check": "success", "test": "success"}, done.text
     assert all(f"stand-in for make {target}" in done.text for target in ("check", "test"))
     assert stage.github.state.requests == []
 
 
 def test_instructions_are_counted_where_the_label_is(scene: tuple[Stage, Index]) -> None:
-    """Not a machine is started without it; this repository has no benchmarks to count.
+    """Not a machine is started without it, or by another; this repository has none to count.
 
     The base that the event names is none: what counts is what the merge was made from.
     """
@@ -44,6 +50,9 @@ def test_instructions_are_counted_where_the_label_is(scene: tuple[Stage, Index])
     event = {"action": "labeled", "number": 3, "pull_request": pull}
     assert stage.act("screen.yml", "pull_request", event).results == {}
     pull["labels"] = [{"name": "other"}, {"name": "screen"}]
+    event["label"] = {"name": "other"}
+    assert stage.act("screen.yml", "pull_request", event).results == {}
+    event["label"] = {"name": "screen"}
     done = stage.act("screen.yml", "pull_request", event)
     assert done.results == {"count": "failure"}, done.text
     assert done.failed == {"count": ["Count"]}

@@ -44,7 +44,7 @@ jobs:
       - timeout-minutes: 5
         env:
           SHARD: ${{ matrix.shard }}
-        run: servebench run --profile "$SHARD"
+        run: servebench ci fleet run --profile "$SHARD"
       - uses: actions/upload-artifact@043fb46d1a93c77aae656e7c1c64a875d1fc6a0a # v7.0.1
         if: ${{ !cancelled() }}
         with:
@@ -94,12 +94,18 @@ BAD = [
         "limits",
         "      - uses: actions/upload-artifact",
         (
-            "      - timeout-minutes: 1\n        run: servebench micro\n"
+            "      - timeout-minutes: 1\n        run: servebench ci fleet micro\n"
             "      - uses: actions/upload-artifact"
         ),
     ),
     ("machines", "  run:\n", "  other:\n"),
     ("machines", "[self-hosted, servebench]", "self-hosted"),
+    ("machines", "servebench ci fleet run", "servebench run"),
+    (
+        "machines",
+        "uses: ./.github/actions/setup\n      - timeout",
+        "uses: ./.github/actions/setup\n        with:\n          target: setup\n      - timeout",
+    ),
     ("machines", "ubuntu-24.04", "[self-hosted, servebench]"),
     ("machines", "ubuntu-24.04", "${{ inputs.runner }}"),
     ("machines", "      contents: read\n", "      contents: write\n"),
@@ -207,7 +213,7 @@ def test_targets_that_actions_name_are_in_the_makefile() -> None:
         for _, step in file.steps()
         if step.get("uses") == "./.github/actions/setup"
     }
-    assert named == {"harness", "setup"}
+    assert named == {"harness", "setup", "tools"}
     assert named <= targets
 
 

@@ -22,6 +22,8 @@ _INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
 """What a server gets of our environment. Anything else (PYTHON_GIL, UVICORN_WORKERS, a proxy)
 could change what is measured without anybody seeing it in the record."""
 
+_PLACEHOLDER: Final = re.compile(r"(\$(?:PORT|PYTHON)\b)")
+
 
 @dataclass(frozen=True, slots=True)
 class Rig:
@@ -106,10 +108,10 @@ def _shell(argv: Iterable[str]) -> str:
 
 
 def _word(text: str) -> str:
-    """Quote for a shell, but let it fill in the placeholders."""
-    if "$P" not in text:
-        return shlex.quote(text)
-    return text if re.fullmatch(r"[\w$.:/-]+", text) else f'"{text}"'
+    """Quote for a shell, but let it fill in the placeholders: a declaration is anybody's."""
+    parts = [part for part in _PLACEHOLDER.split(text) if part]
+    quoted = (part if _PLACEHOLDER.fullmatch(part) else shlex.quote(part) for part in parts)
+    return "".join(quoted) or "''"
 
 
 def _list(cores: Iterable[int]) -> str:

@@ -19,7 +19,7 @@ class Outcome:
     ready: tuple[str, ...]
 
 
-def set_up(narrator: Narrator, *, tests: bool = False) -> Outcome:
+def set_up(narrator: Narrator, *, tests: bool = False, with_stacks: bool = True) -> Outcome:
     """Make what is missing and check what is there. Can be interrupted and repeated at any time.
 
     Reaches for the network only for what is missing. Programs of the system's own packages that
@@ -28,13 +28,14 @@ def set_up(narrator: Narrator, *, tests: bool = False) -> Outcome:
     Args:
         narrator: Told what is being done.
         tests: Get what only tests want, too.
+        with_stacks: Make the stacks' environments.
 
     Raises:
         DeclarationError: The declarations are wrong.
         SetupError: Something cannot be made; what was made before is kept.
     """
     try:
-        return _set_up(narrator, tests)
+        return _set_up(narrator, tests, with_stacks)
     except OSError as error:
         raise SetupError(
             f"{error.filename or paths.cache_dir()}: {error.strerror or error}: the cache must be "
@@ -42,14 +43,14 @@ def set_up(narrator: Narrator, *, tests: bool = False) -> Outcome:
         ) from error
 
 
-def _set_up(narrator: Narrator, tests: bool) -> Outcome:
+def _set_up(narrator: Narrator, tests: bool, with_stacks: bool) -> Outcome:
     configured = settings.load()
     wanted = [(stacks.read(name), stacks.pythons(name)) for name in stacks.names()]
     made: dict[str, bool] = {}
     names = ", ".join(configured.interpreters)
     made[f"interpreters {names}"] = cpython.ensure(configured, narrator)
     located = {name: interpreters.locate(name) for name in configured.interpreters}
-    for stack, pythons in wanted:
+    for stack, pythons in wanted if with_stacks else ():
         for python in pythons:
             made[f"stack {stack.name} for {python}"] = stacks.make_environment(
                 stack, located[python], narrator

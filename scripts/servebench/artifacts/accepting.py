@@ -17,7 +17,7 @@ from typing import Final
 
 from servebench import store
 from servebench.artifacts import comparisons, folder, inside, nights, records
-from servebench.artifacts.folder import Found
+from servebench.artifacts.folder import Found, Limits
 from servebench.artifacts.text import shown
 from servebench.artifacts.trusted import Trusted
 from servebench.detect.model import Candidate
@@ -63,12 +63,16 @@ def require_digest(path: Path, digest: str) -> None:
     A measuring machine can replace an artifact of its own workflow run, but not a job's output.
 
     Raises:
-        ArtifactError: It is another one, or not there.
+        ArtifactError: It is another one, larger than any of ours, or not there.
     """
     try:
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        with path.open("rb") as file:
+            data = file.read(Limits().file_bytes + 1)
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(data) > Limits().file_bytes:
+        raise ArtifactError(f"{path}: expected at most {Limits().file_bytes:,} bytes, found more")
+    found = hashlib.sha256(data).hexdigest()
     if found != digest:
         raise ArtifactError(f"{path}: expected SHA-256 {digest}, found {found}: it was replaced")
 

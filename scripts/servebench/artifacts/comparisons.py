@@ -15,9 +15,9 @@ from servebench.artifacts.trusted import (
     require,
     require_commands,
     require_machine,
-    require_reproduce,
     require_time,
 )
+from servebench.compare import again
 from servebench.compare.model import Comparison
 from servebench.errors import ArtifactError
 
@@ -74,7 +74,9 @@ def require_ours(
         raise ArtifactError(f"{len(found.cases):,} cases, expected at most {_MOST_CASES:,}")
     for case in found.cases:
         require_commands(case.commands, case.case, found.machine)
-    require_reproduce(found.reproduce)
+    ours = again.rebuilt(found)
+    if found.reproduce and found.reproduce != (ours,):
+        raise ArtifactError(f"the command {shown(found.reproduce[0])}, expected {ours}")
 
 
 def decode(data: bytes) -> Comparison:

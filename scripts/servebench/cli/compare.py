@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -22,7 +21,7 @@ from servebench.cli.options import (
     repository,
     require_writable,
 )
-from servebench.compare import keeping, revisions
+from servebench.compare import again, keeping, revisions
 from servebench.compare import sides as sides_
 from servebench.compare import touched as touched_
 from servebench.compare.model import Comparison, Verdict
@@ -116,10 +115,16 @@ def compare_command(
         wanted = Wanted(profile, tuple(select or ()), paths.state_dir() / "logs", narrator, copies)
         sides = _sides(root, (base, head), stack_as_of or [], with_ or [], python, wanted)
         touched = touched_.find(sides, everything=everything)
-        again = shlex.join([*_again(sides, stack_as_of or [], with_ or []), *options])
+        reproduce = again.command(sides.base.record, sides.head.record, options)
         notes = (f"{len(found)} sessions that a killed run had left were found first",)
         comparison, interruption = _compared(
-            sides, touched, limit, seed, console, again=again, notes=notes if found else ()
+            sides,
+            touched,
+            limit,
+            seed,
+            console,
+            reproduce=(reproduce,) if reproduce else (),
+            notes=notes if found else (),
         )
     try:
         _write(comparison, output, markdown, svg)
@@ -199,19 +204,6 @@ def _day(text: str) -> date | None:
     return day(text, "--stack-as-of", f", or {_AS_LOCKED!r}")
 
 
-def _again(sides: Sides, dates: list[str], pins: list[str]) -> list[str]:
-    """The words that ask for the same sides, wherever the branches are by then."""
-    words = ["servebench", "compare"]
-    base, head = sides.base.record, sides.head.record
-    if base.kind == "interpreter":
-        return [*words, "--python", base.label, head.label]
-    if base.kind == "stack":
-        words += [word for text in dates for word in ("--stack-as-of", text)]
-        return words + [word for text in pins for word in ("--with", text)]
-    # What is not committed has no name: HEAD stays the files as they are.
-    return words + [str(side.commit)[:12] for side in (base, head) if not side.dirty]
-
-
 def _compared(
     sides: Sides,
     touched: Touched,
@@ -219,7 +211,7 @@ def _compared(
     seed: int,
     console: Console,
     *,
-    again: str,
+    reproduce: tuple[str, ...],
     notes: tuple[str, ...],
 ) -> tuple[Comparison, InterruptedRun | None]:
     """Measure, if there is something to judge; an interrupted comparison is partial."""
@@ -228,7 +220,7 @@ def _compared(
     from servebench.compare.draft import Header, unmeasured  # noqa: PLC0415
     from servebench.compare.progress import reporter  # noqa: PLC0415
 
-    header = Header(cross=sides.cross, reproduce=(again,), notes=notes)
+    header = Header(cross=sides.cross, reproduce=reproduce, notes=notes)
     if touched.nothing:
         return unmeasured(sides.base, sides.head, touched, header, limit), None
     told = reporter(console)

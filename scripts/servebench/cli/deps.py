@@ -10,6 +10,8 @@ import typer
 
 from servebench import actions, harnesslock, paths
 from servebench.cli.github import DEFAULT_PATIENCE, Json, Patience, connected
+from servebench.compare import revisions
+from servebench.errors import UsageError
 from servebench.printing import Console
 from servebench.signals import interruptible
 from servebench.toolchain.narrator import Narrator
@@ -28,7 +30,10 @@ def deps_command(
     branch: Annotated[
         str, typer.Option("--branch", help="Of the pull request; it is ours alone.")
     ] = BRANCH,
-    base: Annotated[str, typer.Option("--base", help="The branch that it is for.")] = "main",
+    base: Annotated[
+        str | None,
+        typer.Option("--base", help="The branch that it is for; default: the one checked out."),
+    ] = None,
     remote: Annotated[str, typer.Option("--remote", help="Where the branch goes.")] = "origin",
     patience: Patience = DEFAULT_PATIENCE,
     as_json: Json = False,
@@ -42,6 +47,9 @@ def deps_command(
     Exit code 0: renewed, or nothing has moved. 4: an index, git or GitHub refuses.
     """
     root = paths.project_root()
+    base = base or revisions.branch(root) or ""
+    if propose and not base:
+        raise UsageError(f"{root} is on no branch: name the one that it is for with --base")
     console = Console(stderr=True, highlight=False)
     with interruptible():
         moved = harnesslock.renew(root, Narrator(console))

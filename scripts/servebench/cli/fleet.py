@@ -96,7 +96,7 @@ def compare_command(
     out cannot be used.
     """
     from servebench.cli.compare import exit_code  # noqa: PLC0415 - as above
-    from servebench.fleet import comparing  # noqa: PLC0415
+    from servebench.fleet import measuring as foreign  # noqa: PLC0415
 
     for name, commit in (("BASE", base), ("HEAD", head)):
         if len(commit) != _COMMIT_DIGITS or set(commit) - set("0123456789abcdef"):
@@ -107,9 +107,30 @@ def compare_command(
     options += [word for glob in select or () for word in ("--select", glob)]
     options += ["--budget", budget] if budget else []
     with interruptible(), measuring():
-        found, data = comparing.compare(paths.project_root(), base, head, options, described)
+        found, data = foreign.compare(paths.project_root(), base, head, options, described)
     store.replace(output, data)
     Console(highlight=False).print(f"Checked and saved: {output}", soft_wrap=True, markup=False)
     code = exit_code(found)
     if code:
         raise typer.Exit(code)
+
+
+def _in_the_room(context: typer.Context) -> None:
+    from servebench.fleet import measuring as foreign  # noqa: PLC0415 - as above
+
+    words = [str(context.info_name), *context.args]
+    with interruptible(), measuring():
+        code = foreign.measure(paths.project_root(), words, place.read())
+    if code:
+        raise typer.Exit(code)
+
+
+for _verb in ("run", "micro", "detect", "bisect"):
+    fleet_app.command(
+        _verb,
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+        help=f"`servebench {_verb}` as the machine's other user, with the same options: for "
+        "releases that anybody may have published. Files that it reads (--plan, --from) and its "
+        "folder of results (--results, --to) are handed in and brought out; both are names in this "
+        "folder. Exit codes as of the verb; 4 as well if what came out cannot be used.",
+    )(_in_the_room)

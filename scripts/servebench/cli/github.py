@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from servebench import actions
-from servebench.errors import ArtifactError, RecordError, UsageError
+from servebench.errors import ArtifactError, RecordError, ServiceError, UsageError
 from servebench.github.context import BOT, Context
 from servebench.visible import visible
 
@@ -110,7 +110,8 @@ def comment_command(
 ) -> None:
     """Write servebench's one comment on a pull request, in place of what it said before.
 
-    queued and running are placeholders; final shows the comparison, which must be of --head;
+    queued and running are placeholders, and queued is refused where nobody would have to approve
+    the comparison; final shows it (it must be of --head);
     failed says that there is no result, and leaves a result or a reason alone that the same run has
     given already; outdated puts a banner above it if the head has moved (--head is its commit now).
     Every stage looks for that. What an overtaken run has to say is dropped.
@@ -136,6 +137,7 @@ def comment_command(
         said = ""
         match stage:
             case "queued":
+                _require_guarded(repository)
                 said = wording.queued(head, url)
             case "running":
                 said = wording.running(head, url)
@@ -218,6 +220,18 @@ def _tell(published: Published) -> None:
     note = published.note
     about = f" ({note.stage}{', outdated' * note.outdated})" if note is not None else ""
     typer.echo(f"{published.outcome}{about} {published.url}".rstrip())
+
+
+def _require_guarded(repository: Repository) -> None:
+    """Also a comparison that was started by hand waits for somebody's approval.
+
+    Raises:
+        ServiceError: It would not.
+    """
+    from servebench.github.slash import unguarded  # noqa: PLC0415
+
+    if (reason := unguarded(repository)) is not None:
+        raise ServiceError(reason)
 
 
 def _require_sha(option: str, text: str) -> None:

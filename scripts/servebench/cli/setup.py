@@ -20,6 +20,12 @@ def setup_command(
     tests: Annotated[
         bool, typer.Option("--tests", help="Also what only tests want: a browser, act.")
     ] = False,
+    no_stacks: Annotated[
+        bool,
+        typer.Option(
+            "--no-stacks", help="Leave the stacks' environments, whose packages run code, out."
+        ),
+    ] = False,
     prune: Annotated[
         bool,
         typer.Option("--prune", help="Then remove what nothing has used for --days."),
@@ -40,7 +46,7 @@ def setup_command(
     narrator = Narrator(console)
     started = time.monotonic()
     with interruptible():
-        outcome = setup.set_up(narrator, tests=tests)
+        outcome = setup.set_up(narrator, tests=tests, with_stacks=not no_stacks)
     if outcome.made:
         passed = duration(time.monotonic() - started)
         made = "; ".join(outcome.made)

@@ -26,8 +26,8 @@ from servebench.errors import SetupError, UsageError
 from servebench.toolchain import artefact
 from servebench.toolchain.narrator import Narrator
 
-MAIN: Final = ("main", "origin/main")
-"""Branches that changes are made against."""
+MAIN: Final = ("main", "master")
+"""What the default branch may be called, where a clone does not say it."""
 
 WORKING_TREE: Final = "working tree"
 _TIMEOUT_S: Final = 120
@@ -92,23 +92,30 @@ def working(root: Path) -> Revision:
         tree = _git(root, "write-tree", env=index)
     if tree != head.tree:
         return Revision(WORKING_TREE, head.commit, tree, dirty=True)
-    branch = _ask(root, "symbolic-ref", "--short", "--quiet", "HEAD")
-    return replace(head, label=branch or head.commit[:8])
+    return replace(head, label=branch(root) or head.commit[:8])
+
+
+def branch(root: Path) -> str | None:
+    """The branch that is checked out; None: none is."""
+    return _ask(root, "symbolic-ref", "--short", "--quiet", "HEAD")
 
 
 def where_left_main(root: Path, head: Revision) -> Revision:
-    """Find the commit at which a revision left the main branch.
+    """Find the commit at which a revision left the main branch: the default one of origin.
 
     On main itself that is where it left the remote's; a branch that head has not left is of no use.
 
     Raises:
         UsageError: There is no main branch here, or it has nothing in common with head.
     """
-    tips = [_ask(root, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}") for ref in MAIN]
+    default = _ask(root, "symbolic-ref", "--short", "--quiet", "refs/remotes/origin/HEAD")
+    names = (default.removeprefix("origin/"),) if default is not None else MAIN
+    refs = [ref for name in names for ref in (name, f"origin/{name}")]
+    tips = [_ask(root, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}") for ref in refs]
     known = [tip for tip in tips if tip is not None]
     if not known:
         raise UsageError(
-            f"expected one of the branches {', '.join(MAIN)} to compare with, found none: name "
+            f"expected one of the branches {', '.join(refs)} to compare with, found none: name "
             "BASE, or fetch the branch"
         )
     others = [tip for tip in known if tip != head.commit] or [head.commit]

@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from servebench import header, interpreters, paths, settings, stacks
 from servebench import plan as planning
 from servebench.compare import lending, relocking, revisions
+from servebench.compare.again import AS_OF, LOCKED
 from servebench.compare.lending import Borrower
 from servebench.compare.model import SideRecord
 from servebench.compare.pairing import paired
@@ -32,8 +33,6 @@ from servebench.settings import Settings
 from servebench.stacks import Stack
 from servebench.toolchain import cpython
 from servebench.toolchain.narrator import Narrator
-
-LOCKED: Final = "stacks as locked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +170,7 @@ def of_dates(root: Path, base: date | None, head: date | None, wanted: Wanted) -
     """Prepare the stacks as of two dates; None: as they are locked. Errors as `of_revisions`."""
 
     def part(day: date | None) -> _Part:
-        label = LOCKED if day is None else f"stacks as of {day}"
+        label = LOCKED if day is None else f"{AS_OF}{day}"
 
         def lock(name: str) -> Stack:
             return relocking.as_of(root, name, day, wanted.narrator)

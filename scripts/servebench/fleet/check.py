@@ -96,6 +96,11 @@ def _hook(where: Where) -> str:
         raise ServebenchError(f"{launcher}: expected an executable file")
     if installed.read_bytes() != Path(hook.__file__).read_bytes():
         raise ServebenchError(f"{installed} is not the hook of this checkout")
+    # Beside the package, for a machine on which nothing else is there yet.
+    from prepare_runner import launched  # noqa: PLC0415
+
+    if launcher.read_text("utf-8") != launched():
+        raise ServebenchError(f"{launcher} is not the launcher of this checkout")
     return f"{installed} is that of this checkout; nobody but root can change it"
 
 

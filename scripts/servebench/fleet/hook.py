@@ -1,10 +1,15 @@
 """Whether a job may start on this machine: the runner's job-started hook.
 
 Anybody can open a pull request whose workflow names our runners' label, so the label protects
-nothing. This does: the runner starts it before the first step of every job, and a job that it
-refuses fails there. It lets a job start only for our repository, for the events and at the ref of
-the policy, and for the named workflows of that ref. GitHub sets what it reads; a workflow's own
-`env` does not reach a hook (actions/runner, src/Runner.Worker/JobHookProvider.cs).
+nothing. The runner starts this before anything of a job; it lets a job start only for our
+repository, for the events and at the ref of the policy, and for the named workflows of that ref.
+GitHub sets what it reads; a workflow's own `env` does not reach a hook (actions/runner,
+src/Runner.Worker/JobHookProvider.cs).
+
+It only says yes or no. To the runner, no is a first step that has failed, after which it goes on
+with all that asks for `always()`; the launcher (job-started.sh, of scripts/prepare_runner.py) ends
+the process that runs the job instead. GitHub calls hooks no security boundary: they are the last
+gate, on the machine itself, and not the only one (docs/runners.md).
 
 It also begins with a clean machine: no other job is running, and nothing is left of the user that
 foreign code runs as.
@@ -18,9 +23,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
-import syslog
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -148,11 +153,17 @@ def shown(text: str | None) -> str:
     return quoted if len(quoted) <= _SHOWN else f"{quoted[:_SHOWN]}…"
 
 
-def jobs(proc: Path = Path("/proc")) -> int:
-    """Count the jobs that run on this machine, the one that asks included."""
+def others(proc: Path = Path("/proc"), here: int | None = None) -> int:
+    """Count the jobs that run on this machine, but for the one that asks."""
+    above: set[int] = set()
+    pid = os.getpid() if here is None else here
+    while pid not in above | {0}:
+        above.add(pid)
+        found = re.search(r"^PPid:\t(\d+)$", (proc / str(pid) / "status").read_text(), re.MULTILINE)
+        pid = int(found[1]) if found else 0
     count = 0
     for entry in proc.iterdir():
-        if entry.name.isdigit():
+        if entry.name.isdigit() and int(entry.name) not in above:
             with suppress(OSError):  # it has ended
                 name = (entry / "comm").read_text("utf-8", "replace").rstrip("\n")
                 count += name == WORKER
@@ -176,7 +187,7 @@ def clear(user: str) -> str | None:
 def decide(
     policy: Policy,
     environ: Mapping[str, str],
-    count: Callable[[], int] = jobs,
+    count: Callable[[], int] = others,
     clean: Callable[[str], str | None] = clear,
 ) -> tuple[str, ...]:
     """Say why a job may not start here and now; the machine is cleared for one that may."""
@@ -184,16 +195,15 @@ def decide(
     if found:
         return found
     running = count()
-    if running > 1:
-        return (
-            f"expected one job at a time on this machine, found {running}: keep one runner process",
-        )
+    if running:
+        several = f"expected one job at a time on this machine, found {running + 1}"
+        return (f"{several}: keep one runner process",)
     trouble = clean(policy.user) if policy.user is not None else None
     return (trouble,) if trouble else ()
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Answer the runner: 0 lets the job start, anything else fails it."""
+    """Answer the launcher: 0 lets the job start, anything else ends it."""
     try:
         _, file = arguments
         found = decide(read_policy(Path(file).read_text("utf-8")), environ)
@@ -202,7 +212,6 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     job = ", ".join(shown(environ.get(VARIABLES[what])) for what in ("workflow", "event"))
     if found:
         sentence = f"this machine does not run {job}: {'; '.join(found)}"
-        _note(sentence)
         command = sentence.replace("%", "%25").replace("\n", "%0A").replace("\r", "%0D")
         _say(f"::error title=Refused by the machine::{command}")
         return 1
@@ -213,13 +222,6 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
 def _say(sentence: str) -> None:
     sys.stdout.write(f"{sentence}\n")
     sys.stdout.flush()
-
-
-def _note(sentence: str) -> None:
-    """Tell the machine's own journal, which no workflow can write to."""
-    with suppress(Exception):
-        syslog.openlog("servebench-hook", 0, syslog.LOG_AUTH)
-        syslog.syslog(syslog.LOG_WARNING, sentence)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ other user can read that, and cannot write to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -68,6 +68,19 @@ class Room:
             given = "\0".join(pairs).encode()
             self.user.run(["xargs", "-0", "-n", "2", "ln", "-s", "-T", "--"], given)
 
+    def hand(self, name: str, data: bytes) -> None:
+        """Put a file into the room, as its own user.
+
+        Args:
+            name: Below the room.
+            data: What it holds.
+
+        Raises:
+            SetupError: It cannot be written.
+        """
+        script = 'mkdir -p -- "$(dirname -- "$1")" && cat >"$1"'
+        self.user.run(["/bin/sh", "-c", script, "hand", self.folder / name], data)
+
     def environment(self) -> dict[str, str]:
         """What a program in it finds in its environment."""
         return {
@@ -102,10 +115,31 @@ class Room:
         Raises:
             ArtifactError: It is not there, or larger.
         """
+        return self._collected(["head", "-c", str(most + 1), self.folder / name], name, most)
+
+    def collect_folder(self, parent: str, name: str, most: int) -> bytes:
+        """Pack a folder of the room as its own user: an archive of tar; errors as of `collect`.
+
+        Args:
+            parent: Below the room.
+            name: The folder's.
+            most: Bytes of the archive.
+        """
+        script = 'tar --create --file=- --directory "$1" -- "$2" | head -c "$3"'
+        argv: list[str | Path] = [
+            "/bin/sh",
+            "-c",
+            script,
+            "pack",
+            self.folder / parent,
+            name,
+            str(most + 1),
+        ]
+        return self._collected(argv, name, most)
+
+    def _collected(self, argv: Sequence[str | Path], name: str, most: int) -> bytes:
         try:
-            found = self.user.run(
-                ["timeout", str(PATIENCE_S), "head", "-c", str(most + 1), self.folder / name]
-            )
+            found = self.user.run(["timeout", str(PATIENCE_S), *argv])
         except SetupError as error:
             raise ArtifactError(f"no {name} came out: {error}") from error
         if len(found.stdout) > most:

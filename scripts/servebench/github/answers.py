@@ -45,13 +45,22 @@ class Tip(Answer):
     sha: Sha
 
 
+class Base(Answer):
+    """The branch that a pull request is for.
+
+    Its `sha` is not read: GitHub keeps an older one there, which is no merge base either.
+    """
+
+    ref: str = Field(min_length=1)
+
+
 class Pull(Answer):
     """A pull request."""
 
     number: int
     state: str
     head: Tip
-    base: Tip
+    base: Base
     html_url: str = ""
 
 

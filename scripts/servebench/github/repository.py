@@ -83,9 +83,9 @@ class Repository:
             raise ServiceError(f"{path}: expected a permission, found {type(found).__name__}")
         return permission
 
-    def merge_base(self, base: Sha, head: Sha) -> Sha:
-        """Where a head left its base."""
-        path = f"{self._base}/compare/{base}...{head}"
+    def merge_base(self, branch: str, head: Sha) -> Sha:
+        """Where a head left a branch, as that branch is now."""
+        path = f"{self._base}/compare/{quote(branch, safe='')}...{head}"
         found = self.client.json("GET", path, params={"per_page": 1})
         inner = found.get("merge_base_commit") if isinstance(found, dict) else None
         return read(Tip, inner, path).sha

@@ -20,6 +20,9 @@ from servebench.github.repository import Repository
 WORKFLOW: Final = "bench.yml"
 """The workflow that compares; it is started on the default branch, never on a pull request's."""
 
+ENVIRONMENT: Final = "bench"
+"""In which a comparison waits for its approval."""
+
 _COMMAND: Final = re.compile(r"/bench(?:[ \t]+(?P<words>.*))?")
 _SHA: Final = re.compile(r"[0-9a-f]{40}")
 _LOGIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -109,9 +112,12 @@ def handle(
         return Decision("refused", "only people with write permission may ask", number)
     pull = repository.pull(number)
     reason = _objection(words, pull)
+    if reason is None:
+        reason = unguarded(repository)
     if reason is not None:
         repository.react(given.comment.id, "confused")
-        comments.answer(repository, number, wording.refused(reason), author)
+        head = pull.head.sha if pull.state == "open" else None
+        comments.answer(repository, number, wording.refused(reason, head), author)
         return Decision("refused", reason, number)
     return _start(repository, given, pull, context, author)
 
@@ -145,14 +151,24 @@ def _objection(words: str, pull: Pull) -> str | None:
     return None
 
 
+def unguarded(repository: Repository) -> str | None:
+    """Why no comparison may start in a repository that asks nobody to approve it; None: it asks."""
+    if repository.has_reviewers(ENVIRONMENT):
+        return None
+    return (
+        f"The environment `{ENVIRONMENT}` has no required reviewers, so that nobody would approve "
+        f"the comparison: name some in the repository's settings (Environments, `{ENVIRONMENT}`)."
+    )
+
+
 def _start(
     repository: Repository, event: Event, pull: Pull, context: Context, author: str
 ) -> Decision:
     head, url = pull.head.sha, context.run_url
-    base = repository.merge_base(pull.base.sha, head)
+    base = repository.merge_base(pull.base.ref, head)
     if base == head:
         reason = "The commit is in the base branch already: there is nothing to compare."
-        comments.answer(repository, pull.number, wording.refused(reason), author)
+        comments.answer(repository, pull.number, wording.refused(reason, None), author)
         return Decision("refused", reason, pull.number)
     comments.answer(repository, pull.number, None, author)
     _say(repository, pull, context, "queued", wording.queued(head, url), author)

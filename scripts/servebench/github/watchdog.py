@@ -12,15 +12,12 @@ from servebench.github.answers import Job, WorkflowRun
 from servebench.github.comments import Note
 from servebench.github.issues import Wanted
 from servebench.github.repository import Repository
-from servebench.github.slash import WORKFLOW, read_run_name
+from servebench.github.slash import ENVIRONMENT, WORKFLOW, read_run_name
 from servebench.github.text import plain, short
 from servebench.github.verdicts import CONTEXT, DESCRIPTION
 from servebench.report.formats import duration
 
 KEY: Final = "watchdog"
-ENVIRONMENT: Final = "bench"
-"""In which a comparison waits for its approval."""
-
 NIGHTLY: Final = "nightly.yml"
 
 _MINE: Final = "self-hosted"
@@ -145,8 +142,8 @@ def unguarded(repository: Repository) -> list[Trouble]:
         return []
     return [
         Trouble(
-            what=f"the environment {ENVIRONMENT!r} has no required reviewers: a comparison starts "
-            "without approval",
+            what=f"the environment {ENVIRONMENT!r} has no required reviewers: no comparison "
+            "is started",
             hint=f"name reviewers in the repository's settings, or disable {WORKFLOW}",
         )
     ]

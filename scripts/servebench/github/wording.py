@@ -84,11 +84,13 @@ def outdated(measured: str, now: str) -> str:
     )
 
 
-def refused(reason: str) -> str:
-    """The answer to a request that cannot be granted."""
+def refused(reason: str, head: str | None) -> str:
+    """The answer to a request that cannot be granted; head: the commit that could be asked for."""
+    said = f"### servebench: not started\n\n{reason}\n"
+    if head is None:
+        return said
     return (
-        f"### servebench: not started\n\n{reason}\n\nTo compare a pull request with the commit "
-        "where it left its base, somebody with write permission names the commit that they have "
-        "looked at, with all its 40 digits:\n\n```\n/bench "
-        "0123456789abcdef0123456789abcdef01234567\n```\n"
+        f"{said}\nTo compare a pull request with the commit where it left its base, somebody with "
+        "write permission names the commit that they have looked at. This is the newest one; look "
+        f"at it, and ask for it on the first line of a comment:\n\n```\n/bench {head}\n```\n"
     )

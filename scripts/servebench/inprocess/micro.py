@@ -16,7 +16,7 @@ from fnmatch import translate
 from pathlib import Path
 from typing import Any, Final
 
-from servebench import header, stacks
+from servebench import header, paths, stacks
 from servebench.errors import SetupError, UsageError
 from servebench.exclusive import HOLDER
 from servebench.process import Session
@@ -152,6 +152,8 @@ def configuration(root: Path, results: Path | None) -> dict[str, Any]:
             conf[name] = str((root / conf[name]).resolve())
     if results is not None:
         conf["results_dir"] = str(results)
+    if not os.access(root, os.W_OK):  # somebody else's checkout, which we only read
+        conf["env_dir"] = str(paths.cache_dir() / "asv")
     return conf
 
 

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Final
 
+from servebench.compare.again import rebuilt
 from servebench.compare.model import Comparison, Instructions, Stage
 from servebench.metrics import METRICS
 from servebench.report import formats
@@ -22,7 +23,7 @@ _COUNTS: Final = (
 def steps(comparison: Comparison, found: Groups) -> Iterator[str]:
     """Say what to do, by what was found."""
     if found.worse and not comparison.cross:
-        told = ["the commands below measure it again."] if comparison.reproduce else []
+        told = ["the commands below measure it again."] if rebuilt(comparison) else []
         told += _explained(comparison, found.worse[0])
         if told:
             yield f"Worse: {' '.join(told)}"
@@ -48,13 +49,10 @@ def steps(comparison: Comparison, found: Groups) -> Iterator[str]:
 
 def commands(comparison: Comparison, found: Groups) -> tuple[tuple[str, str], ...]:
     """Commands for a terminal, each with what it does."""
-    again = [
-        ("also" if index else "all of it", " ".join(command.split()))
-        for index, command in enumerate(comparison.reproduce)
-    ]
-    if not again:
+    whole = rebuilt(comparison)
+    if whole is None:
         return ()
-    whole = again[0][1]
+    again = [("all of it", whole)]
     if found.worse and found.worse[0].metric and " --select " not in f" {whole} ":
         case = shlex.quote(found.worse[0].case)
         again.append(("the first that got worse, alone", f"{whole} --select {case}"))
