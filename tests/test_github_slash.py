@@ -212,7 +212,7 @@ def test_nothing_starts_where_nobody_approves(rules: list[Table] | None, step: S
     (body,) = step.ours()
     assert "name some in the repository's settings (Environments, `bench`)" in body
     done = step("comment", "queued", "--pr", "12", "--head", HEAD)
-    assert (done.code, sentence in done.err) == (1, True)
+    assert (done.code, sentence in done.err) == (4, True)
     assert step.ours() == [body]
 
 
