@@ -36,11 +36,11 @@ def oha_version() -> str:
 
 
 def oha_place(spec: OhaSpec) -> Path:
-    """Where set-up puts the load generator: another place for every way of building it."""
+    """Where set-up puts the load generator, prebuilt or not: another place for every version."""
     return (
         paths.cache_dir()
         / "tools"
-        / f"oha-{spec.version}-{artefact.digest(spec.model_dump_json())}"
+        / f"oha-{spec.version}-{artefact.digest(spec.model_dump_json(exclude={'prebuilt'}))}"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import subprocess
@@ -78,7 +79,7 @@ def _take(source: str, kept: Path, sha256: str, narrator: Narrator) -> None:
     with _temporary(kept) as partial:
         with narrator.step(f"CPython source {kept.name}", f"fetching it from {source}") as tick:
             if urlsplit(source).scheme in {"http", "https"}:
-                _download(source, partial, tick)
+                download(source, partial, tick)
             else:
                 shutil.copyfile(Path(source.removeprefix("file://")).expanduser(), partial)
         found = artefact.sha256(partial)
@@ -87,7 +88,12 @@ def _take(source: str, kept: Path, sha256: str, narrator: Narrator) -> None:
         partial.replace(kept)
 
 
-def _download(address: str, partial: Path, tick: Tick) -> None:
+def download(address: str, partial: Path, tick: Tick, most: float = math.inf) -> None:
+    """Fetch a file over HTTP; its contents are for the caller to check.
+
+    Raises:
+        SetupError: It cannot be had, or has more than `most` bytes.
+    """
     import httpx  # noqa: PLC0415 - slow to import, and nearly always not needed
 
     received = 0
@@ -99,6 +105,8 @@ def _download(address: str, partial: Path, tick: Tick) -> None:
             response.raise_for_status()
             for chunk in response.iter_bytes(_CHUNK):
                 received += file.write(chunk)
+                if received > most:
+                    raise SetupError(f"it has more than {most / 1e6:g} MB")
                 tick(f"{received / 1e6:.0f} MB")
     except httpx.HTTPStatusError as error:
         raise SetupError(f"the server answered {error.response.status_code}") from error
