@@ -6,7 +6,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +26,10 @@ RUST: Final = "1.88"
 RELEASES: Final = "SERVEBENCH_OHA_RELEASES"
 """Variable with another address of its releases' files; set to nothing: build it from source."""
 
-_RELEASES: Final = "https://github.com/hatoo/oha/releases/download"
+REPOSITORY: Final = "hatoo/oha"
+"""Where it is on GitHub."""
+
+_RELEASES: Final = f"https://github.com/{REPOSITORY}/releases/download"
 _FILES: Final = {"x86_64": "oha-linux-amd64", "aarch64": "oha-linux-arm64"}
 """Kind of machine → the file of a release, which needs no library of the system's."""
 
@@ -176,10 +179,15 @@ def rust_fault(spec: OhaSpec, cargo: str, found: str | None) -> str | None:
     )
 
 
+def crates(version: str) -> Iterator[Path]:
+    """The crates of a version that cargo has fetched, one for each index."""
+    home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
+    return home.glob(f"registry/cache/*/oha-{version}.crate")
+
+
 def require_crate(spec: OhaSpec) -> None:
     """Compare the crate that cargo took with the pinned checksum (cargo compares the index's)."""
-    home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
-    for crate in home.glob(f"registry/cache/*/oha-{spec.version}.crate"):
+    for crate in crates(spec.version):
         found = artefact.sha256(crate)
         if found != spec.sha256:
             raise SetupError(f"{crate}: expected SHA-256 {spec.sha256}, found {found}: remove it")
