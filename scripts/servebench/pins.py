@@ -186,10 +186,7 @@ def _cpython(configured: Settings, version: str, folder: Path) -> _Found:
 
 
 def _original(build: SourceBuild, folder: Path) -> tuple[str, str, str]:
-    """Version, path and SHA-256 of the newest source archive, from the signed index of a mirror.
-
-    Debian removes an archive when a newer one has replaced it in all its suites.
-    """
+    """Version, path and SHA-256 of the newest source archive, from the signed index of a mirror."""
     command.need("apt-get", "to ask for CPython's newest source archive", "ask on Debian or Ubuntu")
     package = Path(build.archive).parent.name
     keys = ",".join(str(file) for file in sorted(Path(_KEYRINGS).glob("*-archive-keyring.gpg")))
