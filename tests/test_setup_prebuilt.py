@@ -147,7 +147,10 @@ def test_a_prebuilt_oha_is_taken_proven_and_kept(
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     assert oha.fetch(release.spec, release.narrator)
     assert tools.version(release.program) == release.spec.version
-    assert oha.origin(release.spec) == "prebuilt"
+    configured = settings.load().model_copy(update={"oha": release.spec})
+    with monkeypatch.context() as pinned:
+        pinned.setattr(settings, "load", lambda: configured)
+        assert tools.oha_origin() == "prebuilt"
     release.server.clear()  # it is not asked for again
     assert oha.fetch(release.spec, release.narrator)
 

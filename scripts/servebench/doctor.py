@@ -160,8 +160,8 @@ def _oha(configured: settings.Settings) -> str:
     fault = oha.fault(configured.oha, tools.oha_place(configured.oha))
     if fault:
         raise ServebenchError(fault)
-    made = oha.origin(configured.oha)
-    return f"{configured.oha.version}, {made}, SHA-256 {artefact.sha256(program)}; {program}"
+    made = f"{configured.oha.version}, {tools.oha_origin()}"
+    return f"{made}, SHA-256 {artefact.sha256(program)}; {program}"
 
 
 def _uv() -> str:

@@ -70,7 +70,7 @@ def _set_up(narrator: Narrator, tests: bool) -> Outcome:
             )
     if oha_built:
         oha.build(configured.oha, narrator)
-    made[f"oha {configured.oha.version} ({oha.origin(configured.oha)})"] = oha_now
+    made[f"oha {configured.oha.version} ({tools.oha_origin()})"] = oha_now
     described = machine_profile.profile()
     try:
         made[f"asv's profile {described['machine']}"] = machine_profile.pin(described)

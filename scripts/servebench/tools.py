@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import uv as uv_package
 
@@ -33,6 +33,12 @@ def oha_version() -> str:
     """Version of the load generator, as proven when it was made."""
     oha()
     return settings.load().oha.version
+
+
+def oha_origin() -> Literal["prebuilt", "source"]:
+    """How the load generator that is there was made."""
+    made = artefact.facts(oha_place(settings.load().oha)) or {}
+    return "prebuilt" if made.get("origin") == "prebuilt" else "source"
 
 
 def oha_place(spec: OhaSpec) -> Path:

@@ -80,8 +80,9 @@ def fetch(configured: Settings, narrator: Narrator) -> bool:
         for name in configured.interpreters:
             _install_prebuilt(name, configured, narrator)
     except SetupError as error:
+        said = str(error).split("t said: ")[-1]  # what to do about it is not needed here
         narrator.say(
-            f"prebuilt interpreters cannot be had ({error}): all are built from one source archive "
+            f"prebuilt interpreters cannot be had ({said}): all are built from one source archive "
             "with the same flags, so that they differ in nothing but the GIL"
         )
         return False

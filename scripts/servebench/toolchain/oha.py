@@ -12,7 +12,6 @@ from typing import Final
 
 from servebench import paths, tools
 from servebench.errors import SetupError
-from servebench.interpreters import Origin
 from servebench.settings import OhaSpec, Settings
 from servebench.toolchain import archive, artefact, command, source, space
 from servebench.toolchain.narrator import Narrator
@@ -84,16 +83,10 @@ def fault(spec: OhaSpec, target: Path) -> str | None:
     digest = artefact.sha256(program)
     if digest != made.get("sha256"):
         return "its program is not the one that was made"
-    if origin(spec) == "prebuilt" and digest not in spec.prebuilt.values():
+    if made.get("origin") == "prebuilt" and digest not in spec.prebuilt.values():
         return "its program is not one of those that are pinned"
     found = tools.version(program)
     return None if found == spec.version else f"expected version {spec.version}, found {found}"
-
-
-def origin(spec: OhaSpec) -> Origin:
-    """How the load generator that is there was made."""
-    made = artefact.facts(tools.oha_place(spec)) or {}
-    return "prebuilt" if made.get("origin") == "prebuilt" else "source"
 
 
 def _fetched(spec: OhaSpec, staging: Path, narrator: Narrator) -> artefact.Facts:
@@ -174,8 +167,9 @@ def rust_fault(spec: OhaSpec, cargo: str, found: str | None) -> str | None:
         return None
     return (
         f"oha {spec.version} needs Rust {RUST} or newer, found {cargo}: "
-        f"{found or 'it does not say its version'}. With rustup: rustup update stable; otherwise "
-        "install Rust with rustup, since a distribution's may be older"
+        f"{found or 'it does not say its version'}. With rustup: rustup update stable && "
+        "rustup default stable; otherwise install Rust with rustup, since a distribution's may be "
+        "older"
     )
 
 
