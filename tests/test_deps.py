@@ -175,7 +175,8 @@ printf 'oha #cli\\nversion: {NEW["oha"]}\\nlicense: MIT\\nrust-version: 1.999\\n
 APT = f"""
 case "$*" in
 *indextargets*) echo http://127.0.0.1:9/debian/ ;;
-*source*) echo "'http://127.0.0.1:9/debian/{ARCHIVE}' x.orig.tar.xz 24 SHA256:{"c" * 64}" ;;
+*print-uris*) echo "'http://127.0.0.1:9/debian/{ARCHIVE}' x.orig.tar.xz 24 SHA512:cafe" ;;
+*download-only*) printf 'the new source' > {Path(ARCHIVE).name} ;;
 esac
 """
 GO = f"""
@@ -283,7 +284,11 @@ def test_every_pin_is_renewed_with_its_checksum_in_the_same_pull_request(pinned:
     declared = pinned.declared()
     assert {spec["version"] for spec in declared["interpreters"].values()} == {NEW["CPython"]}
     ((version, build),) = declared["source-build"].items()
-    assert (version, build["archive"], build["sha256"]) == (NEW["CPython"], ARCHIVE, "c" * 64)
+    assert (version, build["archive"], build["sha256"]) == (
+        NEW["CPython"],
+        ARCHIVE,
+        hashlib.sha256(b"the new source").hexdigest(),
+    )
     assert build["cflags"] == old.source_build[next(iter(old.source_build))].cflags
     crate = hashlib.sha256(CRATE).hexdigest()
     assert declared["oha"] == {"version": NEW["oha"], "sha256": crate, "prebuilt": PROGRAMS}
@@ -333,13 +338,21 @@ def test_what_cannot_be_asked_stays_as_it_is_and_is_told(
 
 
 def test_an_interpreter_that_is_not_prebuilt_yet_waits(pinned: Pinned) -> None:
-    """Most machines install the prebuilt one: both ways have to lead to the same release."""
+    """Both ways have to lead to the same release; and a mirror may be behind its own index."""
     downloads = pinned.programs.parent / "downloads.json"
     downloads.write_text(json.dumps(dict([_row(None)])))
     pinned.release(NEW["oha"], PROGRAMS)
     found = pinned.scene.renew()
     assert "CPython" not in {move["package"] for move in found["moves"]}
     assert f"{NEW['CPython']} is out, but uv has no prebuilt 3.14t of it yet" in found["told"][-1]
+
+    downloads.write_text(json.dumps(dict(_row(kind) for kind in (None, "freethreaded"))))
+    pinned.script("apt-get", APT.replace("printf", "echo E: Failed to fetch it; exit 100; printf"))
+    before = pinned.declared()
+    assert pinned.scene.renew()["told"][-1].endswith(
+        "apt-get failed; it said: E: Failed to fetch it"
+    )
+    assert pinned.declared() == before
 
 
 @pytest.mark.parametrize("programs", [{}, {**PROGRAMS, "oha-linux-arm64": "no digest"}])

@@ -264,7 +264,10 @@ def test_archive_comes_from_the_mirrors_of_apt(
     monkeypatch: pytest.MonkeyPatch,
     narrator: Narrator,
 ) -> None:
-    """The bases that apt names are tried, security archives last, until one has it."""
+    """The bases that apt names are tried, security archives last, until one has it.
+
+    Some machines, as GitHub's, name a file that lists them, with their priorities.
+    """
     address, folder = web
     monkeypatch.delenv(archive.VARIABLE, raising=False)
     (folder / "debian" / "pool").mkdir(parents=True)
@@ -280,6 +283,9 @@ def test_archive_comes_from_the_mirrors_of_apt(
         f"{address}/debian/",
         f"{address}/debian-security/",
     )
+    (tmp_path / "mirrors").write_text(f"{address}/first/\tpriority:1\n{address}/debian/\n")
+    script(tools_only, "apt-get", f"echo mirror+file:{tmp_path}/mirrors/; echo mirror+file:/none/")
+    assert archive.mirrors() == (f"{address}/first/", f"{address}/debian/")
     kept = archive.fetch(recipe(b"source"), tmp_path / "kept", narrator)
     assert kept.read_bytes() == b"source"
 

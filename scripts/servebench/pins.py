@@ -34,10 +34,10 @@ _NODE: Final = Path("scripts", "typescript")
 _NPM: Final = ("package.json", "package-lock.json")
 _TIMEOUT_S: Final = 600.0
 _TABLE: Final = "tool.servebench"
-_NEWEST_SUITES: Final = ("sid", "devel")  # Debian's and Ubuntu's
+_NEWEST: Final = ("sid main", "devel main universe")  # Debian's and Ubuntu's newest sources
 _KEYRINGS: Final = "/usr/share/keyrings"
 _ORIGINAL: Final = re.compile(
-    r"^'\S+?/(pool/\S+_(\d+\.\d+\.\d+)\.orig\.tar\.xz)' \S+ \d+ SHA256:([0-9a-f]{64})$",
+    r"^'\S+?/(pool/\S+_(\d+\.\d+\.\d+)\.orig\.tar\.xz)' \S+ \d+ SHA\d+:",
     re.MULTILINE,
 )
 
@@ -161,7 +161,7 @@ def _programs(version: str, spec: OhaSpec, github: Client | None) -> dict[str, s
 def _cpython(configured: Settings, version: str, folder: Path) -> _Found:
     """The newest patch release that both the distribution and uv have."""
     build = configured.source_build[version]
-    newest, path, digest = _original(build, folder)
+    newest, path, fetch = _original(build, folder)
     if not _newer(newest, version, same=2):
         return _Found()
     users = [name for name, spec in configured.interpreters.items() if spec.version == version]
@@ -173,6 +173,9 @@ def _cpython(configured: Settings, version: str, folder: Path) -> _Found:
         )  # fmt: skip
         if not json.loads(listed):
             raise SetupError(f"{newest} is out, but uv has no prebuilt {name} of it yet")
+    # Not every index states a SHA-256; apt holds what it fetches against what its index does state.
+    _ask(folder, *fetch)
+    digest = artefact.sha256(folder / Path(path).name)
     table = f'{_TABLE}.source-build."{version}"'
     return _Found(
         Move("CPython", version, newest),
@@ -185,8 +188,12 @@ def _cpython(configured: Settings, version: str, folder: Path) -> _Found:
     )
 
 
-def _original(build: SourceBuild, folder: Path) -> tuple[str, str, str]:
-    """Version, path and SHA-256 of the newest source archive, from the signed index of a mirror."""
+def _original(build: SourceBuild, folder: Path) -> tuple[str, str, list[str]]:
+    """The newest source archive in the signed index of a mirror.
+
+    Returns:
+        Its version, its path below a mirror's base, and the command that fetches it.
+    """
     command.need("apt-get", "to ask for CPython's newest source archive", "ask on Debian or Ubuntu")
     package = Path(build.archive).parent.name
     keys = ",".join(str(file) for file in sorted(Path(_KEYRINGS).glob("*-archive-keyring.gpg")))
@@ -200,20 +207,19 @@ def _original(build: SourceBuild, folder: Path) -> tuple[str, str, str]:
     private = [word for option in options for word in ("-o", option)]
     troubles = ["apt names no mirror"]
     for base in archive.mirrors():
-        for suite in _NEWEST_SUITES:
+        for suite in _NEWEST:
             signed = f"[signed-by={keys}] " if keys else ""
-            (folder / "list").write_text(f"deb-src {signed}{base} {suite} main\n")
+            (folder / "list").write_text(f"deb-src {signed}{base} {suite}\n")
+            source = ["apt-get", *private, "source", "--only-source", package]
             try:
                 _ask(folder, "apt-get", *private, "--error-on=any", "update")
-                said = _ask(
-                    folder, "apt-get", *private, "source", "--print-uris", "--only-source", package
-                )
+                said = _ask(folder, *source, "--print-uris")
             except SetupError as error:
-                troubles.append(f"{suite}: {error}")
+                troubles.append(f"{suite.split()[0]}: {error}")
                 continue
             if found := _ORIGINAL.search(said):
-                return found[2], found[1], found[3]
-            troubles.append(f"{suite} has no finished release of {package}")
+                return found[2], found[1], [*source, "--download-only"]
+            troubles.append(f"{suite.split()[0]} has no finished release of {package}")
     raise SetupError("; ".join(troubles[1:] or troubles))
 
 
@@ -298,6 +304,6 @@ def _ask(folder: Path, *argv: str) -> str:
     if done.returncode != 0:
         words = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         telling = [word for word in words if re.match(r"(npm )?(error|e:)", word.strip(), re.I)]
-        last = (telling or words or ["nothing"])[-1].strip()
-        raise SetupError(f"{Path(argv[0]).name} failed; it said: {last[:200]}")
+        said = (telling or words[-1:] or ["nothing"])[0].strip()
+        raise SetupError(f"{Path(argv[0]).name} failed; it said: {said[:200]}")
     return done.stdout

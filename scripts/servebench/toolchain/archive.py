@@ -21,6 +21,7 @@ from servebench.toolchain.narrator import Narrator, Tick
 VARIABLE: Final = "SERVEBENCH_CPYTHON_ARCHIVE"
 """Path or address of an archive that is used instead of the mirror's; same checksum."""
 
+_MIRROR_LIST: Final = "mirror+file:"
 _TIMEOUT_S: Final = 30.0
 _CHUNK: Final = 1 << 18
 
@@ -69,10 +70,23 @@ def mirrors() -> tuple[str, ...]:
         text=True,
         check=False,
     )
-    bases = dict.fromkeys(line.strip() for line in done.stdout.splitlines())
+    bases = dict.fromkeys(
+        base for line in done.stdout.splitlines() for base in _listed(line.strip())
+    )
     usable = [base for base in bases if urlsplit(base).scheme in {"http", "https", "file"}]
     # Security archives hold few packages; asking them last saves a refusal.
     return tuple(sorted(usable, key=lambda base: "security" in base))
+
+
+def _listed(base: str) -> list[str]:
+    """The mirrors that a base stands for: those of its list, as on GitHub's machines, or itself."""
+    if not base.startswith(_MIRROR_LIST):
+        return [base]
+    try:
+        lines = Path(base.removeprefix(_MIRROR_LIST).rstrip("/")).read_text("utf-8").splitlines()
+    except OSError:
+        return []
+    return [line.split()[0] for line in lines if line.strip()]
 
 
 def _take(source: str, kept: Path, sha256: str, narrator: Narrator) -> None:
