@@ -108,6 +108,72 @@ def make_tiny(root: Path) -> Path:
     return root
 
 
+SHOP: dict[str, str] = {
+    "pyproject.toml": '[project]\nname = "shop"\nversion = "0"\n\n[tool.servebench]\n',
+    "apps/pyproject.toml": (
+        '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
+        '[dependency-groups]\ncurrent = ["fastapi", "granian", "uvicorn"]\n'
+    ),
+    "apps/load/load_app.py": (
+        "import sys\nfrom pathlib import Path\n\n"
+        'sys.path.insert(0, str(Path(__file__).parents[2] / "src"))\n\n'
+        "from identity import identity\nfrom shop.api import app\n\n\n"
+        '@app.get("/_identity")\n'
+        "async def identify() -> dict[str, object]:\n    return identity()\n"
+    ),
+    "apps/load/experiment.toml": TINY_EXPERIMENT.replace(
+        TINY_EXPERIMENT[
+            TINY_EXPERIMENT.index("[endpoints.dependent]") : TINY_EXPERIMENT.index("[loads.")
+        ],
+        '[endpoints.items]\napp = "load_app:app"\ninterface = "asgi"\npath = "/items/7"\n'
+        'expect = { content_type = "application/json", json_value = { item = 7 } }\n\n',
+    )
+    .replace('["dependent", "alone"]', '"items"')
+    .replace('"one"', '"current"')
+    .replace('"granian"', '"uvicorn"'),
+}
+"""What a repository of somebody else's adds to have its application measured."""
+
+SHOP_CODE: dict[str, str] = {
+    "pyproject.toml": '[project]\nname = "shop"\nversion = "0"\n',
+    "src/shop/__init__.py": "",
+    "src/shop/api.py": (
+        "from fastapi import FastAPI\n\napp = FastAPI()\n\n\n"
+        '@app.get("/items/{item}")\n'
+        'async def read(item: int) -> dict[str, int]:\n    return {"item": item}\n'
+    ),
+    "tests/test_shop.py": "import shop\n",
+}
+"""Its application."""
+
+SHOP_CASE = "load/items/py3.14"
+
+
+def make_shop(root: Path, *, declared: bool = True) -> Path:
+    """Make somebody else's repository, whose application is in `src/`, on our current stack.
+
+    Args:
+        root: Where.
+        declared: Whether its first commit says what is to be measured; see `declare`.
+    """
+    for name, text in SHOP_CODE.items():
+        write(root, name, text)
+    git(root, "init", "--quiet", "--initial-branch=main")
+    if declared:
+        declare(root)
+    commit(root, "A shop")
+    return root
+
+
+def declare(root: Path) -> None:
+    """Write what is to be measured of the shop, with the lock."""
+    for name, text in SHOP.items():
+        write(root, name, text)
+    (root / "apps" / "stacks").mkdir()
+    shutil.copy(PROJECT / "apps" / "identity.py", root / "apps")
+    shutil.copy(PROJECT / "apps" / "stacks" / "current.txt", root / "apps" / "stacks")
+
+
 def borrow_cache(folder: Path, patch: pytest.MonkeyPatch) -> Path:
     """Use what set-up has made, and write what is new elsewhere."""
     made, place = paths.cache_dir(), folder / "servebench"

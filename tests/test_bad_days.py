@@ -293,7 +293,7 @@ def test_oha_that_was_never_made(
         (cache / name).symlink_to(made / name)
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parent))
     done = bench.run("right")
-    assert done.code == 1
+    assert done.code == 4
     assert done.err.splitlines() == [
         "servebench: oha 1.16.0 has not been made: run `make setup`"
     ], done
@@ -412,7 +412,7 @@ def test_a_full_disk(
             monkeypatch.setattr(store, name, only_once(getattr(store, name)))
         done = bench.run("right", "error", "wrong")
         assert saves == ["save_partial"] * 3 + ["finalise"]
-        assert done.code == 1
+        assert done.code == 4
         (line,) = done.err.splitlines()
         assert "the run could not be saved" in line
         assert ("the disk is full" if how == "full" else "file size limit") in line

@@ -17,7 +17,7 @@ from servebench import __version__
 from servebench.cli import app
 from servebench.cli.options import budget_seconds
 from servebench.cli.verbs import VERBS
-from servebench.errors import UsageError
+from servebench.errors import EXIT_CODES, ServebenchError, UsageError
 from servebench.model import Profile
 
 LARGE: Final = {"asv", "httpx", "jinja2", "numpy", "pyarrow", "scipy"}
@@ -138,6 +138,48 @@ def test_groups_and_exit_codes_are_explained() -> None:
     assert "a run file for each shard" in " ".join((commands["history"].help or "").split())
     assert "right answer is known" in " ".join((commands["selftest"].help or "").split())
     assert "Exit code 0: " in (commands["doctor"].help or "")
+
+
+def test_exit_codes_are_one_table() -> None:
+    """The README shows it, `--help` prints it, and no error ends with 1: that is a finding."""
+    readme = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+    said = " ".join(CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output.split())
+    for code, meaning in EXIT_CODES.items():
+        assert f"| {code} | {meaning} |\n" in readme
+        assert f"{code}: {meaning}" in said
+    kinds: list[type[ServebenchError]] = [ServebenchError, *ServebenchError.__subclasses__()]
+    codes = {kind.__name__: kind.exit_code for kind in kinds}
+    assert set(codes.values()) == {2, 3, 4}
+    assert {name for name, code in codes.items() if code == 2} == {
+        "UsageError",
+        "DeclarationError",
+    }
+    assert {name for name, code in codes.items() if code == 3} == {"NothingMeasuredError"}
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (OSError(28, "No space left on device", "/x"), "servebench: /x: No space left on device;"),
+        (KeyError("a mistake"), "Traceback (most recent call last)"),
+    ],
+)
+def test_what_no_verb_expects_does_not_look_like_a_finding(
+    error: Exception,
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A full disk wherever it is met, and a mistake of ours: Python itself would end with 1."""
+
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(servebench.cli, "app", fail)
+    with pytest.raises(SystemExit) as caught:
+        servebench.cli.main()
+    assert caught.value.code == 4
+    assert capsys.readouterr().err.startswith(sentence)
 
 
 def test_verbs_print_on_a_console_that_files_do_not_act_on() -> None:

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
 import rich.console
 
-from repos import borrow_cache, commit, git, make_repository, make_tiny, write
+from repos import (
+    SHOP_CASE,
+    borrow_cache,
+    commit,
+    declare,
+    git,
+    make_repository,
+    make_shop,
+    make_tiny,
+    write,
+)
 from servebench import stacklock, stacks, tools
 from servebench.compare import relocking, revisions, sides, touched
 from servebench.compare.sides import Sides, Wanted
+from servebench.compare.touched import Touched
 from servebench.errors import SetupError, UsageError
 from servebench.toolchain.narrator import Narrator
 from tiny_index import Index, serving_beta
@@ -43,7 +56,14 @@ def repository(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def wanted(tmp_path: Path) -> Wanted:
     """One case of the quick profile."""
-    return Wanted("quick", (JSON,), tmp_path / "logs", QUIET)
+    return want(tmp_path, JSON)
+
+
+def want(place: Path, *globs: str) -> Wanted:
+    """Cases of the quick profile, with the copies in a folder of the test's."""
+    copies = place / "copies"
+    copies.mkdir(exist_ok=True)
+    return Wanted("quick", globs, place / "logs", QUIET, copies)
 
 
 def revised(root: Path, base: str | None, head: str | None, wanted: Wanted) -> Sides:
@@ -52,7 +72,7 @@ def revised(root: Path, base: str | None, head: str | None, wanted: Wanted) -> S
 
 
 def test_each_revision_is_measured_from_its_own_files(repository: Path, wanted: Wanted) -> None:
-    """Snapshots hold the files of their commits, and the repository is as it was."""
+    """Copies hold the files of their commits, and the repository is as it was."""
     first = git(repository, "rev-parse", "HEAD")
     second = commit(repository, "Slower", apps__asgi__x="")
     app = "apps/asgi-wsgi/asgi_app.py"
@@ -77,7 +97,35 @@ def test_each_revision_is_measured_from_its_own_files(repository: Path, wanted: 
     assert sorted(path for path in (repository / ".git").iterdir()) == before
     assert not git(repository, "status", "--porcelain")
     assert git(repository, "worktree", "list").count("\n") == 0
-    assert revised(repository, second, third, wanted).head.root == both.head.root
+    assert revised(repository, second, third, wanted).head.root != both.head.root
+
+
+def test_a_change_of_somebodys_own_code_is_judged(
+    tmp_path: Path, cache: Path, wanted: Wanted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The application is in `src/`, which its module in `apps/` puts on the search path."""
+    assert cache.is_dir()
+    root = make_shop(tmp_path / "shop")
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    wanted = replace(wanted, select=())
+    api = "src/shop/api.py"
+    write(root, api, (root / api).read_text() + "\nSLOW = True\n")
+    commit(root, "Slower")
+    found = touched.find(revised(root, "HEAD~1", "HEAD", wanted))
+    assert [(pair.head.id, pair.because) for pair in found.pairs] == [(SHOP_CASE, api)]
+    commit(root, "A test", **{"tests/test_more.py": "import shop\n"})
+    found = touched.find(revised(root, "HEAD~1", "HEAD", wanted))
+    assert (found.pairs, found.untouched) == ((), 1)
+    assert found.nothing == (
+        "Nothing to judge: only files that no application imports differ, "
+        "and no measured case depends on them."
+    )
+    # What is imported by name could be any of them.
+    write(root, "src/shop/__init__.py", "__import__('shop.' + 'more')\n")
+    commit(root, "By name")
+    commit(root, "Another test", **{"tests/test_other.py": "import shop\n"})
+    (pair,) = touched.find(revised(root, "HEAD~1", "HEAD", wanted)).pairs
+    assert pair.because == "tests/test_other.py; __init__.py loads code with __import__"
 
 
 def test_what_is_not_committed_is_compared_without_being_touched(
@@ -140,7 +188,7 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence(
     with pytest.raises(UsageError, match=r"expected a git repository .* found none"):
         revised(repository / "apps", None, None, wanted)
     with pytest.raises(UsageError, match=r"selects nothing in profile quick.*near: "):
-        revised(repository, "HEAD", None, Wanted("quick", ("asgi-wsgi/x",), tmp_path, QUIET))
+        revised(repository, "HEAD", None, want(tmp_path, "asgi-wsgi/x"))
 
     git(repository, "switch", "--quiet", "--orphan", "unborn")
     with pytest.raises(UsageError, match="found none"):
@@ -157,27 +205,167 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence(
     write(repository, "apps/asgi-wsgi/experiment.toml", "question = 3\n")
     commit(repository, "Unreadable")
     with pytest.raises(UsageError, match=r"HEAD cannot be read by this servebench: apps/asgi-wsgi"):
-        revised(repository, "HEAD", "HEAD~1", wanted)
+        revised(repository, "HEAD~1", "HEAD", wanted)
+    # Of base it is no matter: head says what is measured.
+    assert [case.id for case in revised(repository, "HEAD", "HEAD~1", wanted).base.cases] == [JSON]
 
 
-def test_only_so_many_snapshots_are_kept(repository: Path, cache: Path) -> None:
-    """The newest ones, with nothing left of the others."""
-    for number in range(revisions.KEPT + 2):
-        commit(repository, "Again", apps__number=str(number))
-        last = revisions.snapshot(repository, revisions.working(repository), QUIET)
-    names = {path.name.strip(".") for path in (cache / "snapshots").iterdir()}
-    folders = {name for name in names if not name.endswith(".lock")}
-    assert last.name in folders
-    assert len(folders) == revisions.KEPT
-    assert names - folders == {f"{name}.lock" for name in folders}
+def test_what_an_application_writes_is_gone_with_its_comparison(
+    repository: Path, cache: Path, tmp_path: Path
+) -> None:
+    """Both sides of the same files have a copy each; what a killed comparison left goes as well."""
+    place = cache / "snapshots"
+    left = place / "01234567"
+    (left / "89abcdef").mkdir(parents=True)
+    with revisions.copies(QUIET) as folder, revisions.copies(QUIET) as beside:
+        assert not left.exists()
+        assert folder.is_dir()  # the second has not swept the first, which is held
+        assert beside != folder
+        both = revised(repository, "HEAD", "HEAD", replace(want(tmp_path, JSON), copies=folder))
+        roots = (both.base.root, both.head.root)
+        assert roots[0] != roots[1]
+        for root in roots:
+            assert root.parent == folder
+            (root / "apps" / "asgi-wsgi" / "bench.db").touch()
+    assert list(place.iterdir()) == []
+    with revisions.copies(QUIET) as folder:
+        again = revised(repository, "HEAD", "HEAD", replace(want(tmp_path, JSON), copies=folder))
+        assert not list(again.head.root.rglob("bench.db"))
+    with pytest.raises(KeyboardInterrupt), revisions.copies(QUIET) as folder:
+        raise KeyboardInterrupt
+    assert list(place.iterdir()) == []
+
+
+def test_stacks_are_compared_in_copies_of_the_files_as_they_are(
+    tmp_path: Path, cache: Path
+) -> None:
+    """Not in the checkout, where both sides would write the same files; without git as well."""
+    assert cache.is_dir()
+    root = make_repository(tmp_path / "repository")
+    write(root, "apps/asgi-wsgi/new.py", "NEW = True\n")
+    write(root, ".venv/x.py", "")
+    for _ in range(2):
+        both = sides.of_interpreters(root, "3.14", "3.14t", want(tmp_path, "asgi-wsgi/asgi-json/*"))
+        assert len({root, both.base.root, both.head.root}) == 3
+        assert (both.base.root / "apps/asgi-wsgi/new.py").is_file()
+        assert both.base.rig.apps == both.base.root / "apps"
+        assert not (both.base.root / "results").exists()
+        assert (both.base.root / ".venv").exists() is (root / ".git").exists()
+        shutil.rmtree(root / ".git", ignore_errors=True)
+
+
+def test_benchmarks_that_a_commit_brings_measure_what_was_before_it(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a side has not at all it is lent, and the report says so; what is lent is no change."""
+    assert cache.is_dir()
+    root = make_shop(tmp_path / "shop", declared=False)
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    api, app = "src/shop/api.py", "apps/load/load_app.py"
+    write(root, api, (root / api).read_text() + "\nSLOW = True\n")
+    slower = commit(root, "Slower")
+    declare(root)
+    commit(root, "Benchmarks")
+    lent = "apps/identity.py, apps/load/load_app.py, interpreter 3.14, apps/stacks/current.txt"
+
+    both = revised(root, "HEAD~1", "HEAD", want(tmp_path))
+    found = touched.find(both)
+    assert (found.pairs, found.untouched, found.missing) == ((), 1, ())
+    assert found.nothing.startswith("Nothing to judge: only files of applications")
+    assert both.notes == (f"HEAD~1 lacks {lent}: those of HEAD are used on both sides",)
+    assert (both.base.root / app).read_text() == (root / app).read_text()
+    assert both.base.rig.pythons == both.head.rig.pythons
+
+    both = revised(root, "HEAD~2", "HEAD", want(tmp_path))
+    assert [(pair.head.id, pair.because) for pair in touched.find(both).pairs] == [(SHOP_CASE, api)]
+
+    # Both of before there were benchmarks: those of the checkout, committed or not, measure them.
+    write(root, app, (root / app).read_text() + "\nTODAY = True\n")
+    both = revised(root, "HEAD~2", "HEAD~1", want(tmp_path))
+    assert both.head.record.commit == slower
+    assert [(pair.head.id, pair.because) for pair in touched.find(both).pairs] == [(SHOP_CASE, api)]
+    assert [(side.root / app).read_text().count("TODAY") for side in (both.base, both.head)] == [
+        1,
+        1,
+    ]
+    assert both.notes == tuple(
+        f"{name} lacks {lent}: those of the checkout are used on both sides"
+        for name in ("HEAD~2", "HEAD~1")
+    )
+
+
+def test_the_declarations_of_head_measure_both_sides(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is asked is head's; what answers is each side's own, wherever it has it."""
+    assert cache.is_dir()
+    root = make_shop(tmp_path / "shop")
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    declared, app, api = "apps/load/experiment.toml", "apps/load/load_app.py", "src/shop/api.py"
+
+    def found() -> tuple[Sides, Touched]:
+        both = revised(root, "HEAD~1", "HEAD", want(tmp_path))
+        return both, touched.find(both)
+
+    # Another load, and the application's module under another name.
+    text = (root / declared).read_text()
+    text = text.replace("connections = 8", "connections = 16")
+    write(root, declared, text.replace("load_app:app", "shop_app:app"))
+    (root / app).rename(root / "apps/load/shop_app.py")
+    commit(root, "Twice the load")
+    both, change = found()
+    (pair,) = change.pairs
+    assert [case.load.connections for case in (pair.base, pair.head)] == [16, 16]
+    assert [case.endpoint.app for case in (pair.base, pair.head)] == [
+        "load_app:app",
+        "shop_app:app",
+    ]
+    assert (both.notes, change.missing) == ((), ())
+    assert not (both.base.root / "apps/load/shop_app.py").exists()
+
+    # An endpoint that base lacks: its module is another one, and says nothing of this.
+    more = (
+        (root / declared).read_text().replace('endpoint = "items"', 'endpoint = ["items", "new"]')
+    )
+    table = more[more.index("[endpoints.items]") : more.index("[loads.")]
+    new = table.replace("endpoints.items", "endpoints.new").replace("/items/7", "/new/7")
+    write(root, declared, more.replace("[loads.", f"{new}[loads.", 1))
+    write(root, "apps/load/shop_app.py", (root / "apps/load/shop_app.py").read_text() + "\n# New\n")
+    commit(root, "An endpoint")
+    _, change = found()
+    assert [pair.head.id for pair in change.pairs] == [SHOP_CASE]
+    assert [(one.case, one.reason) for one in change.missing] == [
+        ("load/new/py3.14", "only head has it")
+    ]
+
+    # One that base answers as well, since it is the same code there.
+    write(root, declared, (root / declared).read_text().replace("/new/7", "/items/8"))
+    commit(root, "Another item")
+    both, change = found()
+    assert (change.missing, change.untouched) == ((), 2)
+    assert {case.endpoint.path for case in both.base.cases} == {"/items/7", "/items/8"}
+
+    # An experiment of which base has nothing: it may be what is called otherwise there.
+    (root / "apps/load").rename(root / "apps/perf")
+    commit(root, "Another name")
+    both, change = found()
+    assert (change.pairs, change.untouched) == ((), 0)
+    assert {(one.case, one.reason) for one in change.missing} == {
+        ("perf/items/py3.14", "only one side has its application"),
+        ("perf/new/py3.14", "only one side has its application"),
+        ("load/items/py3.14", "only base has it"),
+        ("load/new/py3.14", "only base has it"),
+    }
+    write(root, api, (root / api).read_text() + "\nSLOW = True\n")
+    commit(root, "And slower")
+    change = touched.find(revised(root, "HEAD~2", "HEAD", want(tmp_path)))
+    assert [pair.head.id for pair in change.pairs] == ["perf/items/py3.14", "perf/new/py3.14"]
 
 
 def test_interpreters_are_compared_on_the_same_files(repository: Path, tmp_path: Path) -> None:
     """Each case meets the one that differs in nothing but the interpreter."""
     globs = ("asgi-wsgi/asgi-json/py3.14/*", "gil-endpoints/sync_cpu/*")
-    both = sides.of_interpreters(
-        repository, "3.14", "3.14t", Wanted("quick", globs, tmp_path, QUIET)
-    )
+    both = sides.of_interpreters(repository, "3.14", "3.14t", want(tmp_path, *globs))
     assert both.cross
     assert (both.base.record.label, both.head.record.label) == ("3.14", "3.14t")
     assert {case.python for case in both.head.cases} == {"3.14t"}
@@ -192,7 +380,7 @@ def test_interpreters_are_compared_on_the_same_files(repository: Path, tmp_path:
     ]
     assert {pair.because for pair in found.pairs} == {"Python 3.14t instead of 3.14"}
     assert not found.missing
-    wanted = Wanted("quick", (), tmp_path, QUIET)
+    wanted = want(tmp_path)
     with pytest.raises(UsageError, match=r"no interpreter '2\.7'; declared are"):
         sides.of_interpreters(repository, "3.14", "2.7", wanted)
     with pytest.raises(UsageError, match=r"two different interpreters, found 3\.14 twice"):
@@ -223,7 +411,7 @@ def tiny(tmp_path: Path, cache: Path, index: Index, monkeypatch: pytest.MonkeyPa
 @pytest.fixture
 def everything(tmp_path: Path) -> Wanted:
     """All cases of the quick profile."""
-    return Wanted("quick", (), tmp_path / "logs", QUIET)
+    return want(tmp_path)
 
 
 def packages(both: Sides) -> list[dict[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -11,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from servebench import experiments, paths, rig, stacks
-from servebench.compare import closure, touched
+from servebench.compare import closure, touched, wording
 from servebench.compare.closure import Imports, Installed, Reach
 from servebench.compare.model import PackageChange
 from servebench.compare.pairing import Pair, differences, paired
@@ -199,6 +200,61 @@ def test_the_unknown_counts_as_touched() -> None:
     (pair,) = touches(Change(files=files, experiments=frozenset({"one"})), [case], reach).pairs
     assert pair.because == "apps/one/other.py; app.py loads code with import_module"
     assert not touches(Change(files=("README.md",)), [case], reach).pairs
+    # It may import what another experiment has as well.
+    files = ("apps/two/shared.py",)
+    assert touches(Change(files=files, experiments=frozenset({"one", "two"})), [case], reach).pairs
+
+
+@pytest.mark.parametrize(
+    ("path", "known", "unknown"),
+    [
+        ("src/shop/api.py", True, True),
+        ("src/stock/other.py", False, True),
+        ("scripts/release.py", False, True),
+        ("benchmarks/bench.py", False, True),
+        ("src/shop/prices.json", True, True),
+        ("uv.lock", True, True),
+        ("pyproject.toml", True, True),
+        ("README.md", False, False),
+        ("docs/how.rst", False, False),
+        ("results/runs/one.json", False, False),
+        (".github/workflows/ci.yml", False, False),
+        (".gitignore", False, False),
+        ("apps/two/answers.json", False, True),
+        ("apps/one/experiment.toml", False, False),
+        ("apps/stacks/current.txt", False, False),
+    ],
+)
+def test_around_the_applications_of_others_anything_may_be_read(
+    path: str, known: bool, unknown: bool
+) -> None:
+    """There no file is the harness's: what is not known to be beside the point is judged."""
+    case = make_case("one/a")
+    experiments = frozenset({"one", "two"})
+    for doubt, expected in (("", known), ("app.py loads code with exec", unknown)):
+        reach = {case.id: Reach(frozenset({"src/shop/api.py"}), frozenset(), doubt)}
+        change = Change(files=(path,), experiments=experiments, own=False)
+        found = touches(change, [case], reach)
+        assert bool(found.pairs) is expected
+        assert ("harness" in found.nothing) is False
+    # Ours: only what lies at the top of our repository is the harness.
+    change = Change(files=("lib/shop.py",), experiments=experiments)
+    reach = {case.id: Reach(frozenset(), frozenset(), "app.py loads code with exec")}
+    assert touches(change, [case], reach).pairs
+    reach = {case.id: Reach(frozenset(), frozenset())}
+    assert touches(change, [case], reach).nothing == (
+        "Nothing to judge: only files that no application imports differ, "
+        "and no measured case depends on them."
+    )
+
+
+def test_the_harness_is_all_that_lies_at_our_top() -> None:
+    """A new folder is no part of it before somebody says so: until then it counts as code."""
+    listed = subprocess.run(
+        ["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, check=True
+    )
+    areas = {path: wording.area(path, own=True) for path in listed.stdout.split("\0") if path}
+    assert [path for path, area in areas.items() if area == wording.CODE] == []
 
 
 def test_reasons_are_few_and_the_rest_is_counted() -> None:
@@ -345,6 +401,39 @@ def test_imports_are_followed_through_local_modules(tmp_path: Path) -> None:
     assert {path.name for path in found.files} == {"app.py", "__init__.py", "near.py", "far.py"}
     assert found.names == {"fastapi", "flask", "pydantic", "unreal"}
     assert not found.unknown
+
+
+def test_code_around_the_applications_is_followed(tmp_path: Path) -> None:
+    """In `src/` and at the root, as whole packages, also where a text names one."""
+    for name, text in {
+        "apps/one/app.py": "import sys\nsys.path.insert(0, 'src')\nfrom shop.api import app\n",
+        "src/shop/__init__.py": "",
+        "src/shop/api.py": "from . import models\nimport stock, fastapi\n",
+        "src/shop/plugins/by_convention.py": "import redis\n",
+        "stock.py": "SETTINGS = 'settings.production'\nWORD = 'unused'\n",
+        "settings/production.py": "import orjson\n",
+        "src/other/__init__.py": "",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    apps, around = tmp_path / "apps", (tmp_path / "src", tmp_path)
+    found = closure.imports("app", [apps / "one", apps], around)
+    assert {path.relative_to(tmp_path).as_posix() for path in found.files} == {
+        "apps/one/app.py",
+        "src/shop/__init__.py",
+        "src/shop/api.py",
+        "src/shop/plugins/by_convention.py",
+        "stock.py",
+        "settings/production.py",
+    }
+    assert found.around == {"shop", "stock", "settings"}
+    assert found.names - found.around == {"fastapi", "redis", "orjson"}
+    assert not found.unknown
+    (apps / "one" / "app.py").write_text("import sys\nsys.path.insert(0, 'lib')\nimport django\n")
+    found = closure.imports("app", [apps / "one", apps], around)
+    assert found.unknown == (
+        "app.py changes the search path, and what it loads from there is not known"
+    )
 
 
 @pytest.mark.parametrize(

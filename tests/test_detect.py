@@ -555,7 +555,7 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
 
     again = ("detect", "--confirm", "--from", file, "--to", folder / "out", "--from-sha256")
     done = command(*again, "0" * 64)
-    assert (done.code, "it was replaced" in done.err) == (1, True)
+    assert (done.code, "it was replaced" in done.err) == (4, True)
 
     done = command("detect")
     assert done.code == 0, done

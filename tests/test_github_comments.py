@@ -179,12 +179,12 @@ def test_a_text_that_github_refuses_is_cut_rather_than_lost(step: Step) -> None:
 
 
 def test_github_down_is_told_and_leaves_what_was_there(step: Step) -> None:
-    """Exit code 1 with a sentence; the comment says what it said before."""
+    """Exit code 4 with a sentence; the comment says what it said before."""
     assert step("comment", "queued", "--pr", "12", "--head", HEAD).code == 0
     before = step.ours()
     step.github.fail(method="PATCH", status=503, times=-1)
     done = step("comment", "running", "--pr", "12", "--head", HEAD, "--patience", "20")
-    assert done.code == 1
+    assert done.code == 4
     assert "GitHub answered 503 to PATCH" in done.err
     assert "run the job again later" in done.err
     assert step.ours() == before
@@ -210,7 +210,7 @@ def test_without_a_usable_comparison_the_comment_says_why(
     if content is not None:
         path.write_text(content, "utf-8")
     done = step(*FINAL, path)
-    assert done.code == 1
+    assert done.code == 4
     (body,) = step.ours()
     assert body.splitlines()[1] == "### servebench: no result"
     assert sentence in body.replace("\\", "")
@@ -367,7 +367,7 @@ def test_the_status_says_what_the_report_says(
 ) -> None:
     """Worse fails, no answer is an error, and both are only advice."""
     done = step("status", "--sha", HEAD, "--comparison", step.keep(comparison))
-    assert done.code == int(comparison.head.commit == NEXT)
+    assert done.code == (4 if comparison.head.commit == NEXT else 0)
     (status,) = step.github.state.statuses
     assert (status["sha"], status["state"], status["context"]) == (HEAD, state, "servebench")
     assert status["description"].startswith(words)
@@ -387,5 +387,5 @@ def test_a_token_in_an_answer_of_github_is_not_shown(step: Step) -> None:
     """`Step` looks for the token in all that a verb says; here it could be."""
     step.github.fail(path="pulls", status=400, body={"message": f"Bad {TOKEN}"})
     done = step("comment", "queued", "--pr", "12", "--head", HEAD)
-    assert done.code == 1
+    assert done.code == 4
     assert "Bad ***" in done.err

@@ -240,7 +240,7 @@ def test_an_interrupted_announcement_goes_on(step: Step) -> None:
                 step.github.fail(method="POST", path="issues$", status=422)
 
     step.github.state.issues = Counted()
-    assert step("announce", "--results", results).code == 1
+    assert step("announce", "--results", results).code == 4
     assert len(issues(step)) == 1
     assert step("announce", "--results", results).code == 0
     assert len(issues(step)) == 3
@@ -511,7 +511,7 @@ def test_a_watchdog_that_cannot_look_says_so(nights: Step) -> None:
     """It never reports that all is well without having looked."""
     nights.github.fail(path="actions", status=500, times=-1)
     done = nights("watchdog", "--patience", "5")
-    assert done.code == 1
+    assert done.code == 4
     assert "nothing waits" not in done.out
     assert nights.github.state.issues == []
 

@@ -244,11 +244,11 @@ def test_an_answer_goes_when_it_is_granted(step: Step) -> None:
 
 
 def test_a_comparison_that_cannot_be_started_is_not_left_queued(step: Step) -> None:
-    """Exit code 1, and the comment says so."""
+    """Exit code 4, and the comment says so."""
     step.github.state.workflows["bench.yml"] = "missing"
     step.comment(f"/bench {HEAD}")
     done = step("slash")
-    assert done.code == 1
+    assert done.code == 4
     assert "404 to POST /repos/owner/name/actions/workflows/bench.yml/dispatches" in done.err
     (body,) = step.ours()
     assert read_note(body) == Note(HEAD, 7, 1, "failed")
@@ -259,7 +259,7 @@ def test_nothing_starts_while_github_cannot_be_asked(step: Step) -> None:
     """Whether somebody may ask is never guessed."""
     step.github.fail(path="permission", status=500, times=-1)
     step.comment(f"/bench {HEAD}")
-    assert step("slash", "--patience", "5").code == 1
+    assert step("slash", "--patience", "5").code == 4
     assert nothing_started(step)
 
 
@@ -289,7 +289,7 @@ def test_a_broken_event_is_refused(event: str, step: Step) -> None:
     step.comment(f"/bench {HEAD}")
     (step.folder / "event.json").write_text(event, "utf-8")
     done = step("slash")
-    assert done.code in {1, 2}
+    assert done.code in {2, 4}
     assert done.err.startswith("servebench: ")
     assert step.github.state.requests == []
 

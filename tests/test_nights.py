@@ -436,4 +436,4 @@ def test_git_is_not_asked_where_there_is_none(bench: Bench) -> None:
     """A checkout without git has no history; the message says what to name."""
     assert subprocess.run(["git", "-C", bench.root, "rev-parse"], check=False).returncode != 0
     done = bench("history", "pull")
-    assert (done.code, "name one with --remote" in done.err) == (1, True)
+    assert (done.code, "name one with --remote" in done.err) == (4, True)

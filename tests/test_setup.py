@@ -146,8 +146,36 @@ def test_the_checkout_is_found_from_anywhere_in_it(
     with pytest.raises(UsageError, match=r"expected a folder whose pyproject\.toml has"):
         paths.project_root()
     monkeypatch.delenv("SERVEBENCH_ROOT")
+    # A folder of its own project, inside of the repository that declares.
+    (inner / "pyproject.toml").touch()
+    monkeypatch.chdir(inner)
+    assert paths.project_root() == tmp_path / "other"
+
+
+@pytest.mark.parametrize("mark", [".git", "pyproject.toml", "requirements.txt"])
+def test_another_project_is_never_taken_for_ours(
+    mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the working directory lies in a repository that declares nothing, that is said."""
+    inner = tmp_path / "shop" / "src"
+    inner.mkdir(parents=True)
+    if mark == ".git":
+        # Not even where the repository around it declares something.
+        (tmp_path / "pyproject.toml").write_text("[tool.servebench]\n")
+    (inner.parent / mark).touch()
+    monkeypatch.delenv("SERVEBENCH_ROOT", raising=False)
+    monkeypatch.chdir(inner)
+    sentence = rf"^{inner.parent} declares nothing to measure: .*docs/automation\.md$"
+    with pytest.raises(UsageError, match=sentence):
+        paths.project_root()
     monkeypatch.chdir("/")
-    assert paths.project_root() == ROOT  # by the place of the package
+    assert paths.project_root() == ROOT  # to read, or to look at the machine
+    with pytest.raises(UsageError, match=r"^/ lies in no repository: change into"):
+        paths.project_root(stand_in=False)
+    # Declared, and nothing there that could be measured.
+    (inner.parent / "pyproject.toml").write_text("[tool.servebench]\n")
+    with pytest.raises(UsageError, match=r"found no apps/pyproject\.toml"):
+        settings.stack_specs(inner.parent)
 
 
 def test_caches_follow_xdg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

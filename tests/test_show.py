@@ -418,7 +418,7 @@ def test_an_error_about_a_file_does_nothing_either(
     path = tmp_path / "odd.json"
     path.write_text(json.dumps({HOSTILE: 1}))
     done = invoke(capsys, monkeypatch, ("show", path))
-    assert (done.code, acting(done.err)) == (1, set())
+    assert (done.code, acting(done.err)) == (4, set())
     assert "found JSON with the keys ␛]0;mine␛[2J\ufffd2J␡\n" in done.err
 
 

@@ -280,10 +280,10 @@ def test_a_plan_that_was_replaced_is_neither_measured_nor_stored(
     plan = tmp_path / "night.json"
     plan.write_text("{}")
     done = bench("history", "push", tmp_path, "--plan", plan, "--plan-sha256", "0" * 64)
-    assert done.code == 1
+    assert done.code == 4
     assert "it was replaced" in done.err
     done = bench("run", "--plan", plan, "--plan-sha256", "0" * 64, "--shard", "1")
-    assert (done.code, "it was replaced" in done.err) == (1, True)
+    assert (done.code, "it was replaced" in done.err) == (4, True)
 
 
 def test_without_an_index_the_night_measures_what_is_locked(

@@ -1,33 +1,48 @@
-"""Every error that servebench raises on purpose.
+"""Every error that servebench raises on purpose, and what exit codes mean.
 
-    ServebenchError                  exit code 1
+    ServebenchError                  exit code 4
     ├── UsageError                   exit code 2: the command line asks for what does not exist
     ├── DeclarationError             exit code 2: an experiment.toml or pyproject.toml is wrong
-    ├── SetupError                   exit code 1: a tool, interpreter or stack cannot be made
-    ├── BusyError                    exit code 1: another measurement is under way on this machine
-    ├── RecordError                  exit code 1: a run file cannot be read or written
-    ├── CountError                   exit code 1: instructions cannot be counted
-    ├── ServiceError                 exit code 1: GitHub cannot be reached, or refuses
-    ├── HistoryError                 exit code 1: the history cannot be fetched or pushed
-    ├── ArtifactError                exit code 1: what another machine sent cannot be used
+    ├── SetupError                   exit code 4: a tool, interpreter or stack cannot be made
+    ├── BusyError                    exit code 4: another measurement is under way on this machine
+    ├── RecordError                  exit code 4: a run file cannot be read or written
+    ├── CountError                   exit code 4: instructions cannot be counted
+    ├── ServiceError                 exit code 4: GitHub cannot be reached, or refuses
+    ├── HistoryError                 exit code 4: the history cannot be fetched or pushed
+    ├── ArtifactError                exit code 4: what another machine sent cannot be used
     ├── NothingMeasuredError         exit code 3: no launch gave a figure
     └── LaunchError                  one launch failed; carries the validity flag, others go on
 
-A message says what was expected, what was found, and what to do.
+A message says what was expected, what was found, and what to do. Exit code 1 is never an error's:
+it says that all was done, and what was found is bad.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
     from servebench.flags import FlagName
 
 
+EXIT_CODES: Final[Mapping[str, str]] = {
+    "0": "done; all that was to be judged was judged, and nothing is slower or broken",
+    "1": "done, and something is wrong: slower or broken by the change, failed, refused or missing",
+    "2": "wrong usage, or a wrong declaration",
+    "3": "no answer, or not all of it: nothing usable was measured, or something stayed undecided",
+    "4": "could not be done: set-up, network, disk, a busy machine, an error of servebench's own",
+    "130, 143": "interrupted by Ctrl-C, or ended; what was measured is kept",
+}
+"""What every verb's exit code means. The README shows this table, and `--help` prints it."""
+
+FAILED: Final = 4
+
+
 class ServebenchError(Exception):
     """Base of all errors whose message is meant for the person at the keyboard."""
 
-    exit_code: ClassVar[int] = 1
+    exit_code: ClassVar[int] = FAILED
 
 
 class UsageError(ServebenchError):

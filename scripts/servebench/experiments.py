@@ -41,13 +41,14 @@ def load_experiments(
 
     Raises:
         DeclarationError: One of them is wrong; says where, what was found and what is allowed.
+        UsageError: There is none.
     """
     root = root or paths.project_root()
     known = known or registered()
-    return tuple(
-        _load(path, path.relative_to(root).as_posix(), known)
-        for path in sorted((root / "apps").glob(f"*/{FILE}"))
-    )
+    declared = sorted((root / "apps").glob(f"*/{FILE}"))
+    if not declared:
+        raise paths.undeclared(root, f"no apps/*/{FILE}")
+    return tuple(_load(path, path.relative_to(root).as_posix(), known) for path in declared)
 
 
 def expand(experiment: Experiment, profile: Profile) -> tuple[Case, ...]:

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import platformdirs
 
 from servebench.errors import UsageError
 
 _NAME: Final = "servebench"
+OWN: Final = Path(__file__).resolve().parents[2]
+"""The checkout that this package is part of."""
+
+_PROJECTS: Final = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
+"""What a folder has that is somebody's repository or project."""
+
+_HOWTO: Final = "see 'Benchmark your own applications' in servebench's docs/automation.md"
 
 
-def project_root() -> Path:
-    """Find the checkout: the folder whose `pyproject.toml` has a `[tool.servebench]` table.
+def project_root(*, stand_in: bool = True) -> Path:
+    """Find the repository around us: the folder with a `[tool.servebench]` in `pyproject.toml`.
 
-    `$SERVEBENCH_ROOT` decides when it is set; otherwise the working directory and its parents are
-    searched, then the parents of this package.
+    `$SERVEBENCH_ROOT` decides when it is set; otherwise the working directory and its parents, up
+    to the end of the repository that they lie in.
+
+    Args:
+        stand_in: Whether servebench's own checkout will do where the working directory lies in no
+            repository and no project: for what is of the machine, or reads a file that is named.
 
     Raises:
         UsageError: No such folder was found.
@@ -27,32 +37,69 @@ def project_root() -> Path:
     chosen = os.environ.get("SERVEBENCH_ROOT")
     if chosen:
         root = Path(chosen).resolve()
-        if _is_root(root):
+        if declares(root):
             return root
         raise UsageError(
             f"SERVEBENCH_ROOT={chosen}: expected a folder whose pyproject.toml has a "
             "[tool.servebench] table; point it at a checkout of servebench or unset it"
         )
-    for folder in _candidates():
-        if _is_root(folder):
+    here, other = Path.cwd(), None
+    for folder in (here, *here.parents):
+        if declares(folder):
             return folder
+        if other is None and any((folder / name).exists() for name in _PROJECTS):
+            other = folder
+        if (folder / ".git").exists():
+            break
+    if other is not None:
+        raise undeclared(other, "no [tool.servebench] in its pyproject.toml")
+    if stand_in and declares(OWN):
+        return OWN
     raise UsageError(
-        f"no checkout of servebench around {Path.cwd()}: expected a pyproject.toml with a "
-        "[tool.servebench] table; change into a checkout or set SERVEBENCH_ROOT"
+        f"{here} lies in no repository: change into the one that is to be measured, or set "
+        "SERVEBENCH_ROOT to its folder"
     )
 
 
-def _candidates() -> Iterator[Path]:
-    for start in (Path.cwd(), Path(__file__).resolve().parent):
-        yield from (start, *start.parents)
+def undeclared(what: Path | str, found: str) -> UsageError:
+    """What to say where a repository, or a state of one, declares nothing to measure.
+
+    Args:
+        what: Its folder, or its name.
+        found: What is missing there.
+    """
+    return UsageError(
+        f"{what} declares nothing to measure: expected a [tool.servebench] table in "
+        f"pyproject.toml, and apps/pyproject.toml beside apps/<experiment>/experiment.toml; found "
+        f"{found}. Change into a repository that has them, set SERVEBENCH_ROOT to its folder, or "
+        f"declare what is to be measured here: {_HOWTO}"
+    )
 
 
-def _is_root(folder: Path) -> bool:
+def declares(folder: Path) -> bool:
+    """Whether a folder's `pyproject.toml` has a `[tool.servebench]` table."""
+    return _project(folder).get("tool", {}).get(_NAME) is not None
+
+
+def others(folder: Path) -> dict[str, Any]:
+    """What a folder's `pyproject.toml` says beside `[tool.servebench]`."""
+    project = _project(folder)
+    tools = {name: table for name, table in project.get("tool", {}).items() if name != _NAME}
+    return {**project, "tool": tools}
+
+
+def _project(folder: Path) -> dict[str, Any]:
+    """A folder's `pyproject.toml`; nothing where none can be read."""
     try:
         with (folder / "pyproject.toml").open("rb") as file:
-            return _NAME in tomllib.load(file).get("tool", {})
+            return tomllib.load(file)
     except (OSError, tomllib.TOMLDecodeError):
-        return False
+        return {}
+
+
+def holds_harness(root: Path) -> bool:
+    """Whether a checkout is one of our own repository: its project is servebench itself."""
+    return bool(_project(root).get("project", {}).get("name") == _NAME)
 
 
 def apps_dir() -> Path:

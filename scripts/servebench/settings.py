@@ -5,16 +5,13 @@ from __future__ import annotations
 import functools
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Final, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, Field, StringConstraints, ValidationError, model_validator
 
 from servebench import paths
 from servebench.errors import DeclarationError
 from servebench.model import Frozen
-
-_OWN: Final = Path(__file__).resolve().parents[2]
-"""The checkout that this package is part of."""
 
 _Model = TypeVar("_Model", bound=BaseModel)
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -110,9 +107,9 @@ def load(root: Path | None = None) -> Settings:
 
 @functools.cache
 def _load(root: Path) -> Settings:
-    file, own = root / "pyproject.toml", _OWN / "pyproject.toml"
+    file, own = root / "pyproject.toml", paths.OWN / "pyproject.toml"
     table = _table(file)
-    if root != _OWN and own.is_file():
+    if root != paths.OWN and own.is_file():
         # What a repository that has its own applications measured leaves out, it takes from us.
         table = {**_table(own), **table}
     return _validated(Settings, file, table)
@@ -128,9 +125,12 @@ def stack_specs(root: Path | None = None) -> dict[str, StackSpec]:
 
     Raises:
         DeclarationError: A table for a group or interpreter that does not exist, or a wrong key.
+        UsageError: The checkout declares no stacks at all.
     """
     root = root or paths.project_root()
     file = root / "apps" / "pyproject.toml"
+    if not file.exists():
+        raise paths.undeclared(root, "no apps/pyproject.toml")
     document = read_toml(file)
     groups = document.get("dependency-groups", {})
     table = document.get("tool", {}).get("servebench", {})

@@ -226,14 +226,18 @@ def _written_beside(path: Path, data: bytes) -> Iterator[Path]:
         yield temporary
         _sync_folder(path.parent)
     except OSError as problem:
-        remedy = _REMEDIES.get(problem.errno or 0, "see whether the folder can be written")
         raise RecordError(
-            f"{path}: the run could not be saved ({problem.strerror}); {remedy}. "
+            f"{path}: the run could not be saved ({problem.strerror}); {remedy(problem)}. "
             "What was saved before is unharmed"
         ) from problem
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def remedy(problem: OSError) -> str:
+    """What to do about a file that cannot be written."""
+    return _REMEDIES.get(problem.errno or 0, "see whether the folder can be written")
 
 
 def _sync_folder(folder: Path) -> None:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from typing import Annotated
 
 import typer
 
 from servebench import __version__
 from servebench.cli.verbs import VerbGroup
-from servebench.errors import ServebenchError
+from servebench.errors import EXIT_CODES, FAILED, ServebenchError
 from servebench.signals import InterruptedRun
 
-app = typer.Typer(cls=VerbGroup, no_args_is_help=True, pretty_exceptions_enable=False)
+_CODES = "\n\n".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
+
+app = typer.Typer(
+    cls=VerbGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    epilog=f"Exit codes\n\n{_CODES}",  # a blank line each: typer joins the others
+)
 
 
 def _version(wanted: bool) -> None:
@@ -35,7 +43,11 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; errors meant for people become one line and their exit code."""
+    """Run the command line; errors meant for people become one line and their exit code.
+
+    A mistake of ours keeps its traceback, and does not end like Python's own: 1 would say that
+    something got slower.
+    """
     try:
         app()
     except ServebenchError as error:
@@ -44,6 +56,15 @@ def main() -> None:
     except InterruptedRun as interruption:
         _say(f"servebench: interrupted by {interruption}")
         sys.exit(interruption.exit_code)
+    except OSError as error:
+        from servebench.store import remedy  # noqa: PLC0415 - only such an end waits for it
+
+        where = f"{error.filename}: " if error.filename else ""
+        _say(f"servebench: {where}{error.strerror or error}; {remedy(error)}")
+        sys.exit(FAILED)
+    except Exception:
+        traceback.print_exc()
+        sys.exit(FAILED)
 
 
 def _say(sentence: str) -> None:

@@ -64,7 +64,7 @@ def announce_command(
     like, also after it was interrupted.
 
     Needs GITHUB_TOKEN with issues: write. Exit code 0: all as it should be; 1: a record cannot be
-    read, more than --most were new, or GitHub could not be told; what is left is done next time.
+    read, or more than --most were new; 4: GitHub could not be told. What is left is done next time.
     """
     from servebench.github import announce, issues  # noqa: PLC0415
 
@@ -106,7 +106,7 @@ def watchdog_command(
     pull request that waits is told so as well.
 
     Needs GITHUB_TOKEN with actions: read and issues: write. Exit code 0: all is well; 1: something
-    is wrong, or GitHub could not be asked.
+    is wrong; 4: GitHub could not be asked.
     """
     from servebench.github import issues, watchdog  # noqa: PLC0415
 

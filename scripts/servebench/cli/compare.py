@@ -18,8 +18,9 @@ from servebench.cli.options import (
     SelectOption,
     budget_option,
     budget_seconds,
+    repository,
 )
-from servebench.compare import keeping
+from servebench.compare import keeping, revisions
 from servebench.compare import sides as sides_
 from servebench.compare import touched as touched_
 from servebench.compare.model import Comparison, Verdict
@@ -93,22 +94,24 @@ def compare_command(
 ) -> None:
     """Compare HEAD with BASE on this machine, both measured together; judge what can have changed.
 
-    Exit code 0: of what could be judged nothing got slower (how much that is stands in the report),
-    or there was nothing to judge. 1: something got slower, or does not work any more. 3: nothing
-    could be judged: not measured, or too little of it to decide anything.
+    Exit code 0: all that was to be judged was judged, and nothing got slower; or there was nothing
+    to judge. 1: something got slower, or does not work any more. 3: something was not judged or
+    not decided, and nothing that was got slower: a longer --budget may help. 4: it could not be
+    measured.
     """
     limit = budget_seconds(budget)
     console = Console(highlight=False)
+    root = repository(console)
     found = orphans.reap()
     for sentence in found:
         console.print(f"note: {sentence}", markup=False, soft_wrap=True)
     load.sweep()
-    wanted = Wanted(profile, tuple(select or ()), paths.state_dir() / "logs", Narrator(console))
-    root = paths.project_root()
+    narrator = Narrator(console)
     options = [word for glob in select or () for word in ("--select", glob)]
     options += ["--profile", profile, "--seed", str(seed)]
     options += (["--all"] if everything else []) + (["--budget", budget] if budget else [])
-    with interruptible():
+    with interruptible(), revisions.copies(narrator) as copies:
+        wanted = Wanted(profile, tuple(select or ()), paths.state_dir() / "logs", narrator, copies)
         sides = _sides(root, (base, head), stack_as_of or [], with_ or [], python, wanted)
         touched = touched_.find(sides, everything=everything)
         again = shlex.join([*_again(sides, stack_as_of or [], with_ or []), *options])
@@ -128,19 +131,33 @@ def compare_command(
 
 
 def exit_code(comparison: Comparison) -> int:
-    """0: fine; 1: something got slower, or cannot be compared any more; 3: nothing was judged.
+    """Say how a comparison ended: 0, 1 or 3 of `errors.EXIT_CODES`.
 
-    Between two interpreters nobody got slower: they are a choice.
+    1: something got slower, or head breaks it. Between two interpreters nobody got slower: they are
+    a choice. 3: something that was to be judged was not; so 0 says that all of it was, and that
+    nothing got slower. Benchmarks inside the process that there was no time for make no 3 beside
+    cases, whose duets judge the same change.
     """
-    judged = [one for case in comparison.cases for one in case.judgements]
-    judged += [micro.judgement for micro in comparison.micro]
-    found = {one.verdict for one in judged}
-    if Verdict.NOT_COMPARABLE in found or (Verdict.SLOWER in found and not comparison.cross):
-        return 1
+    cases = [one for case in comparison.cases for one in case.judgements]
+    for one in (*cases, *(micro.judgement for micro in comparison.micro)):
+        slower = one.verdict is Verdict.SLOWER and not comparison.cross
+        if slower or (one.verdict is Verdict.NOT_COMPARABLE and _only_head(one.reason)):
+            return 1
+    undecided = {Verdict.INCONCLUSIVE, Verdict.NOT_COMPARABLE}
+    doubtful = any(one.verdict in undecided for one in cases) or any(
+        micro.judgement.verdict in undecided and (micro.base or not comparison.planned)
+        for micro in comparison.micro
+    )
+    unheard = comparison.planned > sum(bool(case.judgements) for case in comparison.cases)
+    expected = comparison.planned or comparison.micro or comparison.untouched
     # Cases that only one side has are no sign that nothing changed.
-    apart = bool(comparison.missing) and not comparison.untouched
-    answered = bool(found - {Verdict.INCONCLUSIVE})
-    return 0 if answered or not (comparison.planned or comparison.micro or apart) else 3
+    apart = bool(comparison.missing) and not expected
+    return 3 if doubtful or unheard or apart or comparison.status == "partial" else 0
+
+
+def _only_head(reason: str) -> bool:
+    """Whether a failure is head's alone (see `samples.broken`): base's is none of the change."""
+    return reason.startswith("head: ") and "; base: " not in reason
 
 
 def _sides(

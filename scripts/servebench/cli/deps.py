@@ -52,7 +52,7 @@ def deps_command(
     is pushed to a branch, and one pull request is opened for it, or renewed while it is open; that
     needs GITHUB_TOKEN with contents: write and pull-requests: write.
 
-    Exit code 0: renewed, or nothing has moved. 1: the packages' index, git or GitHub refuses.
+    Exit code 0: renewed, or nothing has moved. 4: the packages' index, git or GitHub refuses.
     """
     from servebench.github.text import plain  # noqa: PLC0415 - only this verb needs it
 

@@ -92,7 +92,7 @@ def compare_command(
     `servebench compare` of this checkout runs in an empty room of that user's, which has no access
     to the runner's files, the machine's cache (but for reading) and the networks around it. When
     it has ended, everything of that user is ended and removed; what came out is read with bounds
-    and checked before it is written. Exit codes as of `servebench compare`; 1 as well if what came
+    and checked before it is written. Exit codes as of `servebench compare`; 4 as well if what came
     out cannot be used.
     """
     from servebench.cli.compare import exit_code  # noqa: PLC0415 - as above

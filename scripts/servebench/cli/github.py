@@ -75,7 +75,7 @@ def slash_command(
     whoever names another commit is told so. Asking again ends the older comparison.
 
     Needs GITHUB_TOKEN with actions: write and pull-requests: write. Exit code 0: decided, whatever
-    it was; 1: GitHub could not be asked or told.
+    it was; 4: GitHub could not be asked or told.
     """
     from servebench.github import slash  # noqa: PLC0415
 
@@ -116,7 +116,7 @@ def comment_command(
     Every stage looks for that. What an overtaken run has to say is dropped.
 
     The comment is known again by a hidden line and by its author. Needs GITHUB_TOKEN with
-    pull-requests: write. Exit code 0: said, or nothing to say; 1: no comparison that can be shown
+    pull-requests: write. Exit code 0: said, or nothing to say; 4: no comparison that can be shown
     (the comment says why), or GitHub could not be told.
     """
     from servebench.github import comments, wording  # noqa: PLC0415
@@ -173,7 +173,7 @@ def status_command(
     With a comparison: failure if something got worse, error if it could not be compared, success
     otherwise, each with the report's headline. It is advisory: do not make it a required one.
 
-    Needs GITHUB_TOKEN with statuses: write. Exit code 0: set; 1: the comparison cannot be used (the
+    Needs GITHUB_TOKEN with statuses: write. Exit code 0: set; 4: the comparison cannot be used (the
     status says so), or GitHub could not be told.
     """
     from servebench.github import text, verdicts  # noqa: PLC0415

@@ -114,9 +114,9 @@ def push_command(
     pushed. Refused and broken pushes are repeated, 20 times in a few minutes. A run that was
     cut short is kept as a partial run.
 
-    Exit code 0: all is there. 1: with --plan: cases are missing (what came is pushed all the same);
-    or it could not be pushed, and everything is where it was. 3: with --plan: the night gave no
-    usable launch.
+    Exit code 0: all is there. 1: with --plan: cases are missing (what came is pushed all the same).
+    3: with --plan: the night gave no usable launch. 4: it could not be pushed, and everything is
+    where it was.
     """
     from servebench.history.kinds import File, collect  # noqa: PLC0415 - as above
     from servebench.history.push import push  # noqa: PLC0415

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
+from servebench import paths
 from servebench.errors import UsageError
 from servebench.model import Profile
+from servebench.printing import Console
 
 DEFAULT_SEED: Final = 1
 
@@ -64,6 +67,17 @@ def budget_seconds(text: str | None) -> float | None:
     if not total:
         raise UsageError(f"--budget {text!r}: expected a time such as {_TIMES}")
     return float(total)
+
+
+def repository(console: Console) -> Path:
+    """Find the repository that is to be measured, and say which it is.
+
+    Raises:
+        UsageError: The working directory lies in none, or in one that declares nothing.
+    """
+    root = paths.project_root(stand_in=False)
+    console.print(f"repository: {root}", markup=False, soft_wrap=True)
+    return root
 
 
 def given(context: typer.Context, name: str) -> bool:

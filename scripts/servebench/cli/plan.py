@@ -16,6 +16,7 @@ from servebench.cli.options import (
     DEFAULT_SEED,
     ProfileOption,
     SeedOption,
+    repository,
 )
 from servebench.errors import NothingMeasuredError, UsageError
 from servebench.model import Plan
@@ -90,22 +91,23 @@ def plan_command(
     the recorded runs (`servebench history pull` fetches those of earlier nights), cases stay with
     their machine, and one calibration case is in every shard.
     """
+    console = Console(highlight=False, quiet=as_json)
+    root = repository(console)
     plan = planning.make_plan(profile, list(select or ()), launches, seed)
     if seconds is not None:
         plan = planning.lasting(plan, seconds)
     if not plan.cases:
         raise NothingMeasuredError(f"profile {profile} has no cases: there is nothing to plan")
-    night = _night(plan, shards, machines)
+    night = _night(root, plan, shards, machines)
     if output is not None:
         write_plan(output, night)
     if github_output:
         if output is None:
             raise UsageError("--github-output: the shards need their plan, too: add --output FILE")
         actions.outputs(planned.outputs(night))
-    console = Console(highlight=False)
     if as_json:
         parts = [_described(shard.plan) for shard in night.shards]
-        console.print_json(json.dumps({"shards": parts}))
+        Console(highlight=False).print_json(json.dumps({"shards": parts}))
         return
     console.print(_table(plan))
     if cases:
@@ -127,9 +129,9 @@ def plan_command(
         console.print(f"{output}: night {night.id}", markup=False, soft_wrap=True)
 
 
-def _night(plan: Plan, shards: int | None, machines: list[str] | None) -> NightPlan:
+def _night(root: Path, plan: Plan, shards: int | None, machines: list[str] | None) -> NightPlan:
     """The plan shared out."""
-    commit, _ = header.revision(paths.project_root())
+    commit, _ = header.revision(root)
     return planned.make(
         plan,
         planned.fleet(shards, machines or ()),

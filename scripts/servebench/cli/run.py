@@ -18,6 +18,7 @@ from servebench.cli.options import (
     SeedOption,
     SelectOption,
     given,
+    repository,
 )
 from servebench.errors import UsageError
 from servebench.exclusive import measuring
@@ -88,6 +89,7 @@ def run_command(
         from servebench.artifacts.accepting import require_digest  # noqa: PLC0415 - rarely wanted
 
         require_digest(plan_file, plan_sha256)
+    root = repository(console)
     results = results or paths.results_dir()
     found = orphans.reap()
     load.sweep()
@@ -99,7 +101,6 @@ def run_command(
     _require_planned(context, plan, profile, seed)
     logs = paths.state_dir() / "logs"
     rig = assemble(plan.cases, logs)
-    root = paths.project_root()
     if earlier is not None:
         header.require_resumable(earlier, rig, root)
     start = earlier or header.write(plan, rig, root)

@@ -5,14 +5,20 @@ environment) from the server, what its arguments make it load, and what the appl
 Application modules are parsed, never executed, here. A package that another one picks up without
 declaring it (``try: import orjson``) is not seen; `touched` therefore treats packages that come or
 go with care.
+
+In another repository than ours an application may load the code around `apps/` as well, once it has
+put its folder on the search path. Frameworks load by name and by convention (Django's settings and
+what they list), so there a package is reached as a whole, also by a text that names it.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.metadata
+import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +33,15 @@ from servebench.servers import SERVERS
 
 _DYNAMIC: Final = frozenset({"__import__", "import_module", "exec", "eval"})
 """Calls that load what no parser sees."""
+
+_NAMED: Final = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::\w+)?")
+"""A text that may name a module, or an attribute of one: `shop.settings`, `shop.main:app`."""
+
+SOURCES: Final = ("src", "")
+"""Folders of a repository, beside `apps/`, in which its code is searched."""
+
+_FOLDERS: Final = frozenset({"apps", *SOURCES})
+"""Texts that name a folder of the search path, and no package in one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +77,14 @@ class Imports:
         files: The local modules, itself included.
         names: Top-level names of the others, the standard library's left out.
         unknown: Why this is not all; empty if it is.
+        around: Those of the names that are found around the applications; their files are among
+            `files`. A package of the same name may be installed.
     """
 
     files: frozenset[Path]
     names: frozenset[str]
     unknown: str = ""
+    around: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +102,17 @@ class Installed:
 
 @dataclass(slots=True)
 class Reader:
-    """Reads what cases of one side load, each file and environment once."""
+    """Reads what cases of one side load, each file and environment once.
+
+    Attributes:
+        root: The checkout.
+        rig: With its applications and environments.
+        around: Folders of code around the applications that they may load.
+    """
 
     root: Path
     rig: Rig
+    around: tuple[Path, ...] = ()
     _installed: dict[Path, Installed] = field(default_factory=dict)
     _imports: dict[tuple[str, str], Imports] = field(default_factory=dict)
 
@@ -102,18 +127,21 @@ class Reader:
         imported = self._imports.get((case.experiment, module))
         if imported is None:
             folders = (self.rig.folder(case), self.rig.apps)
-            imported = self._imports[case.experiment, module] = imports(module, folders)
+            imported = imports(module, folders, self.around)
+            self._imports[case.experiment, module] = imported
         python = self.rig.pythons[case.stack, case.python]
         if python not in self._installed:
             self._installed[python] = installed(python)
         environment = self._installed[python]
-        strange = sorted(imported.names - environment.provides.keys())
+        strange = sorted(imported.names - environment.provides.keys() - imported.around)
         unknown = imported.unknown
+        if not unknown and "PYTHONPATH" in case.env:
+            unknown = "what its PYTHONPATH brings is not known"
         if strange and not unknown:
             unknown = f"what its import of {strange[0]} loads is not known"
         server = SERVERS[case.server]
         roots = {server.name, *server.loads(case)} if served else set()
-        for name in imported.names - set(strange):
+        for name in imported.names & environment.provides.keys():
             roots |= environment.provides[name]
         return Reach(
             files=frozenset(path.relative_to(self.root).as_posix() for path in imported.files),
@@ -125,17 +153,19 @@ class Reader:
         )
 
 
-def imports(module: str, folders: Iterable[Path]) -> Imports:
+def imports(module: str, folders: Iterable[Path], around: tuple[Path, ...] = ()) -> Imports:
     """Parse an application module, and the local ones that it imports, wherever they do it.
 
     Args:
         module: Dotted name.
         folders: Where local modules are searched, in this order.
+        around: Where code is searched besides; what is found there is reached as a whole package.
     """
     folders = tuple(folders)
     files: set[Path] = set()
     names: set[str] = set()
-    unknown = ""
+    outside: set[str] = set()
+    unknown = searched = ""
     todo = [module]
     seen: set[str] = set()
     while todo:
@@ -144,22 +174,43 @@ def imports(module: str, folders: Iterable[Path]) -> Imports:
             continue
         seen.add(name)
         found = _local(name, folders)
-        if not found:
-            top = name.partition(".")[0]
-            if top not in sys.stdlib_module_names:
-                names.add(top)
-            continue
+        top = name.partition(".")[0]
+        if not found and top not in {*sys.stdlib_module_names, *outside}:
+            names.add(top)
+            found = _packages(top, around)
+            outside |= {top} if found else set()
         for path, dotted in found.items():
             if path in files:
                 continue
             files.add(path)
-            more, doubt = _imported(path, dotted)
-            todo += more
-            unknown = unknown or doubt
-    return Imports(frozenset(files), frozenset(names), unknown)
+            read = _imported(path, dotted)
+            todo += read.names
+            # Any text may look like a module's name: only that of code around is taken for one.
+            todo += [
+                text
+                for text in read.texts
+                if text not in _FOLDERS and _packages(text.partition(".")[0], around)
+            ]
+            unknown = unknown or read.doubt
+            searched = searched or read.searched
+    if around and searched and not outside:
+        unknown = unknown or f"{searched}, and what it loads from there is not known"
+    return Imports(frozenset(files), frozenset(names), unknown, frozenset(outside))
 
 
-def _local(name: str, folders: Iterable[Path]) -> dict[Path, str]:
+@functools.cache
+def _packages(top: str, around: tuple[Path, ...]) -> Mapping[Path, str]:
+    """All modules around of a top-level package, or the one module, with their dotted names."""
+    found = {}
+    for folder in around:
+        for path in (folder / f"{top}.py", *sorted((folder / top).rglob("*.py"))):
+            if path.is_file():
+                parts = path.relative_to(folder).with_suffix("").parts
+                found[path] = ".".join(part for part in parts if part != "__init__")
+    return found
+
+
+def _local(name: str, folders: Iterable[Path]) -> Mapping[Path, str]:
     """The files that importing a dotted name executes, with their own; none if it is not local."""
     parts = name.split(".")
     for folder in folders:
@@ -174,15 +225,33 @@ def _local(name: str, folders: Iterable[Path]) -> dict[Path, str]:
     return {}
 
 
-def _imported(path: Path, name: str) -> tuple[list[str], str]:
-    """The dotted names that a file imports, and why these may not be all."""
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What a parser sees in a file.
+
+    Attributes:
+        names: Dotted names that it imports.
+        texts: Texts that may name modules.
+        doubt: Why the names may not be all; empty if they are.
+        searched: That it changes the search path; empty if it does not.
+    """
+
+    names: Sequence[str] = ()
+    texts: Sequence[str] = ()
+    doubt: str = ""
+    searched: str = ""
+
+
+def _imported(path: Path, name: str) -> _Read:
+    """What a module of this dotted name imports."""
     try:
         tree = ast.parse(path.read_text("utf-8"))
     except (OSError, SyntaxError, ValueError) as problem:
-        return [], f"{path.name} cannot be read: {problem}"
+        return _Read(doubt=f"{path.name} cannot be read: {problem}")
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found: list[str] = []
-    doubt = ""
+    texts: list[str] = []
+    doubt = searched = ""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
@@ -194,7 +263,20 @@ def _imported(path: Path, name: str) -> tuple[list[str], str]:
             found += [source, *(f"{source}.{alias.name}" for alias in node.names)]
         elif isinstance(node, ast.Call) and _called(node) in _DYNAMIC:
             doubt = f"{path.name} loads code with {_called(node)}"
-    return [name for name in found if name], doubt
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if named := _NAMED.fullmatch(node.value):
+                texts.append(named[1])
+        elif isinstance(node, ast.Attribute | ast.Name) and _searches(node):
+            searched = f"{path.name} changes the search path"
+    return _Read([name for name in found if name], texts, doubt, searched)
+
+
+def _searches(node: ast.Attribute | ast.Name) -> bool:
+    """Whether an expression is `sys.path`, or the function that adds to it."""
+    if isinstance(node, ast.Name):
+        return node.id == "addsitedir"
+    owner = getattr(node.value, "id", "")
+    return node.attr == "addsitedir" or (owner, node.attr) == ("sys", "path")
 
 
 def _called(call: ast.Call) -> str:

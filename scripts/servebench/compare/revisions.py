@@ -1,19 +1,22 @@
-"""What git knows of the two sides: revisions, files that differ, and snapshots of their files.
+"""What git knows of the two sides: revisions, files that differ, and copies of their files.
 
-A snapshot is a folder in the cache with the files of one tree, made once and never changed. It is
-no `git worktree`: nothing is registered in the repository, so that a killed comparison leaves
-nothing in it, none of its hooks runs, and what is not committed can be compared as well. The paths
-of all snapshots are equally long, since the size of the environment moves a program's stack and
-with it its speed (Mytkowicz et al., ASPLOS 2009, doi 10.1145/1508244.1508275).
+Each side of a comparison is measured in a copy of its own, made for it and removed at its end: what
+an application writes (a data base beside its module) is never there at the next start. A copy is no
+`git worktree`: nothing is registered in the repository, so that a killed comparison leaves nothing
+in it, none of its hooks runs, and what is not committed can be compared as well. The paths of all
+copies are equally long, since the size of the environment moves a program's stack and with it its
+speed (Mytkowicz et al., ASPLOS 2009, doi 10.1145/1508244.1508275).
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -27,9 +30,6 @@ MAIN: Final = ("main", "origin/main")
 """Branches that changes are made against."""
 
 WORKING_TREE: Final = "working tree"
-KEPT: Final = 8
-"""Snapshots that are kept: making one takes a moment, and they are small."""
-
 _TIMEOUT_S: Final = 120
 _HOOKS_SET: Final = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"})
 """What git sets for hooks; it would take us to another repository or index."""
@@ -127,39 +127,60 @@ def changed(root: Path, base: str, head: str) -> tuple[str, ...]:
     return tuple(p for p in listed.split("\0") if p and not p.startswith("results/"))
 
 
-def snapshot(root: Path, revision: Revision, narrator: Narrator) -> Path:
-    """Lay out the files of a revision, without results, in the cache.
+@contextmanager
+def copies(narrator: Narrator) -> Iterator[Path]:
+    """A folder for the copies of one comparison, until its end.
 
-    Returns:
-        Their folder. It must not be written to.
+    Copies of comparisons that were killed are removed first.
     """
-    target = paths.cache_dir() / "snapshots" / revision.tree[:16]
+    base = paths.cache_dir() / "snapshots"
+    base.mkdir(parents=True, exist_ok=True)
+    for left in [path for path in base.iterdir() if path.is_dir() and path.name[0] != "."]:
+        if artefact.remove(left):  # nobody holds it
+            (base / f".{left.name}.lock").unlink(missing_ok=True)
+    folder = base / secrets.token_hex(4)
+    with artefact.exclusive(folder, narrator):
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            (base / f".{folder.name}.lock").unlink(missing_ok=True)
 
-    def fault(place: Path) -> str | None:
-        made = artefact.facts(place)
-        return None if made and made.get("tree") == revision.tree else "it is not there"
 
-    def build(staging: Path) -> artefact.Facts:
-        with tempfile.TemporaryDirectory() as folder:
-            index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
-            _git(root, "read-tree", revision.tree, env=index)
-            drop = ("rm", "-r", "--cached", "--force", "--quiet", "--ignore-unmatch")
-            _git(root, *drop, "--", "results", env=index)
-            _git(root, "checkout-index", "--all", f"--prefix={staging}/", env=index)
-        return {"tree": revision.tree, "commit": revision.commit}
-
-    artefact.make(target, fault=fault, build=build, narrator=narrator)
-    os.utime(target)
-    _forget(target.parent)
+def lay_out(root: Path, revision: Revision, folder: Path) -> Path:
+    """Lay out the files of a revision, without results, in a new folder below one of `copies`."""
+    target = folder / secrets.token_hex(4)
+    target.mkdir()
+    with tempfile.TemporaryDirectory() as place:
+        index = {"GIT_INDEX_FILE": str(Path(place) / "index")}
+        _git(root, "read-tree", revision.tree, env=index)
+        drop = ("rm", "-r", "--cached", "--force", "--quiet", "--ignore-unmatch")
+        _git(root, *drop, "--", "results", env=index)
+        _git(root, "checkout-index", "--all", f"--prefix={target}/", env=index)
     return target
 
 
-def _forget(folder: Path) -> None:
-    """Remove all but the newest snapshots, with their locks."""
-    found = [path for path in folder.iterdir() if path.is_dir() and path.name[0] != "."]
-    for old in sorted(found, key=lambda path: path.stat().st_mtime)[:-KEPT]:
-        shutil.rmtree(old, ignore_errors=True)
-        (folder / f".{old.name}.lock").unlink(missing_ok=True)
+def copy(root: Path, folder: Path) -> Path:
+    """Copy the files of the checkout as they are, below a folder of `copies`.
+
+    Of a git repository these are the files that `working` takes, of any other folder all but hidden
+    files, results and what programs have made. Nothing is written to the repository, which may be
+    somebody else's.
+    """
+    target = folder / secrets.token_hex(4)
+    if not is_repository(root):
+        ignored = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "results")
+        return Path(shutil.copytree(root, target, symlinks=True, ignore=ignored))
+    target.mkdir()
+    kinds = ("--cached", "--others", "--exclude-standard")
+    listed = _git(root, "ls-files", "-z", *kinds, "--", ".", ":(exclude)results")
+    for name in filter(None, listed.split("\0")):
+        source = root / name
+        if source.is_file() or source.is_symlink():  # it may have been removed
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target / name, follow_symlinks=False)
+    return target
 
 
 def _ask(root: Path, *arguments: str) -> str | None:

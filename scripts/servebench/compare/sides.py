@@ -1,29 +1,34 @@
 """What base and head are: revisions, stacks or interpreters, each ready to be measured.
 
-- Two revisions: each with its own applications, locks and interpreters, from a snapshot.
+- Two revisions: each with its own applications, locks and interpreters. What is measured of them
+  (`lending`) is head's business.
 - Two stacks of one checkout: as locked, as of a date, or with some packages in other versions.
 - Two interpreters of one checkout: no change, but a choice; said so wherever it is shown.
+
+Each side has a copy of the files for itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Literal
 
-from servebench import header, interpreters, settings, stacks
+from servebench import header, interpreters, paths, settings, stacks
 from servebench import plan as planning
-from servebench.compare import relocking, revisions
+from servebench.compare import lending, relocking, revisions
+from servebench.compare.lending import Borrower
 from servebench.compare.model import SideRecord
 from servebench.compare.pairing import paired
 from servebench.errors import DeclarationError, SetupError, UsageError
-from servebench.experiments import Experiment, expand, load_experiments, registered
+from servebench.experiments import Experiment, expand_all, load_experiments, registered
 from servebench.interpreters import Interpreter
 from servebench.model import Case, Profile
 from servebench.rig import Rig, equip
+from servebench.settings import Settings
 from servebench.stacks import Stack
 from servebench.toolchain import cpython
 from servebench.toolchain.narrator import Narrator
@@ -39,8 +44,10 @@ class Side:
         record: What it is.
         rig: What its launches need; for the cases that both sides have.
         cases: All its selected cases, in the order of their declaration.
-        root: The checkout or snapshot that its applications (and benchmarks) are read from.
-        tree: The git tree of `root`; None if it is no snapshot.
+        root: The copy that its applications (and benchmarks) are read from.
+        tree: The git tree of `root`; None if it is no revision's.
+        lent: Paths of files in `root` that are not its own; see `lending`.
+        declared: Whether it declares itself what is measured of it.
     """
 
     record: SideRecord
@@ -48,6 +55,8 @@ class Side:
     cases: tuple[Case, ...]
     root: Path
     tree: str | None = None
+    lent: frozenset[str] = frozenset()
+    declared: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +80,21 @@ class Sides:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which cases are to be compared, where logs go, and who is told what is being made."""
+    """Which cases are to be compared, and how they are prepared.
+
+    Attributes:
+        profile: Their profile.
+        select: Globs over their ids; none: all.
+        logs: Where logs go.
+        narrator: Told what is being made.
+        copies: Where the copies are made (`revisions.copies`), which are to outlive the sides.
+    """
 
     profile: Profile
     select: tuple[str, ...]
     logs: Path
     narrator: Narrator
+    copies: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +108,9 @@ class _Part:
     dirty: bool
     cases: tuple[Case, ...]
     lock: Callable[[str], Stack]
+    settings: Callable[[str], Settings]
     tree: str | None = None
+    borrower: Borrower | None = None
 
 
 def of_revisions(root: Path, base: str | None, head: str | None, wanted: Wanted) -> Sides:
@@ -115,9 +135,36 @@ def of_revisions(root: Path, base: str | None, head: str | None, wanted: Wanted)
     earlier = (
         revisions.where_left_main(root, later) if base is None else revisions.resolve(root, base)
     )
-    return _prepared(
-        _at(root, earlier, wanted), _at(root, later, wanted), wanted, root=root, cross=False
+    after = revisions.lay_out(root, later, wanted.copies)
+    declaring, label = after, later.label
+    if not lending.declares(after):
+        # Of before there were declarations: those of today say what to measure.
+        declaring, label = revisions.copy(root, wanted.copies), "the checkout"
+        if not lending.declares(declaring):
+            raise paths.undeclared(root, f"not all of it, and as little in {later.label}")
+    lender = lending.Lender(label, declaring, _experiments(declaring, label))
+    before = revisions.lay_out(root, earlier, wanted.copies)
+    borrowers = [
+        lending.Borrower(earlier.label, before, lender),
+        lending.Borrower(later.label, after, lender),
+    ]
+    first, second = (
+        _Part(
+            label=revision.label,
+            kind="revision",
+            root=borrower.root,
+            commit=revision.commit,
+            dirty=revision.dirty,
+            cases=borrower.cases(wanted.profile),
+            lock=borrower.lock,
+            settings=borrower.settings,
+            tree=revision.tree,
+            borrower=borrower,
+        )
+        for revision, borrower in zip((earlier, later), borrowers, strict=True)
     )
+    both = _prepared(first, second, wanted, root=root, cross=False)
+    return replace(both, notes=tuple(one.note for one in borrowers if one.note))
 
 
 def of_dates(root: Path, base: date | None, head: date | None, wanted: Wanted) -> Sides:
@@ -208,20 +255,6 @@ def of_interpreters(root: Path, base: str, head: str, wanted: Wanted) -> Sides:
     return _prepared(part(base), part(head), wanted, root=root, cross=True)
 
 
-def _at(root: Path, revision: revisions.Revision, wanted: Wanted) -> _Part:
-    folder = revisions.snapshot(root, revision, wanted.narrator)
-    return _Part(
-        label=revision.label,
-        kind="revision",
-        root=folder,
-        commit=revision.commit,
-        dirty=revision.dirty,
-        cases=_cases(folder, wanted.profile, revision.label),
-        lock=lambda name: stacks.read(name, folder),
-        tree=revision.tree,
-    )
-
-
 def _here(
     root: Path,
     label: str,
@@ -232,14 +265,13 @@ def _here(
 ) -> _Part:
     """The checkout around us, with stacks or interpreters of one's choice."""
     commit, dirty = header.revision(root)
-    cases = _cases(root, wanted.profile, "the checkout")
+    cases = expand_all(_experiments(root, "the checkout"), wanted.profile)
     if python is not None:
         cases = tuple(case for case in cases if case.python == python)
-    return _Part(label, kind, root, commit, dirty, cases, lock)
-
-
-def _cases(root: Path, profile: Profile, whose: str) -> tuple[Case, ...]:
-    return tuple(c for e in _experiments(root, whose) for c in expand(e, profile))
+    folder = revisions.copy(root, wanted.copies)
+    return _Part(
+        label, kind, folder, commit, dirty, cases, lock, settings=lambda _: settings.load(root)
+    )
 
 
 def _experiments(root: Path, whose: str) -> tuple[Experiment, ...]:
@@ -299,7 +331,7 @@ def _selected(
 
 
 def _side(part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], wanted: Wanted) -> Side:
-    found = _interpreters(part.root, sorted({case.python for case in needed}), wanted.narrator)
+    found = _interpreters(part.settings, sorted({case.python for case in needed}), wanted.narrator)
     locked = {name: part.lock(name) for name in sorted({case.stack for case in needed})}
     for stack, python in sorted({(case.stack, case.python) for case in needed}):
         stacks.make_environment(locked[stack], found[python], wanted.narrator)
@@ -312,14 +344,19 @@ def _side(part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], wanted: 
         stacks=tuple(stack.record() for stack in locked.values()),
         interpreters=tuple(interpreter.record() for interpreter in found.values()),
     )
-    return Side(record, rig, cases, part.root, part.tree)
+    borrower = part.borrower
+    lent = frozenset() if borrower is None else frozenset(borrower.files)
+    declared = borrower is None or borrower.declared
+    return Side(record, rig, cases, part.root, part.tree, lent, declared=declared)
 
 
-def _interpreters(root: Path, names: Sequence[str], narrator: Narrator) -> dict[str, Interpreter]:
-    """The interpreters as a checkout declares them; made if they are not there."""
-    configured = settings.load(root)
+def _interpreters(
+    configured: Callable[[str], Settings], names: Sequence[str], narrator: Narrator
+) -> dict[str, Interpreter]:
+    """The interpreters as settings declare them, by name; made if they are not there."""
     try:
-        return {name: interpreters.locate(name, configured) for name in names}
+        return {name: interpreters.locate(name, configured(name)) for name in names}
     except SetupError:
-        cpython.ensure(configured, narrator)
-        return {name: interpreters.locate(name, configured) for name in names}
+        for name in names:
+            cpython.ensure(configured(name), narrator)
+        return {name: interpreters.locate(name, configured(name)) for name in names}

@@ -2,28 +2,34 @@
 
 A wrong "not touched" would be the only harmful mistake, so that what is unknown counts as touched:
 
-- a file of the applications touches the cases whose application imports it, and every case of its
-  experiment if it is no Python module; declarations touch nothing by themselves (a case that is
-  *defined* otherwise is no longer the same case, see `pairing`),
+- a module touches the cases whose application imports it, or whose imports are not all known,
+- another file of the applications touches every case of its experiment; declarations touch nothing:
+  head's hold for both sides, see `lending`,
+- in any other repository than ours, another file around the applications touches every case: any
+  of them may read it,
 - a package touches the cases that load it (see `closure`); one that came or went and that no case
   is known to load touches all cases of its stack, since some packages pick up others when present,
 - an interpreter touches its cases,
-- the harness touches nothing: the one that runs measures both sides.
+- the harness touches nothing: the one that runs measures both sides. It is found in our own
+  repository only,
+- documents, results and what is for git or CI alone touch nothing.
 """
 
 from __future__ import annotations
 
+import filecmp
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Final
 
+from servebench import paths
 from servebench.compare import closure, inprocess, revisions, wording
 from servebench.compare.closure import Reach
 from servebench.compare.inprocess import Target
 from servebench.compare.model import Missing, PackageChange
 from servebench.compare.pairing import Pair, paired
-from servebench.compare.sides import Sides
+from servebench.compare.sides import Side, Sides
 from servebench.declarations import FILE
 from servebench.model import Case, InterpreterRecord
 from servebench.published import FILE as PUBLISHED
@@ -44,6 +50,9 @@ class Change:
         interpreters: Name → how it differs.
         experiments: Folders of `apps/` that are experiments, on either side.
         cross: Whether the two sides are two interpreters.
+        own: Whether it is our own repository, which holds the harness.
+        new: Files that a side was lent which has applications of its own: they may be what is
+            called otherwise there.
     """
 
     files: tuple[str, ...] = ()
@@ -51,6 +60,8 @@ class Change:
     interpreters: Mapping[str, str] = field(default_factory=dict)
     experiments: frozenset[str] = frozenset()
     cross: bool = False
+    own: bool = True
+    new: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +99,12 @@ def find(sides: Sides, *, everything: bool = False) -> Touched:
     base, head = sides.base, sides.head
     files: tuple[str, ...] = ()
     if base.tree and head.tree:
-        files = revisions.changed(sides.repository, base.tree, head.tree)
+        files = tuple(
+            path
+            for path in revisions.changed(sides.repository, base.tree, head.tree)
+            # What a side was lent is what the other has.
+            if not _lent(path, base, head) and not _only_ours(path, base, head)
+        )
     change = Change(
         files=files,
         packages=package_changes(base.rig.stacks, head.rig.stacks),
@@ -99,9 +115,18 @@ def find(sides: Sides, *, everything: bool = False) -> Touched:
             for folder in (side.root / "apps").glob(f"*/{FILE}")
         ),
         cross=sides.cross,
+        own=paths.holds_harness(sides.repository),
+        new=frozenset(path for side in (base, head) if side.declared for path in side.lent),
     )
     common, missing = paired(base.cases, head.cases, cross=sides.cross)
-    readers = (closure.Reader(base.root, base.rig), closure.Reader(head.root, head.rig))
+    readers = [
+        closure.Reader(
+            side.root,
+            side.rig,
+            () if change.own else tuple(side.root / name for name in closure.SOURCES),
+        )
+        for side in (base, head)
+    ]
     reached = {
         pair.head.id: readers[0].reach(pair.base) | readers[1].reach(pair.head) for pair in common
     }
@@ -126,6 +151,18 @@ def find(sides: Sides, *, everything: bool = False) -> Touched:
     return replace(found, targets=targets, nothing="" if targets else found.nothing)
 
 
+def _lent(path: str, base: Side, head: Side) -> bool:
+    """Whether a file that one side lacks is the other's on both."""
+    return path in base.lent | head.lent and filecmp.cmp(
+        base.root / path, head.root / path, shallow=False
+    )
+
+
+def _only_ours(path: str, base: Side, head: Side) -> bool:
+    """Whether a file differs in what it says to us alone."""
+    return path == "pyproject.toml" and paths.others(base.root) == paths.others(head.root)
+
+
 def select(
     change: Change,
     common: Sequence[Pair],
@@ -147,21 +184,29 @@ def select(
     """
     orphans = _orphans(change.packages, common, reached)
     pairs = []
+    same = []
+    missing = list(missing)
     for pair in common:
         reason = pair.because or because(pair.head, change, reached[pair.head.id], orphans)
         if everything:
             reason = reason or EVERYTHING
         if reason:
             pairs.append(Pair(pair.base, pair.head, reason))
+        elif reached[pair.head.id].files & change.new:
+            missing.append(Missing(case=pair.head.id, reason="only one side has its application"))
+        else:
+            same.append(pair)
     benchmarks = any(path.startswith("benchmarks/") for path in change.files)
     return Touched(
         pairs=tuple(pairs),
-        untouched=len(common) - len(pairs),
+        untouched=len(same),
         missing=tuple(missing),
         packages=change.packages,
         inprocess=bool(pairs) or benchmarks,
         notes=tuple(notes),
-        nothing="" if pairs else wording.nothing(change.files, change.packages, common, missing),
+        nothing=""
+        if pairs
+        else wording.nothing(change.files, change.packages, same, missing, own=change.own),
     )
 
 
@@ -190,7 +235,7 @@ def because(
     ]
     if moved:
         said.append(wording.some(moved, _NAMED, "package"))
-    files = [path for path in change.files if _touches(path, case, change.experiments, reach)]
+    files = [path for path in change.files if _touches(path, case, change, reach)]
     if files:
         said.append(wording.some(files, _NAMED, "file"))
     if reach.unknown and (moved or files):
@@ -251,19 +296,19 @@ def _orphans(
     }
 
 
-def _touches(path: str, case: Case, experiments: Collection[str], reach: Reach) -> bool:
-    """Whether a changed file is one that the case's application reads."""
+def _touches(path: str, case: Case, change: Change, reach: Reach) -> bool:
+    """Whether a changed file is one that the case's application reads, or may read."""
     parts = PurePosixPath(path).parts
-    if parts[0] != "apps" or len(parts) < 2 or wording.is_document(path):
+    if path in reach.files:
+        return True
+    if wording.area(path, own=change.own) not in {wording.APPLICATIONS, wording.CODE}:
         return False
-    if parts[1] == "stacks" or path == "apps/pyproject.toml":
-        return False  # the packages tell
-    if (
-        len(parts) > 2
-        and parts[1] in experiments
-        and (parts[1] != case.experiment or parts[2:] in ((FILE,), (PUBLISHED,)))
-    ):
-        return False
-    if path.endswith(".py"):
-        return bool(reach.unknown) or path in reach.files
-    return True
+    if parts[0] == "apps":
+        if parts[1] == "stacks" or path == "apps/pyproject.toml":
+            return False  # the packages tell
+        if parts[1] in change.experiments and parts[2:] in ((FILE,), (PUBLISHED,)):
+            return False
+    if reach.unknown:
+        return True
+    others = change.experiments - {case.experiment}
+    return not path.endswith(".py") and not (parts[0] == "apps" and parts[1] in others)

@@ -13,6 +13,24 @@ ABSENT: Final = "—"
 _DOCUMENTS: Final = frozenset({".md", ".rst"})
 _MOST: Final = 5
 
+APPLICATIONS: Final = "files of applications"
+CODE: Final = "files that no application imports"
+_HARNESS: Final = "the harness"
+HARNESS: Final = frozenset(
+    {
+        ".ci", ".github", "Makefile", "asv.conf.json", "docs", "pyproject.toml",
+        "requirements.txt", "scripts", "tests",
+    }
+)  # fmt: skip
+"""What the harness consists of in our own repository: what lies at its top."""
+
+_AROUND: Final = frozenset(
+    {
+        ".circleci", ".gitattributes", ".github", ".gitignore", ".gitlab-ci.yml",
+        ".pre-commit-config.yaml",
+    }
+)  # fmt: skip
+
 
 def package(move: PackageChange) -> str:
     """Say what moved: `granian 2.7.8 → 2.8.7`."""
@@ -39,6 +57,8 @@ def nothing(
     packages: Sequence[PackageChange],
     common: Sequence[Pair],
     missing: Sequence[Missing],
+    *,
+    own: bool,
 ) -> str:
     """Say why there is nothing to judge.
 
@@ -47,8 +67,9 @@ def nothing(
         packages: What moved in the locks.
         common: Cases that both sides have.
         missing: Cases that they have not in common.
+        own: Whether it is our own repository, which holds the harness.
     """
-    areas = sorted({_area(path) for path in files})
+    areas = sorted({area(path, own=own) for path in files})
     said = []
     if not common and missing:
         said.append("the sides have no case in common")
@@ -64,18 +85,20 @@ def nothing(
     return f"Nothing to judge: {'; '.join(said or ['base and head do not differ'])}."
 
 
-_HARNESS: Final = "the harness"
+def area(path: str, *, own: bool) -> str:
+    """The part of the checkout that a file belongs to, in words.
 
-
-def _area(path: str) -> str:
-    """The part of the checkout that a file belongs to."""
+    Args:
+        path: From the checkout's root.
+        own: Whether it is our own repository, which holds the harness.
+    """
     top = path.partition("/")[0]
-    if is_document(path):
-        return "documents"
-    if top == "apps":
-        return "files of applications"
-    if top == "benchmarks":
-        return "in-process benchmarks"
-    if top == "results":
-        return "results"
-    return _HARNESS
+    parts = (
+        (is_document(path), "documents"),
+        (top == "apps" != path, APPLICATIONS),
+        (top == "results", "results"),
+        (own and top == "benchmarks", "in-process benchmarks"),
+        (own and top in HARNESS, _HARNESS),
+        (top in _AROUND, "files for git or CI"),
+    )
+    return next((name for holds, name in parts if holds), CODE)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from servebench import paths
-from servebench.compare import inprocess, session, touched
+from servebench.compare import inprocess, revisions, session, touched
 from servebench.compare import sides as sides_
 from servebench.compare.draft import Header, unmeasured
 from servebench.compare.model import Comparison
@@ -101,28 +101,30 @@ class RealDuets:
                 f"{', '.join(lost)}: no case of this checkout has this endpoint with this stack "
                 "and interpreter any more; there is nothing to compare"
             )
-        wanted = Wanted(
-            declared.PROFILE,
-            # A benchmark runs in the environments of a case, whose server is not started.
-            tuple(glob.escape(name) for name in (*served, *(carriers[key] for key in inside))),
-            paths.state_dir() / "logs",
-            self.narrator,
-        )
-        both = sides_.of_locks(self.root, stack, base, head, wanted)
-        touched_ = touched.find(both)
-        found = replace(
-            touched_,
-            pairs=tuple(pair for pair in touched_.pairs if pair.head.id in served),
-            targets=tuple(target for target in touched_.targets if target.key in inside),
-        )
-        header = Header(notes=notes)
-        if not found.pairs and not found.targets:
-            found = replace(found, nothing=found.nothing or NOTHING)
-            return unmeasured(both.base, both.head, found, header, seconds)
-        with measuring():
-            return session.compare(
-                both.base, both.head, found, seconds, self.seed, self.reporter, header=header
+        with revisions.copies(self.narrator) as copies:
+            wanted = Wanted(
+                declared.PROFILE,
+                # A benchmark runs in the environments of a case, whose server is not started.
+                tuple(glob.escape(name) for name in (*served, *(carriers[key] for key in inside))),
+                paths.state_dir() / "logs",
+                self.narrator,
+                copies,
             )
+            both = sides_.of_locks(self.root, stack, base, head, wanted)
+            touched_ = touched.find(both)
+            found = replace(
+                touched_,
+                pairs=tuple(pair for pair in touched_.pairs if pair.head.id in served),
+                targets=tuple(target for target in touched_.targets if target.key in inside),
+            )
+            header = Header(notes=notes)
+            if not found.pairs and not found.targets:
+                found = replace(found, nothing=found.nothing or NOTHING)
+                return unmeasured(both.base, both.head, found, header, seconds)
+            with measuring():
+                return session.compare(
+                    both.base, both.head, found, seconds, self.seed, self.reporter, header=header
+                )
 
 
 def cases(root: Path, candidate: Candidate) -> tuple[str, ...]:
