@@ -31,8 +31,9 @@ from pathlib import Path  # noqa: E402
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 STAMP = VENV / "servebench-made.json"
-# Not that of an active environment, which may be the very one to be made.
-PYTHON: str = getattr(sys, "_base_executable", sys.executable)
+# Not that of an active environment, which may be the very one to be made; and by one name, since
+# `python3` and, seen from an environment of it, `python3.13` are the same.
+PYTHON: str = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "servebench"
 
 
@@ -109,7 +110,13 @@ def ensure_uv() -> Path:
     if lines is None:
         sys.exit("requirements.txt has no hashed line for uv: restore it from git")
     version = lines[1]
-    on_path = shutil.which("uv")
+    # Never that of the environment itself, which goes with it.
+    outside = [
+        folder
+        for folder in os.get_exec_path()
+        if not Path(os.path.realpath(folder)).is_relative_to(VENV.resolve())
+    ]
+    on_path = shutil.which("uv", path=os.pathsep.join(outside))
     if on_path and answers(Path(on_path), version):
         return Path(on_path)
     home = CACHE / f"uv-{version}"

@@ -261,7 +261,7 @@ def load(text: str) -> dict[str, Any]:
 
 
 def write_command(path: Path) -> None:
-    """Write a `servebench` that is ours, with state of its own per job.
+    """Write a `servebench` that is ours, with state of its own per job, as on as many machines.
 
     With `STANDIN_DEAD_SHARD` it is a machine that dies while it measures that shard. Figures inside
     the process are what the script `STANDIN_MICRO` leaves, if any, and candidates are judged as the
@@ -270,7 +270,7 @@ def write_command(path: Path) -> None:
     """
     path.write_text(
         f"""#!/bin/sh
-export XDG_STATE_HOME="${{RUNNER_TEMP:-/tmp}}/state"
+export XDG_STATE_HOME="${{RUNNER_TEMP:-/tmp}}/state" SERVEBENCH_LOCK="servebench-tests-$$"
 case "$1 $2" in "ci fleet") shift 2 ;; esac
 case "$* " in *"--shard ${{STANDIN_DEAD_SHARD:-none}} "*) kill -KILL $$ ;; esac
 case "$1" in micro) [ -z "$STANDIN_MICRO" ] || exec sh "$STANDIN_MICRO"; exit 0 ;; esac

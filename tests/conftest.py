@@ -13,12 +13,16 @@ import pytest
 
 from bench import Bench, make_checkout
 from fake_github import FakeGitHub
-from servebench import committed, paths, verify
+from servebench import committed, exclusive, paths, verify
 from steps import Step
 
 
 def pytest_configure() -> None:
-    """Hear Ctrl-C: a shell's background jobs ignore it, and so would all that tests start."""
+    """Hear Ctrl-C: a shell's background jobs ignore it, and so would all that tests start.
+
+    Tests measure beside each other, so each process of theirs has a lock of its own for that.
+    """
+    os.environ[exclusive.LOCK] = f"servebench-tests-{os.getpid()}"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -25,7 +25,7 @@ from asv.runner import BENCHMARK_RUN_SCRIPT
 
 from servebench import interpreters, machine, paths, stacks
 from servebench.errors import SetupError
-from servebench.exclusive import HOLDER, measuring
+from servebench.exclusive import HOLDER, LOCK, measuring
 from servebench.inprocess import bench_runner, machine_profile
 from tiny_index import Index, serving
 
@@ -94,7 +94,7 @@ class Repository:
 def environment(home: Path, **more: str) -> dict[str, str]:
     """Environment variables for git and asv: nothing of the person's, and a home of its own."""
     home.mkdir(parents=True, exist_ok=True)
-    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", LOCK) if name in os.environ}
     names = {
         f"GIT_{who}_{what}": value
         for who in ("AUTHOR", "COMMITTER")
@@ -301,16 +301,12 @@ def test_an_interpreter_that_is_not_declared(made: Repository) -> None:
     )
 
 
-def test_nobody_measures_beside_another(
-    made: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nobody_measures_beside_another(made: Repository) -> None:
     """While somebody measures servers on this machine, asv looks at most, and says why."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    busy = Repository(made.root, {**made.env, "XDG_STATE_HOME": str(tmp_path)})
     with measuring():
-        said = busy.asv("run", "HEAD^!", "--dry-run", *QUICK, "-E", WITH_GIL, code=1)
+        said = made.asv("run", "HEAD^!", "--dry-run", *QUICK, "-E", WITH_GIL, code=1)
         # Unless it is the one who measures that has started asv for it.
-        ours = Repository(made.root, {**busy.env, HOLDER: str(os.getpid())})
+        ours = Repository(made.root, {**made.env, HOLDER: str(os.getpid())})
         ours.asv("run", "HEAD^!", "--dry-run", "--bench", "gil_state", "-E", WITH_GIL)
     assert "another servebench is measuring on it" in said
     assert "Traceback" not in said

@@ -16,11 +16,12 @@ import psutil
 import pytest
 
 from bench import Bench, eventually, failures, launches, valid
-from servebench import header, rig, store
+from servebench import header, rig, store, tools
 from servebench import plan as planning
 from servebench.errors import UsageError
 from servebench.model import Plan, RunStatus, Status
 from servebench.signals import InterruptedRun, interruptible
+from servebench.toolchain import artefact
 
 HANDLED = (signal.SIGINT, signal.SIGTERM)
 
@@ -138,14 +139,18 @@ def test_a_run_is_resumed_under_its_own_conditions_only(bench: Bench, tmp_path: 
     run = header.write(plan, here, bench.root)
     header.require_resumable(run, here, bench.root)
     (stack,), (interpreter,) = run.stacks, run.interpreters
-    changes: dict[str, dict[str, Any]] = {
-        "stacks": {"stacks": (stack.model_copy(update={"digest": "0" * 64}),)},
-        "oha": {"oha": "1.0.0"},
-        "machine": {"machine": run.machine.model_copy(update={"id": "another"})},
-        "commit": {"commit": "0" * 40},
-        "interpreters": {"interpreters": (interpreter.model_copy(update={"build": "-O0"}),)},
-    }
-    for what, change in changes.items():
+    made = (artefact.facts(tools.oha().parents[1]) or {}).get("origin", "source")
+    assert run.oha_origin == made
+    other = "source" if made == "prebuilt" else "prebuilt"
+    changes: list[tuple[str, dict[str, Any]]] = [
+        ("stacks", {"stacks": (stack.model_copy(update={"digest": "0" * 64}),)}),
+        ("oha", {"oha": "1.0.0"}),
+        ("oha", {"oha_origin": other}),
+        ("machine", {"machine": run.machine.model_copy(update={"id": "another"})}),
+        ("commit", {"commit": "0" * 40}),
+        ("interpreters", {"interpreters": (interpreter.model_copy(update={"build": "-O0"}),)}),
+    ]
+    for what, change in changes:
         moved = run.model_copy(update=change)
         with pytest.raises(UsageError, match=f"its {what} differ") as caught:
             header.require_resumable(moved, here, bench.root)

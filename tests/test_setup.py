@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -49,7 +50,10 @@ def test_a_second_set_up_only_checks_and_needs_no_network(tmp_path: Path) -> Non
     assert done.returncode == 0, done.stdout + done.stderr
     *optional, line = done.stdout.splitlines()
     assert all(" is not here" in sentence for sentence in optional), "valgrind, without root"
-    assert line.startswith("ready and checked: interpreters 3.14, 3.14t; stack ")
+    assert re.match(
+        r"ready and checked: interpreters 3\.14, 3\.14t \((prebuilt|source)\); stack ", line
+    )
+    assert re.search(r"; oha 1\.16\.0 \((prebuilt|source)\); ", line)
 
 
 def test_the_tools_alone_run_nothing_of_a_stack(

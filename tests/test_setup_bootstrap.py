@@ -47,11 +47,13 @@ def uv_cache() -> str:
     return done.stdout.strip()
 
 
-def start(checkout: Path, tmp_path: Path) -> subprocess.Popen[str]:
+def start(
+    checkout: Path, tmp_path: Path, python: str | Path = PYTHON, **env: str
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [PYTHON, "scripts/bootstrap.py"],
+        [python, "scripts/bootstrap.py"],
         cwd=checkout,
-        env=environment(tmp_path),
+        env=environment(tmp_path) | env,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -87,6 +89,33 @@ def test_it_makes_the_environment_and_then_only_checks(checkout: Path, tmp_path:
     third = start(checkout, tmp_path)
     heard, _ = third.communicate(timeout=60)
     assert "installing the harness's locked packages" in heard
+    assert works(checkout)
+
+
+def test_with_the_environment_itself_on_path_nothing_is_made_anew(
+    checkout: Path, tmp_path: Path
+) -> None:
+    """As after activating it: `python3` is its own, and so would be the uv that fills it."""
+    first = start(checkout, tmp_path)
+    heard, _ = first.communicate(timeout=300)
+    assert first.returncode == 0, heard
+    own = checkout / ".venv" / "bin"
+    stamp = checkout / ".venv" / "servebench-made.json"
+    made = stamp.stat().st_mtime_ns
+    activated = {"PATH": f"{own}:{environment(tmp_path)['PATH']}", "VIRTUAL_ENV": str(own.parent)}
+    # By another name of the same Python, of its own environment, and back.
+    pythons = [PYTHON.with_name(f"python3.{sys.version_info.minor}"), own / "python3", PYTHON]
+    for python in pythons:
+        again = start(checkout, tmp_path, python, **activated)
+        assert again.communicate(timeout=60)[0] == "", python
+        assert again.returncode == 0
+    assert stamp.stat().st_mtime_ns == made
+
+    # Even where it has to be made anew, the uv that goes with it is not the one that makes it.
+    stamp.unlink()
+    anew = start(checkout, tmp_path, own / "python3", **activated)
+    heard, _ = anew.communicate(timeout=300)
+    assert (anew.returncode, heard.count("making .venv")) == (0, 1), heard
     assert works(checkout)
 
 

@@ -1,19 +1,25 @@
-"""Prebuilt interpreters: the real uv, installing from archives made of what set-up made."""
+"""Prebuilt interpreters and load generator: downloaded for real, made of what set-up made."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import platform
+import re
 import tarfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pytest_httpserver import HTTPServer
 from rich.console import Console
 
-from servebench import interpreters, settings
+from servebench import interpreters, settings, tools
+from servebench.errors import SetupError
 from servebench.interpreters import Interpreter
-from servebench.toolchain import archive, cpython
+from servebench.settings import OhaSpec
+from servebench.toolchain import archive, cpython, oha
 from servebench.toolchain.narrator import Narrator
 
 _LEFT_OUT = ("__pycache__", "/test/", "config-3", "libpython3", "idlelib", "tkinter", "made.json")
@@ -85,3 +91,123 @@ def test_one_that_cannot_be_had_spoils_both(
     monkeypatch.setattr(cpython, "_from_source", lambda name, *_: built.append(name))
     assert cpython.ensure(settings.load(), Narrator(Console(quiet=True)))
     assert built == list(interpreters.declared())
+
+
+@dataclass
+class Release:
+    """A release of oha on a server: the real program, its pins, and what was told."""
+
+    server: HTTPServer
+    real: bytes
+    spec: OhaSpec
+    heard: io.StringIO
+
+    @property
+    def narrator(self) -> Narrator:
+        """One that is heard."""
+        return Narrator(Console(file=self.heard, width=1000))
+
+    @property
+    def program(self) -> Path:
+        """Where it is once it is made."""
+        return tools.oha_place(self.spec) / "bin" / "oha"
+
+    def offer(self, content: bytes, status: int = 200) -> None:
+        """Answer with that for this machine's file of the release."""
+        address = f"/v{self.spec.version}/{file()}"
+        self.server.expect_request(address).respond_with_data(content, status=status)
+
+    def pin(self, content: bytes) -> None:
+        """Expect that content of this machine's file."""
+        digest = hashlib.sha256(content).hexdigest()
+        self.spec = self.spec.model_copy(update={"prebuilt": {file(): digest}})
+
+
+def file() -> str:
+    """This machine's file of a release."""
+    return {"x86_64": "oha-linux-amd64", "aarch64": "oha-linux-arm64"}[platform.machine()]
+
+
+@pytest.fixture
+def release(httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Release:
+    """A server in place of GitHub, and a cache in which nothing was made."""
+    real = tools.oha().read_bytes()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv(oha.RELEASES, httpserver.url_for(""))
+    return Release(httpserver, real, settings.load().oha, io.StringIO())
+
+
+def test_a_prebuilt_oha_is_taken_proven_and_kept(
+    tmp_path: Path, release: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real program, through a real download; no compiler and no cargo are needed for it."""
+    release.offer(release.real)
+    release.pin(release.real)
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert oha.fetch(release.spec, release.narrator)
+    assert tools.version(release.program) == release.spec.version
+    configured = settings.load().model_copy(update={"oha": release.spec})
+    with monkeypatch.context() as pinned:
+        pinned.setattr(settings, "load", lambda: configured)
+        assert tools.oha_origin() == "prebuilt"
+    release.server.clear()  # it is not asked for again
+    assert oha.fetch(release.spec, release.narrator)
+
+    # A pin that has changed since is heard; that of the crate alone would be another place.
+    release.pin(b"another")
+    assert oha.fault(release.spec, tools.oha_place(release.spec)) == (
+        "its program is not one of those that are pinned"
+    )
+
+
+def test_another_file_than_the_pinned_one_is_an_error_and_never_used(release: Release) -> None:
+    """Neither kept, nor started, nor built instead as if nothing had been; the way out is named."""
+    started = release.program.parents[3] / "started"
+    release.offer(f"#!/bin/sh\n: > {started}\necho oha {release.spec.version}\n".encode())
+    release.pin(b"what was pinned")
+    with pytest.raises(SetupError) as caught:
+        oha.fetch(release.spec, release.narrator)
+    pinned = hashlib.sha256(b"what was pinned").hexdigest()
+    assert f"expected SHA-256 {pinned}, found " in str(caught.value)
+    assert f"with {oha.RELEASES} set to nothing" in str(caught.value)
+    assert not tools.oha_place(release.spec).exists()
+    assert not started.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "told"),
+    [
+        (b"", 404, "the server answered 404"),
+        (b"x" * 2000, 200, "it has more than 0.001 MB"),
+        (b"#!/bin/sh\necho oha 1.2.3\n", 200, r"does not run here: expected .*, found 1\.2\.3"),
+    ],
+)
+def test_a_prebuilt_oha_that_cannot_be_had(
+    release: Release, monkeypatch: pytest.MonkeyPatch, content: bytes, status: int, told: str
+) -> None:
+    """One sentence with the reason, and cargo builds it."""
+    monkeypatch.setattr(oha, "_MOST", 1000)
+    release.offer(content, status)
+    release.pin(content)
+    assert not oha.fetch(release.spec, release.narrator)
+    assert re.search(f"a prebuilt oha .* cannot be had .*{told}.*: it is built", said(release))
+    assert not tools.oha_place(release.spec).exists()
+
+
+def test_machines_without_a_pin_and_people_who_want_none(
+    release: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is asked for: there is nothing to hold the answer against, or nobody wants it."""
+    with monkeypatch.context() as other:
+        other.setattr(platform, "machine", lambda: "riscv64")
+        assert not oha.fetch(release.spec, release.narrator)
+    monkeypatch.setenv(oha.RELEASES, "")
+    assert not oha.fetch(release.spec, release.narrator)
+    assert "pins none for riscv64" in said(release)
+    assert f"{oha.RELEASES} is set to nothing" in said(release)
+    assert not release.server.log
+
+
+def said(release: Release) -> str:
+    return release.heard.getvalue()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import io
 import os
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,36 +88,54 @@ def recipe(content: bytes, path: str = "pool/python.tar") -> settings.SourceBuil
     )
 
 
-@pytest.mark.usefixtures("tools_only")
-def test_no_compiler() -> None:
-    """Without cc the sentence names it, says why it is needed, and how to get it."""
-    with pytest.raises(SetupError, match=r"cc is needed to build CPython.*build-essential"):
-        source.require_compiler()
-
-
-def test_no_make(tools_only: Path) -> None:
-    """A compiler alone is not enough."""
-    script(tools_only, "cc", "exit 0")
-    with pytest.raises(SetupError, match=r"make is needed to build CPython"):
-        source.require_compiler()
-
-
 def test_missing_headers_are_named_with_their_packages(tools_only: Path) -> None:
-    """Headers are looked for before a build that would fail a minute later."""
+    """Headers are looked for before a build that would fail a minute later; as is make."""
     script(tools_only, "cc", "read line; case $line in *openssl*) exit 1;; esac")
+    headers, make = source.faults()
+    assert "Python's ssl are missing: install libssl-dev" in headers
+    assert "make is needed to build CPython, and is not on PATH" in make
     script(tools_only, "make", "exit 0")
-    with pytest.raises(SetupError, match=r"Python's ssl are missing: install libssl-dev"):
-        source.require_compiler()
+    script(tools_only, "cc", "exit 0")
+    assert source.faults() == []
 
 
-@pytest.mark.usefixtures("empty_cache", "tools_only")
-def test_no_cargo(narrator: Narrator) -> None:
+@pytest.mark.usefixtures("offline")
+def test_all_that_is_missing_is_told_at_once_before_anything_is_built(
+    empty_cache: Path, tools_only: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With nothing prebuilt in reach: tools, a cargo that is only a shim, and room, each once."""
+    monkeypatch.delenv(archive.VARIABLE, raising=False)
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    script(tools_only, "cargo", "echo error: no override and no default toolchain set >&2; exit 1")
+    configured = settings.load()
+    vast = configured.model_copy(update={"setup": settings.SetupSpec(disk_gb=1e9)})
+    monkeypatch.setattr(settings, "load", lambda _root=None: vast)
+    heard = io.StringIO()
+    with pytest.raises(SetupError) as caught:
+        setup.set_up(Narrator(Console(file=heard, width=1000)))
+    first, *faults = str(caught.value).splitlines()
+    assert first == "5 things are missing, so nothing was built:"
+    expected = (
+        "git is needed to say what is measured",
+        "cc is needed to compile what has to be built",
+        "make is needed to build CPython",
+        "GB free, and building needs 1e+09 GB",
+        "it does not say its version. With rustup",
+    )
+    assert all(part in fault for part, fault in zip(expected, faults, strict=True)), faults
+    assert "prebuilt interpreters cannot be had" in heard.getvalue()
+    assert "a prebuilt oha 1.16.0 cannot be had" in heard.getvalue()
+    assert not [*empty_cache.glob("downloads/*"), *empty_cache.glob("building/*")]
+
+
+@pytest.mark.usefixtures("tools_only")
+def test_no_cargo() -> None:
     """Without cargo the load generator cannot be built, and the sentence says so."""
-    with pytest.raises(SetupError, match=r"cargo is needed to build the load generator oha.*Rust"):
-        oha.ensure(settings.load(), narrator)
+    assert re.match(
+        "cargo is needed to build the load generator oha.*Rust", oha.faults(settings.load())[0]
+    )
 
 
-@pytest.mark.usefixtures("empty_cache")
 @pytest.mark.parametrize(
     ("says", "told"),
     [
@@ -125,19 +144,18 @@ def test_no_cargo(narrator: Narrator) -> None:
         ("exit 1", r"found .*/cargo: it does not say its version\. With rustup"),
     ],
 )
-def test_a_rust_that_is_too_old(tools_only: Path, narrator: Narrator, says: str, told: str) -> None:
-    """Found before anything is fetched or compiled, with what is needed and what to do."""
-    script(tools_only, "cargo", f'[ "$1" = --version ] || : > {tools_only}/began\n{says}')
-    with pytest.raises(SetupError, match=told):
-        oha.ensure(settings.load(), narrator)
-    assert not (tools_only / "began").exists()
+def test_a_rust_that_is_too_old(tools_only: Path, says: str, told: str) -> None:
+    """With what is needed and what to do."""
+    script(tools_only, "cargo", says)
+    assert re.search(told, oha.faults(settings.load())[0])
 
 
 def test_a_rust_that_is_new_enough(tools_only: Path) -> None:
     """The oldest that will do, which the documentation names as well, and later ones."""
+    script(tools_only, "cc", "exit 0")
     for release in ("1.88.0", "1.101.0-beta.2 (f2d3ce0bd 2026-03-21)", "2.0.0"):
         script(tools_only, "cargo", f"echo cargo '{release}'")
-        oha.require_rust(settings.load().oha, str(tools_only / "cargo"))
+        assert oha.faults(settings.load()) == []
     assert f"cargo (Rust ≥ {oha.RUST})" in (paths.project_root() / "README.md").read_text("utf-8")
 
 
@@ -151,7 +169,7 @@ def test_cargo_without_network(
     monkeypatch.setenv("RUSTUP_HOME", os.environ.get("RUSTUP_HOME", str(home.parent / ".rustup")))
     monkeypatch.setenv("CARGO_HOME", str(tmp_path / "cargo"))  # without what was fetched before
     with pytest.raises(SetupError, match=r"building oha failed.*network.*what is done is kept"):
-        oha.ensure(settings.load(), narrator)
+        oha.build(settings.load().oha, narrator)
     assert not list((empty_cache / "tools").glob("oha-*"))
 
 
@@ -172,7 +190,7 @@ def test_a_changed_oha_is_noticed(tmp_path: Path) -> None:
     program.parent.mkdir()
     script(program.parent, "oha", "echo oha 1.16.0")
     (tmp_path / artefact.STAMP).write_text('{"sha256": "0"}')
-    assert oha.fault(settings.load().oha, tmp_path) == "its program is not the one that was built"
+    assert oha.fault(settings.load().oha, tmp_path) == "its program is not the one that was made"
 
 
 def test_a_cache_that_cannot_be_written(
@@ -246,7 +264,10 @@ def test_archive_comes_from_the_mirrors_of_apt(
     monkeypatch: pytest.MonkeyPatch,
     narrator: Narrator,
 ) -> None:
-    """The bases that apt names are tried, security archives last, until one has it."""
+    """The bases that apt names are tried, security archives last, until one has it.
+
+    Some machines, as GitHub's, name a file that lists them, with their priorities.
+    """
     address, folder = web
     monkeypatch.delenv(archive.VARIABLE, raising=False)
     (folder / "debian" / "pool").mkdir(parents=True)
@@ -262,6 +283,9 @@ def test_archive_comes_from_the_mirrors_of_apt(
         f"{address}/debian/",
         f"{address}/debian-security/",
     )
+    (tmp_path / "mirrors").write_text(f"{address}/first/\tpriority:1\n{address}/debian/\n")
+    script(tools_only, "apt-get", f"echo mirror+file:{tmp_path}/mirrors/; echo mirror+file:/none/")
+    assert archive.mirrors() == (f"{address}/first/", f"{address}/debian/")
     kept = archive.fetch(recipe(b"source"), tmp_path / "kept", narrator)
     assert kept.read_bytes() == b"source"
 
@@ -300,6 +324,7 @@ def test_a_bare_machine_without_network(
 ) -> None:
     """The whole set-up, offline and with nothing made: prebuilt fails fast, then the archive."""
     monkeypatch.delenv(archive.VARIABLE, raising=False)
+    monkeypatch.setattr(oha, "faults", lambda _configured: [])
     monkeypatch.setenv("UV_OFFLINE", "1")
     with pytest.raises(SetupError, match=r"source archive .* cannot be had"):
         setup.set_up(narrator)

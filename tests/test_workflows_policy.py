@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from acting import PROJECT, STANDINS, pinned
-from policy import PINS, RULES, File
+from acting import PROJECT, STANDINS, load, pinned
+from policy import ACTIONS, RULES, File
 
 GITHUB = PROJECT / ".github"
 PLACEHOLDER = "@servebench/maintainers"
@@ -78,7 +78,8 @@ CHECKOUT = """\
 """
 BAD = [
     ("pins", " # v7.0.1", ""),
-    ("pins", " # v7.0.1", " # v6.0.0"),
+    ("pins", " # v7.0.1", " # v7"),
+    ("pins", "uses: actions/checkout@", "uses: somebody/checkout@"),
     ("pins", "@3d3c42e5aac5ba805825da76410c181273ba90b1 #", "@v7 #"),
     ("pins", "uses: ./.github", "uses: actions/cache@v4 # v4.0.0\n      - uses: ./.github"),
     ("permissions", "permissions: {}", "permissions: read-all"),
@@ -173,8 +174,9 @@ def test_a_rule_that_is_broken_is_noticed(rule: str, part: str, instead: str) ->
 
 def test_nothing_is_left_out() -> None:
     """All that GitHub would read is among the files: the policy would not see another one."""
-    everything = {path.name for path in GITHUB.rglob("*.y*ml")} - {"actionlint.yaml", "zizmor.yml"}
-    assert everything == {name.rpartition("/")[2] for name in FILES}
+    settings = {"actionlint.yaml", "dependabot.yml", "zizmor.yml"}
+    everything = {path.name for path in GITHUB.rglob("*.y*ml")}
+    assert everything - settings == {name.rpartition("/")[2] for name in FILES}
     assert {"ci.yml", "slash.yml", "bench.yml", "nightly.yml", "deps.yml", "watchdog.yml"} <= set(
         FILES
     )
@@ -191,13 +193,33 @@ def test_the_placeholder_for_owners_is_replaced_throughout_or_nowhere() -> None:
 
 
 def test_every_pin_is_used_and_has_a_stand_in() -> None:
-    """A pin that nothing uses would be renewed for ever; without a stand-in act cannot run it."""
+    """At one version of each everywhere; without a stand-in act cannot run it."""
     found = pinned(GITHUB)
-    assert {name.partition("@")[0] for name in found} == set(PINS)
+    assert sorted(name.partition("@")[0] for name in found) == sorted(ACTIONS)
     assert all((folder / "action.yml").is_file() for folder in found.values())
     assert {folder.name for folder in STANDINS.iterdir() if folder.is_dir()} == {
-        name.partition("/")[2] for name in PINS
+        name.partition("/")[2] for name in ACTIONS
     }
+
+
+def test_whoever_renews_the_pins_changes_nothing_but_them() -> None:
+    """Of every file, as a bot does it: a commit, and the version in the comment after it."""
+    for file in FILES.values():
+        text = re.sub(r"@[0-9a-f]{40} # v[\d.]+", f"@{'b' * 40} # v99.0.0", file.text)
+        renewed = File(file.name, text)
+        assert [trouble for check in RULES.values() for trouble in check(renewed)] == []
+
+
+def test_a_bot_looks_after_the_pins_of_workflows_and_actions() -> None:
+    """In all their folders, and not before others have had time to find what is wrong with one."""
+    (update,) = load((GITHUB / "dependabot.yml").read_text("utf-8"))["updates"]
+    assert update["package-ecosystem"] == "github-actions"
+    assert update["cooldown"]["default-days"] >= 7
+    folders = {path.parent for path in GITHUB.rglob("*.yml") if "uses:" in path.read_text("utf-8")}
+    looked = {GITHUB / "workflows"}  # which it knows as "/"
+    for glob in update["directories"]:
+        looked |= set(PROJECT.glob(glob.strip("/"))) if glob != "/" else set()
+    assert folders <= looked
 
 
 def test_targets_that_actions_name_are_in_the_makefile() -> None:

@@ -66,7 +66,7 @@ def diagnose() -> Diagnosis:
         )
         for name in configured.interpreters
     )
-    brought = _tools(configured)
+    brought = _tools(configured, pythons=any(python.state != "ok" for python in pythons))
     environments = tuple(
         _finding(f"{name} for {python}", partial(_environment, name, python))
         for name in stacks.names()
@@ -127,30 +127,31 @@ def _environment(stack_name: str, python_name: str) -> str:
     return f"{len(stack.packages)} packages, lock {stack.digest[:12]}"
 
 
-def _tools(configured: settings.Settings) -> tuple[Finding, ...]:
+def _tools(configured: settings.Settings, *, pythons: bool) -> tuple[Finding, ...]:
     findings = [_finding("oha", partial(_oha, configured)), _finding("uv", _uv)]
-    made = all(finding.state == "ok" for finding in findings)
-    for name, why in (
-        ("cargo", "builds oha"),
-        ("cc", "builds oha and CPython"),
-        ("make", "builds CPython"),
+    generator = findings[0].state != "ok"
+    for name, why, needed in (
+        ("git", "says what is measured", True),
+        ("cargo", "builds oha where no prebuilt one can be had", generator),
+        ("cc", "builds oha and CPython where they cannot be had prebuilt", generator or pythons),
+        ("make", "builds CPython where it cannot be had prebuilt", pythons),
     ):
         found = shutil.which(name)
         if found:
             version = tools.version(found)
             detail = f"{version or 'version unknown'}; {found}"
-            needed = name == "cargo" and not made
-            fault = oha.rust_fault(configured.oha, found, version) if needed else None
+            checked = name == "cargo" and needed
+            fault = oha.rust_fault(configured.oha, found, version) if checked else None
             state: State = "wrong" if fault else "ok"
             findings.append(Finding(what=name, state=state, detail=detail, remedy=fault))
         else:
-            # What it would build is there: nothing is wrong.
+            # Where what it would build is there, nothing is wrong.
             findings.append(
                 Finding(
                     what=name,
-                    state="absent" if made else "missing",
+                    state="missing" if needed else "absent",
                     detail=f"not on PATH; {why}",
-                    remedy=None if made else f"install {name}",
+                    remedy=f"install {name}" if needed else None,
                 )
             )
     return (*findings, *map(_package, packages.PACKAGES))
@@ -170,7 +171,8 @@ def _oha(configured: settings.Settings) -> str:
     fault = oha.fault(configured.oha, tools.oha_place(configured.oha))
     if fault:
         raise ServebenchError(fault)
-    return f"{configured.oha.version}, SHA-256 {artefact.sha256(program)}; {program}"
+    made = f"{configured.oha.version}, {tools.oha_origin()}"
+    return f"{made}, SHA-256 {artefact.sha256(program)}; {program}"
 
 
 def _uv() -> str:

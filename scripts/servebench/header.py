@@ -28,6 +28,7 @@ def write(plan: Plan, rig: Rig, root: Path) -> Run:
         seed=plan.seed,
         machine=rig.machine,
         oha=tools.oha_version(),
+        oha_origin=tools.oha_origin(),
         interpreters=tuple(interpreters.locate(name).record() for name in rig.versions),
         stacks=tuple(stack.record() for stack in rig.stacks.values()),
         results=(),
@@ -66,14 +67,14 @@ def require_resumable(run: Run, rig: Rig, root: Path) -> None:
     now = {
         "commit": commit,
         "machine": rig.machine.id,
-        "oha": tools.oha_version(),
+        "oha": (tools.oha_version(), tools.oha_origin()),
         "stacks": {stack.name: stack.digest for stack in rig.stacks.values()},
         "interpreters": {name: interpreters.locate(name).record() for name in rig.versions},
     }
     then = {
         "commit": run.commit,
         "machine": run.machine.id,
-        "oha": run.oha,
+        "oha": (run.oha, run.oha_origin or "source"),
         "stacks": {stack.name: stack.digest for stack in run.stacks},
         "interpreters": {record.name: record for record in run.interpreters},
     }

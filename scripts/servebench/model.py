@@ -240,6 +240,9 @@ class Run(Frozen):
     seed: int
     machine: Machine
     oha: str
+    oha_origin: Literal["prebuilt", "source"] | None = Field(
+        default=None, description="How it was made; null: before there were prebuilt ones."
+    )
     interpreters: tuple[InterpreterRecord, ...]
     stacks: tuple[StackRecord, ...]
     results: tuple[CaseResult, ...]

@@ -40,6 +40,9 @@ class OhaSpec(Frozen):
 
     version: PatchVersion
     sha256: Digest = Field(description="SHA-256 of the crate.")
+    prebuilt: dict[str, Digest] = Field(
+        default_factory=dict, description="File of the release → its SHA-256."
+    )
 
 
 class GoToolSpec(Frozen):

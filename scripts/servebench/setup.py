@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from servebench import interpreters, paths, settings, stacks
+from servebench import interpreters, paths, settings, stacks, tools
 from servebench.errors import SetupError
 from servebench.inprocess import machine_profile
-from servebench.toolchain import cpython, gotools, oha, packages
+from servebench.toolchain import command, cpython, gotools, oha, packages
 from servebench.toolchain.narrator import Narrator
+
+_GIT_REMEDY: Final = "install it (Debian: apt-get install git)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +50,28 @@ def _set_up(narrator: Narrator, tests: bool, with_stacks: bool) -> Outcome:
     configured = settings.load()
     wanted = [(stacks.read(name), stacks.pythons(name)) for name in stacks.names()]
     made: dict[str, bool] = {}
-    names = ", ".join(configured.interpreters)
-    made[f"interpreters {names}"] = cpython.ensure(configured, narrator)
+    pythons_now = not cpython.whole(configured)
+    oha_now = oha.fault(configured.oha, tools.oha_place(configured.oha)) is not None
+    pythons_built = pythons_now and not cpython.fetch(configured, narrator)
+    oha_built = oha_now and not oha.fetch(configured.oha, narrator)
+    # All that is still needed is tried before the first build, whose end is minutes away.
+    lacking = command.missing("git", "to say what is measured", _GIT_REMEDY)
+    lacking += cpython.faults(configured) if pythons_built else []
+    lacking += oha.faults(configured) if oha_built else []
+    command.require(lacking)
+    if pythons_built:
+        cpython.build(configured, narrator)
     located = {name: interpreters.locate(name) for name in configured.interpreters}
+    origins = ", ".join(sorted({python.origin for python in located.values()}))
+    made[f"interpreters {', '.join(located)} ({origins})"] = pythons_now
     for stack, pythons in wanted if with_stacks else ():
         for python in pythons:
             made[f"stack {stack.name} for {python}"] = stacks.make_environment(
                 stack, located[python], narrator
             )
-    made[f"oha {configured.oha.version}"] = oha.ensure(configured, narrator)
+    if oha_built:
+        oha.build(configured.oha, narrator)
+    made[f"oha {configured.oha.version} ({tools.oha_origin()})"] = oha_now
     described = machine_profile.profile()
     try:
         made[f"asv's profile {described['machine']}"] = machine_profile.pin(described)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import uv as uv_package
 
@@ -35,12 +35,18 @@ def oha_version() -> str:
     return settings.load().oha.version
 
 
+def oha_origin() -> Literal["prebuilt", "source"]:
+    """How the load generator that is there was made."""
+    made = artefact.facts(oha_place(settings.load().oha)) or {}
+    return "prebuilt" if made.get("origin") == "prebuilt" else "source"
+
+
 def oha_place(spec: OhaSpec) -> Path:
-    """Where set-up puts the load generator: another place for every way of building it."""
+    """Where set-up puts the load generator, prebuilt or not: another place for every version."""
     return (
         paths.cache_dir()
         / "tools"
-        / f"oha-{spec.version}-{artefact.digest(spec.model_dump_json())}"
+        / f"oha-{spec.version}-{artefact.digest(spec.model_dump_json(exclude={'prebuilt'}))}"
     )
 
 

@@ -7,11 +7,13 @@ other user can read that, and cannot write to it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from servebench.errors import ArtifactError, SetupError
+from servebench.exclusive import HOLDER
 from servebench.fleet.other_user import PATH, OtherUser
 from servebench.toolchain import artefact
 
@@ -90,6 +92,7 @@ class Room:
             "TMPDIR": str(self.folder / "tmp"),
             "XDG_CACHE_HOME": str(self.folder / "cache"),
             "XDG_STATE_HOME": str(self.folder / "state"),
+            HOLDER: str(os.getpid()),  # it measures for us, who hold the machine
         }
 
     def require_readable(self, *files: Path) -> None:

@@ -7,12 +7,14 @@ its index and its files stay as they are.
 from __future__ import annotations
 
 import os
+import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from servebench.errors import HistoryError
 from servebench.github.repository import Repository
 from servebench.history.git import Remote, run
 from servebench.history.patience import Patience
@@ -57,22 +59,22 @@ class Proposed:
 
 
 def propose(
-    repository: Repository, root: Path, remote: Remote, file: str, proposal: Proposal
+    repository: Repository, root: Path, remote: Remote, files: Sequence[str], proposal: Proposal
 ) -> Proposed:
-    """Push a changed file to the branch, and have one open pull request for it.
+    """Push changed files to the branch, and have one open pull request for it.
 
     Args:
         repository: On GitHub.
         root: The checkout; its HEAD is what is changed.
         remote: Where the branch goes.
-        file: Below the checkout.
+        files: Below the checkout.
         proposal: What is said of it.
 
     Raises:
         HistoryError: Git refuses.
         ServiceError: GitHub does.
     """
-    tree = _tree(root, file)
+    tree = _tree(root, files)
     there = _tip(root, remote, proposal.branch)
     pushed = there is None or _git(root, "rev-parse", f"{there}^{{tree}}") != tree
     commit = there or ""
@@ -98,17 +100,31 @@ def propose(
     return Proposed("renewed", pull.html_url, commit)
 
 
+def default_branch(root: Path, remote: Remote) -> str:
+    """The branch that a remote's HEAD is.
+
+    Raises:
+        HistoryError: It cannot be asked, or says none.
+    """
+    argv = ["ls-remote", "--symref", remote.address, "HEAD"]
+    listed = _git(root, *argv, env=remote.environment)
+    found = re.match(r"ref: refs/heads/(\S+)\tHEAD", listed)
+    if found is None:
+        raise HistoryError("the remote names no default branch: expected one; name it with --base")
+    return found[1]
+
+
 def _author() -> dict[str, str]:
     """Who commits, unless the environment says it."""
     return {name: value for name, value in _AUTHOR.items() if name not in os.environ}
 
 
-def _tree(root: Path, file: str) -> str:
-    """The tree of HEAD with the file as it is in the checkout."""
+def _tree(root: Path, files: Sequence[str]) -> str:
+    """The tree of HEAD with the files as they are in the checkout."""
     with tempfile.TemporaryDirectory() as folder:
         index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
         _git(root, "read-tree", "HEAD", env=index)
-        _git(root, "add", "--", file, env=index)
+        _git(root, "add", "--", *files, env=index)
         return _git(root, "write-tree", env=index)
 
 

@@ -153,9 +153,13 @@ def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
             for stack in run.stacks
             if stack.name in stacks
         ),
-        ("tools", f"servebench {run.servebench}, oha {run.oha}"),
+        ("tools", f"servebench {run.servebench}, oha {run.oha}{_made(run)}"),
         *(("note", note) for note in run.notes),
     )  # fmt: skip
+
+
+def _made(run: Run) -> str:
+    return f" ({run.oha_origin})" if run.oha_origin else ""
 
 
 def describe_machine(machine: Machine) -> str:

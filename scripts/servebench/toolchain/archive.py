@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ from servebench.toolchain.narrator import Narrator, Tick
 VARIABLE: Final = "SERVEBENCH_CPYTHON_ARCHIVE"
 """Path or address of an archive that is used instead of the mirror's; same checksum."""
 
+_MIRROR_LIST: Final = "mirror+file:"
 _TIMEOUT_S: Final = 30.0
 _CHUNK: Final = 1 << 18
 
@@ -68,17 +70,30 @@ def mirrors() -> tuple[str, ...]:
         text=True,
         check=False,
     )
-    bases = dict.fromkeys(line.strip() for line in done.stdout.splitlines())
+    bases = dict.fromkeys(
+        base for line in done.stdout.splitlines() for base in _listed(line.strip())
+    )
     usable = [base for base in bases if urlsplit(base).scheme in {"http", "https", "file"}]
     # Security archives hold few packages; asking them last saves a refusal.
     return tuple(sorted(usable, key=lambda base: "security" in base))
+
+
+def _listed(base: str) -> list[str]:
+    """The mirrors that a base stands for: those of its list, as on GitHub's machines, or itself."""
+    if not base.startswith(_MIRROR_LIST):
+        return [base]
+    try:
+        lines = Path(base.removeprefix(_MIRROR_LIST).rstrip("/")).read_text("utf-8").splitlines()
+    except OSError:
+        return []
+    return [line.split()[0] for line in lines if line.strip()]
 
 
 def _take(source: str, kept: Path, sha256: str, narrator: Narrator) -> None:
     with _temporary(kept) as partial:
         with narrator.step(f"CPython source {kept.name}", f"fetching it from {source}") as tick:
             if urlsplit(source).scheme in {"http", "https"}:
-                _download(source, partial, tick)
+                download(source, partial, tick)
             else:
                 shutil.copyfile(Path(source.removeprefix("file://")).expanduser(), partial)
         found = artefact.sha256(partial)
@@ -87,7 +102,12 @@ def _take(source: str, kept: Path, sha256: str, narrator: Narrator) -> None:
         partial.replace(kept)
 
 
-def _download(address: str, partial: Path, tick: Tick) -> None:
+def download(address: str, partial: Path, tick: Tick, most: float = math.inf) -> None:
+    """Fetch a file over HTTP; its contents are for the caller to check.
+
+    Raises:
+        SetupError: It cannot be had, or has more than `most` bytes.
+    """
     import httpx  # noqa: PLC0415 - slow to import, and nearly always not needed
 
     received = 0
@@ -99,6 +119,8 @@ def _download(address: str, partial: Path, tick: Tick) -> None:
             response.raise_for_status()
             for chunk in response.iter_bytes(_CHUNK):
                 received += file.write(chunk)
+                if received > most:
+                    raise SetupError(f"it has more than {most / 1e6:g} MB")
                 tick(f"{received / 1e6:.0f} MB")
     except httpx.HTTPStatusError as error:
         raise SetupError(f"the server answered {error.response.status_code}") from error

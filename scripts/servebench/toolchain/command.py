@@ -42,6 +42,27 @@ class CommandError(SetupError):
     """A tool failed; the message names the cause, its last words and the log."""
 
 
+def missing(tool: str, why: str, remedy: str) -> list[str]:
+    """Say that a tool is not on PATH, why it is needed and what to do; nothing if it is there."""
+    if shutil.which(tool):
+        return []
+    return [f"{tool} is needed {why}, and is not on PATH: {remedy}"]
+
+
+def require(faults: Sequence[str]) -> None:
+    """Refuse to begin while anything is missing; says all of it at once, each thing once.
+
+    Raises:
+        SetupError: Something is.
+    """
+    found = list(dict.fromkeys(faults))
+    if len(found) > 1:
+        listed = "".join(f"\n  - {fault}" for fault in found)
+        raise SetupError(f"{len(found)} things are missing, so nothing was built:{listed}")
+    if found:
+        raise SetupError(found[0])
+
+
 def need(tool: str, why: str, remedy: str) -> str:
     """Return the path of a tool.
 
@@ -50,7 +71,7 @@ def need(tool: str, why: str, remedy: str) -> str:
     """
     found = shutil.which(tool)
     if found is None:
-        raise SetupError(f"{tool} is needed {why}, and is not on PATH: {remedy}")
+        raise SetupError(missing(tool, why, remedy)[0])
     return found
 
 

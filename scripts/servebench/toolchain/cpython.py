@@ -23,17 +23,38 @@ def ensure(configured: Settings, narrator: Narrator) -> bool:
     Raises:
         SetupError: They cannot be made; says what is missing.
     """
-    for origin in interpreters.ORIGINS:
-        if all(
+    if whole(configured):
+        return False
+    if not fetch(configured, narrator):
+        command.require(faults(configured))
+        build(configured, narrator)
+    return True
+
+
+def whole(configured: Settings) -> bool:
+    """Whether all declared interpreters are there and right, of one origin."""
+    return any(
+        all(
             _fault(spec, interpreters.place(name, origin, configured)) is None
             for name, spec in configured.interpreters.items()
-        ):
-            return False
-    if _prebuilt(configured, narrator):
-        return True
+        )
+        for origin in interpreters.ORIGINS
+    )
+
+
+def faults(configured: Settings) -> list[str]:
+    """Say what building them lacks: tools, headers, room."""
+    return source.faults() + space.faults(paths.cache_dir(), configured.setup.disk_gb)
+
+
+def build(configured: Settings, narrator: Narrator) -> None:
+    """Build all declared interpreters from their source archive.
+
+    Raises:
+        SetupError: They cannot be made; says what is missing.
+    """
     for name in configured.interpreters:
         _from_source(name, configured, narrator)
-    return True
 
 
 def _fault(spec: InterpreterSpec, target: Path) -> str | None:
@@ -46,17 +67,23 @@ def _fault(spec: InterpreterSpec, target: Path) -> str | None:
         return str(error)
 
 
-def _prebuilt(configured: Settings, narrator: Narrator) -> bool:
+def fetch(configured: Settings, narrator: Narrator) -> bool:
+    """Install prebuilt interpreters; uv knows the checksum of each.
+
+    Returns:
+        Whether all of them could be had; if not, that is told.
+    """
     if os.environ.get(archive.VARIABLE):
         narrator.say(f"{archive.VARIABLE} is set: the interpreters are built from that source")
         return False
     try:
         for name in configured.interpreters:
             _install_prebuilt(name, configured, narrator)
-    except SetupError:
+    except SetupError as error:
+        said = str(error).split("t said: ")[-1]  # what to do about it is not needed here
         narrator.say(
-            "prebuilt interpreters cannot be reached: all are built from one source archive with "
-            "the same flags, so that they differ in nothing but the GIL"
+            f"prebuilt interpreters cannot be had ({said}): all are built from one source archive "
+            "with the same flags, so that they differ in nothing but the GIL"
         )
         return False
     return True
@@ -108,8 +135,6 @@ def _from_source(name: str, configured: Settings, narrator: Narrator) -> None:
     target = interpreters.place(name, "source", configured)
 
     def build(staging: Path) -> artefact.Facts:
-        space.require(paths.cache_dir(), configured.setup.disk_gb)
-        source.require_compiler()
         packed = archive.fetch(recipe, paths.cache_dir() / "downloads", narrator)
         why = f"building {spec.version} from source, about 90 s on 2 cores"
         with narrator.step(f"CPython {name}", why) as tick:

@@ -1,17 +1,19 @@
-"""Building the load generator from its registry: pinned, locked, checked."""
+"""Making the load generator: its release's own program, or built from its registry; both pinned."""
 
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 from servebench import paths, tools
 from servebench.errors import SetupError
 from servebench.settings import OhaSpec, Settings
-from servebench.toolchain import artefact, command, space
+from servebench.toolchain import archive, artefact, command, source, space
 from servebench.toolchain.narrator import Narrator
 
 _PROFILE: Final = ("profile.release.lto=false", "profile.release.codegen-units=16")
@@ -20,26 +22,56 @@ _PROFILE: Final = ("profile.release.lto=false", "profile.release.codegen-units=1
 RUST: Final = "1.88"
 """The oldest Rust that compiles it, as its crate says (`rust-version`)."""
 
+RELEASES: Final = "SERVEBENCH_OHA_RELEASES"
+"""Variable with another address of its releases' files; set to nothing: build it from source."""
 
-def ensure(configured: Settings, narrator: Narrator) -> bool:
-    """Make sure that the load generator is there and is the one that was built.
+REPOSITORY: Final = "hatoo/oha"
+"""Where it is on GitHub."""
+
+_RELEASES: Final = f"https://github.com/{REPOSITORY}/releases/download"
+_FILES: Final = {"x86_64": "oha-linux-amd64", "aarch64": "oha-linux-arm64"}
+"""Kind of machine → the file of a release, which needs no library of the system's."""
+
+_MOST: Final = 100e6  # bytes of that file; it has about 20 million
+
+
+_WHY_CARGO: Final = "to build the load generator oha"
+_REMEDY: Final = "install Rust's toolchain (rustup, or apt)"
+
+
+class _UnusableError(SetupError):
+    """There is no prebuilt program for this machine; it can be built."""
+
+
+def fetch(spec: OhaSpec, narrator: Narrator) -> bool:
+    """Take the program of its release, if one with a pinned checksum can be reached.
 
     Returns:
-        Whether it was made now.
+        Whether it is there now; if not, the reason is told.
+
+    Raises:
+        SetupError: What came instead has another checksum; nothing of it is kept.
+    """
+    try:
+        _make(spec, narrator, lambda staging: _fetched(spec, staging, narrator))
+    except _UnusableError as error:
+        narrator.say(f"a prebuilt oha {spec.version} cannot be had ({error}): it is built by cargo")
+        return False
+    return True
+
+
+def build(spec: OhaSpec, narrator: Narrator) -> None:
+    """Build it from its registry.
 
     Raises:
         SetupError: It cannot be made; says what is missing.
     """
-    spec = configured.oha
+    _make(spec, narrator, lambda staging: _build(spec, staging, narrator))
+
+
+def _make(spec: OhaSpec, narrator: Narrator, fill: Callable[[Path], artefact.Facts]) -> None:
     target = tools.oha_place(spec)
-
-    def build(staging: Path) -> artefact.Facts:
-        space.require(paths.cache_dir(), configured.setup.disk_gb)
-        return _build(spec, staging, narrator)
-
-    return artefact.make(
-        target, fault=lambda place: fault(spec, place), build=build, narrator=narrator
-    )
+    artefact.make(target, fault=lambda place: fault(spec, place), build=fill, narrator=narrator)
 
 
 def fault(spec: OhaSpec, target: Path) -> str | None:
@@ -48,22 +80,55 @@ def fault(spec: OhaSpec, target: Path) -> str | None:
     program = target / "bin" / "oha"
     if made is None or not program.is_file():
         return "it is not there"
-    if artefact.sha256(program) != made.get("sha256"):
-        return "its program is not the one that was built"
+    digest = artefact.sha256(program)
+    if digest != made.get("sha256"):
+        return "its program is not the one that was made"
+    if made.get("origin") == "prebuilt" and digest not in spec.prebuilt.values():
+        return "its program is not one of those that are pinned"
     found = tools.version(program)
     return None if found == spec.version else f"expected version {spec.version}, found {found}"
 
 
+def _fetched(spec: OhaSpec, staging: Path, narrator: Narrator) -> artefact.Facts:
+    base = os.environ.get(RELEASES, _RELEASES)
+    file = _FILES.get(platform.machine(), "")
+    if not base:
+        raise _UnusableError(f"{RELEASES} is set to nothing")
+    if file not in spec.prebuilt:
+        raise _UnusableError(f"pyproject.toml pins none for {platform.machine()}")
+    address = f"{base.rstrip('/')}/v{spec.version}/{file}"
+    program = staging / "bin" / "oha"
+    program.parent.mkdir()
+    with narrator.step(f"oha {spec.version}", f"fetching it from {address}") as tick:
+        try:
+            archive.download(address, program, tick, _MOST)
+        except (OSError, SetupError) as error:
+            raise _UnusableError(str(error)) from error
+    found = artefact.sha256(program)
+    if found != spec.prebuilt[file]:
+        raise SetupError(
+            f"{address}: expected SHA-256 {spec.prebuilt[file]}, found {found}: it is not used. "
+            f"Something on the way may answer in its place; with {RELEASES} set to nothing, oha is "
+            "built from source instead"
+        )
+    program.chmod(0o755)
+    says = tools.version(program)
+    if says != spec.version:
+        raise _UnusableError(f"{file} does not run here: expected {spec.version}, found {says}")
+    return {"version": spec.version, "sha256": found, "origin": "prebuilt"}
+
+
+def faults(configured: Settings) -> list[str]:
+    """Say what building it lacks, before anything is fetched: a cargo that works, cc, room."""
+    found = command.missing("cargo", _WHY_CARGO, _REMEDY)
+    if cargo := shutil.which("cargo"):
+        found = list(filter(None, [rust_fault(configured.oha, cargo, tools.version(cargo))]))
+    found += source.no_compiler()
+    return found + space.faults(paths.cache_dir(), configured.setup.disk_gb)
+
+
 def _build(spec: OhaSpec, staging: Path, narrator: Narrator) -> artefact.Facts:
-    cargo = command.need(
-        "cargo", "to build the load generator oha", "install Rust's toolchain (rustup, or apt)"
-    )
-    require_rust(spec, cargo)
-    command.need(
-        "cc",
-        "to build oha's SQLite",
-        "install a C compiler (Debian: apt-get install build-essential)",
-    )
+    cargo = command.need("cargo", _WHY_CARGO, _REMEDY)
     log = paths.cache_dir() / "logs" / "oha.log"
     log.unlink(missing_ok=True)
     # Not in the staging folder: cargo goes on where a killed build ended. It has its own lock.
@@ -87,38 +152,36 @@ def _build(spec: OhaSpec, staging: Path, narrator: Narrator) -> artefact.Facts:
         )
     require_crate(spec)
     shutil.rmtree(compiled, ignore_errors=True)
-    return {"version": spec.version, "sha256": artefact.sha256(staging / "bin" / "oha")}
-
-
-def require_rust(spec: OhaSpec, cargo: str) -> None:
-    """Refuse a Rust that is too old before anything is fetched.
-
-    cargo would say so itself, but one that is much older first fetches the whole index, for
-    minutes, or cannot read what it has fetched.
-
-    Raises:
-        SetupError: It is too old, or does not work.
-    """
-    if fault := rust_fault(spec, cargo, tools.version(cargo)):
-        raise SetupError(fault)
+    made = artefact.sha256(staging / "bin" / "oha")
+    return {"version": spec.version, "sha256": made, "origin": "source"}
 
 
 def rust_fault(spec: OhaSpec, cargo: str, found: str | None) -> str | None:
-    """Say why a cargo cannot build it, from the version that it says; None if it can."""
+    """Say why a cargo cannot build it, from the version that it says; None if it can.
+
+    cargo would say so itself, but one that is much older first fetches the whole index, for
+    minutes, or cannot read what it has fetched; and a shim of rustup's may have no cargo at all.
+    """
     release = re.match(r"(\d+)\.(\d+)", found or "")
     if release and (int(release[1]), int(release[2])) >= tuple(map(int, RUST.split("."))):
         return None
     return (
         f"oha {spec.version} needs Rust {RUST} or newer, found {cargo}: "
-        f"{found or 'it does not say its version'}. With rustup: rustup update stable; otherwise "
-        "install Rust with rustup, since a distribution's may be older"
+        f"{found or 'it does not say its version'}. With rustup: rustup update stable && "
+        "rustup default stable; otherwise install Rust with rustup, since a distribution's may be "
+        "older"
     )
+
+
+def crates(version: str) -> Iterator[Path]:
+    """The crates of a version that cargo has fetched, one for each index."""
+    home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
+    return home.glob(f"registry/cache/*/oha-{version}.crate")
 
 
 def require_crate(spec: OhaSpec) -> None:
     """Compare the crate that cargo took with the pinned checksum (cargo compares the index's)."""
-    home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
-    for crate in home.glob(f"registry/cache/*/oha-{spec.version}.crate"):
+    for crate in crates(spec.version):
         found = artefact.sha256(crate)
         if found != spec.sha256:
             raise SetupError(f"{crate}: expected SHA-256 {spec.sha256}, found {found}: remove it")

@@ -22,6 +22,7 @@ _HEADERS: Final = {
 }
 """Header → the module that needs it, and the package it comes in. The servers need these
 modules; others (sqlite3, bz2, lzma) may be missing."""
+_REMEDY: Final = "install it (on Debian and its relatives: apt-get install build-essential)"
 
 
 def binary(spec: InterpreterSpec) -> Path:
@@ -30,25 +31,25 @@ def binary(spec: InterpreterSpec) -> Path:
     return Path("bin") / f"python{minor}{'t' if spec.free_threaded else ''}"
 
 
-def require_compiler() -> None:
-    """Refuse to begin a build that would fail a minute later.
+def no_compiler() -> list[str]:
+    """Say that there is no C compiler, which CPython and the load generator need."""
+    return command.missing("cc", "to compile what has to be built", _REMEDY)
 
-    Raises:
-        SetupError: No compiler, no make, or a header that a needed module wants.
-    """
-    remedy = "install it (on Debian and its relatives: apt-get install build-essential)"
-    compiler = command.need("cc", "to build CPython", remedy)
-    command.need("make", "to build CPython", remedy)
-    missing = {
+
+def faults() -> list[str]:
+    """Say what a build lacks that would fail for it a minute later: tools, headers."""
+    found = no_compiler()
+    lacking = {
         package: module
         for header, (module, package) in _HEADERS.items()
-        if not _compiles(compiler, header)
+        if not (found or _compiles("cc", header))
     }
-    if missing:
-        raise SetupError(
-            f"the C headers for Python's {', '.join(missing.values())} are missing: install "
-            f"{' '.join(missing)} (Debian's names) and run `make setup` again"
+    if lacking:
+        found.append(
+            f"the C headers for Python's {', '.join(lacking.values())} are missing: install "
+            f"{' '.join(lacking)} (Debian's names)"
         )
+    return found + command.missing("make", "to build CPython", _REMEDY)
 
 
 def _compiles(compiler: str, header: str) -> bool:
