@@ -20,7 +20,7 @@ from servebench.compare.duet import DuetOutcome
 from servebench.compare.judged import judged
 from servebench.compare.model import SideName
 from servebench.compare.player import Part
-from servebench.flags import FlagName
+from servebench.flags import DISTURBING, FlagName
 from servebench.metrics import METRICS
 from servebench.model import Case, LoadModel
 from servebench.process import Session
@@ -171,6 +171,29 @@ def test_a_side_that_fails(
 
 
 @pytest.mark.real
+@pytest.mark.parametrize(
+    ("head", "flag"),
+    [
+        ("empty", "wrong_size"),
+        ("keep", "memory_grows"),
+        ("quicken", "not_steady"),
+        ("closing", "connections_reopened"),
+    ],
+)
+def test_a_side_that_lies(
+    bench: Bench, play: Callable[..., DuetOutcome], head: str, flag: str
+) -> None:
+    """Nothing is decided from such a duet, and only the liar is named."""
+    base, liar = (declared(f"badapps/{name}", root=bench.root) for name in ("truthful", head))
+    outcome = play(base, liar, seconds=2.4)
+    lies = {flag.name for flag in outcome.flags["head"]} & (DISTURBING | {FlagName.WRONG_SIZE})
+    assert flag in lies, outcome.flags
+    assert (outcome.metrics["head"] == {}) == (head == "empty")
+    # What moves is the ratio, on which both sides have their share.
+    assert flag == "not_steady" or flag not in {one.name for one in outcome.flags["base"]}
+
+
+@pytest.mark.real
 def test_both_sides_are_questioned(bench: Bench, play: Callable[..., DuetOutcome]) -> None:
     """A side that is wrong hides nothing of the other one, whoever started first."""
     wrong, error = (declared(f"badapps/{name}", root=bench.root) for name in ("wrong", "error"))
@@ -286,6 +309,7 @@ def test_the_other_side_is_no_noise_of_the_host() -> None:
         connections={},
         warm_up=warmup.WarmUp(1.0, (), steady=True),
         handled=None,
+        opened=1,
     )
     beside = observation.Beside(server=0.45, client=0.25)
     assert observation._costs({}, seen, beside)["host_other"] == pytest.approx(0.1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,22 @@ def test_connections_are_counted_per_process(tmp_path: Path) -> None:
     ports.require_free(port)
 
 
+def test_clients_are_remembered_for_a_while(tmp_path: Path) -> None:
+    """Two connections that live and one that has ended, and nothing of another port."""
+    port = ports.free_port()
+    with launch(tmp_path, "listen", port) as session, ExitStack() as stack:
+        said(session, "ready")
+        assert ports.clients(port) == frozenset()
+        made = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(3)
+        ]
+        names = frozenset(one.getsockname()[1] for one in made)
+        while session.log.read_text().count("accepted") < 3:
+            assert session.poll() is None
+        made[0].close()
+        assert ports.clients(port) == names
+
+
 def test_the_kernels_table_is_parsed() -> None:
     """Lines of a little-endian machine: a listener on 127.0.0.1:8000, one on [::1]:80."""
     header = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt uid\n"
@@ -115,6 +132,6 @@ def test_the_kernels_table_is_parsed() -> None:
         " 00000000:00000000 00:00000000 00000000 0 0 4712 1\n"
     )
     assert list(ports.parse_table(header + v4 + v6)) == [
-        ports.TcpSocket("127.0.0.1", 8000, 0x0A, 4711),
-        ports.TcpSocket("[::1]", 80, 0x0A, 4712),
+        ports.TcpSocket("127.0.0.1", 8000, 0, 0x0A, 4711),
+        ports.TcpSocket("[::1]", 80, 0, 0x0A, 4712),
     ]

@@ -101,6 +101,7 @@ def test_a_quick_endpoint_is_asked_one_at_a_time() -> None:
     with serving(Answer()) as server:
         found = verify(endpoint(), server.url)
         assert (found.requests, server.requests, server.connections) == (3, 3, 1)
+    assert found.sizes == {5}
     assert found.unit > 0
     assert found.overlap_seconds is None
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from servebench import load, observation, sampler, warmup
+from servebench import load, observation, ports, sampler, warmup
 from servebench.counter import Counter
 from servebench.errors import LaunchError
 from servebench.model import Case
@@ -92,7 +92,7 @@ class _Launch:
                 # What was wrong with the load explains why the server is not right after it.
                 self.metrics, flags = observation.conclude(
                     self.case, self.rig, observed,
-                    workers=workers, unit=unit, ready_time=ready_time,
+                    workers=workers, unit=unit, ready_time=ready_time, sizes=serving.sizes,
                 )  # fmt: skip
                 serving.flags += flags
             serving.require_same(workers)
@@ -106,6 +106,7 @@ class _Launch:
             warm = self._warm_up(unit)
             serving.require_ours()
             handled = counter.settled() if counter else 0
+            known = ports.clients(serving.port)
             host_a, edge_a = sampler.host_edge(), tree.edge()
             with (
                 load.Generation.start(
@@ -115,6 +116,7 @@ class _Launch:
             ):
                 generation.wait_load()
                 edge_b, host_b = tree.edge(), sampler.host_edge()
+                opened = len(ports.clients(serving.port) - known)
                 result = generation.collect()
             self.load_seconds = result.seconds
             memory = tree.memory(edge_a.at, edge_b.at)
@@ -130,6 +132,7 @@ class _Launch:
             connections=dict(connections),
             warm_up=warm,
             handled=counter.settled() - handled if counter else None,
+            opened=opened,
         )
 
     def _warm_up(self, unit: float) -> warmup.WarmUp:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from servebench import load, machine, probe, rows, sampler, validate, warmup
@@ -27,6 +28,7 @@ class Observed:
         connections: Connections per process in the middle of it; empty if nobody looked.
         warm_up: How the warm-up went.
         handled: Requests that the server counted; None if it was not asked to.
+        opened: Connections that clients opened to the server.
     """
 
     result: load.LoadResult
@@ -38,6 +40,7 @@ class Observed:
     connections: dict[int, int]
     warm_up: warmup.WarmUp
     handled: int | None
+    opened: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,7 @@ def conclude(
     workers: tuple[probe.Identity, ...],
     unit: float,
     ready_time: float,
+    sizes: Iterable[int] = (),
     beside: Beside = ALONE,
 ) -> tuple[dict[str, float], tuple[Flag, ...]]:
     """Compute the metrics of a measurement, and judge whether they may be used.
@@ -75,16 +79,19 @@ def conclude(
         workers: Who served.
         unit: Fastest single request to the idle server, s.
         ready_time: From the start of the server until every worker had answered, s.
+        sizes: Bytes of the bodies that verification found right.
         beside: What else of ours was at work.
 
     Returns:
         Metrics by the names of `metrics.py`, and all flags that they call for.
     """
+    status = case.endpoint.expect.status
     figures = rows.figures(
         seen.result.rows, seen.result.summary, case.load,
-        status=case.endpoint.expect.status, floor=case.endpoint.floor,
+        status=status, floor=case.endpoint.floor,
     )  # fmt: skip
     figures |= _costs(figures, seen, beside)
+    figures["connections_reopened"] = max(0, seen.opened - case.load.connections)
     figures |= {"ready_time": ready_time, "unit_service": unit, "warm_up": seen.warm_up.seconds}
     held = _by_worker(seen.connections, workers)
     if held and sum(held):
@@ -111,6 +118,15 @@ def conclude(
             backpressure=SERVERS[case.server].backpressure(case.workers),
             server_handled=seen.handled,
             client_total=seen.result.summary.answered,
+            right_sizes=frozenset(sizes),
+            sizes=rows.sizes(seen.result.rows, status),
+            throughputs=(
+                # In a duet only the ratio has to be steady.
+                rows.throughput_thirds(seen.result.rows, case.load, status=status)
+                if beside is ALONE
+                else ()
+            ),
+            times=rows.time_thirds(seen.result.rows, case.load, status=status),
         )
     )
     changes = machine.environment_changes(rig.machine, machine.fingerprint())
@@ -155,6 +171,11 @@ def _costs(figures: dict[str, float], seen: Observed, beside: Beside) -> dict[st
         found["client_cores"] = result.client_cores
         ours = usage.cores + result.client_cores + beside.server + beside.client
         found["host_other"] = max(0.0, host.busy_cores - host.harness_cores - ours)
+    if result.began is not None:
+        grown = rows.growth(memory.course, result.rows.end, result.began)
+        if grown is not None:
+            names = ("memory_per_request", "memory_per_request_low", "memory_per_request_high")
+            found |= zip(names, grown, strict=True)
     if memory.pss is not None:
         found |= {
             "pss_idle": memory.pss.idle,

@@ -66,10 +66,11 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class TcpSocket:
-    """One line of /proc/net/tcp or tcp6."""
+    """One line of /proc/net/tcp or tcp6; `remote` is the other side's port, 0 of a listener."""
 
     address: str
     port: int
+    remote: int
     state: int
     inode: int
 
@@ -79,7 +80,8 @@ def parse_table(text: str) -> Iterator[TcpSocket]:
     for line in text.splitlines()[1:]:
         fields = line.split()
         host, port = fields[1].split(":")
-        yield TcpSocket(_address(host), int(port, 16), int(fields[3], 16), int(fields[9]))
+        remote = int(fields[2].rpartition(":")[2], 16)
+        yield TcpSocket(_address(host), int(port, 16), remote, int(fields[3], 16), int(fields[9]))
 
 
 def free_port() -> int:
@@ -179,13 +181,25 @@ def connections_per_process(port: int, session: Session) -> dict[int, int]:
     return dict(Counter(max(pids) for pids in _owners(inodes, members).values()))
 
 
+def clients(port: int) -> frozenset[int]:
+    """Ports from which connections to the server on `port` came, as far as the kernel lists them.
+
+    It lists a connection for a minute after its end (TIME_WAIT) at the side that ended it, and
+    takes another port for each new one until the range is used up (14,000 by default).
+    """
+    found = list(_table())
+    served = {s.remote for s in found if s.port == port and s.remote}
+    return frozenset(served | {s.port for s in found if s.remote == port and s.address == _HOST})
+
+
 def _sockets(port: int, state: int) -> list[TcpSocket]:
-    found = []
+    return [s for s in _table() if s.port == port and s.state == state]
+
+
+def _table() -> Iterator[TcpSocket]:
     for table in _TABLES:
         with suppress(FileNotFoundError):  # a kernel without IPv6
-            text = (procfs.PROC / "net" / table).read_text("ascii")
-            found += [s for s in parse_table(text) if s.port == port and s.state == state]
-    return found
+            yield from parse_table((procfs.PROC / "net" / table).read_text("ascii"))
 
 
 def _owners(inodes: set[int], pids: Iterable[int]) -> dict[int, set[int]]:

@@ -45,6 +45,8 @@ class Serving:
         self.case, self.rig, self.log = case, rig, log
         self.server = SERVERS[case.server]
         self.flags: list[Flag] = []
+        self.sizes: set[int] = set()
+        """Bytes of the right bodies that verification has seen so far."""
         self.client_cores = rig.client_cores(case) if rig.machine.pinned else None
         self.port = ports.free_port()
         counting = count and self.server.counter is not None
@@ -164,6 +166,7 @@ class Serving:
         found = verify.verify(
             self.case.endpoint, self.base, repeats=repeats, timeout=self.case.load.timeout
         )
+        self.sizes |= found.sizes
         return found.unit
 
     def require_ours(self) -> None:

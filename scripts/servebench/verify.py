@@ -31,6 +31,9 @@ _OVERLAP_TRIES: Final = 3
 _OVERLAP_SECONDS: Final = 3.0  # something else keeps a machine busy for a second or two
 _EXCERPT: Final = 80
 
+_Answer = tuple[float, int]
+"""Seconds that a right answer took, and bytes of its body."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verified:
@@ -40,11 +43,13 @@ class Verified:
         unit: Fastest single request, s.
         requests: Requests sent to find out.
         overlap_seconds: Time of the overlapping requests together, s; None if none were asked.
+        sizes: Bytes that right bodies had.
     """
 
     unit: float
     requests: int
     overlap_seconds: float | None
+    sizes: frozenset[int]
 
 
 def verify(
@@ -123,16 +128,26 @@ async def _verify(endpoint: Endpoint, base_url: str, repeats: int, timeout: floa
     limits = httpx.Limits(max_connections=None)
     # No proxy of the environment: the server is on this machine.
     async with httpx.AsyncClient(
-        base_url=base_url, timeout=timeout, limits=limits, trust_env=False, verify=NO_TLS
+        base_url=base_url,
+        timeout=timeout,
+        limits=limits,
+        trust_env=False,
+        verify=NO_TLS,
+        headers={"accept-encoding": "identity"},  # as the generator asks
     ) as client:
         overlaps = endpoint.overlap > 1
         alone = 0 if overlaps and endpoint.floor >= SLOW_FLOOR else max(1, repeats)
-        times = [await _ask(client, endpoint) for _ in range(alone)]
-        together = await _overlap(client, endpoint, times) if overlaps else None
-    return Verified(unit=min(times), requests=len(times), overlap_seconds=together)
+        answers = [await _ask(client, endpoint) for _ in range(alone)]
+        together = await _overlap(client, endpoint, answers) if overlaps else None
+    return Verified(
+        unit=min(seconds for seconds, _ in answers),
+        requests=len(answers),
+        overlap_seconds=together,
+        sizes=frozenset(size for _, size in answers),
+    )
 
 
-async def _ask(client: httpx.AsyncClient, endpoint: Endpoint) -> float:
+async def _ask(client: httpx.AsyncClient, endpoint: Endpoint) -> _Answer:
     where = f"GET {endpoint.path}"
     began = time.perf_counter()
     try:
@@ -158,11 +173,11 @@ async def _ask(client: httpx.AsyncClient, endpoint: Endpoint) -> float:
             f"{where}: too fast to be true: expected at least {endpoint.floor:g} s, "
             f"found {seconds:.6f} s; does the handler wait as declared?",
         )
-    return seconds
+    return seconds, answer.num_bytes_downloaded  # as received, like the generator's rows
 
 
-async def _overlap(client: httpx.AsyncClient, endpoint: Endpoint, times: list[float]) -> float:
-    """Send the overlapping requests, and append their times; give the best total, s.
+async def _overlap(client: httpx.AsyncClient, endpoint: Endpoint, answers: list[_Answer]) -> float:
+    """Send the overlapping requests, and append their answers; give the best total, s.
 
     A busy machine can make a try slow, never a serial server fast: the best of them counts, and
     before a server is called serial there are at least three, over at least three seconds.
@@ -173,9 +188,9 @@ async def _overlap(client: httpx.AsyncClient, endpoint: Endpoint, times: list[fl
     first = time.perf_counter()
     while True:
         began = time.perf_counter()
-        times += await asyncio.gather(*(_ask(client, endpoint) for _ in range(wanted)))
+        answers += await asyncio.gather(*(_ask(client, endpoint) for _ in range(wanted)))
         totals.append(time.perf_counter() - began)
-        single = min(times)
+        single = min(seconds for seconds, _ in answers)
         limit = min(SERIAL_SHARE * wanted * single, TOGETHER * single + fixed + each * wanted)
         if min(totals) < limit:
             return min(totals)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from servebench import load, observation, sampler, warmup
+from servebench import load, observation, ports, sampler, warmup
 from servebench.burst import Burst
 from servebench.compare.model import SideName
 from servebench.compare.player import Part, Player, duet_load
@@ -185,6 +185,7 @@ class _Duet:
                     trees[player.name] = stack.enter_context(tree)
             self._go_on()
             host = sampler.host_edge()
+            known = {player.name: ports.clients(player.serving.port) for player in order}
             before = {name: tree.edge() for name, tree in trees.items()}
             for player in order:
                 with player.blamed():
@@ -194,6 +195,10 @@ class _Duet:
             self._await_loads(generators)
             after = {name: tree.edge() for name, tree in trees.items()}
             used = sampler.host_between(host, sampler.host_edge())
+            opened = {
+                player.name: len(ports.clients(player.serving.port) - known[player.name])
+                for player in order
+            }
             seen: dict[SideName, observation.Observed] = {}
             for player in order:
                 name = player.name
@@ -209,6 +214,7 @@ class _Duet:
                         connections=connections[name],
                         warm_up=player.warm_up,
                         handled=None,
+                        opened=opened[name],
                     )
                     player.load_seconds = seen[name].result.seconds
                     player.serving.require_alive()
@@ -255,7 +261,7 @@ class _Duet:
             player.metrics, flags = observation.conclude(
                 player.case, player.rig, seen[player.name],
                 workers=player.workers, unit=player.unit, ready_time=player.ready_time,
-                beside=beside,
+                sizes=player.serving.sizes, beside=beside,
             )  # fmt: skip
             player.serving.flags += flags
         player.serving.require_same(player.workers)
