@@ -227,7 +227,8 @@ def test_liars(bench: Bench, computed: Figures) -> None:
     assert not LIES & found["quicken"].keys()
 
     reopened, requests = (computed["closing"][n] for n in ("connections_reopened", "requests"))
-    assert abs(reopened - requests / 10) <= 16 + 1, (reopened, requests)
+    # Those closed by the last answers of all are not opened again.
+    assert requests / 10 - 17 <= reopened <= requests / 10 + 1, (reopened, requests)
     assert LIES & found["closing"].keys() == {"connections_reopened"}
     assert f"found {reopened:.0f} opened beside them" in found["closing"]["connections_reopened"]
 

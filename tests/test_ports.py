@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from servebench import ports
+from bench import eventually
+from servebench import ports, procfs
 from servebench.errors import LaunchError
 from servebench.flags import FlagName
 from serverlings import launch, said
@@ -107,20 +108,24 @@ def test_connections_are_counted_per_process(tmp_path: Path) -> None:
     ports.require_free(port)
 
 
-def test_clients_are_remembered_for_a_while(tmp_path: Path) -> None:
-    """Two connections that live and one that has ended, and nothing of another port."""
+def test_connections_are_counted_for_a_while_after_their_end(tmp_path: Path) -> None:
+    """Two that live and one that was closed, until it is longer ago than asked for."""
     port = ports.free_port()
     with launch(tmp_path, "listen", port) as session, ExitStack() as stack:
         said(session, "ready")
-        assert ports.clients(port) == frozenset()
+        assert ports.opened(port, 60) == 0
         made = [
             stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(3)
         ]
-        names = frozenset(one.getsockname()[1] for one in made)
         while session.log.read_text().count("accepted") < 3:
             assert session.poll() is None
+        assert ports.opened(port, 0) == 3
         made[0].close()
-        assert ports.clients(port) == names
+        assert ports.opened(port, 60) == 3
+        session.stop(0)
+    # Both ends of all are closed: they wait to be forgotten.
+    assert ports.opened(port, 60) == 3
+    eventually("the end is longer ago", lambda: ports.opened(port, 0.5) == 0)
 
 
 def test_the_kernels_table_is_parsed() -> None:
@@ -131,6 +136,11 @@ def test_the_kernels_table_is_parsed() -> None:
         "   1: 00000000000000000000000001000000:0050 00000000000000000000000000000000:0000 0A"
         " 00000000:00000000 00:00000000 00000000 0 0 4712 1\n"
     )
+    ended = (
+        "   2: 0100007F:1F40 0100007F:A1B2 06 00000000:00000000 03:00001388 00000000 0 0 0 3 0\n"
+    )
+    (waiting,) = ports.parse_table(header + ended)
+    assert (waiting.remote, waiting.ended) == (0xA1B2, pytest.approx(60 - 0x1388 * procfs.TICK))
     assert list(ports.parse_table(header + v4 + v6)) == [
         ports.TcpSocket("127.0.0.1", 8000, 0, 0x0A, 4711),
         ports.TcpSocket("[::1]", 80, 0, 0x0A, 4712),

@@ -106,7 +106,6 @@ class _Launch:
             warm = self._warm_up(unit)
             serving.require_ours()
             handled = counter.settled() if counter else 0
-            known = ports.clients(serving.port)
             host_a, edge_a = sampler.host_edge(), tree.edge()
             with (
                 load.Generation.start(
@@ -116,7 +115,7 @@ class _Launch:
             ):
                 generation.wait_load()
                 edge_b, host_b = tree.edge(), sampler.host_edge()
-                opened = len(ports.clients(serving.port) - known)
+                opened = ports.opened(serving.port, time.monotonic() - edge_a.at)
                 result = generation.collect()
             self.load_seconds = result.seconds
             memory = tree.memory(edge_a.at, edge_b.at)

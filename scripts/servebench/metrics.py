@@ -128,8 +128,8 @@ _ROWS: Final[list[Metric]] = [
     Metric("connections_max_share", "largest worker share", "1", "neither", 0, units.share,
            "Share of the connections that the busiest worker process held."),
     Metric("connections_reopened", "reopened connections", "1", "lower", 0, units.count,
-           "Connections opened under load beside those of the load, as far as the kernel lists "
-           "them: of the last minute."),
+           "Connections opened under load beside those that it keeps, at least: as far as the "
+           "kernel still lists them."),
     Metric("ready_time", "ready", "s", "lower", 0.05, units.seconds,
            "Time from the start of the server until every worker has answered."),
     Metric("unit_service", "single request", "s", "lower", 0.02, units.seconds,

@@ -53,6 +53,7 @@ class App:
         measured = scope["path"] != "/_identity"
         self.served += measured
         self.in_flight += measured
+        place = self.served
         try:
             status, body = await self._handlers[scope["path"]](self)
         finally:
@@ -60,7 +61,7 @@ class App:
         media = b"application/json" if not measured else b"text/plain; charset=utf-8"
         content = body.encode()
         headers = [(b"content-type", media), (b"content-length", str(len(content)).encode())]
-        if self._close_every and self.served % self._close_every == 0:
+        if self._close_every and place % self._close_every == 0:
             headers.append((b"connection", b"close"))
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})

@@ -44,10 +44,6 @@ async def quicken(app: App) -> Answer:
     return 200, "right"
 
 
-async def quick(_app: App) -> Answer:
-    return 200, "right"
-
-
 app = App(
     {
         "/truthful": truthful,
@@ -57,4 +53,4 @@ app = App(
         "/quicken": quicken,
     }
 )
-closing = App({"/right": quick}, close_every=10)
+closing = App({"/right": truthful}, close_every=10)

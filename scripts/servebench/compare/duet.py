@@ -185,7 +185,6 @@ class _Duet:
                     trees[player.name] = stack.enter_context(tree)
             self._go_on()
             host = sampler.host_edge()
-            known = {player.name: ports.clients(player.serving.port) for player in order}
             before = {name: tree.edge() for name, tree in trees.items()}
             for player in order:
                 with player.blamed():
@@ -196,7 +195,9 @@ class _Duet:
             after = {name: tree.edge() for name, tree in trees.items()}
             used = sampler.host_between(host, sampler.host_edge())
             opened = {
-                player.name: len(ports.clients(player.serving.port) - known[player.name])
+                player.name: ports.opened(
+                    player.serving.port, time.monotonic() - before[player.name].at
+                )
                 for player in order
             }
             seen: dict[SideName, observation.Observed] = {}
