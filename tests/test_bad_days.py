@@ -194,7 +194,7 @@ def told(launched: Launch) -> dict[str, str]:
 
 def test_liars(bench: Bench, computed: Figures) -> None:
     """Status, content type and single answers are right, and so is no figure of theirs."""
-    done = bench.run("truthful", "empty", "uneven", "keep", "quicken", "closing")
+    done = bench.run("truthful", "empty", "uneven", "mask", "keep", "quicken", "closing")
     assert done.code == 1, done
     found = {name: told(launched) for name, (launched,) in launches(bench.recorded()).items()}
     assert not LIES & found["truthful"].keys(), found
@@ -212,6 +212,10 @@ def test_liars(bench: Bench, computed: Figures) -> None:
         assert f": {wrong} of {size} bytes;" in lies
         assert not LIES & found[name].keys()
     assert launches(bench.recorded())["empty"][0].metrics == {}
+
+    (masked,) = launches(bench.recorded())["mask"]
+    assert failures(masked) == {"wrong_body"}
+    assert "under load: expected text like 'right', found 'wrong'" in masked.flags[0].detail
 
     kept = computed["keep"]
     assert kept["memory_per_request"] == pytest.approx(20_000, rel=0.1)

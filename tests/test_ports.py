@@ -140,7 +140,8 @@ def test_the_kernels_table_is_parsed() -> None:
         "   2: 0100007F:1F40 0100007F:A1B2 06 00000000:00000000 03:00001388 00000000 0 0 0 3 0\n"
     )
     (waiting,) = ports.parse_table(header + ended)
-    assert (waiting.remote, waiting.ended) == (0xA1B2, pytest.approx(60 - 0x1388 * procfs.TICK))
+    assert waiting.remote == 0xA1B2
+    assert waiting.ended == pytest.approx(60 - 0x1388 * procfs.TICK)
     assert list(ports.parse_table(header + v4 + v6)) == [
         ports.TcpSocket("127.0.0.1", 8000, 0, 0x0A, 4711),
         ports.TcpSocket("[::1]", 80, 0, 0x0A, 4712),

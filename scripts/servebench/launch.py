@@ -112,8 +112,10 @@ class _Launch:
                     self.rig.oha, self.case.load, serving.url, cores=serving.client_cores
                 ) as generation,
                 serving.connections(after=self.case.load.duration / 2) as connections,
+                serving.spot_checks(warm) as checks,
             ):
                 generation.wait_load()
+                checks.end()
                 edge_b, host_b = tree.edge(), sampler.host_edge()
                 opened = ports.opened(serving.port, time.monotonic() - edge_a.at)
                 result = generation.collect()
@@ -121,6 +123,7 @@ class _Launch:
             memory = tree.memory(edge_a.at, edge_b.at)
         serving.require_alive()
         serving.require_ours()
+        serving.heed(checks)
         return observation.Observed(
             result=result,
             usage=sampler.between(edge_a, edge_b),
@@ -132,6 +135,7 @@ class _Launch:
             warm_up=warm,
             handled=counter.settled() - handled if counter else None,
             opened=opened,
+            checks=checks.asked,
         )
 
     def _warm_up(self, unit: float) -> warmup.WarmUp:

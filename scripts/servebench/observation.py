@@ -29,6 +29,7 @@ class Observed:
         warm_up: How the warm-up went.
         handled: Requests that the server counted; None if it was not asked to.
         opened: Connections that clients opened to the server.
+        checks: Requests among them that were spot checks, each on a connection of its own.
     """
 
     result: load.LoadResult
@@ -41,6 +42,7 @@ class Observed:
     warm_up: warmup.WarmUp
     handled: int | None
     opened: int
+    checks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def conclude(
         status=status, floor=case.endpoint.floor,
     )  # fmt: skip
     figures |= _costs(figures, seen, beside)
-    figures["connections_reopened"] = max(0, seen.opened - case.load.connections)
+    figures["connections_reopened"] = max(0, seen.opened - seen.checks - case.load.connections)
     figures |= {"ready_time": ready_time, "unit_service": unit, "warm_up": seen.warm_up.seconds}
     held = _by_worker(seen.connections, workers)
     if held and sum(held):
@@ -117,7 +119,7 @@ def conclude(
             steady=seen.warm_up.steady,
             backpressure=SERVERS[case.server].backpressure(case.workers),
             server_handled=seen.handled,
-            client_total=seen.result.summary.answered,
+            client_total=seen.result.summary.answered + seen.checks,
             right_sizes=frozenset(sizes),
             sizes=rows.sizes(seen.result.rows, status),
             throughputs=(
@@ -161,7 +163,7 @@ def _costs(figures: dict[str, float], seen: Observed, beside: Beside) -> dict[st
         "threads_peak": memory.threads_peak,
         "host_steal": host.steal_share,
     }
-    if requests := figures.get("requests"):
+    if requests := figures.get("requests", 0) + seen.checks:
         found |= {
             "server_cpu_per_request": usage.cpu_seconds / requests,
             "switches_voluntary": usage.voluntary / requests,

@@ -35,10 +35,10 @@ LAST_WAVE: Final = 1.5
 One service time is what an unfinished wave explains; the half more is for the spread within one.
 """
 
-THIRD_WINDOWS: Final = 4
-THIRD_ANSWERS: Final = 5
-WAVES_PER_WINDOW: Final = 4
-GROWTH_WINDOWS: Final = 5
+THIRD_WINDOWS: Final = 4  # of which a third's level is the median
+WAVES_PER_WINDOW: Final = 4  # at least, or a window more or less is seen as another level
+THIRD_ANSWERS: Final = 5  # at least, for a median of times
+GROWTH_WINDOWS: Final = 5  # at least, for an interval
 
 _COLUMNS: Final = "start, start_latency_correction, end, status, len_bytes"
 _RECORD: Final = np.dtype(

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
+import math
+import os
 import re
+import threading
 import time
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 import httpx
 import jsonschema
@@ -16,6 +23,7 @@ from servebench.errors import LaunchError
 from servebench.flags import FlagName
 from servebench.model import Endpoint, Expectation
 from servebench.probe import NO_TLS
+from servebench.protocol import SPOT_SECONDS, SPOT_SHARE
 from servebench.validate import FLOOR_SLACK
 
 SLOW_FLOOR: Final = 0.1
@@ -100,6 +108,94 @@ def check_answer(expect: Expectation, where: str, status: int, media: str, body:
         raise LaunchError(
             FlagName.WRONG_BODY, f"{where}: {problem}, found {_excerpt(body)}; see the handler"
         )
+
+
+class SpotChecks:
+    """Asks a server now and then while it is loaded, and checks every answer in full.
+
+    Use it as a context manager around the load. Each check has a connection of its own, so that all
+    workers get some.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        port: int,
+        *,
+        throughput: float,
+        timeout: float,
+        cores: Sequence[int] | None,
+    ) -> None:
+        """Prepare checks of the server on a port of this machine.
+
+        Args:
+            endpoint: What was declared.
+            port: Where the server listens.
+            throughput: Requests/s that the load is going to have; 0: too slow for checks.
+            timeout: Of one request, s.
+            cores: Client cores; None does not pin.
+        """
+        self._endpoint, self._port, self._timeout = endpoint, port, timeout
+        self._every = max(SPOT_SECONDS, SPOT_SHARE / throughput) if throughput else math.inf
+        self._cores = cores
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="spot checks", daemon=True)
+        self.asked = 0
+        """Requests sent so far."""
+        self.problem: LaunchError | None = None
+        """What was wrong with the first answer that was not right."""
+
+    def __enter__(self) -> Self:
+        if self._every < math.inf:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the checks; after a failure without waiting for the answer to the last one."""
+        self._over.set()
+        if error is None:
+            self.end()
+
+    def end(self) -> None:
+        """Send no more, and wait for the answer to the last one."""
+        self._over.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        if self._cores is not None:
+            os.sched_setaffinity(0, self._cores)  # of this thread alone
+        wait = self._every / 2
+        while not self._over.wait(wait) and self.problem is None:
+            wait = self._every
+            try:
+                self._ask()
+            except LaunchError as error:
+                self.problem = error
+
+    def _ask(self) -> None:
+        path = self._endpoint.path
+        where = f"GET {path}, spot check {self.asked + 1} under load"
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._timeout)
+        self.asked += 1
+        try:
+            with closing(connection):
+                connection.request("GET", path, headers={"accept-encoding": "identity"})
+                answer = connection.getresponse()
+                body = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise LaunchError(
+                FlagName.TRANSPORT_ERRORS,
+                f"{where}: expected an answer, found {type(error).__name__} ({error}); "
+                "see the server's log",
+            ) from error
+        media = answer.headers.get("content-type", "")
+        check_answer(self._endpoint.expect, where, answer.status, media, body)
 
 
 def _body_problem(expect: Expectation, body: bytes) -> str | None:

@@ -31,6 +31,12 @@ async def uneven(app: App) -> Answer:
     return 200, "right!!" if await every(50, app) else "right"
 
 
+async def mask(app: App) -> Answer:
+    """Be wrong for as long as a load lasts, by a body of the right length."""
+    await asyncio.sleep(0)
+    return 200, "wrong" if app.in_flight > 1 else "right"
+
+
 async def keep(_app: App) -> Answer:
     await asyncio.sleep(WAIT)
     kept.append(b"x" * 20_000 + bytes(1))
@@ -49,6 +55,7 @@ app = App(
         "/truthful": truthful,
         "/empty": empty,
         "/uneven": uneven,
+        "/mask": mask,
         "/keep": keep,
         "/quicken": quicken,
     }

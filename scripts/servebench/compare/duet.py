@@ -149,8 +149,10 @@ class _Duet:
 
     def _warm_up(self) -> None:
         """Warm up both at the same time: slow ones by one full wave, others for some time."""
-        for player, summary in self._bursts(wave=self._slow()):
-            player.warm_up = warmup.WarmUp(summary.seconds, (), steady=True)
+        wave = self._slow()
+        for player, summary in self._bursts(wave=wave):
+            windows = () if wave else (summary.answered / summary.seconds,)
+            player.warm_up = warmup.WarmUp(summary.seconds, windows, steady=True)
 
     def _slow(self) -> bool:
         return any(max(p.unit, p.case.endpoint.floor) >= SLOW_SECONDS for p in self.order)
@@ -191,7 +193,13 @@ class _Duet:
                     generators[player.name] = stack.enter_context(player.generate())
             self._go_on()
             connections = {player.name: self._connections(player, stack) for player in order}
+            checks = {
+                player.name: stack.enter_context(player.serving.spot_checks(player.warm_up))
+                for player in order
+            }
             self._await_loads(generators)
+            for check in checks.values():
+                check.end()
             after = {name: tree.edge() for name, tree in trees.items()}
             used = sampler.host_between(host, sampler.host_edge())
             opened = {
@@ -216,10 +224,12 @@ class _Duet:
                         warm_up=player.warm_up,
                         handled=None,
                         opened=opened[name],
+                        checks=checks[name].asked,
                     )
                     player.load_seconds = seen[name].result.seconds
                     player.serving.require_alive()
                     player.serving.require_ours()
+                    player.serving.heed(checks[name])
         self._go_on()
         # Waves are too few, and rates too low, to tell one half from the other.
         if not self._slow() and order[0].case.load.rate is None:
