@@ -113,19 +113,21 @@ def test_connections_are_counted_for_a_while_after_their_end(tmp_path: Path) -> 
     port = ports.free_port()
     with launch(tmp_path, "listen", port) as session, ExitStack() as stack:
         said(session, "ready")
-        assert ports.opened(port, 60) == 0
+        assert not ports.clients(port, 60)
         made = [
             stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(3)
         ]
         while session.log.read_text().count("accepted") < 3:
             assert session.poll() is None
-        assert ports.opened(port, 0) == 3
+        names = frozenset(one.getsockname()[1] for one in made)
+        assert ports.clients(port) == names
         made[0].close()
-        assert ports.opened(port, 60) == 3
+        assert ports.clients(port, 60) == names
         session.stop(0)
     # Both ends of all are closed: they wait to be forgotten.
-    assert ports.opened(port, 60) == 3
-    eventually("the end is longer ago", lambda: ports.opened(port, 0.5) == 0)
+    assert ports.clients(port, 60) == names
+    assert not ports.clients(port)
+    eventually("the end is longer ago", lambda: not ports.clients(port, 0.5))
 
 
 def test_the_kernels_table_is_parsed() -> None:

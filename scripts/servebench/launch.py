@@ -106,6 +106,7 @@ class _Launch:
             warm = self._warm_up(unit)
             serving.require_ours()
             handled = counter.settled() if counter else 0
+            earlier = ports.clients(serving.port)
             host_a, edge_a = sampler.host_edge(), tree.edge()
             with (
                 load.Generation.start(
@@ -117,7 +118,7 @@ class _Launch:
                 generation.wait_load()
                 checks.end()
                 edge_b, host_b = tree.edge(), sampler.host_edge()
-                opened = ports.opened(serving.port, time.monotonic() - edge_a.at)
+                clients = ports.clients(serving.port, time.monotonic() - edge_a.at)
                 result = generation.collect()
             self.load_seconds = result.seconds
             memory = tree.memory(edge_a.at, edge_b.at)
@@ -134,7 +135,7 @@ class _Launch:
             connections=dict(connections),
             warm_up=warm,
             handled=counter.settled() - handled if counter else None,
-            opened=opened,
+            opened=len(clients - earlier),
             checks=checks.asked,
         )
 

@@ -192,21 +192,20 @@ def connections_per_process(port: int, session: Session) -> dict[int, int]:
     return dict(Counter(max(pids) for pids in _owners(inodes, members).values()))
 
 
-def opened(port: int, seconds: float) -> int:
-    """Count the connections to the server on `port` that are open, or ended in the last `seconds`.
+def clients(port: int, seconds: float = -1.0) -> frozenset[int]:
+    """Ports of those whose connections to `port` are in use, or ended in the last `seconds`.
 
     There may have been more: the kernel lists a connection for a minute after its end (TIME_WAIT),
     at the side that ended it, and until another one has the same client's port, which of some
     thousands in a minute some have.
     """
-    clients = {
+    return frozenset(
         other
         for socket in _table()
         if socket.ended is None or socket.ended <= seconds
         for here, other in ((socket.port, socket.remote), (socket.remote, socket.port))
         if here == port and other and socket.address == _HOST
-    }
-    return len(clients)
+    )
 
 
 def _sockets(port: int, state: int) -> list[TcpSocket]:

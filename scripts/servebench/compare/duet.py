@@ -187,6 +187,7 @@ class _Duet:
                     trees[player.name] = stack.enter_context(tree)
             self._go_on()
             host = sampler.host_edge()
+            earlier = {player.name: ports.clients(player.serving.port) for player in order}
             before = {name: tree.edge() for name, tree in trees.items()}
             for player in order:
                 with player.blamed():
@@ -202,8 +203,8 @@ class _Duet:
                 check.end()
             after = {name: tree.edge() for name, tree in trees.items()}
             used = sampler.host_between(host, sampler.host_edge())
-            opened = {
-                player.name: ports.opened(
+            clients = {
+                player.name: ports.clients(
                     player.serving.port, time.monotonic() - before[player.name].at
                 )
                 for player in order
@@ -223,7 +224,7 @@ class _Duet:
                         connections=connections[name],
                         warm_up=player.warm_up,
                         handled=None,
-                        opened=opened[name],
+                        opened=len(clients[name] - earlier[name]),
                         checks=checks[name].asked,
                     )
                     player.load_seconds = seen[name].result.seconds
