@@ -132,6 +132,9 @@ def test_a_case_against_itself(
         assert base.keys() - TAILS == head.keys() - TAILS >= set(judged(case).leading)
         assert base.keys() | head.keys() <= METRICS.keys()
         assert base["good"] == base["requests"] > 0
+        assert base["connections_reopened"] == head["connections_reopened"] == 0
+        raised = {flag.name for flags in outcome.flags.values() for flag in flags}
+        assert FlagName.MEMORY_GROWS not in raised, outcome.flags
         assert 1.5 <= outcome.load_seconds < outcome.seconds
         ratios.append(head["server_cpu_per_request"] / base["server_cpu_per_request"])
         if abs(ratios[-1] - 1) <= 0.1:
