@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -22,7 +23,7 @@ import pytest
 from bench import Bench, Done, eventually, failures, launches, lives, shortened, valid
 from disks import file_limit, small_disk
 from servebench import launch, load, orphans, ports, rows, runner, serving, stacks, store
-from servebench.model import Case, Run, RunStatus, Status
+from servebench.model import Case, Launch, Run, RunStatus, Status
 from servebench.process import Session
 from servebench.rig import Rig
 from servebench.servers import SERVERS
@@ -177,6 +178,63 @@ def test_what_is_wrong_under_load_only_is_seen_afterwards(
     """Right when asked one at a time, before and after; the figures of the load are lost."""
     done = bench.run("right", bad)
     assert words in a_bad_day(bench, done, bad, flag, computed, late=True)
+
+
+LIES = {"wrong_size", "memory_grows", "connections_reopened"}
+
+
+def told(launched: Launch) -> dict[str, str]:
+    """The lies that a launch was caught at, and how; what noise can raise as well is no proof."""
+    return {
+        flag.name.value: flag.detail
+        for flag in launched.flags
+        if flag.name in LIES or "in the load" in flag.detail
+    }
+
+
+def test_liars(bench: Bench, computed: Figures) -> None:
+    """Status, content type and single answers are right, and so is no figure of theirs."""
+    done = bench.run("truthful", "empty", "uneven", "mask", "keep", "quicken", "closing")
+    assert done.code == 1, done
+    found = {name: told(launched) for name, (launched,) in launches(bench.recorded()).items()}
+    assert not LIES & found["truthful"].keys(), found
+
+    for name, size, every in (("empty", 0, 500), ("uneven", 7, 50)):
+        lies = found[name].pop("wrong_size")
+        counts = re.match(
+            r"expected bodies of 5 bytes, found others in (\d+) of (\d+) answers", lies
+        )
+        assert counts, lies
+        wrong, answers = map(int, counts.groups())
+        assert answers == computed[name]["good"]
+        # Fewer, should a request have been alone for once.
+        assert 0.8 * answers / every - 1 <= wrong <= answers / every + 1, lies
+        assert f": {wrong} of {size} bytes;" in lies
+        assert not LIES & found[name].keys()
+    assert launches(bench.recorded())["empty"][0].metrics == {}
+
+    (masked,) = launches(bench.recorded())["mask"]
+    assert failures(masked) == {"wrong_body"}
+    assert "under load: expected text like 'right', found 'wrong'" in masked.flags[0].detail
+
+    kept = computed["keep"]
+    assert kept["memory_per_request"] == pytest.approx(20_000, rel=0.1)
+    assert (
+        1_000
+        < kept["memory_per_request_low"]
+        < kept["memory_per_request"]
+        < kept["memory_per_request_high"]
+    )
+    assert LIES & found["keep"].keys() == {"memory_grows"}
+
+    assert "by thirds" in found["quicken"]["not_steady"]
+    assert not LIES & found["quicken"].keys()
+
+    reopened, requests = (computed["closing"][n] for n in ("connections_reopened", "requests"))
+    # Those closed by the last answers of all are not opened again.
+    assert requests / 10 - 17 <= reopened <= requests / 10 + 1, (reopened, requests)
+    assert LIES & found["closing"].keys() == {"connections_reopened"}
+    assert f"found {reopened:.0f} opened beside them" in found["closing"]["connections_reopened"]
 
 
 def test_a_server_that_dies_in_the_middle(bench: Bench, computed: Figures) -> None:

@@ -20,7 +20,7 @@ from servebench.compare.duet import DuetOutcome
 from servebench.compare.judged import judged
 from servebench.compare.model import SideName
 from servebench.compare.player import Part
-from servebench.flags import FlagName
+from servebench.flags import DISTURBING, FlagName
 from servebench.metrics import METRICS
 from servebench.model import Case, LoadModel
 from servebench.process import Session
@@ -132,6 +132,9 @@ def test_a_case_against_itself(
         assert base.keys() - TAILS == head.keys() - TAILS >= set(judged(case).leading)
         assert base.keys() | head.keys() <= METRICS.keys()
         assert base["good"] == base["requests"] > 0
+        assert base["connections_reopened"] == head["connections_reopened"] == 0
+        raised = {flag.name for flags in outcome.flags.values() for flag in flags}
+        assert FlagName.MEMORY_GROWS not in raised, outcome.flags
         assert 1.5 <= outcome.load_seconds < outcome.seconds
         ratios.append(head["server_cpu_per_request"] / base["server_cpu_per_request"])
         if abs(ratios[-1] - 1) <= 0.1:
@@ -216,6 +219,31 @@ def test_a_side_that_fails(
     outcome = play(right, bad)
     void(outcome, {"head": flag})
     assert not bench.alive()
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("head", "flag"),
+    [
+        ("empty", "wrong_size"),
+        ("mask", "wrong_body"),
+        ("keep", "memory_grows"),
+        ("quicken", "not_steady"),
+        ("closing", "connections_reopened"),
+    ],
+)
+def test_a_side_that_lies(
+    bench: Bench, play: Callable[..., DuetOutcome], head: str, flag: str
+) -> None:
+    """Nothing is decided from such a duet, and only the liar is named."""
+    base, liar = (declared(f"badapps/{name}", root=bench.root) for name in ("truthful", head))
+    outcome = play(base, liar, seconds=2.4)
+    void = {FlagName.WRONG_SIZE, FlagName.WRONG_BODY}
+    lies = {flag.name for flag in outcome.flags["head"]} & (DISTURBING | void)
+    assert flag in lies, outcome.flags
+    assert (outcome.metrics["head"] == {}) == (flag in void)
+    # What moves is the ratio, on which both sides have their share.
+    assert flag == "not_steady" or flag not in {one.name for one in outcome.flags["base"]}
 
 
 @pytest.mark.real
@@ -334,6 +362,7 @@ def test_the_other_side_is_no_noise_of_the_host() -> None:
         connections={},
         warm_up=warmup.WarmUp(1.0, (), steady=True),
         handled=None,
+        opened=1,
     )
     beside = observation.Beside(server=0.45, client=0.25)
     assert observation._costs({}, seen, beside)["host_other"] == pytest.approx(0.1)

@@ -197,7 +197,14 @@ MISTAKES = {
         ('text = "done"', 'text = "done", json = 1'),
         (
             "endpoints.nap.expect.json: found 'json'; allowed: only the keys status, content_type, "
-            "text, json_value, json_schema"
+            "text, json_value, json_schema, size"
+        ),
+    ),
+    "sizes out of order": (
+        ('text = "done"', 'text = "done", size = [5, 4]'),
+        (
+            "endpoints.nap.expect: found 'a table'; allowed: size: give the least and the most "
+            "bytes, in this order, from 0"
         ),
     ),
     "unknown key at the top": (

@@ -25,6 +25,7 @@ from servebench.machine import allocate
 from servebench.metrics import METRICS
 from servebench.model import Case, LoadModel
 from servebench.process import Session
+from servebench.protocol import SPOT_SECONDS
 from servebench.rig import Rig, assemble
 from servebench.runner import Outcome
 from servebench.servers import SERVERS
@@ -122,7 +123,10 @@ def test_every_application_can_be_measured(
     rates = {"offered", "unsent", "queueing_mean", "sched_lag_p99", "sched_lag_max", "service_p50"}
     assert (figures.keys() & rates) == (set() if case.load.model is LoadModel.CLOSED else rates)
     (facts,) = judged
-    assert facts.client_total == figures["requests"]
+    assert facts.client_total is not None
+    checks = facts.client_total - figures["requests"]
+    assert 0 <= checks <= 1 + outcome.load_seconds / SPOT_SECONDS
+    assert figures["connections_reopened"] == 0
     if SERVERS[case.server].counter is not None:
         assert facts.server_handled == facts.client_total
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import signal
 import time
@@ -13,8 +14,9 @@ import pytest
 from servebench import load, warmup
 from servebench.errors import LaunchError
 from servebench.flags import FlagName
-from servebench.model import Load, LoadModel
-from servebench.rows import figures
+from servebench.model import Endpoint, Expectation, Load, LoadModel
+from servebench.rows import figures, sizes
+from servebench.verify import verify
 from tiny_http import Answer, TinyServer, real_oha, serving
 
 pytestmark = pytest.mark.real
@@ -122,6 +124,18 @@ def test_an_open_load_sends_whatever_the_server_does(oha: Path, tmp_path: Path) 
         result = load.generate(oha, asked, server.url, cores=None, folder=tmp_path)
     found = figures(result.rows, result.summary, asked, floor=1.5)
     assert (found["requests"], found["unsent"]) == (8, 0)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_the_bytes_of_a_body_are_those_that_came(oha: Path, tmp_path: Path, chunked: bool) -> None:
+    """Compressed ones where the server compresses unasked, and no frames of chunks."""
+    body = gzip.compress(b"hello" * 99)
+    expect = Expectation(content_type="text/plain", text="(hello)+")
+    endpoint = Endpoint(name="x", app="a:a", interface="asgi", path="/", expect=expect, floor=0)
+    with serving(Answer(body=body, encoding="gzip", chunked=chunked)) as server:
+        result = load.generate(oha, closed(), server.url, cores=None, folder=tmp_path)
+        assert verify(endpoint, server.url).sizes == {len(body)}
+    assert sizes(result.rows, 200) == {len(body): len(result.rows)}
 
 
 def test_answers_of_another_status_are_not_good(oha: Path, tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from servebench import ports
+from bench import eventually
+from servebench import ports, procfs
 from servebench.errors import LaunchError
 from servebench.flags import FlagName
 from serverlings import launch, said
@@ -106,6 +108,28 @@ def test_connections_are_counted_per_process(tmp_path: Path) -> None:
     ports.require_free(port)
 
 
+def test_connections_are_counted_for_a_while_after_their_end(tmp_path: Path) -> None:
+    """Two that live and one that was closed, until it is longer ago than asked for."""
+    port = ports.free_port()
+    with launch(tmp_path, "listen", port) as session, ExitStack() as stack:
+        said(session, "ready")
+        assert not ports.clients(port, 60)
+        made = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(3)
+        ]
+        while session.log.read_text().count("accepted") < 3:
+            assert session.poll() is None
+        names = frozenset(one.getsockname()[1] for one in made)
+        assert ports.clients(port) == names
+        made[0].close()
+        assert ports.clients(port, 60) == names
+        session.stop(0)
+    # Both ends of all are closed: they wait to be forgotten.
+    assert ports.clients(port, 60) == names
+    assert not ports.clients(port)
+    eventually("the end is longer ago", lambda: not ports.clients(port, 0.5))
+
+
 def test_the_kernels_table_is_parsed() -> None:
     """Lines of a little-endian machine: a listener on 127.0.0.1:8000, one on [::1]:80."""
     header = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt uid\n"
@@ -114,7 +138,13 @@ def test_the_kernels_table_is_parsed() -> None:
         "   1: 00000000000000000000000001000000:0050 00000000000000000000000000000000:0000 0A"
         " 00000000:00000000 00:00000000 00000000 0 0 4712 1\n"
     )
+    ended = (
+        "   2: 0100007F:1F40 0100007F:A1B2 06 00000000:00000000 03:00001388 00000000 0 0 0 3 0\n"
+    )
+    (waiting,) = ports.parse_table(header + ended)
+    assert waiting.remote == 0xA1B2
+    assert waiting.ended == pytest.approx(60 - 0x1388 * procfs.TICK)
     assert list(ports.parse_table(header + v4 + v6)) == [
-        ports.TcpSocket("127.0.0.1", 8000, 0x0A, 4711),
-        ports.TcpSocket("[::1]", 80, 0x0A, 4712),
+        ports.TcpSocket("127.0.0.1", 8000, 0, 0x0A, 4711),
+        ports.TcpSocket("[::1]", 80, 0, 0x0A, 4712),
     ]

@@ -99,6 +99,63 @@ def test_an_open_load_that_overwhelms_is_over_when_all_is_answered() -> None:
     assert found["throughput"] == 2.0
 
 
+def test_bodies_are_counted_by_their_bytes() -> None:
+    """Of the declared status only."""
+    mixed = made((0, 1), (0, 1), (0, 1), (0, 1))
+    mixed.size[:] = (27, 0, 27, 9)
+    mixed.status[3] = 500
+    assert rows.sizes(mixed, 200) == {0: 1, 27: 2}
+
+
+def test_thirds_of_a_closed_loop_are_medians_of_windows() -> None:
+    """12 windows of 0.25 s: 10 answers each, 20 from 1 s on, 40 from 2 s on; a pause is none."""
+    counts = [10] * 4 + [20, 20, 0, 20] + [40] * 4
+    ends = [0.25 * n + 0.25 * (k + 0.5) / c for n, c in enumerate(counts) for k in range(c)]
+    answered = made(*[(end - 0.001, end) for end in ends], (2.99, 3.01))
+    assert rows.throughput_thirds(answered, closed(1, 3), status=200) == (40, 80, 160)
+    # Four waves of 0.0625 s are a window.
+    answered.start[:] = answered.end - 0.063
+    assert rows.throughput_thirds(answered, closed(1, 3), status=200) == ()
+    paced = Load(model=LoadModel.PACED, connections=5, rate=2, duration=3, timeout=5)
+    assert rows.throughput_thirds(answered, paced, status=200) == ()
+
+
+def test_thirds_of_times_are_by_the_send() -> None:
+    """Five in each third, 30, 20 and 10 ms; the last one is sent at the deadline. Four are few."""
+    sent = [0.0, 0.1, 0.2, 0.3, 0.99, 1.0, 1.1, 1.2, 1.3, 1.99, 2.0, 2.1, 2.2, 2.3, 3.0]
+    took = [0.03] * 5 + [0.02] * 5 + [0.01] * 4 + [9]
+    answered = made(*[(at, at + time) for at, time in zip(sent, took, strict=True)])
+    found = rows.time_thirds(answered, closed(5, 3), status=200)
+    assert found == pytest.approx((0.03, 0.02, 0.01))
+    answered.status[0] = 500
+    assert rows.time_thirds(answered, closed(5, 3), status=200) == ()
+
+
+def test_memory_that_is_kept_for_every_answer() -> None:
+    """100 answers and 1, 2, 3, 2, 2 MB per window: 20 kB each; scatter 1, 0, 1, 0, 0 MB.
+
+    sqrt(2e12 * 5 / 4) * t(4, 0.975) = 1.581e6 * 2.776 over 500 answers: ± 8779 bytes.
+    """
+    ends = np.linspace(0.005, 4.995, 500)
+    held = np.cumsum([70e6, 1e6, 2e6, 3e6, 2e6, 2e6])
+    course = [(99.5, 1)] + [(100.0 + at, int(size)) for at, size in enumerate(held)]
+    found = rows.growth(course, ends[::-1], 100.0)
+    assert found == pytest.approx((20_000, 20_000 - 8_779, 20_000 + 8_779), rel=1e-3)
+    assert rows.growth(course[:-1], ends, 100.0) is None, "four windows"
+    assert rows.growth(course, ends + 9, 100.0) is None, "no answer"
+
+
+def test_memory_that_grows_by_one_step_may_not_grow() -> None:
+    """All 10 MB in one of ten windows: an arena, as far as anybody can tell."""
+    ends = np.linspace(0.005, 9.995, 1000)
+    course = [(float(at), int(70e6 + 10e6 * (at > 4))) for at in range(11)]
+    found = rows.growth(course, ends, 0.0)
+    assert found is not None
+    mean, low, high = found
+    assert mean == 10_000
+    assert low < 0 < high
+
+
 def test_only_good_answers_have_latencies() -> None:
     """A quick 500 lowers no percentile, and counts as answered, not as good."""
     mixed = made((0, 0.5), (0, 0.001), (0.1, 0.8))

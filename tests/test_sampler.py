@@ -108,6 +108,21 @@ def test_the_thread_samples_until_it_is_left(tmp_path: Path) -> None:
     assert memory.note is None
 
 
+def test_what_is_resident_is_read_more_often(tmp_path: Path) -> None:
+    """Two processes that share 50 MB, both counted; moments in order, the window's alone."""
+    with launch(tmp_path, "share", 50) as session:
+        said(session, "ready")
+        with TreeSampler(session, interval=60) as watch:
+            eventually("readings", lambda: len(watch.memory().course) >= 3)
+        course = watch.memory().course
+        session.stop(0)
+    assert all(100 * MB < size < 200 * MB for _, size in course)
+    moments = [at for at, _ in course]
+    assert moments == sorted(moments)
+    inside = watch.memory(moments[1], moments[2]).course
+    assert inside == course[1:3]
+
+
 def test_a_tree_that_has_ended_has_no_memory(tmp_path: Path) -> None:
     """A sample of nothing is not a sample of zero bytes."""
     with launch(tmp_path, "obedient") as session:

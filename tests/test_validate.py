@@ -56,9 +56,24 @@ def facts(figures: dict[str, float] | None = None, **changes: Any) -> Facts:
     return Facts(figures=GOOD | (figures or {}), **known | changes)
 
 
-def paced(figures: dict[str, float], load: Load = PACED, floor: float = 0.0) -> Facts:
+def paced(
+    figures: dict[str, float], load: Load = PACED, floor: float = 0.0, **changes: Any
+) -> Facts:
     return Facts(
-        case=case(load, floor), figures=PACED_GOOD | figures, server_cores=1, client_cores=1
+        case=case(load, floor),
+        figures=PACED_GOOD | figures,
+        server_cores=1,
+        client_cores=1,
+        **changes,
+    )
+
+
+def varying(least: int, most: int) -> Case:
+    """A case whose answers may have so many bytes."""
+    found = case()
+    expect = found.endpoint.expect.model_copy(update={"size": (least, most)})
+    return found.model_copy(
+        update={"endpoint": found.endpoint.model_copy(update={"expect": expect})}
     )
 
 
@@ -85,6 +100,16 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     (FlagName.TRANSPORT_ERRORS, facts({"timeouts": 2}), "2 timeouts and 0 other errors"),
     (FlagName.TRANSPORT_ERRORS, facts({"errors": 1}), "0 timeouts and 1 other errors"),
     (FlagName.WRONG_STATUS, facts({"good": 299_999}), "another in 1 of 300000 answers"),
+    (
+        FlagName.WRONG_SIZE,
+        facts(right_sizes=frozenset({27}), sizes={27: 299_400, 0: 598, 26: 2}),
+        "of 27 bytes, found others in 600 of 300000 answers: 598 of 0 bytes, 2 of 26 bytes; mend",
+    ),
+    (
+        FlagName.WRONG_SIZE,
+        facts(case=varying(20, 30), right_sizes=frozenset({27}), sizes={20: 9, 30: 9, 31: 1}),
+        "of 20 to 30 bytes, found others in 1 of 19 answers: 1 of 31 bytes",
+    ),
     (
         FlagName.COUNT_MISMATCH,
         facts(server_handled=150_000),
@@ -114,6 +139,35 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     (FlagName.OVERLOADED, paced({"achieved": 9.30}), "10.0/s were offered, 9.30/s answered"),
     (FlagName.SCHED_LAG, paced({"sched_lag_p99": 0.021}), "21.0 ms late"),  # 10 % of 203 ms
     (FlagName.NOT_STEADY, facts(steady=False), "after 6.10 s of warm-up"),
+    (
+        FlagName.NOT_STEADY,
+        facts(throughputs=(1000, 1100, 1251)),
+        "moved in the load, by thirds: 1,000/s, 1,100/s, 1,251/s",
+    ),
+    (
+        FlagName.NOT_STEADY,
+        paced({}, times=(0.031, 0.03, 0.01)),
+        "quicker in the load, by thirds: 31.0 ms, 30.0 ms, 10.0 ms",
+    ),
+    # 300,000 requests of 1,001 bytes are 300 MB; 15,000 of 1,067 are 16.005 MB.
+    (
+        FlagName.MEMORY_GROWS,
+        facts({"memory_per_request": 20_480, "memory_per_request_low": 1001}),
+        "kept 20,480 bytes per request, and 1,001 at least: 300 MB in this load",
+    ),
+    (
+        FlagName.MEMORY_GROWS,
+        facts(
+            {"requests": 15_000, "good": 15_000, "memory_per_request": 1200.0}
+            | {"memory_per_request_low": 1067.0}
+        ),
+        "16.0 MB",
+    ),
+    (
+        FlagName.CONNECTIONS_REOPENED,
+        facts({"connections_reopened": 301}),
+        "128 connections kept alive, found 301 opened beside them for 300000 requests",
+    ),
     (FlagName.WORKER_IMBALANCE, facts(connections=(160, 40)), "80.0 % of the connections"),
     (FlagName.CORES_INSUFFICIENT, facts(case=case(workers=2)), "2 workers on 1 server core"),
     (FlagName.CORES_SHARED, facts(case=case(cores="shared")), "as declared"),
@@ -143,6 +197,16 @@ def test_a_fault_raises_its_flag_alone(flag: FlagName, seen: Facts, words: str) 
         facts({"client_cores": 0.94}),
         facts({"client_cores": 1.9}, case=case(cores="shared"), connections=None),
         facts(connections=(93, 107)),
+        facts(right_sizes=frozenset({27, 28}), sizes={27: 9, 28: 9}),
+        facts(sizes={0: 9}),  # nothing was verified
+        facts(case=varying(20, 30), sizes={20: 9, 30: 9}),
+        facts(throughputs=(1000, 1100, 1250)),
+        paced({}, times=(0.030, 0.02, 0.01)),
+        paced({}, times=(0.01, 0.5, 0.9)),  # a queue that grows
+        facts({"memory_per_request": 2000, "memory_per_request_low": 999}),
+        facts({"requests": 15_000, "good": 15_000, "memory_per_request_low": 1066}),
+        facts({"memory_per_request": -30, "memory_per_request_low": -99}),
+        facts({"connections_reopened": 300}),
         facts(connections=(0, 0)),
         facts(connections=(125, 75), case=case(workers=1)),  # exactly 1.25 of the fair share
         paced({"unsent": 5}),

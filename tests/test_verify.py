@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
 
+from bench import eventually
 from servebench.errors import LaunchError
 from servebench.flags import FlagName
 from servebench.model import Endpoint, Expectation
-from servebench.verify import check_answer, verify
+from servebench.verify import SpotChecks, check_answer, verify
 from tiny_http import Answer, serving
 
 SCHEMA = {
@@ -101,8 +103,37 @@ def test_a_quick_endpoint_is_asked_one_at_a_time() -> None:
     with serving(Answer()) as server:
         found = verify(endpoint(), server.url)
         assert (found.requests, server.requests, server.connections) == (3, 3, 1)
+    assert found.sizes == {5}
     assert found.unit > 0
     assert found.overlap_seconds is None
+
+
+@pytest.mark.real
+def test_spot_checks_find_a_wrong_answer_of_the_right_length() -> None:
+    """The third one is wrong: it is kept, and nothing is asked any more."""
+    with serving(lambda _path, number: Answer(body=b"hello" if number < 2 else b"hullo")) as server:
+        port = int(server.url.rpartition(":")[2])
+        with SpotChecks(endpoint(), port, throughput=1e9, timeout=30, cores=None) as checks:
+            eventually("the wrong answer", lambda: checks.problem is not None)
+        assert (checks.asked, server.requests, server.connections) == (3, 3, 3)
+        with SpotChecks(endpoint(), port, throughput=0, timeout=30, cores=None) as too_slow:
+            pass
+        assert (too_slow.asked, too_slow.problem) == (0, None)
+    assert checks.problem is not None
+    assert checks.problem.flag is FlagName.WRONG_BODY
+    assert "GET /x, spot check 3 under load: expected text like 'hello'" in checks.problem.detail
+
+
+@pytest.mark.real
+def test_spot_checks_are_no_more_than_a_share_of_the_requests() -> None:
+    """4,000 requests apart at 10,000/s are 0.4 s: the first after 0.2 s, one in 0.4 s."""
+    with serving(Answer()) as server:
+        port = int(server.url.rpartition(":")[2])
+        began = time.monotonic()
+        with SpotChecks(endpoint(), port, throughput=1e4, timeout=30, cores=None) as checks:
+            eventually("three checks", lambda: checks.asked == 3)
+        assert time.monotonic() - began >= 0.2 + 2 * 0.4
+        assert checks.problem is None
 
 
 @pytest.mark.real

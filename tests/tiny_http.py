@@ -16,13 +16,18 @@ from servebench.errors import SetupError
 
 @dataclass(frozen=True)
 class Answer:
-    """What a request gets: after `delay` s, one at a time if `serial`; status 0 cuts it off."""
+    """What a request gets: after `delay` s, one at a time if `serial`; status 0 cuts it off.
+
+    In two chunks if `chunked`.
+    """
 
     status: int = 200
     body: bytes = b"hello"
     media: str = "text/plain; charset=utf-8"
     delay: float = 0.0
     serial: bool = False
+    chunked: bool = False
+    encoding: str = "identity"
 
 
 Behaviour = Callable[[str, int], Answer | Awaitable[Answer]]
@@ -68,10 +73,15 @@ class TinyServer:
                     await asyncio.sleep(answer.delay)
                 if not answer.status:
                     break
+                body, length = answer.body, f"content-length: {len(answer.body)}"
+                if answer.chunked:
+                    chunks = (body[:2], body[2:], b"")
+                    body = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks)
+                    length = "transfer-encoding: chunked"
                 writer.write(
                     f"HTTP/1.1 {answer.status} X\r\ncontent-type: {answer.media}\r\n"
-                    f"content-length: {len(answer.body)}\r\n\r\n".encode()
-                    + answer.body
+                    f"content-encoding: {answer.encoding}\r\n{length}\r\n\r\n".encode()
+                    + body
                 )
                 await writer.drain()
         self._writers.discard(writer)

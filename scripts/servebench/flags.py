@@ -20,6 +20,7 @@ class FlagName(StrEnum):
 
     WRONG_STATUS = "wrong_status"
     WRONG_BODY = "wrong_body"
+    WRONG_SIZE = "wrong_size"
     TRANSPORT_ERRORS = "transport_errors"
     GIL_MISMATCH = "gil_mismatch"
     VERSION_MISMATCH = "version_mismatch"
@@ -43,6 +44,8 @@ class FlagName(StrEnum):
     SCHED_LAG = "sched_lag"
     NOT_STEADY = "not_steady"
     ABOVE_UNIT = "above_unit"
+    MEMORY_GROWS = "memory_grows"
+    CONNECTIONS_REOPENED = "connections_reopened"
     WORKER_IMBALANCE = "worker_imbalance"
     CORES_INSUFFICIENT = "cores_insufficient"
     CORES_SHARED = "cores_shared"
@@ -66,6 +69,9 @@ FLAGS: Final[dict[FlagName, FlagKind]] = {
     FlagName.WRONG_STATUS: FlagKind("fail", "a response had another status than declared"),
     FlagName.WRONG_BODY: FlagKind(
         "fail", "a response had another content type or body than declared"
+    ),
+    FlagName.WRONG_SIZE: FlagKind(
+        "fail", "a response under load had a body of another size than right ones have"
     ),
     FlagName.TRANSPORT_ERRORS: FlagKind(
         "fail", "connections were refused or reset, or requests timed out"
@@ -111,9 +117,15 @@ FLAGS: Final[dict[FlagName, FlagKind]] = {
     FlagName.HARNESS_ERROR: FlagKind("fail", "servebench itself failed in this launch"),
     FlagName.OVERLOADED: FlagKind("warn", "the server did not keep up with the offered rate"),
     FlagName.SCHED_LAG: FlagKind("warn", "the generator sent requests later than scheduled"),
-    FlagName.NOT_STEADY: FlagKind("warn", "the warm-up ended before the throughput was steady"),
+    FlagName.NOT_STEADY: FlagKind(
+        "warn", "the warm-up ended before the throughput was steady, or its level moved in the load"
+    ),
     FlagName.ABOVE_UNIT: FlagKind(
         "warn", "the throughput was above what the fastest single request, alone, would allow"
+    ),
+    FlagName.MEMORY_GROWS: FlagKind("warn", "the server kept memory for every request"),
+    FlagName.CONNECTIONS_REOPENED: FlagKind(
+        "warn", "connections that are to be kept alive were closed and opened again"
     ),
     FlagName.WORKER_IMBALANCE: FlagKind("warn", "the connections were spread unevenly"),
     FlagName.CORES_INSUFFICIENT: FlagKind(
@@ -140,12 +152,15 @@ DISTURBING: Final = frozenset(
     {
         FlagName.HOST_NOISE,
         FlagName.NOT_STEADY,
+        FlagName.MEMORY_GROWS,
+        FlagName.CONNECTIONS_REOPENED,
         FlagName.SCHED_LAG,
         FlagName.ENV_CHANGED,
         FlagName.UNPINNED,
     }
 )
-"""Warnings that something besides the case was measured too: nothing is decided from such figures.
+"""Warnings that something besides the case was measured too, or something that does not last:
+nothing is decided from such figures.
 
 The other warnings describe the case or the machine (few cores, shared cores, an uneven spread);
 they belong to the answer.

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from servebench import load, observation, sampler, warmup
+from servebench import load, observation, ports, sampler, warmup
 from servebench.counter import Counter
 from servebench.errors import LaunchError
 from servebench.model import Case
@@ -97,7 +97,7 @@ class _Launch:
                 # What was wrong with the load explains why the server is not right after it.
                 self.metrics, flags = observation.conclude(
                     self.case, self.rig, observed,
-                    workers=workers, unit=unit, ready_time=ready_time,
+                    workers=workers, unit=unit, ready_time=ready_time, sizes=serving.sizes,
                 )  # fmt: skip
                 serving.flags += flags
             serving.require_same(workers)
@@ -112,6 +112,7 @@ class _Launch:
             warm = self._warm_up(unit)
             serving.require_ours()
             handled = counter.settled() if counter else 0
+            earlier = ports.clients(serving.port)
             self.options.phase("measuring")
             host_a, edge_a = sampler.host_edge(), tree.edge()
             with (
@@ -119,14 +120,18 @@ class _Launch:
                     self.rig.oha, self.case.load, serving.url, cores=serving.client_cores
                 ) as generation,
                 serving.connections(after=self.case.load.duration / 2) as connections,
+                serving.spot_checks(warm) as checks,
             ):
                 generation.wait_load()
+                checks.end()
                 edge_b, host_b = tree.edge(), sampler.host_edge()
+                clients = ports.clients(serving.port, time.monotonic() - edge_a.at)
                 result = generation.collect()
             self.load_seconds = result.seconds
             memory = tree.memory(edge_a.at, edge_b.at)
         serving.require_alive()
         serving.require_ours()
+        serving.heed(checks)
         return observation.Observed(
             result=result,
             usage=sampler.between(edge_a, edge_b),
@@ -137,6 +142,8 @@ class _Launch:
             connections=dict(connections),
             warm_up=warm,
             handled=counter.settled() - handled if counter else None,
+            opened=len(clients - earlier),
+            checks=checks.asked,
         )
 
     def _warm_up(self, unit: float) -> warmup.WarmUp:

@@ -44,12 +44,15 @@ class LoadResult:
         seconds: From the start of the load until its last request had ended.
         client_cores: Cores that the generator used while it sent; None if the load was too short
             to tell (0.2 s).
+        began: When the clock of the rows began, on the monotonic clock (s; up to 50 ms late); None
+            if the load was over before anybody looked.
     """
 
     rows: Rows
     summary: Summary
     seconds: float
     client_cores: float | None
+    began: float | None = None
 
 
 def command(
@@ -231,7 +234,7 @@ class Generation(Generator):
             raise failed(self.session, f"{summary.answered} rows", f"{len(rows)}")
         if not len(rows) and not summary.failures:
             raise failed(self.session, "requests", "none was sent")
-        result = LoadResult(rows, summary, summary.seconds, self._cores())
+        result = LoadResult(rows, summary, summary.seconds, self._cores(), self._began)
         self.stop()
         return result
 

@@ -69,6 +69,17 @@ class Expectation(Frozen):
     text: str | None = Field(default=None, description="Regular expression for the whole body.")
     json_value: Any = Field(default=None, description="The exact JSON value of the body.")
     json_schema: dict[str, Any] | None = Field(default=None, description="JSON Schema (2020-12).")
+    size: tuple[int, int] | None = Field(
+        default=None,
+        description="Least and most bytes of a right body, where it varies; null: under load it "
+        "has a size that verification saw.",
+    )
+
+    @model_validator(mode="after")
+    def _size_in_order(self) -> Self:
+        if self.size is not None and not 0 <= self.size[0] <= self.size[1]:
+            raise ValueError("size: give the least and the most bytes, in this order, from 0")
+        return self
 
     @model_validator(mode="after")
     def _one_body(self) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,6 +32,8 @@ class Observed:
         connections: Connections per process in the middle of it; empty if nobody looked.
         warm_up: How the warm-up went.
         handled: Requests that the server counted; None if it was not asked to.
+        opened: Connections that clients opened to the server.
+        checks: Requests among them that were spot checks, each on a connection of its own.
     """
 
     result: load.LoadResult
@@ -42,6 +45,8 @@ class Observed:
     connections: dict[int, int]
     warm_up: warmup.WarmUp
     handled: int | None
+    opened: int
+    checks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,7 @@ def conclude(
     workers: tuple[probe.Identity, ...],
     unit: float,
     ready_time: float,
+    sizes: Iterable[int] = (),
     beside: Beside = ALONE,
 ) -> tuple[dict[str, float], tuple[Flag, ...]]:
     """Compute the metrics of a measurement, and judge whether they may be used.
@@ -79,16 +85,19 @@ def conclude(
         workers: Who served.
         unit: Fastest single request to the idle server, s.
         ready_time: From the start of the server until every worker had answered, s.
+        sizes: Bytes of the bodies that verification found right.
         beside: What else of ours was at work.
 
     Returns:
         Metrics by the names of `metrics.py`, and all flags that they call for.
     """
+    status = case.endpoint.expect.status
     figures = rows.figures(
         seen.result.rows, seen.result.summary, case.load,
-        status=case.endpoint.expect.status, floor=case.endpoint.floor,
+        status=status, floor=case.endpoint.floor,
     )  # fmt: skip
     figures |= _costs(figures, seen, beside)
+    figures["connections_reopened"] = max(0, seen.opened - seen.checks - case.load.connections)
     figures |= {"ready_time": ready_time, "unit_service": unit, "warm_up": seen.warm_up.seconds}
     held = _by_worker(seen.connections, workers)
     if held and sum(held):
@@ -114,7 +123,16 @@ def conclude(
             steady=seen.warm_up.steady,
             backpressure=SERVERS[case.server].backpressure(case.workers),
             server_handled=seen.handled,
-            client_total=seen.result.summary.answered,
+            client_total=seen.result.summary.answered + seen.checks,
+            right_sizes=frozenset(sizes),
+            sizes=rows.sizes(seen.result.rows, status),
+            throughputs=(
+                # In a duet only the ratio has to be steady.
+                rows.throughput_thirds(seen.result.rows, case.load, status=status)
+                if beside is ALONE
+                else ()
+            ),
+            times=rows.time_thirds(seen.result.rows, case.load, status=status),
         )
     )
     changes = machine.environment_changes(rig.machine, machine.fingerprint())
@@ -149,7 +167,7 @@ def _costs(figures: dict[str, float], seen: Observed, beside: Beside) -> dict[st
         "threads_peak": memory.threads_peak,
         "host_steal": host.steal_share,
     }
-    if requests := figures.get("requests"):
+    if requests := figures.get("requests", 0) + seen.checks:
         found |= {
             "server_cpu_per_request": usage.cpu_seconds / requests,
             "switches_voluntary": usage.voluntary / requests,
@@ -159,6 +177,11 @@ def _costs(figures: dict[str, float], seen: Observed, beside: Beside) -> dict[st
         found["client_cores"] = result.client_cores
         ours = usage.cores + result.client_cores + beside.server + beside.client
         found["host_other"] = max(0.0, host.busy_cores - host.harness_cores - ours)
+    if result.began is not None:
+        grown = rows.growth(memory.course, result.rows.end, result.began)
+        if grown is not None:
+            names = ("memory_per_request", "memory_per_request_low", "memory_per_request_high")
+            found |= zip(names, grown, strict=True)
     if memory.pss is not None:
         found |= {
             "pss_idle": memory.pss.idle,

@@ -36,6 +36,8 @@ _HOST: Final = "127.0.0.1"
 _TABLES: Final = ("tcp", "tcp6")
 _ESTABLISHED: Final = 0x01
 _LISTEN: Final = 0x0A
+_FORGETTING: Final = "03"  # the timer of a connection that has ended
+_TIME_WAIT: Final = 60.0  # s that it stays in the table: TCP_TIMEWAIT_LEN of the kernel
 _POLL_SECONDS: Final = 0.01  # the kernel announces no closed listener; it has to be looked for
 _LOWEST: Final = 10_000  # below it live well-known services
 _TRIES: Final = 100
@@ -66,12 +68,19 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class TcpSocket:
-    """One line of /proc/net/tcp or tcp6."""
+    """One line of /proc/net/tcp or tcp6.
+
+    Attributes:
+        remote: The other side's port; 0 of a listener.
+        ended: Seconds since its end; None while it is in use.
+    """
 
     address: str
     port: int
+    remote: int
     state: int
     inode: int
+    ended: float | None = None
 
 
 def parse_table(text: str) -> Iterator[TcpSocket]:
@@ -79,7 +88,11 @@ def parse_table(text: str) -> Iterator[TcpSocket]:
     for line in text.splitlines()[1:]:
         fields = line.split()
         host, port = fields[1].split(":")
-        yield TcpSocket(_address(host), int(port, 16), int(fields[3], 16), int(fields[9]))
+        remote = int(fields[2].rpartition(":")[2], 16)
+        timer, left = fields[5].split(":")
+        ended = _TIME_WAIT - int(left, 16) * procfs.TICK if timer == _FORGETTING else None
+        state, inode = int(fields[3], 16), int(fields[9])
+        yield TcpSocket(_address(host), int(port, 16), remote, state, inode, ended)
 
 
 def free_port() -> int:
@@ -179,13 +192,30 @@ def connections_per_process(port: int, session: Session) -> dict[int, int]:
     return dict(Counter(max(pids) for pids in _owners(inodes, members).values()))
 
 
+def clients(port: int, seconds: float = -1.0) -> frozenset[int]:
+    """Ports of those whose connections to `port` are in use, or ended in the last `seconds`.
+
+    There may have been more: the kernel lists a connection for a minute after its end (TIME_WAIT),
+    at the side that ended it, and until another one has the same client's port, which of some
+    thousands in a minute some have.
+    """
+    return frozenset(
+        other
+        for socket in _table()
+        if socket.ended is None or socket.ended <= seconds
+        for here, other in ((socket.port, socket.remote), (socket.remote, socket.port))
+        if here == port and other and socket.address == _HOST
+    )
+
+
 def _sockets(port: int, state: int) -> list[TcpSocket]:
-    found = []
+    return [s for s in _table() if s.port == port and s.state == state]
+
+
+def _table() -> Iterator[TcpSocket]:
     for table in _TABLES:
         with suppress(FileNotFoundError):  # a kernel without IPv6
-            text = (procfs.PROC / "net" / table).read_text("ascii")
-            found += [s for s in parse_table(text) if s.port == port and s.state == state]
-    return found
+            yield from parse_table((procfs.PROC / "net" / table).read_text("ascii"))
 
 
 def _owners(inodes: set[int], pids: Iterable[int]) -> dict[int, set[int]]:

@@ -22,6 +22,7 @@ PROC: Final = Path("/proc")
 TICK: Final[float] = 1 / os.sysconf("SC_CLK_TCK")
 """Length of a clock tick in seconds: the resolution of the times in /proc/<pid>/stat."""
 
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _CPUCLOCK_SCHED: Final = 2  # clock_getcpuclockid(3): the precise clock of a whole process
 _GONE: Final = (ProcessLookupError, FileNotFoundError)
 
@@ -127,6 +128,14 @@ def cpu_clock(pid: int) -> float | None:
     except OSError:
         return None
     return nanoseconds / 1e9 if nanoseconds else None  # a zombie's clock stands at 0
+
+
+def resident(pid: int) -> int | None:
+    """Read the resident set size of a process, bytes; None if there is none of that pid."""
+    try:
+        return int((PROC / str(pid) / "statm").read_bytes().split()[1]) * _PAGE
+    except _GONE:
+        return None
 
 
 def switches(pid: int) -> dict[int, tuple[int, int]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,11 @@ LAST_WAVE: Final = 1.5
 One service time is what an unfinished wave explains; the half more is for the spread within one.
 """
 
+THIRD_WINDOWS: Final = 4  # of which a third's level is the median
+WAVES_PER_WINDOW: Final = 4  # at least, or a window more or less is seen as another level
+THIRD_ANSWERS: Final = 5  # at least, for a median of times
+GROWTH_WINDOWS: Final = 5  # at least, for an interval
+
 _COLUMNS: Final = "start, start_latency_correction, end, status, len_bytes"
 _RECORD: Final = np.dtype(
     [("start", "f8"), ("scheduled", "f8"), ("end", "f8"), ("status", "i8"), ("size", "i8")]
@@ -49,7 +55,7 @@ class Rows:
         scheduled: When it should have been sent: its tick; for a closed loop its start, s.
         end: When the whole answer had arrived, s.
         status: HTTP status.
-        size: Bytes of the body.
+        size: Bytes of the body as received, without the frames of chunks.
     """
 
     start: Floats
@@ -253,6 +259,77 @@ def in_flight_mean(rows: Rows, span: Window) -> float:
     """
     inside = np.minimum(rows.end, span.finish) - np.maximum(rows.start, span.begin)
     return float(np.maximum(inside, 0).sum()) / span.seconds
+
+
+def sizes(rows: Rows, status: int) -> dict[int, int]:
+    """Count the answers of the declared status by the bytes of their bodies."""
+    found, counts = np.unique(rows.size[rows.status == status], return_counts=True)
+    return dict(zip(found.tolist(), counts.tolist(), strict=True))
+
+
+def throughput_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ...]:
+    """Good answers per second in the thirds of a closed loop's load.
+
+    Of each third the median of four windows, so that a pause of the machine is no change of level.
+    Empty where windows are too short to tell: waves would look like one.
+    """
+    end = rows.end[rows.status == status]
+    length = load.duration / (3 * THIRD_WINDOWS)
+    if load.rate is not None or not len(end):
+        return ()
+    usual = float(np.median(rows.end - rows.start))
+    if usual * WAVES_PER_WINDOW > length:
+        return ()
+    counts, _ = np.histogram(end, bins=3 * THIRD_WINDOWS, range=(0, load.duration))
+    return tuple(np.median(counts.reshape(3, THIRD_WINDOWS), axis=1) / length)
+
+
+def time_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ...]:
+    """Median service times of the good answers to what was sent in each third of the load, s.
+
+    Empty with fewer than five in any third.
+    """
+    good = rows.status == status
+    start, times = rows.start[good], (rows.end - rows.start)[good]
+    third = np.minimum(start / load.duration * 3, 2).astype(int)
+    if np.bincount(third, minlength=3).min() < THIRD_ANSWERS:
+        return ()
+    return tuple(float(np.median(times[third == one])) for one in range(3))
+
+
+def growth(
+    course: Sequence[tuple[float, int]], ends: Floats, began: float
+) -> tuple[float, float, float] | None:
+    """Estimate by how many bytes memory grew per answer: estimate, lower and upper end (95 %).
+
+    The ratio of both sums over the windows between readings, with Student's t interval from what
+    single windows differ from it (the ratio estimator; Cochran, Sampling Techniques, 1977, 6.3).
+    Steps, such as an arena that is filled, differ much and make the interval wide; memory that is
+    kept for every answer does not. Windows are what is independent: readings are not.
+
+    Args:
+        course: Moments of the monotonic clock, and bytes held at each.
+        ends: When answers had arrived, on the clock of the rows, s.
+        began: When that clock began, on the monotonic clock, s.
+
+    Returns:
+        None with fewer than five windows, or without answers between the first and the last.
+    """
+    from scipy import special  # noqa: PLC0415 - only those who measure wait for its import
+
+    inside = [(at - began, held) for at, held in course if at >= began]
+    if len(inside) <= GROWTH_WINDOWS:
+        return None
+    at, held = (np.asarray(column, dtype=float) for column in zip(*inside, strict=True))
+    answered = np.diff(np.searchsorted(np.sort(ends), at))
+    grown, total = np.diff(held), float(answered.sum())
+    if not total:
+        return None
+    ratio = float(grown.sum()) / total
+    count = len(grown)
+    scatter = math.sqrt(float(((grown - ratio * answered) ** 2).sum()) * count / (count - 1))
+    half = float(special.stdtrit(count - 1, 0.975)) * scatter / total
+    return ratio, ratio - half, ratio + half
 
 
 def _throughput(rows: Rows, good: NDArray[np.bool_], span: Window) -> dict[str, float]:

@@ -4,6 +4,7 @@ CPU is a difference between two edges: the CPU clock of each process (ns, ended 
 where the kernel offers it, the ticks of /proc/<pid>/stat otherwise; both come from the scheduler's
 own account, not from sampling. Memory and threads are sampled at 1 Hz, in a thread that spends at
 most 1 % of its time on it: reading a process' page tables holds a lock that its mmap calls want.
+Whether memory grows is seen by the resident set size, which the kernel counts anyway: at 5 Hz.
 
 Source: proc(5); Documentation/filesystems/proc.rst on smaps_rollup.
 """
@@ -22,6 +23,9 @@ import psutil
 
 from servebench import procfs
 from servebench.process import Session
+
+COURSE_SECONDS: Final = 0.2
+"""Between two readings of the resident set size, s; one takes 13 µs per process."""
 
 _COST_SHARE: Final = 0.01  # of the time may be spent on sampling memory
 
@@ -169,7 +173,13 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Memory of a process tree over a window. `note` says why a figure is missing."""
+    """Memory of a process tree over a window.
+
+    Attributes:
+        samples: Number of samples that the levels are from.
+        note: Why a figure is missing.
+        course: Moments of the monotonic clock (s), and resident bytes of all processes at each.
+    """
 
     pss: Level | None
     uss: Level | None
@@ -177,10 +187,14 @@ class Memory:
     threads_peak: int
     samples: int
     note: str | None
+    course: tuple[tuple[float, int], ...] = ()
 
 
 def summarise(
-    samples: Sequence[MemorySample], start: float | None = None, end: float | None = None
+    samples: Sequence[MemorySample],
+    start: float | None = None,
+    end: float | None = None,
+    course: Sequence[tuple[float, int]] = (),
 ) -> Memory:
     """Summarise the samples of a window of the monotonic clock.
 
@@ -208,6 +222,11 @@ def summarise(
         threads_peak=max(sample.threads for sample in inside),
         samples=len(inside),
         note=None if pss else "PSS and USS are missing: /proc/<pid>/smaps_rollup is not readable",
+        course=tuple(
+            (at, size)
+            for at, size in course
+            if (start is None or at >= start) and (end is None or at <= end)
+        ),
     )
 
 
@@ -221,6 +240,7 @@ class TreeSampler:
         """Watch `session`, with one memory sample per `interval` seconds."""
         self._session, self._interval = session, interval
         self._samples: list[MemorySample] = []
+        self._course: list[tuple[float, int]] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self.cost_seconds = 0.0
@@ -275,15 +295,25 @@ class TreeSampler:
 
     def memory(self, start: float | None = None, end: float | None = None) -> Memory:
         """Summarise the samples taken between two moments of the monotonic clock."""
-        return summarise(tuple(self._samples), start, end)
+        return summarise(tuple(self._samples), start, end, tuple(self._course))
 
     def _run(self) -> None:
         due = time.monotonic() + self._interval
-        while not self._stop.wait(max(0.0, due - time.monotonic())):
+        while not self._stop.wait(max(0.0, min(COURSE_SECONDS, due - time.monotonic()))):
             began, cost = time.monotonic(), self.cost_seconds
-            self.sample()
-            spent = self.cost_seconds - cost
-            due = max(due + self._interval, began + spent / _COST_SHARE)
+            if began >= due:
+                self.sample()
+                spent = self.cost_seconds - cost
+                due = max(due + self._interval, began + spent / _COST_SHARE)
+            self._look()
+
+    def _look(self) -> None:
+        """Note what the processes of the last sample hold now, unless one has ended."""
+        began = time.thread_time()
+        sizes = [procfs.resident(process.pid) for process in self._samples[-1].processes]
+        if None not in sizes:
+            self._course.append((time.monotonic(), sum(size for size in sizes if size)))
+        self.cost_seconds += time.thread_time() - began
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ from servebench.model import Case
 from servebench.process import Session
 from servebench.rig import Rig
 from servebench.servers import SERVERS
+from servebench.verify import SpotChecks
+from servebench.warmup import WarmUp
 
 READY_SECONDS: Final = 30.0
 """For a server to print its ready lines, and again for all its workers to answer: 1 s measured."""
@@ -45,6 +47,8 @@ class Serving:
         self.case, self.rig, self.log = case, rig, log
         self.server = SERVERS[case.server]
         self.flags: list[Flag] = []
+        self.sizes: set[int] = set()
+        """Bytes of the right bodies that verification has seen so far."""
         self.client_cores = rig.client_cores(case) if rig.machine.pinned else None
         self.port = ports.free_port()
         counting = count and self.server.counter is not None
@@ -164,6 +168,7 @@ class Serving:
         found = verify.verify(
             self.case.endpoint, self.base, repeats=repeats, timeout=self.case.load.timeout
         )
+        self.sizes |= found.sizes
         return found.unit
 
     def require_ours(self) -> None:
@@ -215,6 +220,19 @@ class Serving:
             over.set()
             if looking.is_alive():
                 looking.join()
+
+    def spot_checks(self, warm_up: WarmUp) -> SpotChecks:
+        """Prepare checks of whole answers beside the load that follows a warm-up."""
+        case, windows = self.case, warm_up.windows
+        return SpotChecks(
+            case.endpoint, self.port, timeout=case.load.timeout, cores=self.client_cores,
+            throughput=case.load.rate or (windows[-1] if windows else 0.0),
+        )  # fmt: skip
+
+    def heed(self, checks: SpotChecks) -> None:
+        """Note the first answer under load that was not right, if there was one."""
+        if checks.problem is not None:
+            self.fail(checks.problem.flag, checks.problem.detail)
 
     def explain(self, error: LaunchError) -> None:
         """Whatever fails while the server is dead fails because it is dead: note that first."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
@@ -72,6 +72,36 @@ STEAL: Final = 0.01
 OTHER_CORES: Final = 0.1
 """Cores that processes other than server and generator may use."""
 
+SIZES_SHOWN: Final = 3
+"""Wrong sizes of bodies that a flag names."""
+
+MOVED: Final = 1.25
+"""Factor by which the throughput of a load's thirds may differ.
+
+Windows of a sixth of a second that scatter by 5 % give thirds that differ by 1.05 on average, and
+by 1.25 never (simulated); a server that becomes twice as fast before the last sixth of the load
+gives 1.4 or more.
+"""
+
+QUICKER: Final = 3.0
+"""The same of median service times, where throughput says nothing, as with a rate."""
+
+GROWTH_PER_REQUEST: Final = 1000.0
+GROWTH_TOTAL: Final = 16e6
+"""Bytes that a server may keep per request, and in one load; more of both is growth.
+
+Pools that fill are none: without the GIL, Granian's 64 blocking threads keep some 550 bytes of each
+of the first 10,000 requests and 200 of each of the first 120,000 (5 and 24 MB), and a paced load
+keeps 2.6 kB of each of the first 600. All other handlers of ours keep less than 3 MB.
+"""
+
+REOPENED: Final = 0.001
+"""Connections per request that may be opened again.
+
+One costs a server about two requests (see `protocol.SPOT_SHARE`), so these cost 0.2 % of its core
+time: as much as the smallest change that matters.
+"""
+
 FEW: Final = 10
 """Good answers without which not even a p90 exists; see `metrics.PERCENTILES` for the others."""
 
@@ -96,6 +126,10 @@ class Facts:
         backpressure: Connections that the server accepts at once.
         server_handled: Requests that the server counted.
         client_total: Requests that were sent to it, over the same time.
+        right_sizes: Bytes of the bodies that verification found right.
+        sizes: Answers of the declared status under load, by the bytes of their bodies.
+        throughputs: In each third of the load, 1/s.
+        times: Median service time of what was sent in each third of it, s.
     """
 
     case: Case
@@ -113,6 +147,10 @@ class Facts:
     backpressure: int | None = None
     server_handled: int | None = None
     client_total: int | None = None
+    right_sizes: frozenset[int] = frozenset()
+    sizes: Mapping[int, int] = field(default_factory=dict)
+    throughputs: tuple[float, ...] = ()
+    times: tuple[float, ...] = ()
 
 
 Check = Callable[[Facts], Iterator[Flag]]
@@ -149,6 +187,26 @@ def _answers(facts: Facts) -> Iterator[Flag]:
             FlagName.WRONG_STATUS,
             f"expected status {facts.case.endpoint.expect.status} always, found another in "
             f"{wrong:.0f} of {figures['requests']:.0f} answers; see the server's log",
+        )
+
+
+def _sizes(facts: Facts) -> Iterator[Flag]:
+    declared, seen = facts.case.endpoint.expect.size, facts.right_sizes
+    if declared is not None:
+        right = f"{declared[0]} to {declared[1]}"
+        wrong = {s: n for s, n in facts.sizes.items() if not declared[0] <= s <= declared[1]}
+    else:
+        right = " or ".join(map(str, sorted(seen)))
+        wrong = {s: n for s, n in facts.sizes.items() if seen and s not in seen}
+    if wrong:
+        often = sorted(wrong, key=lambda size: -wrong[size])
+        named = ", ".join(f"{wrong[size]} of {size} bytes" for size in often[:SIZES_SHOWN])
+        yield _flag(
+            FlagName.WRONG_SIZE,
+            f"expected bodies of {right} bytes, found others in {sum(wrong.values())} of "
+            f"{sum(facts.sizes.values())} answers: {named}"
+            f"{', …' if len(often) > SIZES_SHOWN else ''}; mend the handler, or declare the size "
+            "that its answers may have",
         )
 
 
@@ -203,7 +261,7 @@ def _impossible(facts: Facts) -> Iterator[Flag]:
 def _contradictions(facts: Facts) -> Iterator[str]:
     figures, case = facts.figures, facts.case
     for name, value in figures.items():
-        if not math.isfinite(value) or value < 0:
+        if not math.isfinite(value) or (value < 0 and not name.startswith("memory_per_request")):
             yield f"expected {name} to be a number from 0, found {value}"
     ceiling, throughput = facts.ceiling, figures.get("throughput", 0.0)
     if ceiling is not None and throughput > ceiling * CEILING + _ticks(facts):
@@ -315,6 +373,39 @@ def _warm_up(facts: Facts) -> Iterator[Flag]:
         yield _flag(FlagName.NOT_STEADY, f"the throughput still moved after {length} of warm-up")
 
 
+def _level(facts: Facts) -> Iterator[Flag]:
+    levels, times = facts.throughputs, facts.times
+    if levels and max(levels) > MOVED * min(levels):
+        found = ", ".join(units.rate(level) for level in levels)
+        yield _flag(FlagName.NOT_STEADY, f"the throughput moved in the load, by thirds: {found}")
+    # Only quicker: where a queue grows, times do.
+    elif times and times[0] > QUICKER * times[-1]:
+        found = ", ".join(units.seconds(time) for time in times)
+        yield _flag(FlagName.NOT_STEADY, f"answers became quicker in the load, by thirds: {found}")
+
+
+def _growth(facts: Facts) -> Iterator[Flag]:
+    figures = facts.figures
+    least = figures.get("memory_per_request_low", 0.0)
+    total = least * figures.get("requests", 0)
+    if least > GROWTH_PER_REQUEST and total > GROWTH_TOTAL:
+        yield _flag(
+            FlagName.MEMORY_GROWS,
+            f"the server kept {units.count(figures['memory_per_request'])} bytes per request, and "
+            f"{units.count(least)} at least: {units.size(total)} in this load",
+        )
+
+
+def _reopened(facts: Facts) -> Iterator[Flag]:
+    reopened, requests = (facts.figures.get(n, 0) for n in ("connections_reopened", "requests"))
+    if reopened > REOPENED * requests:
+        yield _flag(
+            FlagName.CONNECTIONS_REOPENED,
+            f"expected {facts.case.load.connections} connections kept alive, found {reopened:.0f} "
+            f"opened beside them for {requests:.0f} requests; who closes them?",
+        )
+
+
 def _spread(facts: Facts) -> Iterator[Flag]:
     held = facts.connections
     if held and len(held) > 1 and sum(held):
@@ -360,6 +451,7 @@ def _samples(facts: Facts) -> Iterator[Flag]:
 
 CHECKS: Final[tuple[Check, ...]] = (
     _answers,
+    _sizes,
     _counts,
     _processes,
     _littles_law,
@@ -369,6 +461,9 @@ CHECKS: Final[tuple[Check, ...]] = (
     _overload,
     _schedule,
     _warm_up,
+    _level,
+    _growth,
+    _reopened,
     _spread,
     _cores,
     _host,

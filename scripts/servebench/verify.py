@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
+import math
+import os
 import re
+import threading
 import time
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 import httpx
 import jsonschema
@@ -16,6 +23,7 @@ from servebench.errors import LaunchError
 from servebench.flags import FlagName
 from servebench.model import Endpoint, Expectation
 from servebench.probe import NO_TLS
+from servebench.protocol import SPOT_SECONDS, SPOT_SHARE
 from servebench.validate import FLOOR_SLACK
 
 SLOW_FLOOR: Final = 0.1
@@ -31,6 +39,9 @@ _OVERLAP_TRIES: Final = 3
 _OVERLAP_SECONDS: Final = 3.0  # something else keeps a machine busy for a second or two
 _EXCERPT: Final = 80
 
+_Answer = tuple[float, int]
+"""Seconds that a right answer took, and bytes of its body."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verified:
@@ -40,11 +51,13 @@ class Verified:
         unit: Fastest single request, s.
         requests: Requests sent to find out.
         overlap_seconds: Time of the overlapping requests together, s; None if none were asked.
+        sizes: Bytes that right bodies had.
     """
 
     unit: float
     requests: int
     overlap_seconds: float | None
+    sizes: frozenset[int]
 
 
 def verify(
@@ -97,6 +110,94 @@ def check_answer(expect: Expectation, where: str, status: int, media: str, body:
         )
 
 
+class SpotChecks:
+    """Asks a server now and then while it is loaded, and checks every answer in full.
+
+    Use it as a context manager around the load. Each check has a connection of its own, so that all
+    workers get some.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        port: int,
+        *,
+        throughput: float,
+        timeout: float,
+        cores: Sequence[int] | None,
+    ) -> None:
+        """Prepare checks of the server on a port of this machine.
+
+        Args:
+            endpoint: What was declared.
+            port: Where the server listens.
+            throughput: Requests/s that the load is going to have; 0: too slow for checks.
+            timeout: Of one request, s.
+            cores: Client cores; None does not pin.
+        """
+        self._endpoint, self._port, self._timeout = endpoint, port, timeout
+        self._every = max(SPOT_SECONDS, SPOT_SHARE / throughput) if throughput else math.inf
+        self._cores = cores
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="spot checks", daemon=True)
+        self.asked = 0
+        """Requests sent so far."""
+        self.problem: LaunchError | None = None
+        """What was wrong with the first answer that was not right."""
+
+    def __enter__(self) -> Self:
+        if self._every < math.inf:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the checks; after a failure without waiting for the answer to the last one."""
+        self._over.set()
+        if error is None:
+            self.end()
+
+    def end(self) -> None:
+        """Send no more, and wait for the answer to the last one."""
+        self._over.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        if self._cores is not None:
+            os.sched_setaffinity(0, self._cores)  # of this thread alone
+        wait = self._every / 2
+        while not self._over.wait(wait) and self.problem is None:
+            wait = self._every
+            try:
+                self._ask()
+            except LaunchError as error:
+                self.problem = error
+
+    def _ask(self) -> None:
+        path = self._endpoint.path
+        where = f"GET {path}, spot check {self.asked + 1} under load"
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._timeout)
+        self.asked += 1
+        try:
+            with closing(connection):
+                connection.request("GET", path, headers={"accept-encoding": "identity"})
+                answer = connection.getresponse()
+                body = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise LaunchError(
+                FlagName.TRANSPORT_ERRORS,
+                f"{where}: expected an answer, found {type(error).__name__} ({error}); "
+                "see the server's log",
+            ) from error
+        media = answer.headers.get("content-type", "")
+        check_answer(self._endpoint.expect, where, answer.status, media, body)
+
+
 def _body_problem(expect: Expectation, body: bytes) -> str | None:
     if expect.text is not None:
         text = body.decode(errors="replace")
@@ -123,16 +224,26 @@ async def _verify(endpoint: Endpoint, base_url: str, repeats: int, timeout: floa
     limits = httpx.Limits(max_connections=None)
     # No proxy of the environment: the server is on this machine.
     async with httpx.AsyncClient(
-        base_url=base_url, timeout=timeout, limits=limits, trust_env=False, verify=NO_TLS
+        base_url=base_url,
+        timeout=timeout,
+        limits=limits,
+        trust_env=False,
+        verify=NO_TLS,
+        headers={"accept-encoding": "identity"},  # as the generator asks
     ) as client:
         overlaps = endpoint.overlap > 1
         alone = 0 if overlaps and endpoint.floor >= SLOW_FLOOR else max(1, repeats)
-        times = [await _ask(client, endpoint) for _ in range(alone)]
-        together = await _overlap(client, endpoint, times) if overlaps else None
-    return Verified(unit=min(times), requests=len(times), overlap_seconds=together)
+        answers = [await _ask(client, endpoint) for _ in range(alone)]
+        together = await _overlap(client, endpoint, answers) if overlaps else None
+    return Verified(
+        unit=min(seconds for seconds, _ in answers),
+        requests=len(answers),
+        overlap_seconds=together,
+        sizes=frozenset(size for _, size in answers),
+    )
 
 
-async def _ask(client: httpx.AsyncClient, endpoint: Endpoint) -> float:
+async def _ask(client: httpx.AsyncClient, endpoint: Endpoint) -> _Answer:
     where = f"GET {endpoint.path}"
     began = time.perf_counter()
     try:
@@ -158,11 +269,11 @@ async def _ask(client: httpx.AsyncClient, endpoint: Endpoint) -> float:
             f"{where}: too fast to be true: expected at least {endpoint.floor:g} s, "
             f"found {seconds:.6f} s; does the handler wait as declared?",
         )
-    return seconds
+    return seconds, answer.num_bytes_downloaded  # as received, like the generator's rows
 
 
-async def _overlap(client: httpx.AsyncClient, endpoint: Endpoint, times: list[float]) -> float:
-    """Send the overlapping requests, and append their times; give the best total, s.
+async def _overlap(client: httpx.AsyncClient, endpoint: Endpoint, answers: list[_Answer]) -> float:
+    """Send the overlapping requests, and append their answers; give the best total, s.
 
     A busy machine can make a try slow, never a serial server fast: the best of them counts, and
     before a server is called serial there are at least three, over at least three seconds.
@@ -173,9 +284,9 @@ async def _overlap(client: httpx.AsyncClient, endpoint: Endpoint, times: list[fl
     first = time.perf_counter()
     while True:
         began = time.perf_counter()
-        times += await asyncio.gather(*(_ask(client, endpoint) for _ in range(wanted)))
+        answers += await asyncio.gather(*(_ask(client, endpoint) for _ in range(wanted)))
         totals.append(time.perf_counter() - began)
-        single = min(times)
+        single = min(seconds for seconds, _ in answers)
         limit = min(SERIAL_SHARE * wanted * single, TOGETHER * single + fixed + each * wanted)
         if min(totals) < limit:
             return min(totals)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -22,16 +23,21 @@ class App:
         served: Requests so far.
         in_flight: Requests that have no answer yet.
         port: Port that requests come in at.
+        joined: When the newest connection had its first request (s, monotonic).
     """
 
     def __init__(
         self,
         handlers: dict[str, Handler],
         at_the_end: Callable[[App], Awaitable[None]] | None = None,
+        close_every: int = 0,
     ) -> None:
         self.served = 0
         self.in_flight = 0
         self.port = 0
+        self.joined = 0.0
+        self._clients: set[tuple[str, int]] = set()
+        self._close_every = close_every
         self._handlers = {"/_identity": identify, **handlers}
         self._at_the_end = at_the_end
 
@@ -41,9 +47,13 @@ class App:
             await self._live(receive, send)
             return
         self.port = scope["server"][1]
+        if tuple(scope["client"]) not in self._clients:
+            self._clients.add(tuple(scope["client"]))
+            self.joined = time.monotonic()
         measured = scope["path"] != "/_identity"
         self.served += measured
         self.in_flight += measured
+        place = self.served
         try:
             status, body = await self._handlers[scope["path"]](self)
         finally:
@@ -51,6 +61,8 @@ class App:
         media = b"application/json" if not measured else b"text/plain; charset=utf-8"
         content = body.encode()
         headers = [(b"content-type", media), (b"content-length", str(len(content)).encode())]
+        if self._close_every and place % self._close_every == 0:
+            headers.append((b"connection", b"close"))
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from servebench import load, observation, sampler, warmup
+from servebench import load, observation, ports, sampler, warmup
 from servebench.burst import Burst
 from servebench.compare.model import SideName
 from servebench.compare.player import Part, Player, duet_load
@@ -199,8 +199,10 @@ class _Duet:
 
     def _warm_up(self) -> None:
         """Warm up both at the same time: slow ones by one full wave, others for some time."""
-        for player, summary in self._bursts(wave=self._slow()):
-            player.warm_up = warmup.WarmUp(summary.seconds, (), steady=True)
+        wave = self._slow()
+        for player, summary in self._bursts(wave=wave):
+            windows = () if wave else (summary.answered / summary.seconds,)
+            player.warm_up = warmup.WarmUp(summary.seconds, windows, steady=True)
 
     def _slow(self) -> bool:
         return any(max(p.unit, p.case.endpoint.floor) >= SLOW_SECONDS for p in self.order)
@@ -235,15 +237,28 @@ class _Duet:
                     trees[player.name] = stack.enter_context(tree)
             self._go_on()
             host = sampler.host_edge()
+            earlier = {player.name: ports.clients(player.serving.port) for player in order}
             before = {name: tree.edge() for name, tree in trees.items()}
             for player in order:
                 with player.blamed():
                     generators[player.name] = stack.enter_context(player.generate())
             self._go_on()
             connections = {player.name: self._connections(player, stack) for player in order}
+            checks = {
+                player.name: stack.enter_context(player.serving.spot_checks(player.warm_up))
+                for player in order
+            }
             self._await_loads(generators)
+            for check in checks.values():
+                check.end()
             after = {name: tree.edge() for name, tree in trees.items()}
             used = sampler.host_between(host, sampler.host_edge())
+            clients = {
+                player.name: ports.clients(
+                    player.serving.port, time.monotonic() - before[player.name].at
+                )
+                for player in order
+            }
             seen: dict[SideName, observation.Observed] = {}
             for player in order:
                 name = player.name
@@ -259,10 +274,13 @@ class _Duet:
                         connections=connections[name],
                         warm_up=player.warm_up,
                         handled=None,
+                        opened=len(clients[name] - earlier[name]),
+                        checks=checks[name].asked,
                     )
                     player.load_seconds = seen[name].result.seconds
                     player.serving.require_alive()
                     player.serving.require_ours()
+                    player.serving.heed(checks[name])
         self._go_on()
         # Waves are too few, and rates too low, to tell one half from the other.
         if not self._slow() and order[0].case.load.rate is None:
@@ -305,7 +323,7 @@ class _Duet:
             player.metrics, flags = observation.conclude(
                 player.case, player.rig, seen[player.name],
                 workers=player.workers, unit=player.unit, ready_time=player.ready_time,
-                beside=beside,
+                sizes=player.serving.sizes, beside=beside,
             )  # fmt: skip
             player.serving.flags += flags
         player.serving.require_same(player.workers)

@@ -1,0 +1,63 @@
+"""Applications whose figures are plausible, and right whenever one request is sent alone."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from bare_asgi import Answer, App
+
+WAIT = 0.03
+kept: list[bytes] = []
+
+
+async def every(number: int, app: App) -> bool:
+    """Tell one request in so many, unless it came alone, as those of verification do."""
+    place = app.served
+    await asyncio.sleep(0)  # others may come in
+    return place % number == 0 and app.in_flight > 1
+
+
+async def truthful(_app: App) -> Answer:
+    await asyncio.sleep(WAIT)
+    return 200, "right"
+
+
+async def empty(app: App) -> Answer:
+    return 200, "" if await every(500, app) else "right"
+
+
+async def uneven(app: App) -> Answer:
+    return 200, "right!!" if await every(50, app) else "right"
+
+
+async def mask(app: App) -> Answer:
+    """Be wrong for as long as a load lasts, by a body of the right length."""
+    await asyncio.sleep(0)
+    return 200, "wrong" if app.in_flight > 1 else "right"
+
+
+async def keep(_app: App) -> Answer:
+    await asyncio.sleep(WAIT)
+    kept.append(b"x" * 20_000 + bytes(1))
+    return 200, "right"
+
+
+async def quicken(app: App) -> Answer:
+    """Be slow until connections are older than those of a warm-up ever get."""
+    if time.monotonic() - app.joined < 1:
+        await asyncio.sleep(WAIT)
+    return 200, "right"
+
+
+app = App(
+    {
+        "/truthful": truthful,
+        "/empty": empty,
+        "/uneven": uneven,
+        "/mask": mask,
+        "/keep": keep,
+        "/quicken": quicken,
+    }
+)
+closing = App({"/right": truthful}, close_every=10)
