@@ -73,8 +73,9 @@ class _Figures:
         """The ratio of two figures of ours, with its interval."""
         estimate = self._ratio(above, below, metric)
         interval = formats.ratio_interval(estimate)
-        text = formats.ratio(estimate.mean)
-        return f"{text} ({interval})" if interval else text
+        if not interval:
+            return f"{units.significant(estimate.mean, 1)} (one launch)"
+        return f"{formats.ratio(estimate.mean)} ({interval})"
 
     def change(self, case: str, base: str, metric: str) -> str:
         """How a case's figure differs from that of another, in words that its interval bears."""
@@ -103,10 +104,9 @@ class _Figures:
 def change(estimate: Estimate) -> str:
     """A ratio in words: `21 % lower (19…23 %)`, `2.1 times as high`, `the same within 0.8 %`."""
     low, high = estimate.low, estimate.high
-    alone = low is None or high is None
-    low = estimate.mean if low is None else low
-    high = estimate.mean if high is None else high
-    if not alone and low <= 1 <= high:
+    if low is None or high is None:
+        return _of_one_launch(estimate.mean)
+    if low <= 1 <= high:
         widest = max(high - 1, 1 - low)
         if widest <= _EQUAL:
             return f"the same within {units.significant(100 * widest, 2)} %"
@@ -114,12 +114,19 @@ def change(estimate: Estimate) -> str:
             f"no different as far as can be told ({formats.ratio(low)}…{formats.ratio(high)} times)"
         )
     if estimate.mean >= _LARGE or estimate.mean <= 1 / _LARGE:
-        interval = "" if alone else f" ({formats.ratio(low)}…{formats.ratio(high)})"
+        interval = f" ({formats.ratio(low)}…{formats.ratio(high)})"
         return f"{formats.ratio(estimate.mean)} times as high{interval}"
     near, far = sorted((abs(low - 1) * 100, abs(high - 1) * 100))
-    interval = "" if alone else f" ({units.significant(near, 2)}…{units.significant(far, 2)} %)"
+    interval = f" ({units.significant(near, 2)}…{units.significant(far, 2)} %)"
     size = units.significant(abs(estimate.mean - 1) * 100, 2)
     return f"{size} % {'higher' if estimate.mean > 1 else 'lower'}{interval}"
+
+
+def _of_one_launch(ratio: float) -> str:
+    """What a launch of each side bears: launches of one and the same differ by up to a fifth."""
+    if 1 / _LARGE < ratio < _LARGE:
+        return "about the same (one launch: no verdict)"
+    return f"about {units.significant(ratio, 1)} times as high (one launch)"
 
 
 def fill(template: str, summary: RunSummary, published: Published, file: str) -> Sentence:
