@@ -277,7 +277,7 @@ def test_figures_that_may_not_be_judged_are_hollow() -> None:
     (mark,) = chart.wide.marks
     assert isinstance(mark.shapes[0], Rect)
     assert mark.shapes[0].kind == "bar hollow"
-    assert "flagged: not judged" in [key.label for key in chart.legend]
+    assert "flagged, or too few launches: not judged" in [key.label for key in chart.legend]
 
 
 def test_too_many_bars_are_counted() -> None:

@@ -31,7 +31,7 @@ def line(label: str, style: Style) -> Key:
 
 _INTERVAL: Final = "95 % interval over launches"
 _CEILING: Final = "ceiling: what arithmetic allows"
-_HOLLOW: Final = "flagged: not judged"
+_HOLLOW: Final = "flagged, or too few launches: not judged"
 
 WHISKER: Final = Key(
     _INTERVAL,
