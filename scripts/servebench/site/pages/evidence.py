@@ -148,7 +148,7 @@ def charts(site: Site, experiment: str, root: str, found: Sequence[Source]) -> I
         ]
         if not having:
             continue
-        chart = declared.draw(_joined(layout, having), layout)
+        chart = declared.draw(_joined(layout, [shown for _, shown in having]), layout)
         others = (
             (source.label, declared.draw(shown, layout))
             for source, shown in having[1:]
@@ -223,11 +223,11 @@ def _shown(site: Site, experiment: str, root: str, source: Source, anchor: str =
     )
 
 
-def _joined(layout: ChartLayout, having: Sequence[tuple[Source, Shown]]) -> Shown:
+def _joined(layout: ChartLayout, runs: Sequence[Shown]) -> Shown:
     """Every case of the first run that has its figures; the caption says which these are."""
     cases: dict[str, CaseSummary] = {}
-    told = []
-    for source, shown in having:
+    told: list[str] = []
+    for shown in runs:
         new = {
             case.id: case
             for case in shown.cases
@@ -237,9 +237,9 @@ def _joined(layout: ChartLayout, having: Sequence[tuple[Source, Shown]]) -> Show
             told.append(shown.source if not told else f"Others: {shown.source[0].lower()}"
                         f"{shown.source[1:]}")  # fmt: skip
         cases |= new
-    for _, shown in having:  # those without a figure too: charts and tables say why
+    for shown in runs:  # those without a figure too: charts and tables say why
         cases = {case.id: case for case in shown.cases} | cases
-    return replace(having[0][1], cases=tuple(cases.values()), source=" ".join(told), anchor="")
+    return replace(runs[0], cases=tuple(cases.values()), source=" ".join(told), anchor="")
 
 
 def _verdict(result: ShapeResult) -> Verdict:
