@@ -543,7 +543,7 @@ def test_without_its_manifest_a_page_still_says_something(
 
 
 def test_pages_weigh_little(context: BrowserContext, past: Seen) -> None:
-    """Compressed: the first page 150 kB, a case with its data 250 kB, a page's scripts 45 kB."""
+    """Compressed: the first page 150 kB, a case with its data 250 kB, a page's scripts 46 kB."""
     weights: dict[str, dict[str, int]] = {}
     for kind in ("front", "experiment", "case", "compare"):
         watched = Watched(context.new_page(), past.base)
@@ -557,7 +557,7 @@ def test_pages_weigh_little(context: BrowserContext, past: Seen) -> None:
         kind: sum(size for name, size in files.items() if name.endswith(".js"))
         for kind, files in weights.items()
     }
-    assert max(scripts.values()) <= 45_000, scripts
+    assert max(scripts.values()) <= 46_000, scripts
     assert scripts["compare"] <= 25_000, scripts
 
 

@@ -115,11 +115,11 @@ export function overlay(u, model, lone, colour) {
     const seen = labels.filter(({ x }) => u.bbox.left <= x && x <= right);
     // After all lines, on paper: none of them strikes a label through.
     for (const { left, row, text, tone, wide } of placed(seen, right, 4 * px)) {
-      const top = u.bbox.top + (2 + LINE * row) * px;
+      const top = u.bbox.top + LINE * row * px;
       ctx.fillStyle = colour("--paper");
       ctx.fillRect(left - px, top, wide + 2 * px, LINE * px);
       ctx.fillStyle = tone;
-      ctx.fillText(text, left, top);
+      ctx.fillText(text, left, top + px);
     }
   });
 }
