@@ -681,7 +681,7 @@ def test_every_class_that_charts_use_has_a_rule() -> None:
     """A shape without a rule would be black on black."""
     css = figure.stylesheet()
     neutral = {"mark", "wide", "label", "cell", "change-mark", "break-mark", "bump-mark", "number"}
-    neutral |= {f"m-{marker}" for marker in ("circle", "square", "triangle", "diamond", "wedge")}
+    neutral |= {f"m-{marker}" for marker in ("circle", "square", "triangle", "hourglass", "wedge")}
     neutral |= {"d-solid", "chart-plot", "dot", "flagged"}
     neutral |= {f"chart-{kind}" for kind in ("bars", "lines", "heat", "forest", "trend")}
     for chart in every_chart():
