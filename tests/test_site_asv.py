@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 import asv_files
+import repos
 import sites
 from asv_files import Bench
 from servebench.inprocess import readings
-from servebench.site import asv_nights, kept, packs, reading
+from servebench.site import asv_nights, history, kept, packs, reading, story
 from servebench.site.folder import Folder
 from servebench.site.reading import Sources
 
@@ -128,6 +129,45 @@ def test_many_commits_are_packed_and_read_the_same(tmp_path: Path, loaded: list[
     assert_same(reading.read(results, cache), found)
     assert len(loaded) == packs.TAIL
     assert len(packs.read(pack)) == packs.TAIL + 1
+
+
+def test_an_old_stack_stands_at_the_day_that_its_commit_names(tmp_path: Path) -> None:
+    """And names its packages: 0.121003 is 0.121.3; what a stack has not is no package of it."""
+    results, root = tmp_path / "results", tmp_path / "checkout"
+    root.mkdir()
+    repos.git(root, "init", "--quiet")
+    packages = {"package": ("python", "fastapi", "httpx")}
+    versions = Bench("guard.Packages.track_version", packages, "version")
+    asv_files.list_benchmarks(results / "asv", [HANDLER, versions])
+    made = []
+    for number, (subject, fastapi) in enumerate(
+        (
+            ("Stacks as of 2025-11-20", 0.121003),
+            ("Stacks as of 2026-02-30", 0.135001),
+            ("Stacks as of today again", 0.163002),
+        )
+    ):
+        figures = {("python",): 3.014, ("fastapi",): fastapi, ("httpx",): asv_files.SKIPPED}
+        made.append(repos.commit(root, subject))
+        asv_files.write(
+            results / "asv", "3.14", "current", [(HANDLER, {(): 0.25}), (versions, figures)],
+            commit=made[-1], hour=number, committed=1_795_183_592_000 + number * 5000,
+        )  # fmt: skip
+    sources = asv_nights.dated(root, reading.read(results, tmp_path / "cache"))
+    by_commit = {night.header.commit: night.header for night in sources.nights}
+    assert [(by_commit[one].time, by_commit[one].packages) for one in made] == [
+        (1763683199, {"current": {"fastapi": "0.121.3"}}),
+        (1795183597, {"current": {"fastapi": "0.135.1"}}),
+        (1795183602, {"current": {"fastapi": "0.163.2"}}),
+    ]
+    assert set(sources.asv_files) == {night.source for night in sources.nights}
+    (table,) = history.tables(sources.nights)
+    assert [night.commit for night in table.nights] == made
+    assert [(bump.night, bump.packages[0].head) for bump in story.bumps(table)] == [
+        (1, "0.135.1"), (2, "0.163.2"),
+    ]  # fmt: skip
+    elsewhere = reading.read(results, tmp_path / "cache")
+    assert asv_nights.dated(tmp_path, elsewhere) == elsewhere
 
 
 def test_a_damaged_file_costs_itself_only_and_is_told_every_time(tmp_path: Path) -> None:

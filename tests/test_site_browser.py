@@ -233,7 +233,7 @@ def test_a_comparison_is_sorted_by_how_far_it_is_beyond_the_noise(
         ratio, over = expected(past.nights, case, a, b)
         assert percent(change) == pytest.approx(100 * (ratio - 1), rel=0.051, abs=0.006)
         assert float(factor.rstrip("×")) == pytest.approx(over, abs=0.06)
-    page.get_by_role("link", name="Show only what is beyond the noise").click()
+    page.get_by_role("link", name="Show only what differs").click()
     moved = rows(page)
     assert [row[0] for row in moved] == [
         row[0] for row, group in zip(found, groups, strict=True) if group == "beyond"
@@ -543,7 +543,7 @@ def test_without_its_manifest_a_page_still_says_something(
 
 
 def test_pages_weigh_little(context: BrowserContext, past: Seen) -> None:
-    """Compressed: the first page 150 kB, a case with its data 250 kB, all scripts 60 kB."""
+    """Compressed: the first page 150 kB, a case with its data 250 kB, a page's scripts 46 kB."""
     weights: dict[str, dict[str, int]] = {}
     for kind in ("front", "experiment", "case", "compare"):
         watched = Watched(context.new_page(), past.base)
@@ -554,13 +554,11 @@ def test_pages_weigh_little(context: BrowserContext, past: Seen) -> None:
     assert sum(weights["case"].values()) <= 250_000
     assert sum(weights["compare"].values()) <= 250_000
     scripts = {
-        name: size
-        for files in weights.values()
-        for name, size in files.items()
-        if name.endswith(".js")
+        kind: sum(size for name, size in files.items() if name.endswith(".js"))
+        for kind, files in weights.items()
     }
-    assert len(scripts) > 5
-    assert sum(scripts.values()) <= 60_000
+    assert max(scripts.values()) <= 46_000, scripts
+    assert scripts["compare"] <= 25_000, scripts
 
 
 BARE: Final = 60

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,29 @@ def test_a_page_holds_the_evidence_and_the_raw_record(tmp_path: Path) -> None:
     listed = (site / "c" / "index.html").read_text("utf-8")
     assert "No change is open." in listed
     assert 'href="../c/20261120-granian-0/"' in listed
+
+
+@pytest.mark.parametrize(
+    ("changed", "blamed"),
+    [
+        ({}, ["yes", "no"]),
+        ({"culprit": None}, ["not tested", "not tested"]),
+        (
+            {"culprit": None, "note": "The cause is among granian: the duets did not decide."},
+            ["possible", "no"],
+        ),
+    ],
+    ids=["found", "unknown", "narrowed"],
+)
+def test_only_what_a_search_tried_is_innocent(
+    tmp_path: Path, changed: dict[str, Any], blamed: list[str]
+) -> None:
+    """Of granian and anyio, one of which did it."""
+    changes.save(tmp_path / "results", a_record(**changed))
+    html = (site_builds.built(tmp_path) / "c" / "20261120-granian-0" / "index.html").read_text()
+    rows = dict(re.findall(r'<th scope="row">(granian|anyio)</th>.*<td>(.*)</td></tr>', html))
+    found = [re.sub("<[^>]*>", "", rows[name]) for name in ("granian", "anyio")]
+    assert found == blamed
 
 
 def test_files_across_cases_have_the_figures_of_the_shards(tmp_path: Path) -> None:

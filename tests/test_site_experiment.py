@@ -77,6 +77,28 @@ def test_every_declared_chart_is_drawn_from_the_reference_runs(
         assert [chart.name for chart in charts if f'id="{chart.name}"' not in page] == [], name
 
 
+def test_charts_have_the_intervals_that_runs_have(site: Site) -> None:
+    """The night's twelve cases with theirs; what only the one-launch run measured is hollow."""
+    found = evidence.sources(site, "asgi-wsgi")
+    assert [(one.profile, one.summary.run.launches) for one in found] == [
+        ("published", 1), ("nightly", 3),
+    ]  # fmt: skip
+    by_profile = {one.profile: {case.id: case for case in one.cases} for one in found}
+    chart = next(evidence.charts(site, "asgi-wsgi", "../../", found)).chart
+    assert chart.about.caption.endswith(
+        "From the nightly profile, 3 launches per case. "
+        "Others: from the published profile, 1 launch per case."
+    )
+    bars = {mark.href.removeprefix("../../b/").strip("/"): mark for mark in chart.wide.marks}
+    assert by_profile["nightly"].keys() & bars.keys()
+    assert bars.keys() - by_profile["nightly"].keys()
+    for case, mark in bars.items():
+        kinds = [shape.kind for shape in mark.shapes]
+        judged = case in by_profile["nightly"] and "not judged" not in mark.say
+        assert ("whisker" in kinds) == (case in by_profile["nightly"]), case
+        assert ("bar hollow" in kinds) != judged, case
+
+
 def test_a_page_answers_its_question_with_figures_of_the_reference_run(
     written: dict[str, str],
 ) -> None:

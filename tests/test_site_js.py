@@ -103,6 +103,18 @@ def test_intervals_read_the_same_in_the_page_and_in_its_scripts() -> None:
     ) == [interval(seconds, Value(mean, low, high)) for mean, low, high in cases]
 
 
+def test_labels_of_changes_find_a_place_in_any_order() -> None:
+    """A second one so near that it has no room goes below; at the end of the plane to its left."""
+    found = _node(
+        """
+        const { placed } = await import(js + "/overlay.js");
+        result = placed(given, 300, 4).map(({ x, left, row }) => [x, left, row]);
+        """,
+        [{"x": x, "wide": 50} for x in (290, 100, 120, 10, 160)],
+    )
+    assert found == [[10, 14, 0], [100, 104, 0], [120, 124, 1], [160, 164, 0], [290, 250, 0]]
+
+
 def test_labels_of_an_axis_share_a_unit_and_as_many_digits_as_their_step_needs() -> None:
     """330, 335, 340 µs need no decimals; steps of 2.5 µs need one; 0.2 s is in ms below 1 s."""
     found = _node(

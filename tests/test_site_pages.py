@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -16,8 +16,8 @@ from servebench import store
 from servebench.changes import ChangeRecord, SeriesName, StackState
 from servebench.compare.model import Verdict
 from servebench.flags import Flag, FlagName
-from servebench.model import CaseResult, Run
-from servebench.site import history, making
+from servebench.model import CaseResult, Run, StackRecord
+from servebench.site import history, making, overview, story
 from servebench.site.history import Table
 from servebench.site.nights import Night
 from servebench.site.pages import (
@@ -39,6 +39,7 @@ NAMES = ("a/one", "a/two", "a/three", "a/four", "a/five")
 NOISE = Flag(name=FlagName.HOST_NOISE, detail="another process")
 JSON = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 FREE = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
+FLASK = "asgi-wsgi/wsgi-json/py3.14/w1/t64/c128"
 
 
 def a_run(day: int, results: Sequence[CaseResult], **changes: Any) -> Run:
@@ -97,11 +98,26 @@ def a_change(case: str, verdict: Verdict, **changes: Any) -> ChangeRecord:
     return ChangeRecord(**{**fields, **changes})
 
 
+def status_of(*measured: Run, changes: Iterable[ChangeRecord] = ()) -> Status:
+    """The status of the newest of these runs."""
+    table = table_of(*measured)
+    return status.of_table(table, story.story(table), changes)
+
+
+def with_stack(day: int, results: Sequence[CaseResult], version: str) -> Run:
+    """A nightly run whose stack has FastAPI in this version."""
+    stack = StackRecord(name="current", digest=version * 4, packages={"fastapi": version})
+    return a_run(day, results, stacks=(stack,))
+
+
 def test_every_case_is_in_one_list_of_the_status() -> None:
-    """One of each: what was never measured before is new, what is gone is missing."""
+    """One of each: what was never measured before is new, what is gone is missing.
+
+    Changes that are open since before the night are no news of it.
+    """
     before = a_run(1, [*map(steady, NAMES), steady("a/gone")])
     newest = a_run(
-        2,
+        3,
         [
             steady("a/one"),
             steady("a/two"),
@@ -112,13 +128,16 @@ def test_every_case_is_in_one_list_of_the_status() -> None:
         ],
     )
     changes = [a_change("a/one", Verdict.SLOWER), a_change("a/two", Verdict.FASTER)]
-    found = status.of_table(table_of(before, newest), changes)
+    found = status_of(before, newest, changes=changes)
     assert found == Status(
         run=newest.id,
-        time=int(datetime(2026, 11, 2, 3, tzinfo=UTC).timestamp()),
-        slower=("a/one",),
-        faster=("a/two",),
-        steady=("a/three",),
+        time=int(datetime(2026, 11, 3, 3, tzinfo=UTC).timestamp()),
+        nightly=True,
+        slower=(),
+        faster=(),
+        releases=(),
+        still=tuple(changes),
+        measured=("a/one", "a/two", "a/three"),
         first=("a/new",),
         disturbed=("a/four",),
         failed=("a/five",),
@@ -126,43 +145,66 @@ def test_every_case_is_in_one_list_of_the_status() -> None:
     )
     assert found.total == 7
     assert status.sentence(found) == (
-        "Of 7 cases 1 is slower than before; 1 is faster than before; 1 is within noise; "
-        "1 measured for the first time; 1 is disturbed and not judged; 1 failed; 1 is missing."
+        "Newest night: nothing new (no release came in). Of 7 cases 3 are measured; 1 measured "
+        "for the first time; 1 is disturbed and not judged; 1 failed; 1 is missing."
+    )
+    assert status.still_open(found, runs.MACHINE.id) == (
+        "Open since 2 Nov 2026: 2 changes, 2 cases."
     )
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "news"),
     [
-        a_change("a/one", Verdict.SLOWER, status="closed"),
-        a_change("a/one", Verdict.INCONCLUSIVE, low=0.5, high=1.5),
-        a_change(
-            "a/one",
-            Verdict.SLOWER,
-            series=SeriesName(machine="other", case="a/one", metric="throughput"),
+        (a_change("a/one", Verdict.SLOWER), "1 case slower from here on"),
+        (a_change("a/one", Verdict.FASTER), "1 case faster from here on"),
+        (a_change("a/one", Verdict.SLOWER, status="closed"), "nothing new"),
+        (a_change("a/one", Verdict.INCONCLUSIVE, low=0.5, high=1.5), "nothing new"),
+        (
+            a_change("a/one", Verdict.SLOWER, when=datetime(2026, 11, 1, 3, tzinfo=UTC)),
+            "nothing new",
+        ),
+        (
+            a_change(
+                "a/one",
+                Verdict.SLOWER,
+                series=SeriesName(machine="other", case="a/one", metric="throughput"),
+            ),
+            "nothing new",
         ),
     ],
-    ids=["closed", "inconclusive", "machine"],
+    ids=["slower", "faster", "closed", "inconclusive", "older", "machine"],
 )
-def test_only_open_changes_of_the_machine_make_a_case_slower(change: ChangeRecord) -> None:
-    """What is closed, not decided, or of another machine, is not."""
-    table = table_of(a_run(1, [steady("a/one")]), a_run(2, [steady("a/one")]))
-    assert status.of_table(table, [change]).steady == ("a/one",)
+def test_news_are_open_changes_that_begin_with_the_newest_night(
+    change: ChangeRecord, news: str
+) -> None:
+    """What is closed, not decided, older, or of another machine, is none."""
+    night = [with_stack(day, [steady("a/one")], f"0.{day}.0") for day in (1, 2)]
+    found = status.sentence(status_of(*night, changes=[change]))
+    assert found == (
+        f"Newest night: {news} (1 release came in: fastapi 0.2.0). Of 1 case 1 is measured."
+    )
 
 
-def test_a_case_that_also_moved_is_slower_too() -> None:
+def test_a_case_that_also_moved_is_counted_too() -> None:
     """A change has one series that it was confirmed on, and others with the same cause."""
-    other = SeriesName(machine=runs.MACHINE.id, case="a/two", metric="throughput")
-    change = a_change("a/one", Verdict.SLOWER, others=(other,))
+    others = tuple(
+        SeriesName(machine=machine, case="a/two", metric="throughput")
+        for machine in (runs.MACHINE.id, "other")
+    )
+    change = a_change("a/one", Verdict.SLOWER, others=others)
     results = [steady("a/one"), steady("a/two")]
-    found = status.of_table(table_of(a_run(1, results), a_run(2, results)), [change])
-    assert found.slower == ("a/one", "a/two")
+    nights = [a_run(day, results) for day in (1, 2, 3)]
+    assert status_of(*nights[:2], changes=[change]).slower == ("a/one", "a/two")
+    later = status_of(*nights, changes=[change])
+    assert (later.slower, status.still_open(later, runs.MACHINE.id)) == (
+        (), "Open since 2 Nov 2026: 1 change, 2 cases.",
+    )  # fmt: skip
 
 
 def test_the_first_run_is_compared_with_nothing() -> None:
-    """And nobody reads "within noise"."""
-    table = table_of(a_run(1, [steady("a/one"), failed("a/two")]))
-    assert status.sentence(status.of_table(table, ())) == (
+    """And nobody reads that nothing is new."""
+    assert status.sentence(status_of(a_run(1, [steady("a/one"), failed("a/two")]))) == (
         "Of 2 cases 1 measured for the first time; 1 failed. There is nothing to compare with yet."
     )
 
@@ -171,8 +213,8 @@ def test_a_case_that_left_the_plan_long_ago_is_not_missing() -> None:
     """It was there on the first night, and not on the eight since."""
     nights = [a_run(1, [steady("a/old"), steady("a/one")])]
     nights += [a_run(day, [steady("a/one")]) for day in range(2, 10)]
-    assert status.of_table(table_of(*nights), ()).missing == ()
-    assert status.of_table(table_of(*nights[:8]), ()).missing == ("a/old",)
+    assert status_of(*nights).missing == ()
+    assert status_of(*nights[:8]).missing == ("a/old",)
 
 
 def test_a_headline_is_a_ratio_of_one_night() -> None:
@@ -206,14 +248,52 @@ def test_a_headline_has_the_interval_of_its_ratio() -> None:
     )
     shown = {one.label: one for one in headlines.shown([table])}
     ratio = shown["free-threaded / GIL, FastAPI JSON"]
-    assert (ratio.figure, ratio.interval) == ("1.20×", "±5.1 %")
+    assert (ratio.figure, ratio.interval, ratio.firm) == ("1.20×", "±5.1 %", True)
 
 
-def test_a_headline_comes_from_the_first_machine_that_has_it() -> None:
-    """The tables are given with the machine first that was measured last."""
-    one = table_of(a_run(1, [steady("a/other")]))
-    other = table_of(a_run(1, [steady(JSON, 123.0)]))
-    assert {x.label: x for x in headlines.shown([one, other])}["FastAPI JSON"].figure == "123/s"
+def test_headlines_are_all_of_one_machine() -> None:
+    """That with more intervals, though the other was measured last and has more figures.
+
+    What it has not is hollow, and says where.
+    """
+    many = [scattered(JSON, 4900.0, 5000.0, 5100.0), scattered(FREE, 5900.0, 6000.0, 6100.0)]
+    one = table_of(a_run(1, many))
+    single = [scattered(name, 9000.0) for name in (JSON, FREE, FLASK)]
+    other = table_of(a_run(2, single, machine=runs.MACHINE.model_copy(update={"id": "other-4c-1"})))
+    shown = headlines.shown([other, one])
+    assert {found.machine for found in shown} == {runs.MACHINE.id}
+    assert {found.label: found.figure for found in shown if found.figure} == {
+        "FastAPI JSON": "4,999/s", "free-threaded / GIL, FastAPI JSON": "1.20×",
+    }  # fmt: skip
+    badges = overview.badges([other, one], ())
+    assert [badges[name]["message"] for name in ("asgi", "wsgi")] == ["4,999/s", "not measured"]
+    (alone,) = [found for found in headlines.shown([other]) if found.label == "Flask JSON"]
+    assert (alone.machine, alone.figure, alone.interval, alone.firm) == (
+        "other-4c-1", "9,000/s", "one launch", False,
+    )  # fmt: skip
+    assert overview.badges([other], ())["wsgi"] == {
+        "schemaVersion": 1, "label": "Flask JSON", "message": "9,000/s (one launch)",
+        "color": "lightgrey",
+    }  # fmt: skip
+
+
+def test_a_wide_interval_is_printed_instead_of_its_figure() -> None:
+    """5,000 with a half-width of 24.8 %: t(2) · 10 % / √3, on logarithms: 0.780 to 1.28 of it."""
+    table = table_of(
+        a_run(
+            1,
+            [
+                scattered(JSON, *(5000 * math.exp(0.1 * k) for k in (-1, 0, 1))),
+                scattered(FREE, *(10_000 * math.exp(0.001 * k) for k in (-1, 0, 1))),
+            ],
+        )
+    )
+    shown = {one.label: one for one in headlines.shown([table])}
+    ratio, alone = shown["free-threaded / GIL, FastAPI JSON"], shown["FastAPI JSON"]
+    assert (ratio.figure, ratio.interval, ratio.firm) == ("1.6…2.6×", "95 % interval", False)
+    assert (alone.figure, alone.interval, alone.firm) == ("3,900/s…6,410/s", "95 % interval", False)
+    badge = overview.badges([table], ())["free-threaded-asgi"]
+    assert badge["message"] == "1.6…2.6×"
 
 
 def test_a_machine_s_noise_is_the_median_half_interval() -> None:

@@ -42,6 +42,12 @@ def blamed(record: ChangeRecord, suspects: Suspects) -> ChangeRecord:
     return record.model_copy(update={"note": " ".join(filter(None, (before, note)))})
 
 
+def named(record: ChangeRecord) -> frozenset[str]:
+    """The packages among which a search left the cause; empty: it left one, or there was none."""
+    said = _NOTE.search(record.note)
+    return frozenset(said[1].split(", ")) if said and record.culprit is None else frozenset()
+
+
 def follows(found: ChangeRecord, concluded: ChangeRecord) -> bool:
     """Whether a record is what was concluded, but for what a search for its cause may add.
 

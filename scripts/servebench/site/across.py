@@ -7,13 +7,14 @@ are those of the shards (`shards`): the same steps, the same nights.
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
 import numpy as np
 
 from servebench.metrics import METRICS
 from servebench.site.history import Table
-from servebench.site.scaling import Columns, Year
+from servebench.site.scaling import Columns, Year, lengths
 from servebench.site.shards import FORMAT, INTERVALS, extended, folder_name
 
 COMPARED: Final = (
@@ -103,4 +104,5 @@ def _case(scaled: Columns, case: int, column: int, ran: tuple[str, str]) -> str:
         "flags": state.flags,
         "exponent": int(scaled.exponent[case, column]),
     }
-    return extended(told, scaled.figures(case, column))
+    launches = json.dumps(lengths(scaled.launches[case, column].tobytes()), separators=(",", ":"))
+    return extended(told, f'{scaled.figures(case, column)},"launches":{launches}')

@@ -10,8 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,9 +31,11 @@ from servebench.site.nights import Night
 if TYPE_CHECKING:
     from asv.results import Results
 
+    from servebench.site.reading import Sources
+
 FOLDER: Final = "asv"
 """Of results, and of the cache."""
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Version of what is remembered; goes up when the same files would make other nights."""
 
 _PACK: Final = "asv.pack"
@@ -37,6 +43,8 @@ _INDEX: Final = "asv.json"
 _FORMATS: Final = [FORMAT, nights.FORMAT]
 _MACHINE: Final = "machine.json"
 _SECOND: Final = len("20261120T030000Z")
+_AS_OF: Final = re.compile(r"\bas of (\d{4}-\d\d-\d\d)\b")
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +129,57 @@ def read(folder: Path, cache: Path, place: Path, digests: Digests) -> Found:
     if now != known:
         kept.write(place / _INDEX, json.dumps({"formats": _FORMATS, "nights": now}).encode())
     return Found(tuple(found), files, tuple(problems))
+
+
+def dated(root: Path, sources: Sources) -> Sources:
+    """Put what was measured of an old stack where it belongs: at the day that its commit names.
+
+    A commit "Stacks as of 2025-11-20" stands at the end of that day, and not at the second at which
+    somebody made it. Commits that the checkout does not have stay where they are.
+    """
+    days = _days(root, {night.header.commit or "" for night in sources.nights if _inside(night)})
+    moved: dict[str, Night] = {}
+    for night in sources.nights:
+        day = days.get(night.header.commit or "")
+        if _inside(night) and day is not None and day < night.header.time:
+            source = making.together((night.source, str(day)))
+            moved[night.source] = replace(
+                night, header=replace(night.header, time=day), source=source
+            )
+    return replace(
+        sources,
+        nights=tuple(moved.get(night.source, night) for night in sources.nights),
+        asv_files={
+            moved[source].source if source in moved else source: names
+            for source, names in sources.asv_files.items()
+        },
+    )
+
+
+def _inside(night: Night) -> bool:
+    return night.header.kind == "inprocess"
+
+
+def _days(root: Path, commits: Iterable[str]) -> dict[str, int]:
+    """Commit → end of the day that its first line names, s since 1970."""
+    given = "\n".join(sorted(commit for commit in commits if _COMMIT.fullmatch(commit)))
+    if not given:
+        return {}
+    try:
+        told = subprocess.run(
+            ["git", "-C", str(root), "log", "--no-walk", "--ignore-missing", "--stdin",
+             "--format=%H %s"],
+            input=given, capture_output=True, text=True, check=True, timeout=30,
+        ).stdout  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    found = {}
+    for line in told.splitlines():
+        if said := _AS_OF.search(line):
+            with suppress(ValueError):  # no day of the calendar
+                day = datetime.fromisoformat(f"{said[1]}T23:59:59+00:00")
+                found[line.partition(" ")[0]] = int(day.timestamp())
+    return found
 
 
 def newest(

@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 import servebench
 from servebench.errors import UsageError
-from servebench.site import asv_site, data, gather, history, reading, statics
+from servebench.site import asv_nights, asv_site, data, gather, history, reading, statics
 from servebench.site.folder import Folder
 from servebench.site.pages import addresses, kinds, missing, rendering
 from servebench.site.pages.page import Page
@@ -119,7 +119,7 @@ def _uncollected() -> Iterator[None]:
 def _build(order: Order, narrator: Narrator) -> Built:
     folder = Folder(order.output)
     folder.put(MARKER, b"Made by `servebench site`, which makes it again at any time.\n")
-    sources = reading.read(order.results, order.cache)
+    sources = asv_nights.dated(order.root, reading.read(order.results, order.cache))
     tables = history.tables(sources.nights)
     with data.writing(
         folder, sources, tables, base=order.base, with_parquet=order.with_parquet

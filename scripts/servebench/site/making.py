@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
@@ -30,7 +31,11 @@ TRENDS: Final = (
 LOAD_RUNS: Final = "load_runs"
 """asv's suite that repeats the load runs, which have trends of their own."""
 
+VERSIONS: Final = "guard.Packages.track_version"
+"""asv's benchmark that records the versions of the packages in each stack."""
+
 _MOST: Final = 255
+_PYTHON: Final = "python"
 
 
 def of_run(run: Run, source: str = "") -> Night:
@@ -81,6 +86,7 @@ def of_snapshot(snapshot: Snapshot, source: str = "") -> Night:
     readings = [r for r in snapshot.readings if r.module != LOAD_RUNS and r.status != "skipped"]
     units = tuple(sorted({reading.unit for reading in readings}))
     moment = datetime.fromtimestamp(snapshot.started / 1000, UTC)
+    packages = _packages(snapshot)
     header = Header(
         run=f"{moment:%Y%m%dT%H%M%SZ}-asv-{snapshot.commit[:8]}",
         kind="inprocess",
@@ -90,8 +96,8 @@ def of_snapshot(snapshot: Snapshot, source: str = "") -> Night:
         machine=snapshot.machine,
         fingerprint=snapshot.described,
         interpreters={reading.python: reading.python for reading in readings},
-        stacks={},
-        packages={},
+        stacks={stack: _digest(json.dumps(locked)) for stack, locked in packages.items()},
+        packages=packages,
         cases=tuple(reading.case for reading in readings),
         groups=tuple(f"inprocess/{reading.benchmark}" for reading in readings),
         definitions=("",) * len(readings),
@@ -113,6 +119,21 @@ def of_snapshot(snapshot: Snapshot, source: str = "") -> Night:
                 low[row, column], high[row, column] = reading.quartiles
             launches[row, column] = min(max(len(reading.samples), 1), _MOST)
     return Night(header, mean, low, high, launches, source)
+
+
+def _packages(snapshot: Snapshot) -> dict[str, dict[str, str]]:
+    """Stack → package → version, of the packages that the suite `guard` recorded.
+
+    It writes versions as figures: 2.014003 is 2.14.3.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for reading in snapshot.of(VERSIONS):
+        name = reading.param.get("package", "").strip("'")
+        if reading.value is not None and name not in {"", _PYTHON}:
+            parts = divmod(round(reading.value * 1_000_000), 1_000_000)
+            version = ".".join(map(str, (parts[0], *divmod(parts[1], 1000))))
+            found.setdefault(reading.stack, {})[name] = version
+    return {stack: dict(sorted(locked.items())) for stack, locked in found.items()}
 
 
 def _put(estimate: Estimate, row: int, column: int, blocks: tuple[Figures, ...]) -> None:

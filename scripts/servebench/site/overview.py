@@ -17,11 +17,15 @@ from servebench.site import history
 from servebench.site.history import STATES, Point, Table
 from servebench.site.scaling import LETTERS
 from servebench.site.shards import FORMAT, Shard
+from servebench.summary import ENOUGH_LAUNCHES
+from servebench.units import significant
 
 Sharded = Mapping[str, Sequence[tuple[Table, Shard]]]
 """Machine → its tables' shards."""
 
 _DIGITS: Final = 6
+_WIDE: Final = 0.1
+"""From half an interval of such a share on, a figure is shown as its ends."""
 _MEASURED: Final = STATES.index("measured")
 
 
@@ -61,6 +65,62 @@ HEADLINES: Final = (
     Headline("asgi", "FastAPI JSON", "asgi-wsgi/asgi-json/py3.14/w1/c128", None, "throughput"),
     Headline("wsgi", "Flask JSON", "asgi-wsgi/wsgi-json/py3.14/w1/t64/c128", None, "throughput"),
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A headline's newest figure on one machine, SI unit.
+
+    Attributes:
+        headline: Which one.
+        night: Its place in `Table.nights`.
+        launches: How many it rests on; of a ratio, the fewer of both sides.
+        mean: The figure.
+        low: Lower end of its interval; None: it has none.
+        high: Upper end.
+    """
+
+    headline: Headline
+    night: int
+    launches: int
+    mean: float
+    low: float | None
+    high: float | None
+
+    @property
+    def doubt(self) -> str:
+        """Why it is no more than a figure; empty: it has an interval of enough launches."""
+        if self.launches < ENOUGH_LAUNCHES:
+            return "one launch" if self.launches == 1 else f"{self.launches} launches"
+        return "no interval" if self.low is None or self.high is None else ""
+
+    @property
+    def half(self) -> float:
+        """Half the width of its interval, as a share of the figure; 0: it has none."""
+        if self.low is None or self.high is None:
+            return 0.0
+        return max(self.high - self.mean, self.mean - self.low) / self.mean
+
+    @property
+    def wide(self) -> bool:
+        """Whether its interval says more than its figure, which is then not shown alone."""
+        return not self.doubt and self.half > _WIDE
+
+    @property
+    def figure(self) -> str:
+        """The figure with its unit; of a wide interval its ends: `1.8…3.7×`."""
+        if self.wide and self.low is not None and self.high is not None:
+            return f"{self._written(self.low, 2)}…{self._written(self.high, 2)}{self._unit}"
+        return f"{self._written(self.mean)}{self._unit}"
+
+    def _written(self, value: float, digits: int = 3) -> str:
+        if self.headline.base is None:
+            return METRICS[self.headline.metric].format(value)
+        return significant(value, digits)
+
+    @property
+    def _unit(self) -> str:
+        return "" if self.headline.base is None else "×"
 
 
 def overview(
@@ -103,15 +163,12 @@ def index(sharded: Iterable[tuple[Table, Sequence[Shard]]], runs: Iterable[str])
 def badges(tables: Sequence[Table], changes: Sequence[ChangeRecord]) -> dict[str, dict[str, Any]]:
     """By name: what shields.io shows (its endpoint format, version 1).
 
-    A headline's figure is the newest one of the machine that was measured last.
+    All figures are of one machine (`speaker`).
     """
-    newest = sorted(
-        (table for table in tables if table.kind == "load" and table.nights),
-        key=lambda table: -table.nights[-1].time,
-    )
-    found = {headline.name: _badge(headline, newest) for headline in HEADLINES}
+    one = speaker(tables)
+    found = {headline.name: _badge(headline, one) for headline in HEADLINES}
     worse = [r for r in changes if r.status == "open" and r.verdict is Verdict.SLOWER]
-    if not newest:
+    if one is None:
         found["changes"] = _shield("open regressions", "not measured", "lightgrey")
     else:
         found["changes"] = _shield(
@@ -140,28 +197,49 @@ def ratio(numerator: Point, denominator: Point) -> tuple[float, float | None, fl
     return middle, middle / factor, middle * factor
 
 
-def newest_point(table: Table, case: str, metric: str) -> Point | None:
-    """The newest point of a series that may be judged; None if there is none."""
-    if case not in table.cases or metric not in table.metrics:
+def stated(table: Table, headline: Headline) -> Stated | None:
+    """A headline of a machine, from its newest night that has all of it; None if none has."""
+    cases = [headline.case, *([headline.base] if headline.base else [])]
+    if headline.metric not in table.metrics or not {*cases} <= {*table.cases}:
         return None
-    row, column = table.place(case, metric)
-    judged = (table.status[:, row] == _MEASURED) & ~np.isnan(table.mean[:, row, column])
-    nights = np.flatnonzero(judged)
-    return history.point(table, int(nights[-1]), case, metric) if len(nights) else None
+    there = np.ones(len(table.nights), dtype=np.bool_)
+    for row, column in (table.place(case, headline.metric) for case in cases):
+        there &= (table.status[:, row] == _MEASURED) & (table.mean[:, row, column] > 0)
+    if not there.any():
+        return None
+    night = int(np.flatnonzero(there)[-1])
+    points = [history.point(table, night, case, headline.metric) for case in cases]
+    first = points[0]
+    found = ratio(*points) if len(points) > 1 else (first.mean or 0.0, first.low, first.high)
+    launches = min(point.launches for point in points)
+    return None if found is None else Stated(headline, night, launches, *found)
 
 
-def _badge(headline: Headline, newest: Sequence[Table]) -> dict[str, Any]:
-    for table in newest:
-        point = newest_point(table, headline.case, headline.metric)
-        if point is None or point.mean is None:
-            continue
-        if headline.base is None:
-            text = METRICS[headline.metric].format(point.mean)
-            return _shield(headline.label, text, "blue")
-        base = newest_point(table, headline.base, headline.metric)
-        if base is not None and base.run == point.run and (found := ratio(point, base)):
-            return _shield(headline.label, f"{found[0]:.2f}×", "blue")
-    return _shield(headline.label, "not measured", "lightgrey")
+def speaker(tables: Iterable[Table]) -> Table | None:
+    """The one machine whose figures stand for the experiments, of those with server runs.
+
+    It has most of the headlines with an interval; of equals, most with a figure; of equals, it was
+    measured last. None: there is no machine.
+    """
+    return max(
+        (table for table in tables if table.kind == "load" and table.nights),
+        key=_having,
+        default=None,
+    )
+
+
+def _having(table: Table) -> tuple[int, int, int, str]:
+    found = [one for one in (stated(table, headline) for headline in HEADLINES) if one]
+    sure = sum(not one.doubt for one in found)
+    return sure, len(found), table.nights[-1].time, table.machine
+
+
+def _badge(headline: Headline, table: Table | None) -> dict[str, Any]:
+    found = None if table is None else stated(table, headline)
+    if found is None:
+        return _shield(headline.label, "not measured", "lightgrey")
+    doubt = f" ({found.doubt})" if found.doubt else ""
+    return _shield(headline.label, f"{found.figure}{doubt}", "lightgrey" if doubt else "blue")
 
 
 def _shield(

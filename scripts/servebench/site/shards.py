@@ -18,7 +18,7 @@ from servebench.site import history
 from servebench.site.history import Table
 from servebench.site.scaling import Columns, Year, lengths
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Version of the data files; goes up with every change of their bytes, or old ones are kept.
 
 1: first published format (2026-11).

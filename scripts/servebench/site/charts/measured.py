@@ -5,14 +5,15 @@ from __future__ import annotations
 from servebench.flags import DISTURBING
 from servebench.published import Published
 from servebench.site.charts.data import Value
-from servebench.summary import CaseSummary
+from servebench.summary import ENOUGH_LAUNCHES, CaseSummary
 
 
 def value_of(case: CaseSummary, metric: str, published: Published | None = None) -> Value:
     """The figure of one metric, with its ceiling and the published figure beside it.
 
-    It may not be judged where at least half of the launches measured something else besides; the
-    other warnings describe case and machine, and are named only.
+    It may not be judged where there are too few launches for an interval, or where at least half of
+    them measured something else besides; the other warnings describe case and machine, and are
+    named only.
     """
     estimate = case.metrics.get(metric)
     theirs = published.figure(case.id, metric) if published else None
@@ -28,7 +29,7 @@ def value_of(case: CaseSummary, metric: str, published: Published | None = None)
         high=estimate.high,
         ceiling=ceiling.mean if ceiling else None,
         published=theirs,
-        valid=not disturbed,
+        valid=not disturbed and case.measured >= ENOUGH_LAUNCHES,
         note=", ".join(flag.name for flag in case.warnings),
     )
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import ClassVar, Final, Literal
 
 Anchor = Literal["start", "middle", "end"]
-Marker = Literal["circle", "square", "triangle", "diamond", "cross", "wedge"]
+Marker = Literal["circle", "square", "triangle", "diamond", "cross", "wedge", "hourglass"]
 
 WIDE: Final = 760.0
 """Width of drawings for wide pages, px."""
@@ -149,6 +149,7 @@ _SYMBOLS: Final[dict[Marker, str]] = {
     "triangle": "m0 {l}l{k} {t}h-{t}z",
     "wedge": "m0 {k}l{k} -{t}h-{t}z",
     "diamond": "m0 {l}l{k} {k}l{l} {k}l{l} {l}z",
+    "hourglass": "m{n} {n}h{d}l{m} {d}h{d}z",
     "cross": "m{n} {n}l{d} {d}m0 {m}l{m} {d}",
 }
 """Paths from the marker's centre."""

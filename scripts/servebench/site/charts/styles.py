@@ -34,10 +34,10 @@ DASHES: Final = ("solid", "dash", "dot", "dashdot", "long")
 STYLES: Final = (
     Style("blue", "solid", "circle"),
     Style("orange", "dash", "square"),
-    Style("green", "dashdot", "diamond"),
+    Style("green", "dashdot", "hourglass"),
     Style("purple", "dot", "triangle"),
     Style("ink", "long", "wedge"),
-    Style("blue", "dot", "diamond"),
+    Style("blue", "dot", "hourglass"),
     Style("orange", "dashdot", "triangle"),
     Style("green", "solid", "wedge"),
     Style("purple", "long", "circle"),

@@ -19,9 +19,9 @@ class Bin:
     Attributes:
         start: Time of the first, s since 1970.
         end: Time of the last.
-        at: Time of the median one, where the mark stands.
-        index: Place of the median one among all points.
-        mean: The median figure: one that was measured, not an average of several.
+        at: Where the mark stands: time of the median figure; of an even number the middle of both.
+        index: Place of the median figure among all points; of an even number of the lower one.
+        mean: The median figure.
         low: Lowest end of their intervals.
         high: Highest end of their intervals.
         size: How many they are.
@@ -52,13 +52,13 @@ def _bin(points: Sequence[tuple[int, float, Value]]) -> Bin:
     figures = sorted(
         (value.mean, index, at) for index, at, value in points if value.mean is not None
     )
-    mean, index, at = figures[(len(figures) - 1) // 2]
+    lower, upper = figures[(len(figures) - 1) // 2], figures[len(figures) // 2]
     return Bin(
         start=points[0][1],
         end=points[-1][1],
-        at=at,
-        index=index,
-        mean=mean,
+        at=(lower[2] + upper[2]) / 2,
+        index=lower[1],
+        mean=(lower[0] + upper[0]) / 2,
         low=min(_end(value.low, value.mean) for *_, value in points),
         high=max(_end(value.high, value.mean) for *_, value in points),
         size=len(points),

@@ -78,12 +78,11 @@ def told(data: Trend, line: Timeline) -> Told:
 
 def _bin(data: Trend, each: Bin) -> Datum:
     point = data.points[each.index]
-    said = sentence(data.quantity, point.value)
     if each.size == 1:
-        say = f"{day_text(each.at)}: {said}"
+        say = f"{day_text(each.at)}: {sentence(data.quantity, point.value)}"
     else:
         days = f"{day_text(each.start)} to {day_text(each.end)}"
-        say = f"{days}: median of {each.size} runs {said}"
+        say = f"{days}: median of {each.size} runs {data.quantity.format(each.mean)}"
     return Datum(each.at, each.mean, text.clip(say), "dot", href=point.href)
 
 

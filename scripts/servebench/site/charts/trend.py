@@ -79,7 +79,7 @@ def trend(data: Trend) -> Chart:
             hidden=len(data.points) - len(recent),
         ),
         legend=tuple(_legend(data, line)),
-        notes=tuple(_notes(line)),
+        notes=tuple(_notes(data, line)),
     )  # fmt: skip
 
 
@@ -186,11 +186,13 @@ def _changes(line: Timeline, marks: Told, place: _Place, width: float) -> Iterat
         )
 
 
-def _notes(line: Timeline) -> Iterator[str]:
+def _notes(data: Trend, line: Timeline) -> Iterator[str]:
     if line.per_mark > 1:
+        intervals = any(point.value.low is not None for point in data.points)
         yield (
             f"{line.figures} figures in {len(line.bins)} marks: each is the median of up to "
-            f"{line.per_mark} neighbours, and the band spans all of their intervals."
+            f"{line.per_mark} neighbours, and the band spans all of "
+            + ("their intervals." if intervals else "these figures.")
         )
     if line.clipped:
         yield f"{line.clipped} figures beyond the axis are drawn at its edge."
@@ -204,7 +206,8 @@ def _legend(data: Trend, line: Timeline) -> Iterator[Key]:
     if line.range is None:
         return
     if any(each.low < each.high for each in line.bins):
-        yield keys.BAND
+        intervals = any(point.value.low is not None for point in data.points)
+        yield keys.band(merged=line.per_mark > 1, intervals=intervals)
     if line.ribbons:
         yield keys.RIBBON
     for verdict in dict.fromkeys(change.verdict for change in line.changes):

@@ -26,12 +26,14 @@ class Answer:
         text: May have `code`.
         run: The run's id; empty: no run has all of its figures, and the text says so.
         profile: The run's.
+        machine: The run's.
         flags: Of the cases that it cites.
     """
 
     text: str
     run: str
     profile: str
+    machine: str
     flags: tuple[str, ...]
 
 
@@ -63,6 +65,7 @@ def answers(site: Site, experiment: str) -> Iterator[Answer]:
             text=found.text,
             run=run.id if found.measured else "",
             profile=run.profile,
+            machine=run.machine.id,
             flags=tuple(found.flags),
         )
 

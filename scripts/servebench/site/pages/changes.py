@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from servebench.changes import ChangeRecord
 from servebench.compare.model import PackageChange, Verdict
+from servebench.detect.suspects import named
 from servebench.metrics import METRICS
 from servebench.report.change import Told, commands, told
 from servebench.report.comparison import words as verdicts
@@ -107,18 +108,22 @@ def _page(site: Site, path: str, record: ChangeRecord, cut: Around | None) -> st
         query=f"?metric={name.metric}" if name.metric in METRICS else "",
         forest=_forest(told_),
         trend=None if cut is None else _trend(site, path, told_, cut),
-        packages=[
-            (one, _is_cause(record, one))
-            for one in sorted(
-                record.packages, key=lambda one: (not _is_cause(record, one), one.package)
-            )
-        ],
+        packages=sorted(
+            ((one, _blame(record, one)) for one in record.packages),
+            key=lambda pair: (pair[1] == "no", pair[1] != "yes", pair[0].package),
+        ),
         commands=commands(record, before, after),
     )
 
 
-def _is_cause(record: ChangeRecord, package: PackageChange) -> bool:
-    return record.culprit is not None and record.culprit.package == package.package
+def _blame(record: ChangeRecord, package: PackageChange) -> str:
+    """Whether a package did it: `no` only where a search tried the change without it."""
+    if record.culprit is not None:
+        return "yes" if record.culprit.package == package.package else "no"
+    suspected = named(record)
+    if not suspected:
+        return "not tested"
+    return "possible" if package.package in suspected else "no"
 
 
 def _forest(told_: Told) -> Markup:

@@ -31,16 +31,14 @@ from servebench.site.story import Story
 MOST: Final = 40
 """So many rows."""
 
-_READINGS: Final = {"worse": "▼ worse", "better": "▲ better", "other": "◆ other", "same": ""}
-_GROUPS: Final[dict[Group, str]] = {
-    "beyond": "beyond the noise",
-    "within": "within the noise",
-    "flagged": "with a figure that is not judged",
+_TOLD: Final[dict[Group, str]] = {
+    "within": "not told apart",
+    "flagged": "not judged",
     "broken": "whose circumstances changed in between",
     "missing": "without a figure on one side",
 }
 _UNSAID: Final[dict[Group, str]] = {
-    "within": "= within the noise",
+    "within": "not told apart",
     "flagged": "not judged",
     "broken": "not comparable",
     "missing": "no figure",
@@ -120,7 +118,6 @@ def compared(table: Table, happened: Story, a: str, b: str) -> Compared | None:
     rows = pairs.rows(table, happened, metric, a, b)
     title = across.title(metric)
     quantity = drawn.quantity(metric, title)
-    beyond = sum(row.group == "beyond" for row in rows)
     cross = a.startswith(PYTHON)
     nights = {night.run: night for night in table.nights}
     headers = [nights.get(side, table.nights[-1]) for side in (a, b)]
@@ -129,13 +126,32 @@ def compared(table: Table, happened: Story, a: str, b: str) -> Compared | None:
         for letter, word, header in zip("AB", (a, b), headers, strict=True)
     )
     return Compared(
-        says=f"{title} of {words.many(len(rows), 'case')}: {beyond or 'none'} beyond the noise"
-        + (", the furthest first." if beyond and not cross else "."),
+        says=outcome(title, quantity.better, rows),
         sides=(one, other),
         metric=folder_name(metric),
         lines=tuple(_line(row, quantity, cross=cross) for row in rows[:MOST]),
         hidden=_hidden(rows[MOST:]),
         command=_command(a, b, headers),
+    )
+
+
+def outcome(title: str, better: str, rows: Sequence[Row]) -> str:
+    """What came of it, in a sentence."""
+    groups = Counter(row.group for row in rows)
+    higher = sum(
+        row.group == "beyond" and row.change is not None and row.change.ratio > 1 for row in rows
+    )
+    counts = {"higher": higher, "lower": groups["beyond"] - higher}
+    counts |= {said: groups[group] for group, said in _TOLD.items()}
+    nothing = not groups["beyond"] and not groups["within"]
+    causes = (row.note for group in ("broken", "flagged") for row in rows if row.group == group)
+    cause = next(causes, "") if nothing else ""
+    return (
+        f"{title} of {words.many(len(rows), 'case')}"
+        + (": " if better == "neither" else f", {better} is better: ")
+        + ("nothing could be compared: " if nothing else "")
+        + ", ".join(f"{number} {said}" for said, number in counts.items() if number)
+        + (f" ({cause})." if cause else ".")
     )
 
 
@@ -153,7 +169,9 @@ def _side(letter: str, word: str, header: Header) -> Side:
 def _line(row: Row, quantity: Quantity, *, cross: bool) -> Line:
     tone = _tone(row, quantity)
     change, beside = row.change, row.beside
-    reading = _READINGS[tone] if row.group == "beyond" else _UNSAID[row.group]
+    reading = _UNSAID.get(row.group, "")
+    if row.group == "beyond" and change is not None:
+        reading = "↑ higher" if change.ratio > 1 else "↓ lower"
     ends = ""
     if change is not None and change.low is not None and change.high is not None:
         ends = f"{words.change(change.low).removesuffix(' %')}…{words.change(change.high)}"
@@ -205,8 +223,8 @@ def _sketch(recent: Sequence[float | None], tone: str, *, cross: bool) -> Markup
 
 
 def _hidden(rows: Sequence[Row]) -> str:
-    counts = Counter(row.group for row in rows)
-    parts = [f"{counts[group]} {told}" for group, told in _GROUPS.items() if counts[group]]
+    counts = Counter("that differ" if row.group == "beyond" else _TOLD[row.group] for row in rows)
+    parts = [f"{number} {told}" for told, number in counts.items()]
     return f"Not shown: {', '.join(parts)}." if parts else ""
 
 

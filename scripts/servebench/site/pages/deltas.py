@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from servebench.site.scaling import COARSER, LETTERS
+from servebench.summary import ENOUGH_LAUNCHES
 
 _FEW: Final = 8  # fewer neighbours say nothing about noise
 _SPREAD: Final = 1.96  # 95 % of a normal distribution
 _MAD: Final = 1.4826  # from a median absolute deviation to a standard deviation
 _LEAST: Final = 1e-9  # of a floor, so that nothing is divided by zero
+_EFFICIENT: Final = (
+    3  # a median absolute deviation of so many says as much as one squared deviation
+)
+_ERRORS: Final = 0.05  # share of the rows called different that may be so by chance
 _WHY: Final = {
     LETTERS["absent"]: "was not planned",
     LETTERS["failed"]: "failed",
@@ -38,6 +43,7 @@ class Figure:
         mean: The figure.
         low: Lower end of its interval; None together with `high`.
         high: Upper end.
+        freedom: Degrees of freedom of its interval.
         judged: Whether anything may be said of it.
         why: Why not.
     """
@@ -45,6 +51,7 @@ class Figure:
     mean: float | None
     low: float | None = None
     high: float | None = None
+    freedom: int = 0
     judged: bool = False
     why: str = ""
 
@@ -56,6 +63,14 @@ class Delta:
     ratio: float
     low: float | None = None
     high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """What two nights differ by: `half`, as a logarithm, known from so many pairs of nights."""
+
+    half: float
+    pairs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +103,18 @@ def figure(entry: Entry, night: int, *, samples: bool = False) -> Figure:
     below, above = (
         None if samples or entry[end] is None else entry[end][night] for end in ("low", "high")
     )
-    judged = letter == LETTERS["measured"]
+    launches = next(value for value, upto in _expanded(entry["launches"]) if night < upto)
+    why = ", ".join(_flags(entry, night)) or "disturbed"
+    if letter == LETTERS["measured"]:
+        why = "" if samples else _few(launches)
+        why = why or ("no interval" if below is None or above is None else "")
     return Figure(
         mean=steps * step,
         low=None if below is None else (steps - COARSER * below) * step,
         high=None if above is None else (steps + COARSER * above) * step,
-        judged=judged,
-        why="" if judged else ", ".join(_flags(entry, night)) or "disturbed",
+        freedom=max(0, launches - 1),
+        judged=not why,
+        why=why,
     )
 
 
@@ -114,7 +134,7 @@ def delta(a: Figure, b: Figure) -> Delta | None:
     return Delta(ratio, ratio / factor, ratio * factor)
 
 
-def noise(values: Sequence[float | None], edges: Collection[int]) -> float | None:
+def noise(values: Sequence[float | None], edges: Collection[int]) -> Noise | None:
     """What two nights differ by in 19 of 20 cases though nothing changed, as a logarithm.
 
     From the differences of neighbouring nights (von Neumann, Annals of Mathematical Statistics 12
@@ -137,7 +157,9 @@ def noise(values: Sequence[float | None], edges: Collection[int]) -> float | Non
         if before is not None:
             steps.append(abs(math.log(value / before)))
         before = value
-    return None if len(steps) < _FEW else _SPREAD * _MAD * statistics.median(steps)
+    if len(steps) < _FEW:
+        return None
+    return Noise(_SPREAD * _MAD * statistics.median(steps), len(steps))
 
 
 def judged(entry: Entry) -> list[float | None]:
@@ -149,7 +171,7 @@ def judged(entry: Entry) -> list[float | None]:
     ]
 
 
-def beyond(change: Delta, noisy: float | None, relevant: float) -> Beyond:
+def beyond(change: Delta, noisy: Noise | None, relevant: float) -> Beyond:
     """How many times the noise a change is.
 
     The floor is what nights differ by, or where that is not known half the change's own interval;
@@ -160,11 +182,64 @@ def beyond(change: Delta, noisy: float | None, relevant: float) -> Beyond:
         noisy: As `noise` gives it.
         relevant: As a share.
     """
-    half = 0.0
-    if change.low is not None and change.high is not None:
-        half = math.log(change.high / change.low) / 2
-    floor = max(half if noisy is None else noisy, math.log1p(relevant), _LEAST)
+    half = _own_half(change) if noisy is None else noisy.half
+    floor = max(half, math.log1p(relevant), _LEAST)
     return Beyond(floor, abs(math.log(change.ratio)) / floor, known=noisy is not None)
+
+
+def chance(change: Delta, freedom: int, noisy: Noise | None) -> float:
+    """How often a change as large as this one would be seen though nothing changed.
+
+    An interval that holds "no change" settles it. Otherwise: by what nights differ by, or where
+    that is not known by the interval itself.
+
+    Args:
+        change: With its interval.
+        freedom: Of the side that has fewer degrees of it.
+        noisy: As `noise` gives it.
+    """
+    from scipy import special  # noqa: PLC0415 - only the build of this one page waits for it
+
+    size, half = abs(math.log(change.ratio)), _own_half(change)
+    if size <= half or freedom < 1:
+        return 1.0
+    if noisy is None:
+        t = float(special.stdtrit(freedom, 0.975)) * size / max(half, _LEAST)
+    else:
+        freedom = noisy.pairs // _EFFICIENT
+        t = _SPREAD * size / max(noisy.half, _LEAST)
+    return 2 * float(special.stdtr(freedom, -t))
+
+
+def called(chances: Sequence[float]) -> list[bool]:
+    """Which of many changes are called one: at most one in twenty of these is one by chance.
+
+    By the procedure of Benjamini and Hochberg (`compare.statistics.adjusted`).
+    """
+    ordered = enumerate(sorted(chances), 1)
+    most = max((p for place, p in ordered if p <= _ERRORS * place / len(chances)), default=-1.0)
+    return [one <= most for one in chances]
+
+
+def _own_half(change: Delta) -> float:
+    if change.low is None or change.high is None:
+        return 0.0
+    return math.log(change.high / change.low) / 2
+
+
+def _few(launches: int) -> str:
+    """Why nothing is said of so many launches; empty: they are enough."""
+    if launches >= ENOUGH_LAUNCHES:
+        return ""
+    return "one launch" if launches == 1 else f"{launches} launches"
+
+
+def _expanded(runs: Iterable[Sequence[int]]) -> Iterator[tuple[int, int]]:
+    """Of run lengths: each value, and the place before which it ends."""
+    upto = 0
+    for count, value in runs:
+        upto += count
+        yield value, upto
 
 
 def _halves(*figures: Figure) -> Iterator[float]:
@@ -175,10 +250,6 @@ def _halves(*figures: Figure) -> Iterator[float]:
 
 
 def _flags(entry: Entry, night: int) -> list[str]:
-    place = night
-    for count, code in entry["flags"]:
-        if place < count:
-            names: list[str] = entry["flag_sets"][code]
-            return names
-        place -= count
-    return []
+    codes = (code for code, upto in _expanded(entry["flags"]) if night < upto)
+    names: list[str] = entry["flag_sets"][next(codes)]
+    return names

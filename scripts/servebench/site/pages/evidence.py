@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -17,7 +17,7 @@ from servebench.site.charts.figure import Chart
 from servebench.site.pages import addresses, words
 from servebench.site.pages.answers import speakers
 from servebench.site.pages.site import Site
-from servebench.summary import CaseSummary, RunSummary, meaning
+from servebench.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary, meaning
 
 _FEW: Final = 3  # figures: fewer are not worth a second drawing
 _STANDARD: Final = ("published", "nightly")
@@ -124,7 +124,9 @@ def sources(site: Site, experiment: str) -> tuple[Source, ...]:
 
 
 def charts(site: Site, experiment: str, root: str, found: Sequence[Source]) -> Iterator[Drawn]:
-    """The declared charts, each from the run that has most of its figures.
+    """The declared charts, of figures with intervals where a run has them.
+
+    What only runs of too few launches have is drawn from these, and hollow.
 
     Args:
         site: What is shown.
@@ -137,15 +139,23 @@ def charts(site: Site, experiment: str, root: str, found: Sequence[Source]) -> I
     if not layouts and found:
         layouts = (declared.default_layout(found[0].cases),)
     for layout in layouts:
-        best = partial(_rank, site, experiment, root, layout)
-        drawn = []
-        for place, source in enumerate(sorted(found, key=best)):
-            shown = _shown(site, experiment, root, source, f"{source.profile}-" if place else "")
-            if declared.figures(shown, layout) >= (_FEW if place else 1):
-                chart = declared.draw(shown, layout)
-                drawn += [(source.label, chart)] if chart is not None else []
-        if drawn:
-            yield Drawn(drawn[0][1], tuple(drawn[1:]))
+        order = sorted(found, key=partial(_rank, site, experiment, root, layout))
+        having = [
+            (source, shown)
+            for source in order
+            for shown in (_shown(site, experiment, root, source, f"{source.profile}-"),)
+            if declared.figures(shown, layout)
+        ]
+        if not having:
+            continue
+        chart = declared.draw(_joined(layout, [shown for _, shown in having]), layout)
+        others = (
+            (source.label, declared.draw(shown, layout))
+            for source, shown in having[1:]
+            if declared.figures(shown, layout) >= _FEW
+        )
+        if chart is not None:
+            yield Drawn(chart, tuple((label, other) for label, other in others if other))
 
 
 def statements(found: Sequence[Source]) -> tuple[Statement, ...]:
@@ -213,6 +223,25 @@ def _shown(site: Site, experiment: str, root: str, source: Source, anchor: str =
     )
 
 
+def _joined(layout: ChartLayout, runs: Sequence[Shown]) -> Shown:
+    """Every case of the first run that has its figures; the caption says which these are."""
+    cases: dict[str, CaseSummary] = {}
+    told: list[str] = []
+    for shown in runs:
+        new = {
+            case.id: case
+            for case in shown.cases
+            if case.id not in cases and any(metric in case.metrics for metric in layout.figures)
+        }
+        if declared.figures(replace(shown, cases=tuple(new.values())), layout):
+            told.append(shown.source if not told else f"Others: {shown.source[0].lower()}"
+                        f"{shown.source[1:]}")  # fmt: skip
+        cases |= new
+    for shown in runs:  # those without a figure too: charts and tables say why
+        cases = {case.id: case for case in shown.cases} | cases
+    return replace(runs[0], cases=tuple(cases.values()), source=" ".join(told), anchor="")
+
+
 def _verdict(result: ShapeResult) -> Verdict:
     ours = result.ours
     ratio = formats.MISSING
@@ -224,7 +253,8 @@ def _verdict(result: ShapeResult) -> Verdict:
 
 def _rank(
     site: Site, experiment: str, root: str, layout: ChartLayout, source: Source
-) -> tuple[int, int]:
-    """Most figures first; of equally many, of the run with more launches: they have intervals."""
+) -> tuple[bool, int, int]:
+    """Runs with intervals first; of these, and of the others, that with most of the figures."""
     shown = _shown(site, experiment, root, source)
-    return -declared.figures(shown, layout), -source.summary.run.launches
+    launches = source.summary.run.launches
+    return launches < ENOUGH_LAUNCHES, -declared.figures(shown, layout), -launches

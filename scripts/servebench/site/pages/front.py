@@ -46,9 +46,10 @@ def pages(site: Site) -> Iterator[Page]:
             description="Nightly benchmarks of the Python web stack: what changed, by how much, "
             "and how sure that is.",
             states=[
-                (table, found, status.sentence(found))
+                (table, found, status.sentence(found), status.still_open(found, table.machine))
                 for table in newest[:MACHINES]
-                for found in (status.of_table(table, site.changes),)
+                for story in (site.stories[table.machine, table.kind],)
+                for found in (status.of_table(table, story, site.changes),)
             ],
             further=len(newest) - MACHINES,
             stale=STALE,

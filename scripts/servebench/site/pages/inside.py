@@ -30,7 +30,7 @@ def answer(site: Site) -> Answer | None:
         if found.has(*site.inside.benchmarks):
             header = night.header
             text = speedups.answer(found, site.inside)
-            return Answer(text, header.run, header.profile, ()) if text else None
+            return Answer(text, header.run, header.profile, header.machine, ()) if text else None
     return None
 
 

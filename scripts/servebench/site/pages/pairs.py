@@ -6,7 +6,7 @@ What `static/js/comparing.js` does for any two sides, for those that the compare
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -18,6 +18,8 @@ from servebench.site.pages.deltas import (
     Entry,
     Figure,
     beyond,
+    called,
+    chance,
     delta,
     figure,
     judged,
@@ -32,8 +34,8 @@ RECENT: Final = 60
 """Nights of a sparkline."""
 
 Group = Literal["beyond", "within", "flagged", "broken", "missing"]
-"""`beyond` or `within` the noise; `flagged`: a figure that is not judged; `broken`: the
-circumstances changed in between; `missing`: no figure on one side."""
+"""`beyond` the noise, or `within` it: not told apart; `flagged`: a figure that is not judged;
+`broken`: the circumstances changed in between; `missing`: no figure on one side."""
 _ORDER: Final[tuple[Group, ...]] = ("beyond", "within", "flagged", "broken", "missing")
 
 Document = Mapping[str, Any]
@@ -51,6 +53,7 @@ class Row:
         b: Likewise.
         change: B over A.
         beside: The change beside the noise.
+        chance: Of so large a change though nothing changed; of judged rows.
         note: Why nothing is said of it.
         recent: The newest nights, up to the later side; of interpreters their ratio.
     """
@@ -61,6 +64,7 @@ class Row:
     b: Figure | None
     change: Delta | None = None
     beside: Beyond | None = None
+    chance: float = 1.0
     note: str = ""
     recent: tuple[float | None, ...] = ()
 
@@ -95,7 +99,7 @@ class _Pair:
 
 
 def rows(table: Table, happened: Story, metric: str, a: str, b: str) -> list[Row]:
-    """All rows, the furthest beyond the noise first.
+    """All rows, what differs first, the largest by its noise at the top.
 
     Args:
         table: Where both sides stand.
@@ -117,8 +121,18 @@ def rows(table: Table, happened: Story, metric: str, a: str, b: str) -> list[Row
         if cross
         else _paired(before.file, after.file)
     )
-    made = (_row(pair, before, after, happened) for pair in pairs)
-    return sorted(made, key=_furthest)
+    made = [_row(pair, before, after, happened) for pair in pairs]
+    return sorted(_judged(made), key=_furthest)
+
+
+def _judged(made: Sequence[Row]) -> Iterator[Row]:
+    """Call those rows different of which so many looks at once leave no doubt."""
+    compared = [place for place, row in enumerate(made) if row.group == "within"]
+    chances = [made[place].chance for place in compared]
+    differs = dict(zip(compared, called(chances), strict=True))
+    for place, row in enumerate(made):
+        beyond = differs.get(place) and row.beside and row.beside.factor > 1
+        yield replace(row, group="beyond") if beyond else row
 
 
 def _place(table: Table, metric: str, night: int, files: dict[Year, Document]) -> _Place:
@@ -175,13 +189,16 @@ def _row(pair: _Pair, before: _Place, after: _Place, happened: Story) -> Row:
     ]
     if between and not pair.cross:
         return replace(row, group="broken", change=change, note=between[-1])
-    beside = beyond(
-        change, noise(values, set(_edges(pair.case, after.year, happened))), after.file["floor"]
-    )
-    row = replace(row, change=change, beside=beside)
+    row = replace(row, group="flagged", change=change)
     if not (one.judged and other.judged):
-        return replace(row, group="flagged", note=_why(one, other))
-    return replace(row, group="beyond" if beside.factor > 1 else "within")
+        return replace(row, note=_why(one, other))
+    noisy = noise(values, set(_edges(pair.case, after.year, happened)))
+    return replace(
+        row,
+        group="within",
+        beside=beyond(change, noisy, after.file["floor"]),
+        chance=chance(change, min(one.freedom, other.freedom), noisy),
+    )
 
 
 def _series(pair: _Pair) -> list[float | None]:

@@ -7,7 +7,7 @@
  */
 
 /** The format that these modules read. */
-export const FORMAT = 1;
+export const FORMAT = 2;
 
 const COARSER = 10;
 
@@ -191,13 +191,22 @@ export function noise(history) {
     if (edges.some((edge) => before.time < edge && edge <= after.time)) continue;
     steps.push(Math.abs(Math.log(Number(after.mean) / Number(before.mean))));
   }
-  if (steps.length < LEAST_PAIRS) return null;
-  return Math.expm1((SPREAD * MAD * median(steps)) / Math.SQRT2);
+  const known = usual(steps);
+  return known === null ? null : Math.expm1(known / Math.SQRT2);
 }
 
-const LEAST_PAIRS = 8;
-const SPREAD = 1.96; // 95 % of a normal distribution
+const LEAST_PAIRS = 8; // fewer neighbours say nothing about noise
+export const SPREAD = 1.96; // 95 % of a normal distribution
 const MAD = 1.4826; // from a median absolute deviation to a standard deviation
+
+/**
+ * What 19 of 20 differences stay below, by their median; null where they are too few.
+ *
+ * @param {number[]} steps Without sign.
+ */
+export function usual(steps) {
+  return steps.length < LEAST_PAIRS ? null : SPREAD * MAD * median(steps);
+}
 
 /**
  * Stretches within which a series may be judged by its median: between breaks and change points.
@@ -241,6 +250,6 @@ export function median(values) {
  * @param {[number, number][]} runs How often, and which value.
  * @returns {number[]}
  */
-function expanded(runs) {
+export function expanded(runs) {
   return runs.flatMap(([count, value]) => Array(count).fill(value));
 }

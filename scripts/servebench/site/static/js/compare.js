@@ -3,14 +3,13 @@
  * The compare page: sides and filters from the address, rows from the data files.
  */
 
-import { compared, metrics, newest, place, tables } from "./comparing.js";
+import { compared, metrics, newest, outcome, place, tables } from "./comparing.js";
 import { DataError, manifest } from "./data.js";
 import * as query from "./query.js";
 import { line, make, sideFacts } from "./rows.js";
 import { command, isCross, mismatch, parse } from "./sides.js";
 
 /** @typedef {import("./comparing.js").Compared} Compared */
-/** @typedef {import("./comparing.js").Group} Group */
 /** @typedef {import("./comparing.js").Place} Place */
 /** @typedef {import("./comparing.js").Row} Row */
 /** @typedef {import("./data.js").Manifest} Manifest */
@@ -18,15 +17,6 @@ import { command, isCross, mismatch, parse } from "./sides.js";
 /** @typedef {Record<string, string>} View */
 
 const MOST = 300; // rows; more are counted, and found by the filter
-
-/** Why rows are hidden by default. @type {Readonly<Record<Group, string>>} */
-const HIDDEN = {
-  beyond: "beyond the noise",
-  within: "within the noise",
-  flagged: "with a figure that is not judged",
-  broken: "whose circumstances changed in between",
-  missing: "without a figure on one side",
-};
 
 const form = /** @type {HTMLFormElement} */ (element("compare-form"));
 const says = element("compare-says");
@@ -190,13 +180,7 @@ function draw(found, a, b, metric, asked, list, dropped) {
   const matching = found.rows.filter((row) => row.case.toLowerCase().includes(wanted));
   const shown = asked.show === "all" ? matching : matching.filter((row) => row.group === "beyond");
   const drawn = shown.slice(0, MOST);
-  const beyond = matching.filter((row) => row.group === "beyond").length;
-  const what = found.file.title;
-  tell(
-    `${what} of ${count(matching.length, "case")}: ${beyond || "none"} beyond the noise` +
-      `${beyond && !cross ? ", the furthest first" : ""}.`,
-    dropped,
-  );
+  tell(outcome(found.file, matching), dropped);
   element("compare-sides").replaceChildren(
     ...sideFacts("A", a, found.a),
     ...sideFacts("B", b, found.b),
@@ -240,10 +224,8 @@ function commitOf(places, run) {
 function hidden(filtered, matching, shown, drawn, asked, list) {
   /** @type {string[]} */
   const parts = [];
-  for (const [group, why] of Object.entries(HIDDEN)) {
-    const rows = matching.filter((row) => row.group === group).length;
-    if (rows && asked.show !== "all" && group !== "beyond") parts.push(`${rows} ${why}`);
-  }
+  const still = matching.length - shown.length;
+  if (still) parts.push(`${still} where no difference is seen`);
   if (shown.length > drawn.length) parts.push(`${shown.length - drawn.length} beyond the first ${MOST}`);
   if (filtered) parts.push(`${filtered} that the filter leaves out`);
   /** @type {(Node | string)[]} */
@@ -251,17 +233,11 @@ function hidden(filtered, matching, shown, drawn, asked, list) {
   const other = asked.show === "all" ? "moved" : "all";
   if (other === "moved" || shown.length < matching.length) {
     const search = query.write({ ...asked, show: other }, parameters(list));
-    const label = other === "all" ? "Show all rows" : "Show only what is beyond the noise";
+    const label = other === "all" ? "Show all rows" : "Show only what differs";
     found.push(make("a", { href: search || location.pathname }, label));
   }
   return found;
 }
-
-/**
- * @param {number} number
- * @param {string} what
- */
-const count = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
 
 async function start() {
   let list;

@@ -4,7 +4,7 @@
  */
 
 import { DataError, entries, load } from "./data.js";
-import { beyond, delta, figure, judged, noise } from "./deltas.js";
+import { beyond, called, chance, delta, figure, judged, noise } from "./deltas.js";
 import { family, isCross, nightsOf } from "./sides.js";
 
 /** @typedef {import("./columns.js").NightsFile} NightsFile */
@@ -22,8 +22,8 @@ import { family, isCross, nightsOf } from "./sides.js";
  */
 
 /**
- * What became of a row: `beyond` or `within` the noise; `flagged`: a figure that is not judged;
- * `broken`: the circumstances changed in between; `missing`: no figure on one side.
+ * What became of a row: `beyond` the noise, or `within` it: not told apart; `flagged`: a figure that
+ * is not judged; `broken`: the circumstances changed in between; `missing`: no figure on one side.
  *
  * @typedef {"beyond" | "within" | "flagged" | "broken" | "missing"} Group
  */
@@ -38,6 +38,7 @@ import { family, isCross, nightsOf } from "./sides.js";
  * @property {number} floor As a logarithm.
  * @property {boolean} known Whether the floor is that of measured noise.
  * @property {number} factor Over the floor.
+ * @property {number} chance Of so large a change though nothing changed; of judged rows.
  * @property {string} note
  * @property {(number | null)[]} recent Of the newest nights, up to the later side.
  */
@@ -47,7 +48,7 @@ import { family, isCross, nightsOf } from "./sides.js";
  * @property {Place} a
  * @property {Place} b
  * @property {AcrossFile} file What the metric is.
- * @property {Row[]} rows Furthest beyond the noise first.
+ * @property {Row[]} rows What differs first, the largest by its noise at the top.
  */
 
 const RECENT = 60; // nights of a sparkline
@@ -174,8 +175,51 @@ export async function compared(list, sideA, sideB, table, metric) {
     ? crossed(fileB, /** @type {"py" | "stack"} */ (sideA.kind), sideA.name, sideB.name)
     : paired(fileA, fileB, sideA.kind === "stack" ? sideA.name : "");
   const broken = a === b || isCross(sideA, sideB) ? new Map() : await breaks(list, a, b);
-  const rows = pairs.map((pair) => row(pair, a, b, fileB, broken));
+  const rows = judge(pairs.map((pair) => row(pair, a, b, fileB, broken)));
   return { a, b, file: fileB, rows: rows.sort(order) };
+}
+
+/**
+ * Call rows different.
+ *
+ * @param {Row[]} rows
+ */
+function judge(rows) {
+  const open = rows.filter((each) => each.group === "within");
+  for (const [place, different] of called(open.map((each) => each.chance)).entries()) {
+    if (different && open[place].factor > 1) open[place].group = "beyond";
+  }
+  return rows;
+}
+
+/** What is said of rows that do not differ. @type {Readonly<Record<string, string>>} */
+const TOLD = {
+  within: "not told apart",
+  flagged: "not judged",
+  broken: "whose circumstances changed in between",
+  missing: "without a figure on one side",
+};
+
+/**
+ * What came of it, in a sentence.
+ *
+ * @param {AcrossFile} file
+ * @param {readonly Row[]} rows
+ */
+export function outcome(file, rows) {
+  const of = (/** @type {string} */ group) => rows.filter((each) => each.group === group);
+  const moved = of("beyond");
+  const higher = moved.filter((each) => Number(each.change?.ratio) > 1).length;
+  const parts = [[higher, "higher"], [moved.length - higher, "lower"]];
+  for (const [group, told] of Object.entries(TOLD)) parts.push([of(group).length, told]);
+  const cause = of("broken")[0] ?? of("flagged")[0];
+  return (
+    `${file.title} of ${rows.length} case${rows.length === 1 ? "" : "s"}` +
+    (file.better === "neither" ? ": " : `, ${file.better} is better: `) +
+    (moved.length || of("within").length ? "" : "nothing could be compared: ") +
+    parts.filter(([many]) => many).map((part) => part.join(" ")).join(", ") +
+    (!moved.length && !of("within").length && cause ? ` (${cause.note}).` : ".")
+  );
 }
 
 /**
@@ -279,7 +323,7 @@ function row(pair, a, b, file, broken) {
   const values = series(pair);
   const until = 1 + Math.max(b.nights[b.nights.length - 1], a.year === b.year ? Math.max(...a.nights) : 0);
   const recent = values.slice(Math.max(0, until - RECENT), until);
-  const base = { case: id, a: one, b: other, floor: 0, known: false, factor: 0, recent };
+  const base = { case: id, a: one, b: other, floor: 0, known: false, factor: 0, chance: 1, recent };
   const change = one && other && delta(one, other);
   if (!one || !other || !change) {
     return { ...base, group: "missing", change: null, note: why(one, other) };
@@ -290,11 +334,13 @@ function row(pair, a, b, file, broken) {
     ...b.file.breaks.filter((each) => each.cases.includes(id)).map((each) => each.night),
     ...b.file.stacks.map((each) => each.night),
   ]);
-  const found = beyond(change, noise(values, edges), file.floor);
   if (!one.judged || !other.judged) {
-    return { ...base, ...found, group: "flagged", change, note: why(one, other) };
+    return { ...base, group: "flagged", change, note: why(one, other) };
   }
-  return { ...base, ...found, group: found.factor > 1 ? "beyond" : "within", change, note: "" };
+  const noisy = noise(values, edges);
+  const found = beyond(change, noisy, file.floor);
+  const seen = chance(change, Math.min(one.freedom, other.freedom), noisy);
+  return { ...base, ...found, chance: seen, group: "within", change, note: "" };
 }
 
 /**

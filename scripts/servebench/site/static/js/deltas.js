@@ -5,19 +5,13 @@
  * The files are those of `site/across.py`: one metric of all cases over the nights of a year.
  */
 
-import { median } from "./columns.js";
+import { SPREAD, expanded, usual } from "./columns.js";
 
 const COARSER = 10;
-const LEAST_PAIRS = 8; // fewer neighbours say nothing about noise
-const SPREAD = 1.96; // 95 % of a normal distribution
-const MAD = 1.4826; // from a median absolute deviation to a standard deviation
-
-/** Student's t, 97.5 %, of 1, 2, … degrees of freedom. */
-const T = [
-  12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145,
-  2.131, 2.12, 2.11, 2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048,
-  2.045, 2.042,
-];
+const LEAST = 1e-9; // of a floor, so that nothing is divided by zero
+const EFFICIENT = 3; // a median absolute deviation of so many says as much as one squared deviation
+const LEAST_LAUNCHES = 3; // of a side: fewer show too little of what launches differ by
+const ERRORS = 0.05; // share of the rows called different that may be so by chance
 
 /**
  * One case in a file of one metric.
@@ -33,6 +27,7 @@ const T = [
  * @property {(number | null)[]} mean
  * @property {(number | null)[] | null} low
  * @property {(number | null)[] | null} high
+ * @property {[number, number][]} launches Run-length encoded.
  */
 
 /**
@@ -58,6 +53,7 @@ const T = [
  * @property {number | null} mean
  * @property {number | null} low
  * @property {number | null} high
+ * @property {number} freedom Degrees of freedom of its interval.
  * @property {boolean} judged Whether anything may be said of it.
  * @property {string} why
  */
@@ -83,7 +79,7 @@ export function figure(entry, nights, samples = false) {
   const here = nights.filter((night) => entry.mean[night] !== null && entry.mean[night] !== undefined);
   if (!here.length) {
     const letter = entry.status[nights[nights.length - 1] ?? -1] ?? ".";
-    return { mean: null, low: null, high: null, judged: false, why: WHY[letter] ?? WHY["."] };
+    return { mean: null, low: null, high: null, freedom: 0, judged: false, why: WHY[letter] ?? WHY["."] };
   }
   const good = here.filter((night) => entry.status[night] === "m");
   if (nights.length === 1 || !good.length) return single(entry, here[here.length - 1], samples);
@@ -95,8 +91,10 @@ export function figure(entry, nights, samples = false) {
   if (logs.length === 1) return single(entry, good[0], samples);
   const squares = logs.reduce((sum, one) => sum + (one - middle) ** 2, 0);
   const freedom = logs.length - 1;
-  const half = (T[freedom - 1] ?? SPREAD + 2.4 / freedom) * Math.sqrt(squares / freedom / logs.length);
-  return { mean, low: mean * Math.exp(-half), high: mean * Math.exp(half), judged: true, why: "" };
+  const half = quantile(freedom) * Math.sqrt(squares / freedom / logs.length);
+  const launches = expanded(entry.launches);
+  const why = few(good.reduce((sum, night) => sum + (launches[night] ?? 0), 0));
+  return { mean, low: mean * Math.exp(-half), high: mean * Math.exp(half), freedom, judged: !why, why };
 }
 
 /**
@@ -110,14 +108,44 @@ function single(entry, night, samples) {
   const mean = Number(entry.mean[night]);
   const below = samples ? null : entry.low?.[night] ?? null;
   const above = samples ? null : entry.high?.[night] ?? null;
-  const judged = entry.status[night] === "m";
+  const launches = expanded(entry.launches)[night] ?? 0;
+  const why =
+    entry.status[night] === "m"
+      ? (!samples && few(launches)) || (below === null || above === null ? "no interval" : "")
+      : flags(entry, night).join(", ") || "disturbed";
   return {
     mean: mean * step,
     low: below === null ? null : (mean - COARSER * below) * step,
     high: above === null ? null : (mean + COARSER * above) * step,
-    judged,
-    why: judged ? "" : flags(entry, night).join(", ") || "disturbed",
+    freedom: Math.max(0, launches - 1),
+    judged: !why,
+    why,
   };
+}
+
+/**
+ * Why nothing is said of so many launches; empty: they are enough.
+ *
+ * @param {number} launches
+ */
+function few(launches) {
+  if (launches >= LEAST_LAUNCHES) return "";
+  return launches === 1 ? "one launch" : `${launches} launches`;
+}
+
+/**
+ * Student's t beyond which both tails are 5 %.
+ *
+ * @param {number} freedom
+ */
+function quantile(freedom) {
+  let [low, high] = [SPREAD, 12.8];
+  while (high - low > 1e-9) {
+    const middle = (low + high) / 2;
+    if (tails(middle, freedom) > ERRORS) low = middle;
+    else high = middle;
+  }
+  return low;
 }
 
 /**
@@ -126,19 +154,11 @@ function single(entry, night, samples) {
  * @returns {string[]}
  */
 export function flags(entry, night) {
-  let place = night;
-  for (const [count, value] of entry.flags) {
-    if (place < count) return entry.flag_sets[value] ?? [];
-    place -= count;
-  }
-  return [];
+  return entry.flag_sets[expanded(entry.flags)[night]] ?? [];
 }
 
 /**
- * b over a.
- *
- * The intervals are taken as independent and symmetric on the logarithmic scale, as in
- * `overview.ratio`.
+ * b over a, with an interval as in `overview.ratio`.
  *
  * @param {Figure} a
  * @param {Figure} b
@@ -157,13 +177,12 @@ export function delta(a, b) {
 }
 
 /**
- * What two nights differ by in 19 of 20 cases though nothing changed: as a logarithm.
- *
- * From the differences of neighbouring nights (von Neumann, Ann. Math. Stat. 12 (1941) 367), by
- * their median, so that a change does not count as noise. Null where too few nights tell.
+ * What two nights differ by in 19 of 20 cases though nothing changed: `half`, as a logarithm, and
+ * how many pairs of neighbouring nights say so (as `columns.noise`). Null: too few.
  *
  * @param {readonly (number | null)[]} values One per night; null: none, or none that is judged.
  * @param {ReadonlySet<number>} edges Nights before which the circumstances changed.
+ * @returns {{half: number, pairs: number} | null}
  */
 export function noise(values, edges) {
   const steps = [];
@@ -174,7 +193,8 @@ export function noise(values, edges) {
     if (before !== null) steps.push(Math.abs(Math.log(value / before)));
     before = value;
   }
-  return steps.length < LEAST_PAIRS ? null : SPREAD * MAD * median(steps);
+  const half = usual(steps);
+  return half === null ? null : { half, pairs: steps.length };
 }
 
 /**
@@ -188,18 +208,66 @@ export function judged(entry) {
 }
 
 /**
- * How many times the noise floor a change is.
- *
- * The floor is what nights differ by, or where that is not known half the change's own interval;
- * never less than what is relevant.
+ * How many times the noise a change is: what nights differ by, or where that is not known half the
+ * change's own interval; never less than what is relevant.
  *
  * @param {{ratio: number, low: number | null, high: number | null}} change
- * @param {number | null} noisy As a logarithm.
+ * @param {{half: number} | null} noisy As `noise` gives it.
  * @param {number} relevant As a share.
  * @returns {{floor: number, factor: number, known: boolean}} The floor as a logarithm.
  */
 export function beyond(change, noisy, relevant) {
-  const half = change.low !== null && change.high !== null ? Math.log(change.high / change.low) / 2 : 0;
-  const floor = Math.max(noisy ?? half, Math.log1p(relevant), 1e-9);
+  const floor = Math.max(noisy?.half ?? ownHalf(change), Math.log1p(relevant), LEAST);
   return { floor, factor: Math.abs(Math.log(change.ratio)) / floor, known: noisy !== null };
+}
+
+/** @param {{low: number | null, high: number | null}} change */
+function ownHalf(change) {
+  return change.low !== null && change.high !== null ? Math.log(change.high / change.low) / 2 : 0;
+}
+
+/**
+ * How often so large a change would be seen though nothing changed: 1 where its interval holds "no
+ * change", otherwise by what nights differ by, or where that is not known by the interval itself.
+ *
+ * @param {{ratio: number, low: number | null, high: number | null}} change
+ * @param {number} freedom Of the side that has less.
+ * @param {{half: number, pairs: number} | null} noisy As `noise` gives it.
+ */
+export function chance(change, freedom, noisy) {
+  const size = Math.abs(Math.log(change.ratio));
+  const half = ownHalf(change);
+  if (size <= half || freedom < 1) return 1;
+  if (noisy) return tails((SPREAD * size) / Math.max(noisy.half, LEAST), Math.floor(noisy.pairs / EFFICIENT));
+  return tails((quantile(freedom) * size) / Math.max(half, LEAST), freedom);
+}
+
+/**
+ * Which of many changes are called: at most one in twenty of these is one by chance (Benjamini and
+ * Hochberg, J. R. Statist. Soc. B 57 (1995) 289).
+ *
+ * @param {readonly number[]} chances
+ */
+export function called(chances) {
+  const sorted = [...chances].sort((one, other) => one - other);
+  const held = sorted.filter((one, place) => one <= (ERRORS * (place + 1)) / sorted.length);
+  return chances.map((one) => one <= Math.max(-1, ...held));
+}
+
+/**
+ * Both tails of Student's t (Abramowitz and Stegun, 26.7.3 and 26.7.4).
+ *
+ * @param {number} t
+ * @param {number} freedom Whole, at least 1.
+ */
+function tails(t, freedom) {
+  const angle = Math.atan(t / Math.sqrt(freedom));
+  const [sine, cosine] = [Math.sin(angle), Math.cos(angle)];
+  const odd = freedom % 2;
+  let [term, sum] = [odd ? cosine : 1, 0];
+  for (let power = odd; power <= freedom - 2; power += 2) {
+    sum += term;
+    term *= (cosine ** 2 * (power + 1)) / (power + 2);
+  }
+  return Math.max(0, 1 - (odd ? (2 / Math.PI) * (angle + sine * sum) : sine * sum));
 }

@@ -13,6 +13,8 @@ import { change as percent } from "./formats.js";
 
 export const FONT = '12px system-ui, "Segoe UI", Roboto, Helvetica, Arial, sans-serif';
 
+const LINE = 15; // px, of a label
+
 const MARKS = { slower: "▼", faster: "▲" };
 const TONES = { slower: "--worse", faster: "--better" };
 
@@ -100,19 +102,46 @@ export function overlay(u, model, lone, colour) {
     ctx.lineWidth = 2 * px;
     ctx.font = FONT.replace("12px", `600 ${12 * px}px`);
     ctx.textBaseline = "top";
-    let free = -Infinity;
-    for (const one of model.changes) {
+    ctx.textAlign = "left"; // uPlot leaves its own
+    const right = u.bbox.left + u.bbox.width;
+    const labels = model.changes.map((one) => {
       const verdict = /** @type {keyof MARKS} */ (one.verdict);
-      ctx.strokeStyle = colour(TONES[verdict] ?? "--open");
-      ctx.fillStyle = ctx.strokeStyle;
+      const tone = colour(TONES[verdict] ?? "--open");
+      ctx.strokeStyle = tone;
       const x = upright(u, ctx, one.time);
-      const label = `${MARKS[verdict] ?? "?"} ${percent(one.ratio)}`;
-      const wide = ctx.measureText(label).width;
-      const left = Math.min(x + 4 * px, u.bbox.left + u.bbox.width - wide);
-      if (left < free || x < u.bbox.left || x > u.bbox.left + u.bbox.width) continue;
-      ctx.fillText(label, left, u.bbox.top + 2 * px);
-      free = left + wide + 6 * px;
+      const text = `${MARKS[verdict] ?? "?"} ${percent(one.ratio)}`;
+      return { x, text, tone, wide: ctx.measureText(text).width };
+    });
+    const seen = labels.filter(({ x }) => u.bbox.left <= x && x <= right);
+    // After all lines, on paper: none of them strikes a label through.
+    for (const { left, row, text, tone, wide } of placed(seen, right, 4 * px)) {
+      const top = u.bbox.top + LINE * row * px;
+      ctx.fillStyle = colour("--paper");
+      ctx.fillRect(left - px, top, wide + 2 * px, LINE * px);
+      ctx.fillStyle = tone;
+      ctx.fillText(text, left, top + px);
     }
+  });
+}
+
+/**
+ * Labels from left to right, each in the first row that has room for it.
+ *
+ * @template {{x: number, wide: number}} T
+ * @param {T[]} labels
+ * @param {number} right End of the plane.
+ * @param {number} gap Between a label and its line, and the one before it.
+ * @returns {(T & {left: number, row: number})[]}
+ */
+export function placed(labels, right, gap) {
+  /** @type {number[]} */
+  const ends = []; // of the rows
+  return [...labels].sort((one, other) => one.x - other.x).map((label) => {
+    const left = Math.min(label.x + gap, right - label.wide);
+    let row = ends.findIndex((end) => end + gap <= left);
+    if (row < 0) row = ends.length;
+    ends[row] = left + label.wide;
+    return { ...label, left, row };
   });
 }
 

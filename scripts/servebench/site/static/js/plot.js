@@ -48,6 +48,7 @@ import { FONT, backdrop, faded, overlay, palette } from "./overlay.js";
  */
 
 const DAY = 86_400;
+const LABELS = 0.14; // of the height, above the figures: two rows of change points' labels
 const LEAST = 0.01; // to each side of the middle: noise must not look like a landslide
 /** Ticks of the time axis: increment in s, label, and what is added where year or day begins. */
 const TIMES = [
@@ -169,7 +170,12 @@ export function draw(library_, into, model, on) {
       },
       scales: {
         x: { time: true },
-        y: { range: (_, low, high) => limits(model.history, low, high) },
+        y: {
+          range: (_, low, high) => {
+            const [least, most] = limits(model.history, low, high);
+            return [least, most + (model.changes.length ? LABELS * (most - least) : 0)];
+          },
+        },
       },
       axes: [
         { stroke, grid: { show: false }, ticks: grid, font: FONT, values: TIMES },

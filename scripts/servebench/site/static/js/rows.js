@@ -12,8 +12,6 @@ import { spark } from "./spark.js";
 /** @typedef {import("./deltas.js").AcrossFile} AcrossFile */
 /** @typedef {import("./sides.js").Side} Side */
 
-const READINGS = { worse: "▼ worse", better: "▲ better", other: "◆ other", same: "" };
-
 /** Folder names that addresses can spell without encoding; a stricter rule than the site's own. */
 const PLAIN = /^[A-Za-z0-9_(][A-Za-z0-9._(),=+@-]{0,99}$/;
 
@@ -67,8 +65,8 @@ export function line(row, file, metric, cross) {
   const tone = toneOf(row, file);
   const noisy = row.floor ? `±${share(Math.expm1(row.floor))}` : "";
   const reading = {
-    beyond: READINGS[tone],
-    within: "= within the noise",
+    beyond: row.change && row.change.ratio > 1 ? "↑ higher" : "↓ lower",
+    within: "not told apart",
     flagged: "not judged",
     broken: "not comparable",
     missing: "no figure",
