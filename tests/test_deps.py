@@ -148,20 +148,6 @@ def test_what_moved_is_proposed_once_and_renewed_while_it_is_open(scene: Scene) 
     )
 
 
-def test_what_moved_is_proposed_for_the_branch_that_is_checked_out(scene: Scene) -> None:
-    """Whatever the default branch is called; on none it has to be named."""
-    git(scene.root, "branch", "--move", "master")
-    git(scene.root, "push", "--quiet", "origin", "master")
-    scene.index.add("alpha", "2.0", "2026-02-01")
-    scene.renew("--propose")
-    (pull,) = scene.github.state.pulls.values()
-    assert pull["base"]["ref"] == "master"
-    git(scene.root, "checkout", "--quiet", "--detach")
-    done = scene.bench("deps", "--propose")
-    assert done.code == 2
-    assert "is on no branch: name the one that it is for with --base" in done.err
-
-
 def test_an_index_that_is_not_there_changes_nothing(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,7 +66,7 @@ def test_the_tools_alone_run_nothing_of_a_stack(
         [*SERVEBENCH, "setup", "--no-stacks"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "interpreters 3.14, 3.14t; oha " in done.stdout
+    assert re.search(r"interpreters 3\.14, 3\.14t \(\w+\); oha ", done.stdout)
     assert "stack" not in done.stdout
     assert not (place / "environments").exists()
 
