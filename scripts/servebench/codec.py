@@ -362,7 +362,12 @@ def _problems(error: ValidationError) -> str:
     problems = error.errors(include_url=False, include_context=False)
     told = [
         f"{'.'.join(map(str, problem['loc'])) or 'run'}: {problem['msg']}"
-        + (f", found {problem['input']!r:.60}" if problem["type"] != "missing" else "")
+        # What is wrong with an object as a whole says so itself; the object says nothing more.
+        + (
+            f", found {problem['input']!r:.60}"
+            if problem["type"] not in {"missing", "value_error"}
+            else ""
+        )
         for problem in problems[:_SHOWN_PROBLEMS]
     ]
     more = len(problems) - len(told)

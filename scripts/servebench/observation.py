@@ -89,16 +89,16 @@ def conclude(
     held = _by_worker(seen.connections, workers)
     if held and sum(held):
         figures["connections_max_share"] = max(held) / sum(held)
-    ceiling = _ceiling(case, rig, unit)
-    if ceiling is not None:
-        figures["ceiling"] = ceiling
+    limit = ceiling(case, rig, unit)
+    if limit is not None:
+        figures["ceiling"] = limit
         if "throughput" in figures:
-            figures["efficiency"] = figures["throughput"] / ceiling
+            figures["efficiency"] = figures["throughput"] / limit
     judged = validate.judge(
         validate.Facts(
             case=case,
             figures=figures,
-            ceiling=ceiling,
+            ceiling=limit,
             ceiling_measured=case.ceiling is not None and "unit" in case.ceiling,
             server_cores=len(rig.server_cores(case)),
             client_cores=len(rig.client_cores(case)),
@@ -118,7 +118,17 @@ def conclude(
     return figures, (*judged, *changed)
 
 
-def _ceiling(case: Case, rig: Rig, unit: float) -> float | None:
+def ceiling(case: Case, rig: Rig, unit: float) -> float | None:
+    """What arithmetic allows the case, in requests/s; None where nothing is declared.
+
+    Args:
+        case: What is measured.
+        rig: Where.
+        unit: Fastest single request to the idle server, s.
+
+    Raises:
+        FormulaError: The unit allows none.
+    """
     if case.ceiling is None:
         return None
     return evaluate(

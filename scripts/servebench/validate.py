@@ -14,7 +14,7 @@ from typing import Final
 
 from servebench import units
 from servebench.flags import Flag, FlagName
-from servebench.metrics import PERCENTILES
+from servebench.metrics import METRICS, PERCENTILES
 from servebench.model import Case, LoadModel
 
 LITTLES_LAW: Final = 0.05
@@ -201,8 +201,8 @@ def _impossible(facts: Facts) -> Iterator[Flag]:
 def _contradictions(facts: Facts) -> Iterator[str]:
     figures, case = facts.figures, facts.case
     for name, value in figures.items():
-        if not math.isfinite(value) or value < 0:
-            yield f"expected {name} to be a number from 0, found {value}"
+        if wrong := METRICS[name].wrong(value):
+            yield wrong
     if facts.ceiling is not None and "throughput" in figures:
         limit = facts.ceiling * (CEILING_MEASURED if facts.ceiling_measured else CEILING)
         if case.load.model is not LoadModel.CLOSED:

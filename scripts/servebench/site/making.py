@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
+import numpy as np
+
 from servebench.flags import DISTURBING
 from servebench.inprocess.readings import Snapshot
 from servebench.metrics import METRICS
@@ -31,6 +33,8 @@ LOAD_RUNS: Final = "load_runs"
 """asv's suite that repeats the load runs, which have trends of their own."""
 
 _MOST: Final = 255
+_LARGEST: Final = float(np.finfo(np.float32).max)
+"""Two launches that have nothing in common give an interval without end."""
 
 
 def of_run(run: Run, source: str = "") -> Night:
@@ -118,7 +122,7 @@ def of_snapshot(snapshot: Snapshot, source: str = "") -> Night:
 def _put(estimate: Estimate, row: int, column: int, blocks: tuple[Figures, ...]) -> None:
     for block, value in zip(blocks, (estimate.mean, estimate.low, estimate.high), strict=True):
         if value is not None:
-            block[row, column] = value
+            block[row, column] = min(max(value, -_LARGEST), _LARGEST)
 
 
 def _odd(result: CaseResult, summary: CaseSummary) -> Odd | None:
