@@ -12,6 +12,7 @@ and by `POST /_faults` (a list of `Fault`s).
 from __future__ import annotations
 
 import argparse
+import base64
 import json
 import re
 import signal
@@ -72,6 +73,7 @@ _ROUTES = Map(
             endpoint="_post_dispatch",
             methods=["POST"],
         ),
+        Rule(f"{_REPO}/contents/<path:path>", endpoint="_get_contents", methods=["GET"]),
         Rule(f"{_REPO}/actions/runs/<int:number>/jobs", endpoint="_get_jobs", methods=["GET"]),
         Rule(
             f"{_REPO}/actions/runs/<int:number>/cancel", endpoint="_post_cancel", methods=["POST"]
@@ -125,6 +127,7 @@ class State:
         login: Who every token stands for.
         permissions: Login → admin, write, read or none; nobody else is known.
         merge_base: What every comparison gives; empty: its first commit.
+        files: `branch:path` → text of a file.
         run_names: Workflow file → title of its runs, with the inputs' names in braces.
         requests: Method and path of everything that was asked, in order.
     """
@@ -142,6 +145,7 @@ class State:
     dispatches: list[Table] = field(default_factory=list)
     workflows: dict[str, str] = field(default_factory=dict)
     environments: dict[str, Table] = field(default_factory=lambda: {"bench": GUARDED})
+    files: dict[str, str] = field(default_factory=dict)
     run_names: dict[str, str] = field(default_factory=dict)
     runs: list[Table] = field(default_factory=list)
     jobs: dict[str, list[Table]] = field(default_factory=dict)
@@ -389,6 +393,15 @@ class FakeGitHub:
         inputs = given.get("inputs", {})
         title = self.state.run_names.get(file, file).format(**inputs)
         self.add_run(file, head_branch=given["ref"], display_title=title)
+
+    def _get_contents(self, request: Request, path: str) -> Any:
+        place = f"{request.args.get('ref', 'main')}:{path}"
+        if place in self.state.files:
+            content = base64.encodebytes(self.state.files[place].encode()).decode()
+            return {"name": path.rpartition("/")[2], "encoding": "base64", "content": content}
+        inside = [name.removeprefix(f"{place}/") for name in self.state.files]
+        names = {name.partition("/")[0] for name in inside if ":" not in name}
+        return self._found([{"name": name} for name in sorted(names)] or None)
 
     def _get_jobs(self, _: Request, number: int) -> Any:
         jobs = self.state.jobs.get(str(number), [])

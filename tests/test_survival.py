@@ -72,7 +72,7 @@ def mutated(source: random.Random, old: Any) -> Any:
     if isinstance(old, bool) or old is None:
         return source.choice((True, False, None, *NUMBERS, *TEXTS))
     if isinstance(old, int | float):
-        if source.random() < 0.5:
+        if source.random() < 0.5 or abs(old) > 1e200:
             return source.choice(NUMBERS)
         return old * 10.0 ** source.randint(-25, 25) * source.choice((1, 1, 1, -1))
     if isinstance(old, list) and old:

@@ -94,6 +94,18 @@ class Job(Answer):
     created_at: AwareDatetime | None = None
 
 
+class Entry(Answer):
+    """A file or folder in a folder."""
+
+    name: str
+
+
+class Content(Answer):
+    """A file's contents, in base 64."""
+
+    content: str
+
+
 Kind = TypeVar("Kind", bound=Answer)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -11,6 +12,8 @@ from urllib.parse import quote
 from servebench.errors import ServiceError
 from servebench.github.answers import (
     Comment,
+    Content,
+    Entry,
     Issue,
     Job,
     Pull,
@@ -189,6 +192,25 @@ class Repository:
         return isinstance(rules, list) and any(
             isinstance(rule, dict) and rule.get("type") == "required_reviewers" for rule in rules
         )
+
+    def listing(self, folder: str, branch: str) -> list[str]:
+        """Names of the files in a folder of a branch; none where there is no such folder."""
+        path = f"{self._base}/contents/{quote(folder)}"
+        try:
+            found = self.client.json("GET", path, params={"ref": branch})
+        except ServiceError as error:
+            if error.status == _GONE:
+                return []
+            raise
+        if not isinstance(found, list):
+            raise ServiceError(f"{path}: expected a folder, found {type(found).__name__}")
+        return [read(Entry, entry, path).name for entry in found]
+
+    def content(self, file: str, branch: str) -> bytes:
+        """A file of a branch, up to 1 MB."""
+        path = f"{self._base}/contents/{quote(file)}"
+        found = read(Content, self.client.json("GET", path, params={"ref": branch}), path)
+        return base64.b64decode(found.content)
 
     def runs(self, file: str, **filters: str | int) -> list[WorkflowRun]:
         """The newest runs of a workflow, at most 100."""
