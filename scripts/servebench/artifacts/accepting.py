@@ -27,12 +27,6 @@ from servebench.night import outcome
 from servebench.night.model import NightPlan
 
 COMPARISON: Final = "comparison.json"
-_ASKED: Final = frozenset({"night", "night.json", "candidates", "candidates.json"})
-"""What machines were asked, which their artifacts are downloaded with; it is read elsewhere.
-
-A download of one artifact alone makes no folder of its name (actions/download-artifact from 5 on),
-and nobody would know whose files these are. So there is always another one.
-"""
 
 
 class Refusal(Frozen):
@@ -92,7 +86,7 @@ def night(
     runs: list[Run] = []
     beside: dict[str, bytes] = {}
     refused: list[Refusal] = []
-    for name in _sent(source):
+    for name in folder.names(source):
         try:
             files = [
                 replace(_json(file), path=_below(file.path, name))
@@ -175,7 +169,7 @@ def confirmed(
     """
     kept: dict[str, bytes] = {}
     refused: list[Refusal] = []
-    for name in _sent(source):
+    for name in folder.names(source):
         try:
             found = folder.read(source, name)
             below = [replace(file, path=_below(file.path, name)) for file in found]
@@ -188,11 +182,6 @@ def confirmed(
     for path, data in kept.items():
         store.replace(target / path, data)
     return Acceptance(accepted=tuple(kept), refused=tuple(refused))
-
-
-def _sent(source: Path) -> tuple[str, ...]:
-    """The artifacts that machines have sent."""
-    return tuple(name for name in folder.names(source) if name not in _ASKED)
 
 
 def _below(path: str, artifact: str) -> str:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from servebench.errors import ServiceError
 from servebench.github.answers import (
+    Artifact,
     Comment,
     Content,
     Entry,
@@ -228,6 +229,22 @@ class Repository:
         return [
             read(Job, job, path) for job in self.client.pages(path, key="jobs", params=params)
         ]  # fmt: skip
+
+    def artifacts(self, run: int) -> list[Artifact]:
+        """What the jobs of a run have left, of each name the newest."""
+        path = f"{self._base}/actions/runs/{run}/artifacts"
+        found = [read(Artifact, one, path) for one in self.client.pages(path, key="artifacts")]
+        newest = {one.name: one for one in sorted(found, key=lambda one: one.id)}
+        return [newest[name] for name in sorted(newest)]
+
+    def archive(self, artifact: int, most: int) -> bytes:
+        """An artifact as the zip archive that GitHub keeps; of a larger one `most` bytes and one.
+
+        Args:
+            artifact: Its id.
+            most: Bytes.
+        """
+        return self.client.download(f"{self._base}/actions/artifacts/{artifact}/zip", most)
 
     def dispatch(self, file: str, ref: str, inputs: Mapping[str, str]) -> None:
         """Start a workflow. Twice does no harm: the newer run takes the older one's place."""
