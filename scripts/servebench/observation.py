@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from servebench import load, machine, probe, rows, sampler, validate, warmup
 from servebench.flags import Flag, FlagName
-from servebench.formulas import evaluate
 from servebench.model import Case
 from servebench.rig import Rig
 from servebench.servers import SERVERS
@@ -89,16 +87,16 @@ def conclude(
     held = _by_worker(seen.connections, workers)
     if held and sum(held):
         figures["connections_max_share"] = max(held) / sum(held)
-    limit = ceiling(case, rig, unit)
-    if limit is not None:
-        figures["ceiling"] = limit
+    ceiling = rig.ceiling(case, unit)
+    if ceiling is not None:
+        figures["ceiling"] = ceiling
         if "throughput" in figures:
-            figures["efficiency"] = figures["throughput"] / limit
+            figures["efficiency"] = figures["throughput"] / ceiling
     judged = validate.judge(
         validate.Facts(
             case=case,
             figures=figures,
-            ceiling=limit,
+            ceiling=ceiling,
             ceiling_measured=case.ceiling is not None and "unit" in case.ceiling,
             server_cores=len(rig.server_cores(case)),
             client_cores=len(rig.client_cores(case)),
@@ -116,34 +114,6 @@ def conclude(
     changes = machine.environment_changes(rig.machine, machine.fingerprint())
     changed = (Flag(name=FlagName.ENV_CHANGED, detail=change) for change in changes)
     return figures, (*judged, *changed)
-
-
-def ceiling(case: Case, rig: Rig, unit: float) -> float | None:
-    """What arithmetic allows the case, in requests/s; None where nothing is declared.
-
-    Args:
-        case: What is measured.
-        rig: Where.
-        unit: Fastest single request to the idle server, s.
-
-    Raises:
-        FormulaError: The unit allows none.
-    """
-    if case.ceiling is None:
-        return None
-    return evaluate(
-        case.ceiling,
-        {
-            "c": case.load.connections,
-            "slots": case.slots or math.inf,
-            "floor": case.endpoint.floor,
-            "unit": unit,
-            "cores": len(rig.server_cores(case)),
-            "workers": case.workers,
-            "threads": case.threads or math.inf,
-            "rate": case.load.rate or math.inf,
-        },
-    )
 
 
 def _costs(figures: dict[str, float], seen: Observed, beside: Beside) -> dict[str, float]:

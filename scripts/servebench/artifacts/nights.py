@@ -30,7 +30,6 @@ from servebench.errors import ArtifactError, RecordError
 from servebench.formulas import FormulaError
 from servebench.model import CaseResult, Machine, Run
 from servebench.night.model import NightPlan, Shard
-from servebench.observation import ceiling
 from servebench.validate import CEILING_MEASURED
 
 _ARTIFACT: Final = re.compile(r"shard-(\d{1,4})")
@@ -153,7 +152,7 @@ def _require_possible(result: CaseResult, machine: Machine) -> None:
         if case.ceiling is None or found is None:
             continue
         try:
-            allowed = ceiling(case, rig, launch.metrics.get("unit_service", 0.0)) or 0.0
+            allowed = rig.ceiling(case, launch.metrics.get("unit_service", 0.0)) or 0.0
         except FormulaError as error:
             raise ArtifactError(f"case {case.id}: no ceiling: {error.reason}") from error
         # One tick more than the rate allows: n of them span n - 1 intervals.
