@@ -1012,6 +1012,24 @@ def test_json_of_our_own_results_is_plain(reference_results: Path) -> None:
         text.require_plain(json.loads(path.read_bytes()))
 
 
+def test_evidence_from_which_nothing_can_follow_costs_itself_alone(tmp_path: Path) -> None:
+    """An interval that does not hold its ratio: what a check stumbles over is refused as well."""
+    candidate, evidence, record = judged()
+    (case,) = evidence.cases
+    (judgement,) = case.judgements
+    bad = case.model_copy(update={"judgements": (judgement.model_copy(update={"low": 1e4}),)})
+    for name, sent in (("a", evidence.model_copy(update={"cases": (bad,)})), ("b", evidence)):
+        for below, value in (("changes", record), ("comparisons", sent)):
+            place = tmp_path / "in" / name / below
+            place.mkdir(parents=True)
+            (place / f"{value.id}.json").write_text(value.model_dump_json(indent=1) + "\n")
+    known = {candidate.id: candidate}
+    found = accepting.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW, known)
+    assert [one.artifact for one in found.refused] == ["'a'"]
+    assert "ValidationError" in found.refused[0].reason
+    assert len(found.accepted) == 2
+
+
 # Fetching them.
 
 

@@ -13,25 +13,30 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from pydantic import ValidationError
 
 import asv_files
 import sites
 from bench import invoke, make_checkout
 from foreign import COMMIT, MACHINES, NOW, TRUSTED, inside, night, shard_run
 from servebench import codec, store
-from servebench.artifacts import nights
+from servebench.artifacts import nights, records
 from servebench.artifacts.folder import Found
 from servebench.artifacts.inside import check
 from servebench.artifacts.trusted import Lock, Trusted
+from servebench.changes import ChangeRecord
+from servebench.compare.model import Comparison
+from servebench.detect.conclude import conclude
 from servebench.errors import ArtifactError, RecordError
 from servebench.metrics import METRICS
 from servebench.model import Run
 from servebench.night import planned
 from servebench.site import making, reading
 from servebench.site.nights import Night
+from test_artifacts import judged
 
 TRIES: Final = int(os.environ.get("SERVEBENCH_TRIES", "1500"))
-"""Mutations of a run; half as many of asv's files."""
+"""Mutations of a run; half as many of asv's files, a fourth of what was confirmed."""
 
 SHOWN: Final = TRIES // 40
 """Survivors of each kind that a site is made of."""
@@ -139,6 +144,36 @@ def let_in_of_asv() -> Iterator[dict[str, bytes]]:
             continue
 
 
+def let_in_of_confirmations() -> Iterator[dict[str, bytes]]:
+    """The mutated evidence that passes the door, with what follows from it, each of another id."""
+    source = random.Random(4)
+    candidate, evidence, _ = judged()
+    for number in range(TRIES // 4):
+        name = f"20261120T{number // 3600:02d}{number // 60 % 60:02d}{number % 60:02d}Z-compare-x"
+        document = evidence.model_copy(update={"id": name}).model_dump(mode="json")
+        mutate(source, document)
+        mine = candidate.model_copy(update={"id": f"20261119-{number}-abc123"})
+        try:
+            found = Comparison.model_validate_json(json.dumps(document))
+        except ValidationError:
+            continue
+        try:
+            record = conclude(mine, found)
+        except ValueError:  # the door stumbles over it, too, and refuses it
+            continue
+        folder = "changes" if isinstance(record, ChangeRecord) else "dismissed"
+        files = {
+            f"{below}/{value.id}.json": (value.model_dump_json(indent=1) + "\n").encode()
+            for below, value in ((folder, record), ("comparisons", found))
+        }
+        sent = [Found(path, data) for path, data in files.items()]
+        try:
+            records.check(sent, f"confirmed-{MACHINES[0].id}", TRUSTED, NOW, {mine.id: mine})
+        except ArtifactError:
+            continue
+        yield files
+
+
 def sample(source: random.Random, every: list[Any]) -> list[Any]:
     return source.sample(every, min(SHOWN, len(every)))
 
@@ -151,8 +186,9 @@ def test_whatever_the_door_lets_in_everything_behind_it_survives(
 ) -> None:
     """Runs and asv's figures, mutated: the site is built, `detect` and the next plan are made."""
     runs, figures = list(let_in(trusted)), list(let_in_of_asv())
+    confirmations = list(let_in_of_confirmations())
     assert len(runs) >= TRIES / 50
-    assert len(figures) >= TRIES / 100
+    assert min(len(figures), len(confirmations)) >= TRIES / 100
     root, source = make_checkout(tmp_path / "checkout"), random.Random(3)
     results = root / "results"
     for run in sample(source, runs):
@@ -161,7 +197,7 @@ def test_whatever_the_door_lets_in_everything_behind_it_survives(
         results / "asv",
         [asv_files.Bench("gil.Cpu.time_tasks", {"mode": ["serial"], "tasks": [1, 2, 4]})],
     )
-    for files in sample(source, figures):
+    for files in (*sample(source, figures), *sample(source, confirmations)):
         for path, data in files.items():
             store.replace(results / path, data)
     sources = reading.read(results, tmp_path / "cache")

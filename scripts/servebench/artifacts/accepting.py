@@ -27,6 +27,7 @@ from servebench.night import outcome
 from servebench.night.model import NightPlan
 
 COMPARISON: Final = "comparison.json"
+_REASON: Final = 400
 
 
 class Refusal(Frozen):
@@ -100,8 +101,8 @@ def night(
             _require_new(found, runs)
             came = [file for file in files if inside.belongs(file.path)]
             figures = inside.check(came, found, plan, trusted, now)
-        except ArtifactError as error:
-            refused.append(Refusal(artifact=shown(name), reason=str(error)))
+        except Exception as error:  # whatever it is, it is this artifact's
+            refused.append(_refusal(name, error))
         else:
             runs += found
             # One machine may have had two shards: what it measured first is as good.
@@ -175,13 +176,21 @@ def confirmed(
             below = [replace(file, path=_below(file.path, name)) for file in found]
             records.check(below, name, trusted, now, candidates)
             _require_absent(kept, below)
-        except ArtifactError as error:
-            refused.append(Refusal(artifact=shown(name), reason=str(error)))
+        except Exception as error:  # whatever it is, it is this artifact's
+            refused.append(_refusal(name, error))
         else:
             kept |= {file.path: file.data for file in below}
     for path, data in kept.items():
         store.replace(target / path, data)
     return Acceptance(accepted=tuple(kept), refused=tuple(refused))
+
+
+def _refusal(artifact: str, error: Exception) -> Refusal:
+    """Why nothing of an artifact is used; also where a check stumbles over it."""
+    reason = str(error)
+    if not isinstance(error, ArtifactError):
+        reason = shown(f"{type(error).__name__}: {' '.join(reason.split())}", _REASON)
+    return Refusal(artifact=shown(artifact), reason=reason)
 
 
 def _below(path: str, artifact: str) -> str:
