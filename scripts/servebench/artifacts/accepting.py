@@ -102,7 +102,7 @@ def night(
             came = [file for file in files if inside.belongs(file.path)]
             figures = inside.check(came, found, plan, trusted, now)
         except Exception as error:  # whatever it is, it is this artifact's
-            refused.append(_refusal(name, error))
+            refused.append(_refusal(error, shown(name)))
         else:
             runs += found
             # One machine may have had two shards: what it measured first is as good.
@@ -142,8 +142,8 @@ def comparison(
     try:
         data = _only(folder.read(source), COMPARISON)
         comparisons.comparison(data, base, head, trusted, now)
-    except ArtifactError as error:
-        return Acceptance(refused=(Refusal(artifact="comparison", reason=str(error)),))
+    except Exception as error:  # whatever it is
+        return Acceptance(refused=(_refusal(error, "comparison"),))
     store.replace(target / COMPARISON, data)
     return Acceptance(accepted=(COMPARISON,))
 
@@ -177,7 +177,7 @@ def confirmed(
             records.check(below, name, trusted, now, candidates)
             _require_absent(kept, below)
         except Exception as error:  # whatever it is, it is this artifact's
-            refused.append(_refusal(name, error))
+            refused.append(_refusal(error, shown(name)))
         else:
             kept |= {file.path: file.data for file in below}
     for path, data in kept.items():
@@ -185,12 +185,12 @@ def confirmed(
     return Acceptance(accepted=tuple(kept), refused=tuple(refused))
 
 
-def _refusal(artifact: str, error: Exception) -> Refusal:
+def _refusal(error: Exception, artifact: str) -> Refusal:
     """Why nothing of an artifact is used; also where a check stumbles over it."""
     reason = str(error)
     if not isinstance(error, ArtifactError):
         reason = shown(f"{type(error).__name__}: {' '.join(reason.split())}", _REASON)
-    return Refusal(artifact=shown(artifact), reason=reason)
+    return Refusal(artifact=artifact, reason=reason)
 
 
 def _below(path: str, artifact: str) -> str:
