@@ -12,12 +12,16 @@ and by `POST /_faults` (a list of `Fault`s).
 from __future__ import annotations
 
 import argparse
+import base64
+import hashlib
+import io
 import json
 import re
 import signal
 import socket
 import threading
 import time
+import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -72,6 +76,15 @@ _ROUTES = Map(
             endpoint="_post_dispatch",
             methods=["POST"],
         ),
+        Rule(
+            f"{_REPO}/actions/runs/<int:number>/artifacts",
+            endpoint="_get_artifacts",
+            methods=["GET"],
+        ),
+        Rule(
+            f"{_REPO}/actions/artifacts/<int:number>/zip", endpoint="_get_archive", methods=["GET"]
+        ),
+        Rule(f"{_REPO}/contents/<path:path>", endpoint="_get_contents", methods=["GET"]),
         Rule(f"{_REPO}/actions/runs/<int:number>/jobs", endpoint="_get_jobs", methods=["GET"]),
         Rule(
             f"{_REPO}/actions/runs/<int:number>/cancel", endpoint="_post_cancel", methods=["POST"]
@@ -126,7 +139,9 @@ class State:
         permissions: Login → admin, write, read or none; nobody else is known.
         merge_bases: Branch → where every head left it. Other branches are known as the base of
             a pull request, and were left there; a commit's is itself.
+        files: `branch:path` → text of a file.
         run_names: Workflow file → title of its runs, with the inputs' names in braces.
+        uploads: A folder of artifacts, `<run>/<name>/`, that are there besides those of `leave`.
         requests: Method and path of everything that was asked, in order.
     """
 
@@ -143,18 +158,21 @@ class State:
     dispatches: list[Table] = field(default_factory=list)
     workflows: dict[str, str] = field(default_factory=dict)
     environments: dict[str, Table] = field(default_factory=lambda: {"bench": GUARDED})
+    files: dict[str, str] = field(default_factory=dict)
     run_names: dict[str, str] = field(default_factory=dict)
     runs: list[Table] = field(default_factory=list)
     jobs: dict[str, list[Table]] = field(default_factory=dict)
+    uploads: str = ""
     requests: list[str] = field(default_factory=list)
 
 
 class RefusalError(Exception):
     """An answer that is none of what was asked for."""
 
-    def __init__(self, status: int, message: str, *errors: Table) -> None:
+    def __init__(self, status: int, message: str, *errors: Table, **headers: str) -> None:
         super().__init__(message)
         self.status, self.body = status, {"message": message, "errors": list(errors)}
+        self.headers = headers
 
 
 class FakeGitHub:
@@ -163,6 +181,8 @@ class FakeGitHub:
     def __init__(self, state: State | None = None, port: int = 0) -> None:
         self.state = state or State()
         self.faults: list[Fault] = []
+        self.artifacts: list[Table] = []
+        self.told_elsewhere: list[str | None] = []  # the token, by who keeps the archives
         self._next = 1000
         self._lock = threading.RLock()
         self._server = HTTPServer(host="127.0.0.1", port=port, threaded=True)
@@ -182,6 +202,7 @@ class FakeGitHub:
         """Forget everything."""
         with self._lock:
             self.state, self.faults, self._next = State(), [], 1000
+            self.artifacts, self.told_elsewhere = [], []
 
     def _handler(self) -> type[WSGIRequestHandler]:
         """The usual one, with our clock, and quiet: `requests` tells what was asked."""
@@ -255,6 +276,21 @@ class FakeGitHub:
         }
         self.state.runs.append(run)
         return run
+
+    def leave(self, run: int, name: str, data: bytes, **more: Any) -> Table:
+        """Add an artifact of a run, as an archive."""
+        artifact = {
+            "id": self._new(),
+            "run": run,
+            "name": name,
+            "size_in_bytes": len(data),
+            "expired": False,
+            "digest": f"sha256:{hashlib.sha256(data).hexdigest()}",
+            "data": data,
+            **more,
+        }
+        self.artifacts.append(artifact)
+        return artifact
 
     def comments_of(self, number: int) -> list[Table]:
         """The comments on an issue or pull request, oldest first."""
@@ -394,6 +430,36 @@ class FakeGitHub:
         title = self.state.run_names.get(file, file).format(**inputs)
         self.add_run(file, head_branch=given["ref"], display_title=title)
 
+    def _get_artifacts(self, _: Request, number: int) -> Any:
+        for place in sorted(Path(self.state.uploads).glob(f"{number}/*")):
+            known = any(
+                one["run"] == number and one["name"] == place.name for one in self.artifacts
+            )
+            if self.state.uploads and not known and place.suffix != ".partial":
+                packed = io.BytesIO()
+                with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+                    for file in filter(Path.is_file, sorted(place.rglob("*"))):
+                        archive.write(file, file.relative_to(place))
+                self.leave(number, place.name, packed.getvalue())
+        found = [{**one, "data": None} for one in self.artifacts if one["run"] == number]
+        return {"total_count": len(found), "artifacts": found}
+
+    def _get_archive(self, _: Request, number: int) -> Any:
+        there = [one for one in self.artifacts if one["id"] == number and "gone" not in one]
+        self._found(there or None)
+        # Another name of this host: nobody there may see the token.
+        elsewhere = self.url.replace("127.0.0.1", "localhost")
+        raise RefusalError(302, "Found", location=f"{elsewhere}/_archive/{number}")
+
+    def _get_contents(self, request: Request, path: str) -> Any:
+        place = f"{request.args.get('ref', 'main')}:{path}"
+        if place in self.state.files:
+            content = base64.encodebytes(self.state.files[place].encode()).decode()
+            return {"name": path.rpartition("/")[2], "encoding": "base64", "content": content}
+        inside = [name.removeprefix(f"{place}/") for name in self.state.files]
+        names = {name.partition("/")[0] for name in inside if ":" not in name}
+        return self._found([{"name": name} for name in sorted(names)] or None)
+
     def _get_jobs(self, _: Request, number: int) -> Any:
         jobs = self.state.jobs.get(str(number), [])
         return {"total_count": len(jobs), "jobs": jobs}
@@ -409,6 +475,11 @@ class FakeGitHub:
 
     def _answer(self, request: Request) -> Response:
         with self._lock:
+            if request.path.startswith("/_archive/"):
+                self.told_elsewhere.append(request.headers.get("Authorization"))
+                number = int(request.path.rpartition("/")[2])
+                (data,) = (one["data"] for one in self.artifacts if one["id"] == number)
+                return Response(data, 200, content_type="application/zip")
             if request.path in {"/_state", "/_faults"}:
                 return self._controlled(request)
             self.state.requests.append(f"{request.method} {request.path}")
@@ -432,7 +503,7 @@ class FakeGitHub:
             try:
                 found = self._done(request)
             except RefusalError as refusal:
-                return self._json(refusal.body, refusal.status)
+                return self._json(refusal.body, refusal.status, refusal.headers)
             except HTTPException as refusal:
                 return self._json({"message": refusal.name}, refusal.code or 500)
             if found is None:
@@ -455,7 +526,7 @@ class FakeGitHub:
     def _paged(self, request: Request, found: Any) -> Response:
         """One page of a list, with the address of the next one."""
         listed = found if isinstance(found, list) else None
-        key = next((key for key in ("workflow_runs", "jobs") if key in found), None)
+        key = next((key for key in ("workflow_runs", "jobs", "artifacts") if key in found), None)
         if listed is None and key is None:
             return self._json(found, 200)
         every: list[Any] = found[key] if key else found

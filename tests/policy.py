@@ -257,7 +257,7 @@ def digests(file: File) -> Iterator[str]:
 def again(file: File) -> Iterator[str]:
     """A job can be run again: what it left the first time neither stops it nor is taken for new.
 
-    A download by a pattern finds two artifacts at least: one alone gets no folder of its name.
+    A download by a pattern is as good as its worst artifact: one that is damaged ends all of it.
     One that fails makes no record of the night, which would take the place of a better one.
     """
     for job, step in file.steps():
@@ -270,9 +270,8 @@ def again(file: File) -> Iterator[str]:
             yield f"{job}: a site whose name is the same when it is built again"
         if uses == "actions/deploy-pages" and "needs." not in given.get("artifact_name", ""):
             yield f"{job}: publishes another site than the one that was built"
-        several = "name" in given or re.fullmatch(r"@\(\w+\|.+\)", given.get("pattern", ""))
-        if uses == "actions/download-artifact" and not several:
-            yield f"{job}: downloads {given.get('pattern')}, which may be one"
+        if uses == "actions/download-artifact" and "name" not in given:
+            yield f"{job}: downloads {given.get('pattern')} at once"
         words = step.get("run", "").split()
         records = _called(words)[:2] == ["history", "push"] and "--plan" in words
         if records and ".outcome == 'success'" not in str(step.get("if")):

@@ -119,7 +119,8 @@ def theatre(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, In
     for name in ("UV_FIND_LINKS", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_OFFLINE"):
         patch.delenv(name, raising=False)
     patch.delenv("SERVEBENCH_ROOT", raising=False)
-    with serving() as index, FakeGitHub(State(repository=REPOSITORY)) as github:
+    state = State(repository=REPOSITORY, uploads=str(folder / "artifacts"))
+    with serving() as index, FakeGitHub(state) as github:
         patch.setenv("UV_DEFAULT_INDEX", f"{index.address}/simple")
         patch.setenv("UV_CACHE_DIR", str(folder / "uv"))
         write_command(folder / "servebench")

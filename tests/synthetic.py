@@ -137,7 +137,7 @@ def figures(source: random.Random, throughput: float = 5000.0) -> dict[str, floa
         "ready_time": near(0.9, 0.1),
         "unit_service": near(1e-3),
         "ceiling": 12800.0,
-        "efficiency": rate / 12800,
+        "efficiency": min(rate / 12800, 1.0),
         "warm_up": near(5.0, 0.01),
         "host_steal": near(0.004, 0.5),
         "host_other": near(0.05, 0.5),

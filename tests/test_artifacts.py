@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import math
 import os
 import re
 import socket
 import tracemalloc
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,6 +20,8 @@ from typing import Any, Final
 import pytest
 from typer.testing import CliRunner
 
+import steps
+from fake_github import Table
 from foreign import (
     BASE,
     HEAD,
@@ -492,22 +496,6 @@ def test_nothing_arrived_is_an_error_of_its_own(tmp_path: Path) -> None:
     assert (found.exit_code, len(found.missing)) == (3, 3)
 
 
-def test_what_machines_were_asked_comes_with_their_artifacts(inbox: Path, tmp_path: Path) -> None:
-    """A folder beside theirs or, where nothing else came, the file alone; it is passed over."""
-    put(inbox, "shard-1", shard_run(1))
-    alone = tmp_path / "alone"
-    alone.mkdir()
-    for name in ("night", "candidates"):
-        (inbox / name).mkdir()
-        (inbox / name / f"{name}.json").symlink_to("/etc/passwd")
-        (alone / f"{name}.json").write_text("{}")
-    assert accepted(inbox).exit_code == 0
-    found = accepting.night(night(), alone, tmp_path / "out", TRUSTED, NOW)
-    assert (found.exit_code, found.refused, len(found.missing)) == (3, (), 3)
-    found = accepting.confirmed(alone, tmp_path / "out", TRUSTED, NOW)
-    assert (found.exit_code, found.refused) == (0, ())
-
-
 def test_a_plan_that_was_replaced_is_noticed(tmp_path: Path) -> None:
     """Its SHA-256 comes by another way than the plan."""
     path = tmp_path / "night.json"
@@ -628,6 +616,9 @@ INSIDE: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "truth for a figure": (row(0, [True, None, 0.2]), "gil.Cpu.time_tasks: the figure 'True'"),
     "infinity": (row(0, [1e999, None, 0.2]), "gil.Cpu.time_tasks: the figure 'inf'"),
     "a number of thousands of digits": (row(0, [10**4000, None, 0.2]), "the figure '1000000"),
+    "a time below zero": (row(0, [-0.6, None, 0.2]), "gil.Cpu.time_tasks: the figure '-0.6'"),
+    "more than there can be": (row(0, [1e16, None, 0.2]), "the figure '1e+16'"),
+    "less than there can be": (row(11, [[1e-300], None, [1]]), "the figure '1e-300'"),
     "a figure too many": (row(0, [0.6, None, 0.2, 0.2]), "expected 3 figures in a column"),
     "nothing where there is an interval": (row(5, [math.nan] * 3), "the figure 'nan'"),
     "samples of nobody": (row(11, [[0.5]]), "expected 3 lists of samples"),
@@ -1033,3 +1024,111 @@ def test_json_of_our_own_results_is_plain(reference_results: Path) -> None:
     """The checks would refuse none of what is recorded in this repository."""
     for path in store.runs(reference_results):
         text.require_plain(json.loads(path.read_bytes()))
+
+
+def test_evidence_from_which_nothing_can_follow_costs_itself_alone(tmp_path: Path) -> None:
+    """An interval that does not hold its ratio: what a check stumbles over is refused as well."""
+    candidate, evidence, record = judged()
+    (case,) = evidence.cases
+    (judgement,) = case.judgements
+    bad = case.model_copy(update={"judgements": (judgement.model_copy(update={"low": 1e4}),)})
+    for name, sent in (("a", evidence.model_copy(update={"cases": (bad,)})), ("b", evidence)):
+        for below, value in (("changes", record), ("comparisons", sent)):
+            place = tmp_path / "in" / name / below
+            place.mkdir(parents=True)
+            (place / f"{value.id}.json").write_text(value.model_dump_json(indent=1) + "\n")
+    known = {candidate.id: candidate}
+    found = accepting.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW, known)
+    assert [one.artifact for one in found.refused] == ["'a'"]
+    assert "ValidationError" in found.refused[0].reason
+    assert len(found.accepted) == 2
+
+
+# Fetching them.
+
+
+def archive(*files: tuple[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, data in files:
+            made.writestr(name, data)
+    return packed.getvalue()
+
+
+def linked() -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as made:
+        link = zipfile.ZipInfo("run.json")
+        link.external_attr = 0o120777 << 16
+        made.writestr(link, "/etc/passwd")
+    return packed.getvalue()
+
+
+RUN: Final = (f"runs/{MACHINES[0].id}/2026/{shard_run(1).id}.json", codec.encode(shard_run(1)))
+WHOLE: Final = archive(RUN)
+BOMB: Final = archive(("run.json", bytes(200_000_000)))
+ARCHIVES: Final[dict[str, tuple[bytes, Table, str]]] = {
+    "cut short": (WHOLE[:-9], {}, "expected a zip archive, found"),
+    "no archive": (b"<html>", {}, "expected a zip archive, found"),
+    "nothing": (b"", {}, "expected a zip archive, found"),
+    "other bytes within": (
+        WHOLE.replace(WHOLE[900:940], bytes(40)), {}, "expected a zip archive, found"
+    ),
+    "another digest": (WHOLE, {"digest": f"sha256:{'0' * 64}"}, "its download is damaged"),
+    "a bomb": (BOMB, {}, "expected at most 8,000,000 bytes per file"),
+    "many large files": (
+        archive(*((f"{n}.json", bytes(7_000_000)) for n in range(5))), {}, "32,000,000 in all",
+    ),
+    "many files": (archive(*((f"{n}.json", b"") for n in range(65))), {}, "more than 64 files"),
+    "up and out": (archive(("../../x.json", b"{}")), {}, "the name '../../x.json'"),
+    "from the root": (archive(("/etc/x.json", b"{}")), {}, "the name '/etc/x.json'"),
+    "huge": (WHOLE, {"size_in_bytes": 10**10}, "an archive of more than 16,000,000 bytes"),
+    "larger than it says": (
+        WHOLE + bytes(16_000_000), {"size_in_bytes": 9}, "an archive of more than 16,000,000 bytes",
+    ),
+    "expired": (WHOLE, {"expired": True}, "it has expired"),
+    "gone": (WHOLE, {"gone": True}, "GitHub answered 404"),
+    "a path for a name": (WHOLE, {"name": "shard-1/../../x"}, "a name that none of ours has"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("attack", ARCHIVES)
+def test_an_artifact_that_cannot_be_fetched_costs_the_others_nothing(
+    attack: str, tmp_path: Path, step: steps.Step
+) -> None:
+    """Damaged, far too large, or somewhere else: it is named, and the others are stored."""
+    data, told, reason = ARCHIVES[attack]
+    step.github.leave(7, data=data, **{"name": "shard-1", **told})
+    step.github.leave(7, "shard-2", archive((RUN[0], codec.encode(shard_run(2)))))
+    step.github.leave(7, "night", b"not asked for")
+    step.github.leave(8, "shard-3", b"of another run")
+    tracemalloc.start()
+    try:
+        done = step("accept", "--fetch", "shard-", "--to", tmp_path / "incoming")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert done.code == 0
+    assert reason in done.out
+    assert "fetched: shard-2\n" in done.out
+    assert peak < 150_000_000
+    assert [path.name for path in (tmp_path / "incoming").iterdir()] == ["shard-2"]
+    found = accepted(tmp_path / "incoming")
+    assert (found.exit_code, len(found.accepted), len(found.missing)) == (1, 1, 2)
+
+
+def test_artifacts_are_fetched_as_they_were_sent(tmp_path: Path, step: steps.Step) -> None:
+    """From another host, which does not get the token; of two of one name the newer one."""
+    step.github.leave(7, "shard-1", b"an earlier attempt")
+    step.github.leave(7, "shard-1", WHOLE)
+    step.github.leave(7, "shard-2", linked())
+    done = step("accept", "--fetch", "shard-", "--to", tmp_path / "incoming")
+    assert done.code == 0
+    assert "fetched: shard-1\nfetched: shard-2\n" in done.out
+    assert (tmp_path / "incoming" / "shard-1" / RUN[0]).read_bytes() == RUN[1]
+    link = tmp_path / "incoming" / "shard-2" / "run.json"
+    assert (link.is_symlink(), link.read_text()) == (False, "/etc/passwd")
+    assert step.github.told_elsewhere == [None, None]
+    step.github.fail(path="artifacts$", status=403, times=-1)
+    assert step("accept", "--fetch", "shard-", "--to", tmp_path / "again").code == 1
+    assert step("accept", "--to", tmp_path / "again", "--confirmed").code == 2

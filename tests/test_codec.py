@@ -96,9 +96,13 @@ def test_endpoints_are_stored_once_and_kept_apart_where_they_differ() -> None:
 def test_a_figure_that_is_no_number_is_never_written(wrong: float) -> None:
     """JSON has no NaN; the error names the metric."""
     case = synthetic.make_case("x/json/a")
-    launch = synthetic.ok(case.id, 0, {"throughput": wrong})
+    launch = synthetic.ok(case.id, 0, {"throughput": 1.0})
+    run = synthetic.make_run([CaseResult(case=case, launches=(launch,))])
+    # No launch can be made with it, but copies are not checked.
+    bad = launch.model_copy(update={"metrics": {"throughput": wrong}})
+    copied = run.results[0].model_copy(update={"launches": (bad,)})
     with pytest.raises(RecordError, match="throughput is"):
-        codec.encode(synthetic.make_run([CaseResult(case=case, launches=(launch,))]))
+        codec.encode(run.model_copy(update={"results": (copied,)}))
 
 
 def test_other_formats_are_refused_with_what_can_be_read() -> None:

@@ -488,23 +488,25 @@ def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path:
     assert [record.id for record in found.records] == ["two"]
     assert [one.id for one in found.dismissed] == ["three"]
     assert changes.read(tmp_path / "changes" / "two.json") == found.records[0]
-    assert dismissals(tmp_path) == {"three": found.dismissed[0]}
+    assert dismissals(tmp_path) == ({"three": found.dismissed[0]}, ())
     kept = tmp_path / "comparisons" / f"{comparison.id}.json"
     assert Comparison.model_validate_json(kept.read_bytes()) == comparison
 
 
 def test_files_of_detection_read_back(tmp_path: Path) -> None:
-    """Candidates and dismissals; what is damaged is refused with its name."""
+    """Candidates and dismissals; what is damaged is named, and stops nothing but a judgement."""
     found = Candidates(candidates=(candidate_of(("x/a", 1.05)),), known=2)
     write_candidates(path := tmp_path / "candidates.json", found)
     assert read_candidates(path) == found
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(RecordError, match=r"candidates\.json: expected candidates"):
         read_candidates(path)
-    broken = write_dismissal(tmp_path, dismissed(candidate_of(("x/a", 1.05)), Verdict.NO_CHANGE, 1))
-    broken.write_text("{}")
-    with pytest.raises(RecordError, match="expected a dismissal"):
-        dismissals(tmp_path)
+    whole = dismissed(candidate_of(("x/a", 1.05)), Verdict.NO_CHANGE, 1)
+    write_dismissal(tmp_path, whole)
+    write_dismissal(tmp_path, whole.model_copy(update={"id": "damaged"})).write_text("{}")
+    kept, (problem,) = dismissals(tmp_path)
+    assert kept == {whole.id: whole}
+    assert "damaged.json: expected a dismissal" in problem
 
 
 @pytest.fixture

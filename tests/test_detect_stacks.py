@@ -29,7 +29,7 @@ from servebench.detect import locks as locks_
 from servebench.detect.conclude import conclude
 from servebench.detect.duets import RealDuets
 from servebench.detect.model import Candidate, Dismissal, Step
-from servebench.errors import HistoryError, UsageError
+from servebench.errors import HistoryError, SetupError, UsageError
 from servebench.history.git import Remote
 from servebench.stacklock import Move
 from servebench.toolchain.narrator import Narrator
@@ -240,68 +240,134 @@ def origin(tiny: Path, tmp_path: Path) -> Remote:
     return Remote(str(place))
 
 
+@pytest.fixture
+def protected(origin: Remote) -> Path:
+    """The remote, whose main takes no push."""
+    place = Path(origin.address)
+    hook = place / "hooks" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(
+        '#!/bin/sh\nwhile read -r old new name; do [ "$name" != refs/heads/main ] || exit 1; done\n'
+    )
+    hook.chmod(0o755)
+    return place
+
+
+def chain(place: Path, tip: str = stackbump.BRANCH) -> list[str]:
+    """The subjects of a branch's commits, the newest first, as asv follows them."""
+    return git(place, "log", "--first-parent", "--format=%s", tip).splitlines()
+
+
 def test_a_bump_is_a_commit_of_the_locks_alone(
     tiny: Path,
-    origin: Remote,
+    protected: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What else is changed or staged stays so; the message names the release; then it is pushed."""
+    """On a branch of its own, which main can be protected from; the checkout stays as it is."""
     monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))
     command = Bench(tiny, tmp_path, "bumping", capsys, monkeypatch)
     write(tiny, "staged.txt", "staged")
     git(tiny, "add", "staged.txt")
     write(tiny, "apps/tiny/alone.py", "changed = True\n")
+    main = git(tiny, "rev-parse", "HEAD")
     done = command("stack", "bump", "--commit", "--push", "--github-output")
     assert done.code == 0, done
-    head = git(tiny, "rev-parse", "HEAD")
-    shown = git(tiny, "show", "--name-only", "--format=%s%n%b", "HEAD").splitlines()
+    tip = git(protected, "rev-parse", stackbump.BRANCH)
+    shown = git(protected, "show", "--name-only", "--format=%P%n%s%n%b", tip).splitlines()
     assert [line for line in shown if line] == [
+        main,
         "Stacks: beta 2.0",
         "- beta 1.0 → 2.0 (one)",
         LOCK,
     ]
-    assert git(Path(origin.address), "rev-parse", "main") == head
+    assert git(protected, "rev-parse", "main") == git(tiny, "rev-parse", "main") == main
     status = git(tiny, "status", "--porcelain").split()
     assert sorted(status) == ["A", "M", "apps/tiny/alone.py", "staged.txt"]
-    told = (tmp_path / "output").read_text()
-    assert "\ntrue\n" in told
-    assert f"\n{head}\n" in told
+    assert git(tiny, "worktree", "list").count("\n") == 0
+    told = (tmp_path / "output").read_text().split()
+    assert [word for word in told if word in {"true", "false", main, tip}] == [
+        "false", main, "true", tip,
+    ]  # fmt: skip
 
-    done = command("stack", "bump", "--commit", "--json")
-    assert json.loads(done.out) == {"moved": False, "commit": head, "moves": []}
+    done = command("stack", "bump", "--commit", "--push", "--json")
+    assert json.loads(done.out) == {"moved": False, "commit": tip, "moves": []}
     assert command("stack", "bump", "--push").code == 2
+    assert command("stack", "bump", "--github-output").code == 2
 
 
-def test_a_branch_that_moved_on_gets_the_bump_on_top(tiny: Path, origin: Remote) -> None:
-    """Somebody else's commit stays below it; one of the same lock is not overwritten."""
-    others = tiny.parent / "others"
-    git(tiny.parent, "clone", "--quiet", origin.address, str(others))
-    theirs = commit(others, "Theirs", README="theirs")
-    git(others, "push", "--quiet", "origin", "main")
-    stacklock.lock(as_of=date(2026, 2, 20))
-    stackbump.commit(tiny, "Stacks: beta 1.5\n")
+def test_the_branch_of_the_locks_follows_the_code(
+    tiny: Path, origin: Remote, protected: Path
+) -> None:
+    """One line of commits: main's code is taken over, but neither its locks nor its workflows."""
+    workflow = ".github/workflows/one.yml"
+    commit(tiny, "A workflow", **{workflow: "name: One\n"})
+    first = stackbump.advance(tiny, origin, lambda root: stacklock.lock(root=root))
+    kept = git(tiny, "show", f"{first.commit}:{LOCK}")
+    main = commit(
+        tiny, "Later", **{"apps/tiny/alone.py": "later = True\n", workflow: "name: Two\n",
+                          ".github/workflows/new.yml": "name: New\n", "gone.txt": ""},
+    )  # fmt: skip
+
+    def broken(_: Path) -> list[stacklock.Move]:
+        raise SetupError("the index is down")
+
+    reached: list[str] = []
+    with pytest.raises(SetupError):
+        stackbump.advance(tiny, origin, broken, reached=reached.append)
+    tip = git(protected, "rev-parse", stackbump.BRANCH)
+    assert reached == [tip]  # what can be measured although the locks cannot be renewed
+    assert chain(protected) == [
+        f"Code of {main[:12]}",
+        "Stacks: beta 2.0",
+        "A workflow",
+        "Everything",
+    ]
+    changed = git(protected, "diff", "--name-only", f"{tip}~1", tip).split()
+    assert changed == ["apps/tiny/alone.py", "gone.txt"]
+    assert git(protected, "show", f"{tip}:{LOCK}") == kept
+    # Nothing more to take over: the branch stays where it is.
+    again = stackbump.advance(tiny, origin, lambda root: stacklock.lock(root=root))
+    assert again == stackbump.Bumped(moved=False, commit=tip)
+    # An older night that is run again does not take the branch back to its code.
+    git(tiny, "checkout", "--quiet", "--detach", f"{main}~1")
+    assert stackbump.advance(tiny, origin, lambda root: stacklock.lock(root=root)) == again
+    git(tiny, "checkout", "--quiet", "main")
+
+    # How a maintainer brings the locks to main, in a pull request; the branch goes on from there.
+    git(tiny, "fetch", "--quiet", "origin", stackbump.BRANCH)
+    git(tiny, "checkout", "--quiet", "FETCH_HEAD", "--", "apps/stacks")
+    git(tiny, "rm", "--quiet", "gone.txt")
+    main = commit(tiny, "Locks")
+    assert git(tiny, "show", f"{main}:{LOCK}") == kept
+    last = stackbump.advance(tiny, origin, lambda root: stacklock.lock(root=root))
+    assert chain(protected)[0] == f"Code of {main[:12]}"
+    assert git(tiny, "diff", "--name-only", last.commit, main).split() == [
+        ".github/workflows/new.yml", workflow,
+    ]  # fmt: skip
+
+
+def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: Path) -> None:
+    """Who is late begins again from what the other has pushed."""
+    others = tmp_path / "others"
+    git(tmp_path, "clone", "--quiet", origin.address, str(others))
+    tips: list[str] = []
+
+    def renew(root: Path) -> tuple[stacklock.Move, ...]:
+        if not tips:  # in the middle of ours, theirs is whole
+            day = date(2026, 2, 20)
+            theirs = stackbump.advance(
+                others, origin, lambda root: stacklock.lock(as_of=day, root=root)
+            )
+            tips.append(theirs.commit)
+        return stacklock.lock(root=root)
+
     told: list[str] = []
-    tip = stackbump.push(tiny, origin, patience=QUICK, told=told.append)
+    mine = stackbump.advance(tiny, origin, renew, patience=QUICK, told=told.append)
     assert len(told) == 1
-    assert git(others, "ls-remote", "origin", "main").split()[0] == tip
-    assert git(tiny, "rev-parse", "HEAD~1") == theirs
-    assert stackbump.push(tiny, origin) == tip
-
-    git(others, "pull", "--quiet")
-    commit(others, "Their lock", **{LOCK: "alpha==1.0\n"})
-    git(others, "push", "--quiet", "origin", "main")
-    stacklock.lock()
-    mine = stackbump.commit(tiny, "Stacks: beta 2.0\n").commit
-    with pytest.raises(HistoryError, match="changed the same locks: bump again"):
-        stackbump.push(tiny, origin, patience=QUICK)
-    assert git(tiny, "rev-parse", "HEAD") == mine
-    assert not git(tiny, "status", "--porcelain")
-
-    git(tiny, "checkout", "--quiet", "--detach")
-    with pytest.raises(UsageError, match="found a detached HEAD"):
-        stackbump.push(tiny, origin)
+    assert chain(Path(origin.address)) == ["Stacks: beta 2.0", "Stacks: beta 1.5", "Everything"]
+    assert git(tiny, "rev-parse", f"{mine.commit}~1") == tips[0]
 
 
 def test_locks_that_did_not_move_are_no_commit(tiny: Path, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -192,3 +192,31 @@ def test_the_pydantic_arms_differ_in_nothing_else() -> None:
         "pydantic-core",
         "typing-inspection",
     }
+
+
+def test_nights_wait_before_they_lock_a_release(checkout: Path, index: Index) -> None:
+    """Three days by default, some for nobody's package, none where that is declared."""
+    today = datetime.now(UTC).date()
+    stacklock.lock()
+    index.add("alpha", "2.0", (today - timedelta(days=1)).isoformat(), ("beta",))
+    index.add("beta", "3.0", (today - timedelta(days=1)).isoformat())
+    index.add("beta", "2.5", (today - timedelta(days=9)).isoformat())
+
+    def locked(declared: str) -> dict[str, str]:
+        own = '[tool.servebench.interpreters."3.14"]'
+        text = (ROOT / "pyproject.toml").read_text("utf-8")
+        text = text.replace("cooldown-days = 3\n", "")
+        (checkout / "pyproject.toml").write_text(text.replace(own, f"{declared}\n{own}", 1))
+        settings._load.cache_clear()
+        until, exempt = stacklock.cooled(checkout)
+        stacklock.lock(as_of=until, exempt=exempt)
+        return dict(stacks.read("one").packages)
+
+    assert locked("") == {"alpha": "1.0", "beta": "2.5"}
+    assert locked('cooldown-exempt = ["alpha"]') == {"alpha": "2.0", "beta": "2.5"}
+    assert locked("cooldown-days = 0") == {"alpha": "2.0", "beta": "3.0"}
+    # Somebody has locked these by hand; nights do not take them back, nor anything newer.
+    index.add("beta", "3.1", today.isoformat())
+    assert locked("") == {"alpha": "2.0", "beta": "3.0"}
+    with pytest.raises(DeclarationError, match="cooldown-days"):
+        locked("cooldown-days = -1")

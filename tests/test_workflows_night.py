@@ -25,6 +25,7 @@ from servebench.detect.conclude import conclude
 from servebench.machine import fingerprint
 from servebench.model import Run, StackRecord, Status
 from servebench.site import history, making
+from servebench.stackbump import BRANCH
 from staging import ENDPOINTS, staged
 from synthetic import make_case
 from tiny_index import Index
@@ -107,6 +108,34 @@ def confirmed(folder: Path, runs: Sequence[Run]) -> ChangeRecord:
     return record
 
 
+BROKEN = """
+[endpoints.broken]
+app = "short:app"
+interface = "asgi"
+path = "/there-is-no-such-thing"
+expect = { content_type = "text/plain", text = "right" }
+floor = 0.1
+"""
+
+
+def breaks_one(stage: Stage) -> str:
+    """Declare an endpoint that its application does not have: none of its launches is good."""
+    file = stage.tree / "apps" / "short" / "experiment.toml"
+    listed = file.read_text().replace('"four"]', '"four", "broken"]')
+    commit(stage.tree, "A broken one", **{"apps/short/experiment.toml": listed + BROKEN})
+    return "short/broken"
+
+
+def protect(stage: Stage) -> None:
+    """Let the repository refuse whatever is pushed to main."""
+    hook = stage.remote / "hooks" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(
+        '#!/bin/sh\nwhile read -r old new name; do [ "$name" != refs/heads/main ] || exit 1; done\n'
+    )
+    hook.chmod(0o755)
+
+
 def plays_inside(stage: Stage) -> str:
     """Let each shard's machine bring figures inside the process: their path without the commit."""
     machine = fingerprint()
@@ -179,24 +208,29 @@ def measured(run: Run) -> set[str]:
 def test_a_whole_night_on_three_machines(scene: tuple[Stage, Index]) -> None:
     """A release comes out: it is locked, measured, pushed, and shown; an earlier change is told.
 
-    A second change, which the history shows, is confirmed by its machine, kept, told and shown.
+    A second change, which the history shows, is confirmed by its machine, kept, told and shown. No
+    launch of one endpoint is good, which is a result. Main is protected.
     """
     stage, index = scene
     earlier = history_with_a_step()
     remember(stage, CHANGE, *earlier)
     found = confirmed(stage.folder / "judged", earlier)
     stage.variables["STANDIN_CONFIRMED"] = str(stage.folder / "judged")
+    broken = breaks_one(stage)
     place = plays_inside(stage)
+    protect(stage)
     index.add("alpha", "2.0", "2026-11-01")
+    index.add("alpha", "3.0", f"{datetime.now(UTC):%Y-%m-%d}")  # nobody has looked at it yet
     before = git(stage.tree, "rev-parse", "HEAD")
     done = night(stage, 3)
     jobs = (*ALWAYS, "run/1", "run/2", "run/3", f"confirm/{MACHINE.id}", "keep")
     assert done.results == dict.fromkeys(jobs, "success"), done.text
 
     # The stack: a commit of its own, which says what was released.
-    assert stage.git("rev-parse", "main~1").strip() == before
-    assert stage.git("diff", "--name-only", "main~1", "main").split() == ["apps/stacks/current.txt"]
-    message = stage.git("log", "-1", "--format=%B", "main")
+    tip = stage.git("rev-parse", BRANCH).strip()
+    assert stage.git("rev-parse", "main", f"{BRANCH}~1").split() == [before, before]
+    assert stage.git("diff", "--name-only", before, tip).split() == ["apps/stacks/current.txt"]
+    message = stage.git("log", "-1", "--format=%B", tip)
     assert all(word in message for word in ("alpha", "1.0", "2.0"))
 
     # The history: one file per shard, and the night's record. Nothing else came with it.
@@ -204,9 +238,10 @@ def test_a_whole_night_on_three_machines(scene: tuple[Stage, Index]) -> None:
     assert sorted(run.shard or 0 for run in runs) == [1, 2, 3]
     assert set.union(*map(measured, runs)) == CASES
     assert all(run.stacks[0].packages["alpha"] == "2.0" for run in runs)
-    assert {run.commit for run in runs} == {stage.git("rev-parse", "main").strip()}
+    assert {run.commit for run in runs} == {tip}
     ((_, record),) = recorded(stage, "nights").items()
     assert record["status"] == "complete"
+    assert [case for shard in record["shards"] for case in shard["failed"]] == [broken]
     assert stage.git("ls-tree", "--name-only", "gh-pages").split() == ["results"]
 
     # Inside the process: of one commit and machine once, with the machine's description.
@@ -296,3 +331,18 @@ def test_without_an_index_the_night_measures_what_is_locked(
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     done = night(stage, 1, job="plan")
     assert done.results == {"stack": "failure", "plan": "success"}, done.text
+
+
+def test_a_night_of_another_branch_does_nothing(scene: tuple[Stage, Index]) -> None:
+    """Somebody starts it by hand there: nothing is locked, planned, stored or published."""
+    stage, _ = scene
+    git(stage.tree, "switch", "--quiet", "--create", "mine")
+    before = stage.git("for-each-ref")
+    event = {"ref": "refs/heads/mine", "repository": {"default_branch": "main"}}
+    done = stage.act("nightly.yml", "workflow_dispatch", event)
+    assert set(done.results.values()) <= {"skipped"}, done.text
+    assert stage.git("for-each-ref") == before
+    git(stage.tree, "switch", "--quiet", "main")
+    event["ref"] = "refs/heads/main"
+    done = stage.act("nightly.yml", "workflow_dispatch", event, job="stack")
+    assert done.results == {"stack": "success"}, done.text

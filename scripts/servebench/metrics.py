@@ -27,6 +27,13 @@ their twenty requests; `few_samples` says when there are too few even for them.
 """
 
 
+_HIGHEST: Final = {"s": 1e6, "B": 1e15, "1/s": 1e9, "1": 1e12}
+"""By unit: what no launch on any machine comes near. A figure beyond it is a fault, or a lie."""
+
+_SMALLEST: Final = 1e-12
+"""Below it, other than 0, no figure means anything: what remains of a subtraction, if not a lie."""
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """What a figure means.
@@ -39,6 +46,8 @@ class Metric:
         floor: Relevance floor: a relative change up to here is none, however surely it is seen.
         format: Formatter for people.
         meaning: One sentence.
+        highest: The largest value that there can be; None: that of the unit.
+        negative: Whether it can be below zero, as a growth can.
     """
 
     name: str
@@ -48,6 +57,21 @@ class Metric:
     floor: float
     format: units.Formatter
     meaning: str
+    highest: float | None = None
+    negative: bool = False
+
+    def wrong(self, value: float) -> str | None:
+        """Why a value cannot be one of this metric, in half a sentence; None: it can."""
+        highest = _HIGHEST[self.unit] if self.highest is None else self.highest
+        lowest = -highest if self.negative else 0
+        if not lowest <= value <= highest:  # nor is NaN
+            return (
+                f"expected {self.name} to be a number from {lowest:g} to {highest:g}, "
+                f"found {value:g}"
+            )
+        if 0 < abs(value) < _SMALLEST:
+            return f"expected {self.name} to be 0, or {_SMALLEST:g} and more, found {value:g}"
+        return None
 
     @property
     def tolerance(self) -> float:
@@ -100,9 +124,9 @@ _ROWS: Final[list[Metric]] = [
     Metric("server_cpu_per_request", "CPU/request", "s", "lower", 0.002, units.seconds,
            "Core time of the whole server process tree per answered request."),
     Metric("server_cores", "server cores", "1", "lower", 0.02, units.cores,
-           "Cores used by the whole server process tree."),
+           "Cores used by the whole server process tree.", highest=1e5),
     Metric("client_cores", "client cores", "1", "neither", 0, units.cores,
-           "Cores used by the load generator."),
+           "Cores used by the load generator.", highest=1e5),
     Metric("pss_idle", "PSS idle", "B", "lower", 0.01, units.size,
            "Proportional set size of the server tree before the load."),
     Metric("pss_steady", "PSS steady", "B", "lower", 0.004, units.size,
@@ -114,11 +138,14 @@ _ROWS: Final[list[Metric]] = [
     Metric("rss_steady", "RSS steady", "B", "lower", 0.01, units.size,
            "Median resident set size of the server tree under load, shared pages counted twice."),
     Metric("memory_per_request", "bytes kept/request", "B", "neither", 0, units.count,
-           "Growth of the server tree's resident memory under load per answered request."),
+           "Growth of the server tree's resident memory under load per answered request.",
+           highest=1e9, negative=True),
     Metric("memory_per_request_low", "bytes kept/request, low", "B", "neither", 0, units.count,
-           "Lower end of the 95 % interval of that growth, over windows of one load."),
+           "Lower end of the 95 % interval of that growth, over windows of one load.",
+           highest=1e9, negative=True),
     Metric("memory_per_request_high", "bytes kept/request, high", "B", "neither", 0, units.count,
-           "Upper end of the 95 % interval of that growth, over windows of one load."),
+           "Upper end of the 95 % interval of that growth, over windows of one load.",
+           highest=1e9, negative=True),
     Metric("threads_peak", "threads", "1", "neither", 0, units.count,
            "Most threads of the server tree."),
     Metric("switches_voluntary", "voluntary switches/request", "1", "lower", 0.05,
@@ -126,10 +153,10 @@ _ROWS: Final[list[Metric]] = [
     Metric("switches_involuntary", "involuntary switches/request", "1", "lower", 0.05,
            units.significant, "Involuntary context switches of the server tree per request."),
     Metric("connections_max_share", "largest worker share", "1", "neither", 0, units.share,
-           "Share of the connections that the busiest worker process held."),
+           "Share of the connections that the busiest worker process held.", highest=1),
     Metric("connections_reopened", "reopened connections", "1", "lower", 0, units.count,
            "Connections opened under load beside those that it keeps, at least: as far as the "
-           "kernel still lists them."),
+           "kernel still lists them.", highest=1e6),
     Metric("ready_time", "ready", "s", "lower", 0.05, units.seconds,
            "Time from the start of the server until every worker has answered."),
     Metric("unit_service", "single request", "s", "lower", 0.02, units.seconds,
@@ -137,12 +164,12 @@ _ROWS: Final[list[Metric]] = [
     Metric("ceiling", "ceiling", "1/s", "neither", 0, units.rate,
            "What arithmetic allows: slots or connections over the service floor."),
     Metric("efficiency", "efficiency", "1", "higher", 0.004, units.share,
-           "Throughput over its ceiling."),
+           "Throughput over its ceiling.", highest=10),
     Metric("warm_up", "warm-up", "s", "neither", 0, units.seconds, "Length of the warm-up."),
     Metric("host_steal", "steal", "1", "neither", 0, units.share,
-           "Share of the machine's core time that the hypervisor took."),
+           "Share of the machine's core time that the hypervisor took.", highest=1),
     Metric("host_other", "other load", "1", "neither", 0, units.cores,
-           "Cores used by processes that are neither server nor generator."),
+           "Cores used by processes that are neither server nor generator.", highest=1e5),
 ]  # fmt: skip
 
 METRICS: Final[dict[str, Metric]] = {row.name: row for row in _ROWS}

@@ -18,6 +18,9 @@ from servebench.metrics import METRICS
 FORMAT_VERSION: Final = 1
 """Version of the run file. 1: first published format (2026-11)."""
 
+_LONGEST_S: Final = 1e7
+"""Of anything that is timed: four months. What is longer is a fault, or a lie."""
+
 Profile = Literal["quick", "nightly", "published"]
 Interface = Literal["asgi", "wsgi"]
 
@@ -157,10 +160,12 @@ class Launch(Frozen):
 
     case: str
     round: int = Field(ge=0, description="Which launch of its case, from 0.")
-    order: int = Field(ge=0, description="Place in the run's sequence, from 0.")
+    order: int = Field(ge=0, le=10**9, description="Place in the run's sequence, from 0.")
     started: str = Field(description="UTC, ISO 8601.")
-    seconds: float = Field(ge=0, description="Wall time of the whole launch.")
-    load_seconds: float = Field(ge=0, description="Wall time in which measured load was applied.")
+    seconds: float = Field(ge=0, le=_LONGEST_S, description="Wall time of the whole launch.")
+    load_seconds: float = Field(
+        ge=0, le=_LONGEST_S, description="Wall time in which measured load was applied."
+    )
     status: Status
     flags: tuple[Flag, ...] = ()
     metrics: dict[str, float] = Field(default_factory=dict)
@@ -175,6 +180,10 @@ class Launch(Frozen):
         unknown = sorted(set(self.metrics) - set(METRICS))
         if unknown:
             raise ValueError(f"unknown metrics {unknown}; the registry is metrics.py")
+        wrong = [reason for name, value in self.metrics.items()
+                 if (reason := METRICS[name].wrong(value))]  # fmt: skip
+        if wrong:
+            raise ValueError(f"{'; '.join(wrong[:3])}: no launch gives that")
         return self
 
 
@@ -183,10 +192,10 @@ class Machine(Frozen):
 
     id: str = Field(description="Stable and readable: CPU model, cores, and a hash of the rest.")
     cpu: str
-    cores: int
+    cores: int = Field(gt=0, le=10**5)
     server_cores: tuple[int, ...]
     client_cores: tuple[int, ...]
-    memory: int = Field(description="Bytes.")
+    memory: int = Field(ge=0, le=10**18, description="Bytes.")
     kernel: str
     os: str
     virtual: str | None = Field(description="Hypervisor, if one is seen.")
@@ -242,7 +251,7 @@ class Run(Frozen):
     status: RunStatus
     started: str
     finished: str | None = None
-    wall_seconds: float = 0.0
+    wall_seconds: float = Field(default=0.0, ge=0, le=_LONGEST_S)
     servebench: str
     commit: str | None = Field(description="40 hex digits; null outside a git repository.")
     dirty: bool

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from servebench import load, machine, probe, rows, sampler, validate, warmup
 from servebench.flags import Flag, FlagName
-from servebench.formulas import evaluate
 from servebench.model import Case
 from servebench.rig import Rig
 from servebench.servers import SERVERS
@@ -102,7 +100,7 @@ def conclude(
     held = _by_worker(seen.connections, workers)
     if held and sum(held):
         figures["connections_max_share"] = max(held) / sum(held)
-    ceiling, sure = (_ceiling(case, rig, one) for one in (unit, NO_UNIT))
+    ceiling, sure = (rig.ceiling(case, one) for one in (unit, NO_UNIT))
     if ceiling is not None:
         figures["ceiling"] = ceiling
         if "throughput" in figures:
@@ -138,24 +136,6 @@ def conclude(
     changes = machine.environment_changes(rig.machine, machine.fingerprint())
     changed = (Flag(name=FlagName.ENV_CHANGED, detail=change) for change in changes)
     return figures, (*judged, *changed)
-
-
-def _ceiling(case: Case, rig: Rig, unit: float) -> float | None:
-    if case.ceiling is None:
-        return None
-    return evaluate(
-        case.ceiling,
-        {
-            "c": case.load.connections,
-            "slots": case.slots or math.inf,
-            "floor": case.endpoint.floor,
-            "unit": unit,
-            "cores": len(rig.server_cores(case)),
-            "workers": case.workers,
-            "threads": case.threads or math.inf,
-            "rate": case.load.rate or math.inf,
-        },
-    )
 
 
 def _costs(figures: dict[str, float], seen: Observed, beside: Beside) -> dict[str, float]:

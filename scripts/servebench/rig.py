@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shlex
@@ -14,6 +15,7 @@ from packaging.utils import canonicalize_name
 
 from servebench import interpreters, load, machine, paths, stacks, tools
 from servebench.errors import DeclarationError
+from servebench.formulas import evaluate
 from servebench.interpreters import Interpreter
 from servebench.model import Case, Commands, Machine
 from servebench.servers import SERVERS, Server
@@ -59,6 +61,32 @@ class Rig:
     def client_cores(self, case: Case) -> tuple[int, ...]:
         """Cores that the case's load generator may use."""
         return self.machine.client_cores if case.cores == "split" else self.server_cores(case)
+
+    def ceiling(self, case: Case, unit: float) -> float | None:
+        """What arithmetic allows the case, in requests/s; None where nothing is declared.
+
+        Args:
+            case: What is measured.
+            unit: Fastest single request to the idle server, s.
+
+        Raises:
+            FormulaError: The unit allows none.
+        """
+        if case.ceiling is None:
+            return None
+        return evaluate(
+            case.ceiling,
+            {
+                "c": case.load.connections,
+                "slots": case.slots or math.inf,
+                "floor": case.endpoint.floor,
+                "unit": unit,
+                "cores": len(self.server_cores(case)),
+                "workers": case.workers,
+                "threads": case.threads or math.inf,
+                "rate": case.load.rate or math.inf,
+            },
+        )
 
     def environment(self, case: Case) -> dict[str, str]:
         """The whole environment of the case's server."""

@@ -70,6 +70,14 @@ class Settings(Frozen):
     oha: OhaSpec
     setup: SetupSpec = SetupSpec()
     go_tools: dict[str, GoToolSpec] = Field(default_factory=dict, alias="go-tools")
+    cooldown_days: int = Field(
+        default=3, ge=0, alias="cooldown-days",
+        description="Days that a release has to be out before nights lock it.",
+    )  # fmt: skip
+    cooldown_exempt: tuple[str, ...] = Field(
+        default=(), alias="cooldown-exempt",
+        description="Packages that nights lock at once: one's own.",
+    )  # fmt: skip
 
 
 class StackSpec(Frozen):

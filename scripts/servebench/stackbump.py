@@ -1,14 +1,14 @@
 """The stacks' locks as a commit of their own: what moved stands in its message.
 
 The history of `apps/stacks/` is the axis on which everything is shown, so that nothing else may be
-in these commits. A push that is refused because the branch has moved on is repeated on its new tip;
-where somebody else has changed the same locks it ends with a sentence.
+in these commits. Nights make them on a branch of its own (`advance`).
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +18,11 @@ from servebench.history.patience import Patience
 from servebench.stacklock import Move
 
 LOCKS: Final = "apps/stacks"
+WORKFLOWS: Final = ".github/workflows"
+BRANCH: Final = "servebench/stack"
+"""On which nights renew the locks."""
 
+_TAKEN: Final = "All but locks and workflows: "
 _SUBJECT: Final = 68  # characters
 _AUTHOR: Final = {"user.name": "servebench", "user.email": "servebench@localhost"}
 
@@ -29,11 +33,13 @@ class Bumped:
 
     Attributes:
         moved: Whether a lock differs from the commit before.
-        commit: Of the checkout afterwards, 40 hex digits.
+        commit: The one with the locks, 40 hex digits.
+        moves: The releases.
     """
 
     moved: bool
     commit: str
+    moves: tuple[Move, ...] = ()
 
 
 def message(moves: Sequence[Move]) -> str:
@@ -79,62 +85,120 @@ def commit(root: Path, text: str) -> Bumped:
     return Bumped(moved=True, commit=_head(root))
 
 
-def push(
+def advance(
     root: Path,
     remote: Remote,
+    renew: Callable[[Path], Sequence[Move]],
     *,
+    branch: str = BRANCH,
     patience: Patience | None = None,
     told: Callable[[str], None] = lambda _: None,
-) -> str:
-    """Push the checkout's branch; on a branch that has moved on the commit is repeated.
+    reached: Callable[[str], None] = lambda _: None,
+) -> Bumped:
+    """Take the branch of the locks to this checkout's code and to renewed locks, and push it.
 
-    Returns:
-        The commit that is there now, 40 hex digits.
+    The default branch is never pushed to, so that it can be protected. Each commit of the branch
+    has one parent, the one before, so that the locks' history can be followed from its tip. Where
+    the code has changed since, a commit takes it over, but for two things: the locks are the
+    branch's own, and so are the workflow files, which a workflow's own token may not change (nobody
+    runs them there). It all happens in a worktree of its own; the checkout stays as it is.
+
+    Args:
+        root: The checkout, with the past of its commit.
+        remote: Where the branch is; it begins at the checkout's commit.
+        renew: Renews the locks of a checkout, and says what moved.
+        branch: Its name.
+        patience: How long to keep trying, where somebody else is faster.
+        told: Called with a sentence for every try that failed.
+        reached: Called with a commit that is on the branch, before the locks are renewed: where
+            they cannot be, this is what is to be measured.
 
     Raises:
-        UsageError: The checkout is on no branch.
-        HistoryError: It could not be pushed; the commit is there, and can be pushed again.
+        UsageError: The checkout is no git repository with a commit.
+        SetupError: The locks cannot be renewed.
+        HistoryError: Git refuses.
     """
-    try:
-        branch = _git(root, "symbolic-ref", "--short", "HEAD")
-    except HistoryError as error:
-        raise UsageError(
-            f"--push: expected {root} on a branch, found a detached HEAD: switch to one"
-        ) from error
+    head = _head(root)
 
-    def attempt() -> str:
-        try:
-            _git(
-                root, "push", "--quiet", remote.address, f"HEAD:refs/heads/{branch}",
-                env=remote.environment,
-            )  # fmt: skip
-        except GitError:
-            _follow(root, remote, branch)
-            raise
-        return _head(root)
+    def attempt() -> Bumped:
+        with tempfile.TemporaryDirectory(prefix="servebench-stack-") as folder:
+            place = Path(folder) / "tree"
+            start, tip = _start(root, remote, branch, head)
+            _git(root, "worktree", "add", "--quiet", "--detach", str(place), start)
+            try:
+                if start != tip:
+                    _push(place, remote, branch)
+                reached(start)
+                moves = tuple(renew(place))
+                bumped = replace(commit(place, message(moves)), moves=moves)
+                if bumped.moved:
+                    _push(place, remote, branch)
+                return bumped
+            finally:
+                _git(root, "worktree", "remove", "--force", str(place))
 
     try:
         return (patience or Patience()).keep_trying(attempt, told)
     except (GitError, HopelessError) as problem:
-        raise HistoryError(
-            f"the locks' commit could not be pushed to {branch}: {problem}. It is in {root}: push "
-            "it again"
-        ) from problem
+        raise HistoryError(f"the locks could not be pushed to {branch}: {problem}") from problem
 
 
-def _follow(root: Path, remote: Remote, branch: str) -> None:
-    """Put our commit on what the branch is now."""
+def _start(root: Path, remote: Remote, branch: str, head: str) -> tuple[str, str | None]:
+    """The commit of the branch that has this code, made if need be; and the branch's tip."""
+    reference = f"refs/heads/{branch}"
+    if not _git(root, "ls-remote", remote.address, reference, env=remote.environment):
+        return head, None
     _git(
-        root, "fetch", "--quiet", "--no-tags", remote.address, f"refs/heads/{branch}",
+        root, "fetch", "--quiet", "--no-tags", remote.address, reference, env=remote.environment
+    )  # fmt: skip
+    tip = _git(root, "rev-parse", "FETCH_HEAD")
+    told = _git(
+        root, "log", "--first-parent", "--max-count=1", f"--grep=^{_TAKEN}", "--format=%b", tip
+    )
+    # Of an older night that is run again the branch has the code already, and newer one.
+    if _follows(root, told.removeprefix(_TAKEN) or tip, head):
+        return tip, tip
+    tree = _tree(root, head, tip)
+    if tree == _git(root, "rev-parse", f"{tip}^{{tree}}"):
+        return tip, tip
+    text = f"Code of {head[:12]}\n\n{_TAKEN}{head}\n"
+    made = _git(root, *_who(root), "commit-tree", tree, "-p", tip, stdin=text)
+    return made, tip
+
+
+def _follows(root: Path, commit: str, earlier: str) -> bool:
+    try:
+        _git(root, "merge-base", "--is-ancestor", earlier, commit)
+    except HistoryError:
+        return False
+    return True
+
+
+def _tree(root: Path, head: str, tip: str) -> str:
+    """The files of one commit, with the locks and workflow files of the branch's tip."""
+    with tempfile.TemporaryDirectory() as folder:
+        index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+        _git(root, "read-tree", head, env=index)
+        here = set(_git(root, "ls-files", "--", LOCKS, WORKFLOWS, env=index).splitlines())
+        gone = [path for path in here if path.startswith(f"{WORKFLOWS}/")]
+        # A stack that is no longer declared has no lock either.
+        kept = [
+            line
+            for line in _git(root, "ls-tree", "-r", tip, "--", LOCKS, WORKFLOWS).splitlines()
+            if (path := line.partition("\t")[2]) in here or path.startswith(f"{WORKFLOWS}/")
+        ]
+        lines = [f"0 {'0' * 40}\t{path}" for path in gone] + kept
+        _git(
+            root, "update-index", "--index-info", stdin="".join(f"{x}\n" for x in lines), env=index
+        )
+        return _git(root, "write-tree", env=index)
+
+
+def _push(root: Path, remote: Remote, branch: str) -> None:
+    _git(
+        root, "push", "--quiet", remote.address, f"HEAD:refs/heads/{branch}",
         env=remote.environment,
     )  # fmt: skip
-    try:
-        _git(root, *_who(root), "rebase", "--quiet", "--autostash", "FETCH_HEAD")
-    except GitError as problem:
-        _git(root, "rebase", "--abort")
-        raise HopelessError(
-            f"{branch} has moved on and changed the same locks: bump again from its tip ({problem})"
-        ) from problem
 
 
 def _head(root: Path) -> str:

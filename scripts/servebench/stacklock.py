@@ -7,14 +7,19 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Final
 
 import rich.console
+from packaging.version import Version
 
-from servebench import interpreters, paths, stacks, tools
+from servebench import interpreters, paths, settings, stacks, tools
 from servebench.toolchain import command
 from servebench.toolchain.narrator import Narrator, Tick
+
+_NEVER: Final = "9999-01-01"
+"""A date before which everything was released."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +32,36 @@ class Move:
     after: str | None
 
 
+def cooled(root: Path) -> tuple[datetime | None, tuple[str, ...]]:
+    """Until when a release has to be out for nights to lock it (None: any), and whose need not.
+
+    Raises:
+        DeclarationError: The settings are wrong.
+    """
+    found = settings.load(root)
+    if not found.cooldown_days:
+        return None, ()
+    until = datetime.now(UTC).replace(microsecond=0) - timedelta(days=found.cooldown_days)
+    return until, found.cooldown_exempt
+
+
 def lock(
     names: Sequence[str] | None = None,
     as_of: date | None = None,
     narrator: Narrator | None = None,
+    *,
+    root: Path | None = None,
+    exempt: Sequence[str] = (),
 ) -> tuple[Move, ...]:
     """Resolve stacks anew and write their locks; all or none.
 
     Args:
         names: Which; all declared ones if None or empty.
-        as_of: Resolve as of the end of this date (UTC); None: now.
+        as_of: Resolve as of the end of this date (UTC), or of this moment; None: now.
         narrator: Told what is being done.
+        root: The checkout; by default the one around us.
+        exempt: Packages whose releases count whatever `as_of` says. What is locked already is not
+            taken back either.
 
     Returns:
         What moved, in the order of the stacks and packages.
@@ -47,17 +71,23 @@ def lock(
         SetupError: uv cannot resolve it, or reach its index; no lock was changed.
     """
     narrator = narrator or Narrator(rich.console.Console(quiet=True))
-    chosen = tuple(names or stacks.names())
+    root = root or paths.project_root()
+    chosen = tuple(names or stacks.names(root))
     for name in chosen:
-        stacks.pythons(name)  # refuses unknown names before anything is resolved
+        stacks.pythons(name, root)  # refuses unknown names before anything is resolved
     moves: list[Move] = []
     resolved: dict[Path, str] = {}
     for name in chosen:
-        file = stacks.lock_file(name)
-        before = stacks.read(name).packages if file.exists() else {}
+        file = stacks.lock_file(name, root)
+        before = stacks.read(name, root).packages if file.exists() else {}
         with narrator.step(f"stack {name}", f"resolving it as of {as_of or 'now'}") as tick:
-            resolved[file] = resolve(name, as_of, tick)
-        after = stacks.parse(resolved[file], str(file))
+            text = resolve(name, as_of, tick, root=root, exempt=exempt)
+            after = stacks.parse(text, str(file), root)
+            if isinstance(as_of, datetime) and (kept := _taken_back(before, after)):
+                pins = [f"{package}<={version}" for package, version in kept.items()]
+                text = resolve(name, as_of, tick, root=root, exempt=(*exempt, *kept), pins=pins)
+                after = stacks.parse(text, str(file), root)
+            resolved[file] = text
         moves += _moves(name, before, after)
     for file, text in resolved.items():
         write(file, text)
@@ -72,16 +102,18 @@ def resolve(
     root: Path | None = None,
     keep: str = "",
     pins: Sequence[str] = (),
+    exempt: Sequence[str] = (),
 ) -> str:
     """Resolve one stack; the lock's text. Errors as in `lock`.
 
     Args:
         name: Which.
-        as_of: As of the end of this date (UTC); None: now.
+        as_of: As of the end of this date (UTC), or of this moment; None: now.
         tick: Told what uv says.
         root: The checkout that declares it; by default the one around us.
         keep: Text of a lock whose versions are kept where they can be.
         pins: Requirements that hold for whatever is installed, as `granian==2.7.8`.
+        exempt: Packages to which `as_of` does not apply.
     """
     root = root or paths.project_root()
     version = next(iter(interpreters.declared(root).values())).version
@@ -103,8 +135,22 @@ def resolve(
             argv += ["--constraint", constraints]
         if as_of is not None:
             argv += ["--exclude-newer", as_of.isoformat()]
+            for package in exempt:
+                argv += ["--exclude-newer-package", f"{package}={_NEVER}"]
         command.run(argv, what=f"resolving stack {name}", log=log, tick=tick, cwd=root / "apps")
         return one_line_per_package(output.read_text())
+
+
+def _taken_back(before: dict[str, str], after: dict[str, str]) -> dict[str, str]:
+    """Packages that would go back to an older release, with the one that is locked.
+
+    Somebody has locked it without waiting; a step back and forth would be two changes of nothing.
+    """
+    return {
+        package: before[package]
+        for package, version in after.items()
+        if package in before and Version(version) < Version(before[package])
+    }
 
 
 def one_line_per_package(text: str) -> str:

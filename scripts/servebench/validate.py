@@ -14,7 +14,7 @@ from typing import Final
 
 from servebench import units
 from servebench.flags import Flag, FlagName
-from servebench.metrics import PERCENTILES
+from servebench.metrics import METRICS, PERCENTILES
 from servebench.model import Case, LoadModel
 
 LITTLES_LAW: Final = 0.05
@@ -261,8 +261,8 @@ def _impossible(facts: Facts) -> Iterator[Flag]:
 def _contradictions(facts: Facts) -> Iterator[str]:
     figures, case = facts.figures, facts.case
     for name, value in figures.items():
-        if not math.isfinite(value) or (value < 0 and not name.startswith("memory_per_request")):
-            yield f"expected {name} to be a number from 0, found {value}"
+        if wrong := METRICS[name].wrong(value):
+            yield wrong
     ceiling, throughput = facts.ceiling, figures.get("throughput", 0.0)
     if ceiling is not None and throughput > ceiling * CEILING + _ticks(facts):
         yield f"expected at most {units.rate(ceiling)}, the ceiling, found {units.rate(throughput)}"

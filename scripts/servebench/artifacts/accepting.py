@@ -27,12 +27,7 @@ from servebench.night import outcome
 from servebench.night.model import NightPlan
 
 COMPARISON: Final = "comparison.json"
-_ASKED: Final = frozenset({"night", "night.json", "candidates", "candidates.json"})
-"""What machines were asked, which their artifacts are downloaded with; it is read elsewhere.
-
-A download of one artifact alone makes no folder of its name (actions/download-artifact from 5 on),
-and nobody would know whose files these are. So there is always another one.
-"""
+_REASON: Final = 400
 
 
 class Refusal(Frozen):
@@ -96,7 +91,7 @@ def night(
     runs: list[Run] = []
     beside: dict[str, bytes] = {}
     refused: list[Refusal] = []
-    for name in _sent(source):
+    for name in folder.names(source):
         try:
             files = [
                 replace(_json(file), path=_below(file.path, name))
@@ -110,8 +105,8 @@ def night(
             _require_new(found, runs)
             came = [file for file in files if inside.belongs(file.path)]
             figures = inside.check(came, found, plan, trusted, now)
-        except ArtifactError as error:
-            refused.append(Refusal(artifact=shown(name), reason=str(error)))
+        except Exception as error:  # whatever it is, it is this artifact's
+            refused.append(_refusal(error, shown(name)))
         else:
             runs += found
             # One machine may have had two shards: what it measured first is as good.
@@ -151,8 +146,8 @@ def comparison(
     try:
         data = _only(folder.read(source), COMPARISON)
         comparisons.comparison(data, base, head, trusted, now)
-    except ArtifactError as error:
-        return Acceptance(refused=(Refusal(artifact="comparison", reason=str(error)),))
+    except Exception as error:  # whatever it is
+        return Acceptance(refused=(_refusal(error, "comparison"),))
     store.replace(target / COMPARISON, data)
     return Acceptance(accepted=(COMPARISON,))
 
@@ -179,14 +174,14 @@ def confirmed(
     """
     kept: dict[str, bytes] = {}
     refused: list[Refusal] = []
-    for name in _sent(source):
+    for name in folder.names(source):
         try:
             found = folder.read(source, name)
             below = [replace(file, path=_below(file.path, name)) for file in found]
             records.check(below, name, trusted, now, candidates)
             _require_absent(kept, below)
-        except ArtifactError as error:
-            refused.append(Refusal(artifact=shown(name), reason=str(error)))
+        except Exception as error:  # whatever it is, it is this artifact's
+            refused.append(_refusal(error, shown(name)))
         else:
             kept |= {file.path: file.data for file in below}
     for path, data in kept.items():
@@ -194,9 +189,12 @@ def confirmed(
     return Acceptance(accepted=tuple(kept), refused=tuple(refused))
 
 
-def _sent(source: Path) -> tuple[str, ...]:
-    """The artifacts that machines have sent."""
-    return tuple(name for name in folder.names(source) if name not in _ASKED)
+def _refusal(error: Exception, artifact: str) -> Refusal:
+    """Why nothing of an artifact is used; also where a check stumbles over it."""
+    reason = str(error)
+    if not isinstance(error, ArtifactError):
+        reason = shown(f"{type(error).__name__}: {' '.join(reason.split())}", _REASON)
+    return Refusal(artifact=artifact, reason=reason)
 
 
 def _below(path: str, artifact: str) -> str:

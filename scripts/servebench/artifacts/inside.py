@@ -42,7 +42,11 @@ _LEAST_COLUMNS: Final = 4
 _MOST_COMBINATIONS: Final = 5_000
 _MOST_SAMPLES: Final = 10_000
 _LONGEST_S: Final = 86_400.0
-_LARGEST: Final = 1e18
+_LARGEST: Final = 1e15
+_SMALLEST: Final = 1e-15
+"""Figures are times, sizes, counts and versions: 0, or between these; ends of an interval may be
+below zero."""
+_SIGNED: Final = frozenset({"stats_ci_99_a", "stats_ci_99_b"})
 _REASON: Final = 400
 
 
@@ -187,7 +191,8 @@ def _require_row(name: str, row: Sequence[Any], night: NightPlan, now: datetime)
     _require_figures(name, columns["result"], count, missing=True)
     for column in COLUMNS:
         if column.startswith("stats_"):
-            _require_figures(name, columns.get(column), count)
+            signed = column in _SIGNED
+            _require_figures(name, columns.get(column), count, signed=signed)
     _require_samples(name, columns.get("samples"), count)
 
 
@@ -203,7 +208,9 @@ def _combinations(name: str, params: Any) -> int:
     return count
 
 
-def _require_figures(name: str, figures: Any, count: int, *, missing: bool = False) -> None:
+def _require_figures(
+    name: str, figures: Any, count: int, *, missing: bool = False, signed: bool = False
+) -> None:
     """As many as there are combinations; null: failed, NaN where `missing`: does not apply."""
     if figures is None:
         return
@@ -211,7 +218,7 @@ def _require_figures(name: str, figures: Any, count: int, *, missing: bool = Fal
         raise ArtifactError(f"{name}: expected {count} figures in a column")
     for figure in figures:
         nothing = figure is None or (missing and isinstance(figure, float) and math.isnan(figure))
-        if not nothing and not _is_figure(figure):
+        if not nothing and not _is_figure(figure, signed=signed):
             raise ArtifactError(f"{name}: the figure {shown(str(figure))}")
 
 
@@ -228,9 +235,11 @@ def _require_samples(name: str, samples: Any, count: int) -> None:
         _require_figures(name, some, len(some))
 
 
-def _is_figure(value: Any) -> bool:
+def _is_figure(value: Any, *, signed: bool = False) -> bool:
     # Compared, not converted: a whole number of JSON may have thousands of digits.
-    return type(value) in {int, float} and abs(value) <= _LARGEST
+    return type(value) in {int, float} and (
+        value == 0 or _SMALLEST <= (abs(value) if signed else value) <= _LARGEST
+    )
 
 
 def _profile(machine: Machine, arch: str) -> dict[str, str]:

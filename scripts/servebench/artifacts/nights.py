@@ -2,9 +2,11 @@
 
 Nothing in it may be of its own choice but what it has measured.
 
-A machine of the fleet can lie about its figures, which nobody else has seen. It cannot speak for
-another machine that the plan names, measure other cases, another commit or other packages under
-these names, rewrite what is recorded, or give readers something to run.
+A machine of the fleet can lie about its figures, which nobody else has seen, as far as arithmetic
+goes: each is within the bounds of its metric (`metrics`; asked by whatever reads a run), and no
+throughput is above its case's ceiling. It cannot speak for another machine that the plan names,
+measure other cases, another commit or other packages under these names, rewrite what is recorded,
+or give readers something to run.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
-from servebench import codec, store
+from servebench import codec, store, units
 from servebench.artifacts.text import require_plain, shown
 from servebench.artifacts.trusted import (
     Trusted,
@@ -22,13 +24,19 @@ from servebench.artifacts.trusted import (
     require_commands,
     require_machine,
     require_time,
+    rig_of,
 )
 from servebench.errors import ArtifactError, RecordError
-from servebench.model import CaseResult, Run
+from servebench.formulas import FormulaError
+from servebench.model import CaseResult, Machine, Run
 from servebench.night.model import NightPlan, Shard
+from servebench.observation import NO_UNIT
+from servebench.validate import CEILING
 
 _ARTIFACT: Final = re.compile(r"shard-(\d{1,4})")
 _REASON: Final = 400
+_SHORTEST_S: Final = 0.1
+"""Of a load window; with less nothing can be said of a rate."""
 
 
 def run(data: bytes, artifact: str, night: NightPlan, trusted: Trusted, now: datetime) -> Run:
@@ -61,7 +69,8 @@ def run(data: bytes, artifact: str, night: NightPlan, trusted: Trusted, now: dat
                                 "the plan does not have")  # fmt: skip
         if case != result.case:
             raise ArtifactError(f"case {case.id} with another definition than the plan's")
-        _require_launches(result, shard)
+        _require_launches(result, shard, night, now)
+        _require_possible(result, found.machine)
         require_commands(result.commands, case, found.machine)
     return found
 
@@ -124,10 +133,35 @@ def _require_header(
         raise ArtifactError(f"id of the run: expected {start}, found {shown(found.id)}")
 
 
-def _require_launches(result: CaseResult, shard: Shard) -> None:
+def _require_launches(result: CaseResult, shard: Shard, night: NightPlan, now: datetime) -> None:
     rounds = [launch.round for launch in result.launches]
     if len(set(rounds)) != len(rounds) or any(r >= shard.plan.launches for r in rounds):
         raise ArtifactError(
             f"launches {shown(str(rounds))} of case {result.case.id}, expected each of "
             f"{shard.plan.launches} at most once"
         )
+    created = datetime.fromisoformat(night.created).astimezone(UTC)
+    for launch in result.launches:
+        require_time(f"start of a launch of {result.case.id}", launch.started, created, now)
+
+
+def _require_possible(result: CaseResult, machine: Machine) -> None:
+    """No throughput is above what the case's ceiling allows, whatever the launch says it is."""
+    case, rig = result.case, rig_of(machine)
+    for launch in result.launches:
+        found = launch.metrics.get("throughput")
+        if found is None:
+            continue
+        try:
+            allowed = rig.ceiling(case, NO_UNIT)
+        except FormulaError as error:
+            raise ArtifactError(f"case {case.id}: no ceiling: {error.reason}") from error
+        if allowed is None:
+            continue
+        # One tick more than the rate allows: n of them span n - 1 intervals.
+        most = allowed * CEILING + 1 / max(launch.metrics.get("window", 0.0), _SHORTEST_S)
+        if found > most:
+            raise ArtifactError(
+                f"case {case.id}: expected a throughput of at most {units.rate(allowed)}, its "
+                f"ceiling, found {units.rate(found)}: the measurement is wrong"
+            )

@@ -158,6 +158,14 @@ def require_machine(machine: Machine) -> None:
         )
 
 
+def rig_of(machine: Machine) -> Rig:
+    """What a case needs of a machine, for what is worked out from it, not for launches."""
+    return Rig(
+        apps=_NOWHERE, oha=_NOWHERE, machine=machine, pythons={}, versions={}, stacks={},
+        logs=_NOWHERE, inherited={},
+    )  # fmt: skip
+
+
 def require_commands(given: Commands | None, case: Case, machine: Machine) -> None:
     """Refuse command lines that are not the case's own: people copy and run them.
 
@@ -168,11 +176,7 @@ def require_commands(given: Commands | None, case: Case, machine: Machine) -> No
         return
     if case.server not in SERVERS:
         raise ArtifactError(f"the server {shown(case.server)}, which is none of ours")
-    rig = Rig(
-        apps=_NOWHERE, oha=_NOWHERE, machine=machine, pythons={}, versions={}, stacks={},
-        logs=_NOWHERE, inherited={},
-    )  # fmt: skip
-    ours = rig.commands(case)
+    ours = rig_of(machine).commands(case)
     name = shown(case.id)
     require(f"server's command line of {name}", ours.server, given.server)
     require(f"load's command line of {name}", ours.load, given.load)

@@ -21,10 +21,19 @@ _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 
 
 def accept_command(
-    source: Annotated[
-        Path, typer.Option("--from", help="Where the artifacts were put, in an empty folder.")
-    ],
     target: Annotated[Path, typer.Option("--to", help="Where checked files go.")],
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", help="Where the artifacts were put, in an empty folder."),
+    ] = None,
+    fetch: Annotated[
+        str | None,
+        typer.Option(
+            "--fetch",
+            metavar="NAME",
+            help="Only put the artifacts of this workflow run whose names begin so into --to.",
+        ),
+    ] = None,
     plan: Annotated[
         Path | None,
         typer.Option("--plan", help="Artifacts are a night's shards: the night's plan."),
@@ -69,9 +78,19 @@ def accept_command(
 
     Give one of --plan, --comparison and --confirmed. Exit code 0: all is there and was accepted.
     1: something is refused or missing, the rest was copied. 3: nothing was accepted.
+
+    With --fetch they are fetched, one by one, for another call to check: one that is damaged, or
+    far too large once it is unpacked, is left out and named, and is missing then. Needs
+    GITHUB_TOKEN with actions: read. Exit code 1: GitHub could not be asked which there are.
     """
-    if [plan is not None, comparison, confirmed].count(True) != 1:
-        raise UsageError("expected one of --plan FILE, --comparison and --confirmed")
+    if fetch is not None:
+        _fetch(fetch, target)
+        return
+    if source is None or [plan is not None, comparison, confirmed].count(True) != 1:
+        raise UsageError(
+            "expected --from FOLDER with one of --plan FILE, --comparison and --confirmed; "
+            "or --fetch NAME"
+        )
     now = datetime.now(UTC)
     checkout = trusted.of_checkout(paths.project_root())
     if plan is not None:
@@ -97,6 +116,19 @@ def accept_command(
             console.print(line, markup=False, soft_wrap=True)
     if found.exit_code:
         raise typer.Exit(found.exit_code)
+
+
+def _fetch(prefix: str, target: Path) -> None:
+    from servebench.artifacts import fetching  # noqa: PLC0415 - nothing else talks to GitHub
+    from servebench.cli.github import DEFAULT_PATIENCE, connected  # noqa: PLC0415
+
+    with connected(DEFAULT_PATIENCE) as (context, repository):
+        fetched, refused = fetching.fetch(repository, context.run_id, prefix, target)
+    found = Acceptance(accepted=fetched, refused=refused)
+    actions.summary(_markdown(found).replace("accepted", "fetched", 1))
+    console = Console(highlight=False, emoji=False)
+    for line in _lines(found):
+        console.print(line.replace("accepted: ", "fetched: ", 1), markup=False, soft_wrap=True)
 
 
 def _commit(option: str, text: str | None) -> str:

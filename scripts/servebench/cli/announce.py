@@ -92,7 +92,7 @@ def watchdog_command(
     night_hours: Annotated[
         int,
         typer.Option(
-            "--night-hours", min=1, help="How long ago the last good night may have begun."
+            "--night-hours", min=1, help="How long ago the last complete night may have begun."
         ),
     ] = _NIGHT_HOURS,
     dry: DryRun = False,
@@ -102,11 +102,13 @@ def watchdog_command(
 ) -> None:
     """Report what nobody would notice: runs that no machine takes, and nights that do not happen.
 
-    The report is one issue, which closes when all is well again, and opens again when it is not; a
-    pull request that waits is told so as well.
+    Nights are judged by what the history holds of them. The report is one issue, which closes when
+    all is well again, and opens again when it is not; a pull request that waits is told so as well.
+    A night that has only waited for a machine for four hours is cancelled, so that what the others
+    have measured is stored and the next night can begin.
 
-    Needs GITHUB_TOKEN with actions: read and issues: write. Exit code 0: all is well; 1: something
-    is wrong; 4: GitHub could not be asked.
+    Needs GITHUB_TOKEN with actions: write, contents: read and issues: write. Exit code 0: whatever
+    is wrong is reported; 4: GitHub could not be asked or told.
     """
     from servebench.github import issues, watchdog  # noqa: PLC0415
 
@@ -118,8 +120,10 @@ def watchdog_command(
         )
         wanted = watchdog.report(found)
         issues.keep(repository, [wanted], author, most=1, dry=dry)
+        ended = []
         if not dry:
             watchdog.tell_pulls(repository, found, author)
+            ended = watchdog.end_held_up(repository, found)
     if as_json:
         rows = [
             {"what": one.what, "hint": one.hint, "url": one.url or None, "since": _iso(one)}
@@ -129,11 +133,11 @@ def watchdog_command(
     else:
         for one in found:
             typer.echo(visible(f"{one.what}: {one.hint}"))
+        for run in ended:
+            typer.echo(visible(f"cancelled, so that what has come is stored: {run.html_url}"))
         if not found:
             typer.echo("nothing waits for a machine, and the nights take place")
     actions.summary(wanted.body)
-    if found:
-        raise typer.Exit(1)
 
 
 def _records(results: Path) -> tuple[list[ChangeRecord], list[str]]:

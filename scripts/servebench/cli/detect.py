@@ -30,7 +30,7 @@ from servebench.detect.model import (
     read_candidates,
     write_candidates,
 )
-from servebench.errors import UsageError
+from servebench.errors import RecordError, UsageError
 from servebench.night.recorded import present
 from servebench.printing import Console
 from servebench.report.change import title
@@ -131,25 +131,33 @@ def _detected(results: Path) -> tuple[Candidates, tuple[ChangeRecord, ...], froz
     sources = reading.read(results, paths.cache_dir() / "site")
     root = paths.project_root()
     tables, notes = with_locks(history.tables(sources.nights), root)
+    evidence, unread = _evidence(results, sources.changes)
+    dismissed, unreadable = dismissals(results)
     errors = Console(stderr=True, highlight=False)
-    for problem in (*sources.problems, *notes):
+    for problem in (*sources.problems, *notes, *unread, *unreadable):
         errors.print(f"note: {problem}", markup=False, soft_wrap=True)
-    undone = closed(sources.changes, _evidence(results, sources.changes))
+    undone = closed(sources.changes, evidence)
     # Without such nights no declaration is read.
     inside = declared.benchmarks(root) if any(table.kind == "inprocess" for table in tables) else {}
-    found = detect(tables, sources.changes, dismissals(results), inside)
+    found = detect(tables, sources.changes, dismissed, inside)
     latest = {table.machine: table.nights[-1].run for table in tables if table.kind == "load"}
     return found, undone, present(latest)
 
 
-def _evidence(results: Path, records: Sequence[ChangeRecord]) -> dict[str, Comparison]:
-    """The comparisons that records name, as far as they are kept."""
-    found = {}
-    for name in {record.evidence for record in records if record.evidence}:
+def _evidence(
+    results: Path, records: Sequence[ChangeRecord]
+) -> tuple[dict[str, Comparison], list[str]]:
+    """The comparisons that records name, as far as they are kept, and what cannot be read."""
+    found: dict[str, Comparison] = {}
+    problems: list[str] = []
+    for name in sorted({record.evidence for record in records if record.evidence}):
         path = results / keeping.FOLDER / f"{name}.json"
         if path.is_file():
-            found[name] = keeping.read(path)
-    return found
+            try:
+                found[name] = keeping.read(path)
+            except RecordError as problem:
+                problems.append(str(problem))
+    return found, problems
 
 
 def _confirm(

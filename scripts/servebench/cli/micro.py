@@ -56,7 +56,8 @@ def micro_command(
 
     asv measures the last commit's applications and locks; the suites are those of the working
     tree. For asv's own history use `asv run`. Exit code 0: all that applies was measured. 1: a
-    benchmark failed. 3: nothing was measured.
+    benchmark failed; with --to it is recorded as failed, and that is a result. 3: nothing was
+    measured.
     """
     if to is not None and not record:
         raise UsageError("--to: results are kept nowhere: add --record")
@@ -90,7 +91,8 @@ def micro_command(
                     watch(seen)
         suites = tuple(step.suite for step in wanted)
         snapshots = _of_now(readings.read(Path(conf["results_dir"])), commit, suites, began)
-    _show(snapshots, root, as_json_=as_json_)
+    if _show(snapshots, root, as_json_=as_json_) and to is None:
+        raise typer.Exit(1)
 
 
 def _of_now(
@@ -112,7 +114,8 @@ def _of_now(
     return found
 
 
-def _show(snapshots: tuple[Snapshot, ...], root: Path, *, as_json_: bool) -> None:
+def _show(snapshots: tuple[Snapshot, ...], root: Path, *, as_json_: bool) -> bool:
+    """Show what was measured; whether a benchmark failed."""
     from servebench.inprocess import page as pages  # noqa: PLC0415 - what makes pages waits
     from servebench.inprocess.declared import read_declared  # noqa: PLC0415
     from servebench.report.terminal import print_page  # noqa: PLC0415
@@ -133,7 +136,7 @@ def _show(snapshots: tuple[Snapshot, ...], root: Path, *, as_json_: bool) -> Non
         names = "; ".join(dict.fromkeys(failed))
         logs = paths.state_dir() / "logs"
         _say(Console(stderr=True, highlight=False), f"failed: {names}. Why: {logs}/micro-*.log")
-        raise typer.Exit(1)
+    return bool(failed)
 
 
 def _newest_run() -> RunSummary | None:

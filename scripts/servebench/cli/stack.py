@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,6 +16,8 @@ from servebench.errors import SetupError, UsageError
 from servebench.history.git import remote_of
 from servebench.printing import Console
 from servebench.signals import interruptible
+from servebench.stackbump import Bumped
+from servebench.stacklock import Move
 from servebench.toolchain.narrator import Narrator
 
 stack_app = typer.Typer(help="The stacks under test and their locks.", no_args_is_help=True)
@@ -58,8 +61,14 @@ def bump_command(
         bool, typer.Option("--commit", help="Commit the locks, and nothing else.")
     ] = False,
     push: Annotated[
-        bool, typer.Option("--push", help="With --commit: push the branch, too.")
+        bool,
+        typer.Option(
+            "--push",
+            help="With --commit: on a branch of its own, from its tip and this checkout's code, "
+            "and push it.",
+        ),
     ] = False,
+    branch: Annotated[str, typer.Option("--branch", help="Its name.")] = stackbump.BRANCH,
     remote: Annotated[str, typer.Option("--remote", help="Where to.")] = "origin",
     github_output: Annotated[
         bool,
@@ -73,40 +82,55 @@ def bump_command(
 ) -> None:
     """Renew all locks to the newest releases, with the list of releases as the commit's message.
 
-    The history of the locks is what all trends are shown over: such a commit holds nothing else.
-    Without --commit the locks are written, and the message is shown. A push that somebody else was
-    faster with is repeated on the new tip.
+    The newest are those that have been out for `cooldown-days` (pyproject.toml; 3, if not set),
+    and what is locked already is not taken back. The history of the locks is what all trends are
+    shown over: such a commit holds nothing else. Without --commit the locks are written, and the
+    message is shown. With --push this checkout and its branch stay as they are.
     """
     if push and not commit:
         raise UsageError("--push: there is nothing to push without --commit")
+    if github_output and not commit:
+        raise UsageError("--github-output: the commit is handed on, so add --commit")
     root = paths.project_root()
+    errors = Console(stderr=True, highlight=False)
+
+    def renew(place: Path) -> tuple[Move, ...]:
+        until, exempt = stacklock.cooled(root)
+        return stacklock.lock(None, until, Narrator(errors), root=place, exempt=exempt)
+
+    def hand_on(found: Bumped) -> None:
+        if github_output:
+            moved = "true" if found.moved else "false"
+            actions.outputs({"moved": moved, "commit": found.commit})
+
     with interruptible():
-        moves = stacklock.lock(None, None, Narrator(Console(stderr=True)))
-    text = stackbump.message(moves)
-    bumped = None
-    if commit:
-        bumped = stackbump.commit(root, text)
-        if push and bumped.moved:
-            told = Console(stderr=True, highlight=False)
-            where = remote_of(root, remote)
-            tip = stackbump.push(
-                root, where, told=lambda line: told.print(line, markup=False, soft_wrap=True)
+        if push:
+            bumped = stackbump.advance(
+                root,
+                remote_of(root, remote),
+                renew,
+                branch=branch,
+                told=lambda line: errors.print(line, markup=False, soft_wrap=True),
+                reached=lambda tip: hand_on(Bumped(moved=False, commit=tip)),
             )
-            bumped = replace(bumped, commit=tip)
-    moved = bumped.moved if bumped else bool(moves)
-    if github_output:
-        if bumped is None:
-            raise UsageError("--github-output: the commit is handed on, so add --commit")
-        actions.outputs({"moved": "true" if moved else "false", "commit": bumped.commit})
-    actions.summary(f"```text\n{text if moved else 'no package moved'}\n```")
+        else:
+            moves = renew(root)
+            text = stackbump.message(moves)
+            made = stackbump.commit(root, text) if commit else Bumped(bool(moves), "")
+            bumped = replace(made, moves=moves)
+    hand_on(bumped)
+    text = stackbump.message(bumped.moves) if bumped.moved else "no package moved\n"
+    actions.summary(f"```text\n{text}```")
     if as_json:
-        rows = [{"package": m.package, "stack": m.stack, "before": m.before, "after": m.after}
-                for m in moves]  # fmt: skip
-        found = {"moved": moved, "commit": bumped.commit if bumped else None, "moves": rows}
+        rows = [
+            {"package": m.package, "stack": m.stack, "before": m.before, "after": m.after}
+            for m in bumped.moves
+        ]
+        found = {"moved": bumped.moved, "commit": bumped.commit or None, "moves": rows}
         typer.echo(json.dumps(found))
         return
-    typer.echo(text if moved else "no package moved", nl=not moved)
-    if bumped is not None and moved:
+    typer.echo(text, nl=False)
+    if bumped.commit and bumped.moved:
         typer.echo(f"commit {bumped.commit}")
 
 

@@ -134,19 +134,15 @@ def write_dismissal(results: Path, dismissal: Dismissal) -> Path:
     return path
 
 
-def dismissals(results: Path) -> dict[str, Dismissal]:
-    """All dismissals by id.
-
-    Raises:
-        RecordError: One of them cannot be read.
-    """
-    found = {}
+def dismissals(results: Path) -> tuple[dict[str, Dismissal], tuple[str, ...]]:
+    """All dismissals by id, and sentences about those that cannot be read."""
+    found, problems = {}, []
     for path in sorted((results / DISMISSED).glob("*.json")):
         try:
             found[path.stem] = Dismissal.model_validate_json(path.read_bytes())
         except (OSError, ValidationError) as problem:
-            raise RecordError(_unreadable(path, "a dismissal", problem)) from problem
-    return found
+            problems.append(_unreadable(path, "a dismissal", problem))
+    return found, tuple(problems)
 
 
 def _unreadable(path: Path, what: str, problem: OSError | ValidationError) -> str:

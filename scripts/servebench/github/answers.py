@@ -103,6 +103,28 @@ class Job(Answer):
     created_at: AwareDatetime | None = None
 
 
+class Artifact(Answer):
+    """What a job of a run has left; later ones have larger ids."""
+
+    id: int
+    name: str
+    size_in_bytes: int
+    expired: bool = False
+    digest: str | None = None
+
+
+class Entry(Answer):
+    """A file or folder in a folder."""
+
+    name: str
+
+
+class Content(Answer):
+    """A file's contents, in base 64."""
+
+    content: str
+
+
 Kind = TypeVar("Kind", bound=Answer)
 
 

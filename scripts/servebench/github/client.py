@@ -117,9 +117,24 @@ class Client:
         """
         if repeatable is None:
             repeatable = method in _REPEATABLE
+        return self._patiently(self._send, method, path, json, params, repeatable)
+
+    def download(self, path: str, most: int) -> bytes:
+        """Fetch a file, wherever GitHub keeps it; the token goes to GitHub alone.
+
+        Args:
+            path: Below the API's base address.
+            most: Bytes; of a larger file so many and one more are read.
+
+        Raises:
+            ServiceError: As `request`.
+        """
+        return self._patiently(self._load, path, most)
+
+    def _patiently(self, ask: Callable[..., T], *arguments: Any) -> T:
         retrying = self._retrying(PassingError)
         try:
-            return retrying(self._send, method, path, json, params, repeatable)
+            return retrying(ask, *arguments)
         except PassingError as error:
             tries = retrying.statistics["attempt_number"]
             raise ServiceError(
@@ -193,13 +208,31 @@ class Client:
             response = self._http.request(method, path, json=json, params=params)
         except httpx.HTTPError as error:
             raise faults.unanswered(error, method, path, repeatable=repeatable) from error
+        self._require_success(response, repeatable=repeatable)
+        return response
+
+    def _load(self, path: str, most: int) -> bytes:
+        try:
+            with self._http.stream("GET", path) as response:
+                if not response.is_success:
+                    response.read()
+                self._require_success(response, repeatable=True)
+                data = bytearray()
+                for chunk in response.iter_bytes():
+                    data += chunk
+                    if len(data) > most:
+                        break
+                return bytes(data[: most + 1])
+        except httpx.HTTPError as error:
+            raise faults.unanswered(error, "GET", path, repeatable=True) from error
+
+    def _require_success(self, response: httpx.Response, *, repeatable: bool) -> None:
         self._time = faults.server_time(response) or self._time
         problem = faults.judge(response, repeatable=repeatable)
         if problem is not None:
             # Nobody should repeat it, but what nobody should do is done at times.
             problem.args = (str(problem).replace(self._token, "***"),)
             raise problem
-        return response
 
     def _retrying(self, kind: type[PassingError] | type[UncertainError]) -> Retrying:
         return Retrying(

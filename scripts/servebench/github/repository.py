@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -10,7 +11,10 @@ from urllib.parse import quote
 
 from servebench.errors import ServiceError
 from servebench.github.answers import (
+    Artifact,
     Comment,
+    Content,
+    Entry,
     Issue,
     Job,
     Pull,
@@ -190,6 +194,25 @@ class Repository:
             isinstance(rule, dict) and rule.get("type") == "required_reviewers" for rule in rules
         )
 
+    def listing(self, folder: str, branch: str) -> list[str]:
+        """Names of the files in a folder of a branch; none where there is no such folder."""
+        path = f"{self._base}/contents/{quote(folder)}"
+        try:
+            found = self.client.json("GET", path, params={"ref": branch})
+        except ServiceError as error:
+            if error.status == _GONE:
+                return []
+            raise
+        if not isinstance(found, list):
+            raise ServiceError(f"{path}: expected a folder, found {type(found).__name__}")
+        return [read(Entry, entry, path).name for entry in found]
+
+    def content(self, file: str, branch: str) -> bytes:
+        """A file of a branch, up to 1 MB."""
+        path = f"{self._base}/contents/{quote(file)}"
+        found = read(Content, self.client.json("GET", path, params={"ref": branch}), path)
+        return base64.b64decode(found.content)
+
     def runs(self, file: str, **filters: str | int) -> list[WorkflowRun]:
         """The newest runs of a workflow, at most 100."""
         path = f"{self._base}/actions/workflows/{quote(file, safe='')}/runs"
@@ -206,6 +229,22 @@ class Repository:
         return [
             read(Job, job, path) for job in self.client.pages(path, key="jobs", params=params)
         ]  # fmt: skip
+
+    def artifacts(self, run: int) -> list[Artifact]:
+        """What the jobs of a run have left, of each name the newest."""
+        path = f"{self._base}/actions/runs/{run}/artifacts"
+        found = [read(Artifact, one, path) for one in self.client.pages(path, key="artifacts")]
+        newest = {one.name: one for one in sorted(found, key=lambda one: one.id)}
+        return [newest[name] for name in sorted(newest)]
+
+    def archive(self, artifact: int, most: int) -> bytes:
+        """An artifact as the zip archive that GitHub keeps; of a larger one `most` bytes and one.
+
+        Args:
+            artifact: Its id.
+            most: Bytes.
+        """
+        return self.client.download(f"{self._base}/actions/artifacts/{artifact}/zip", most)
 
     def dispatch(self, file: str, ref: str, inputs: Mapping[str, str]) -> None:
         """Start a workflow. Twice does no harm: the newer run takes the older one's place."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from servebench.github import comments, wording
@@ -15,10 +16,17 @@ from servebench.github.repository import Repository
 from servebench.github.slash import ENVIRONMENT, WORKFLOW, read_run_name
 from servebench.github.text import plain, short
 from servebench.github.verdicts import CONTEXT, DESCRIPTION
+from servebench.history.branch import RESULTS
+from servebench.history.git import BRANCH
+from servebench.night import outcome
+from servebench.night.model import FOLDER, NightRecord
 from servebench.report.formats import duration
 
 KEY: Final = "watchdog"
 NIGHTLY: Final = "nightly.yml"
+HELD_UP: Final = timedelta(hours=4)
+"""How long a night waits for a machine while no other one measures: longer than any comparison or
+shard keeps one busy. GitHub itself would wait for a day."""
 
 _MINE: Final = "self-hosted"
 _FINE: Final = "success"
@@ -35,6 +43,8 @@ class Trouble:
         url: Where to look.
         run: The run that waits, where it is one.
         since: Since when.
+        holds_up: Whether it is a night of which nothing else is under way: all that the other
+            machines have measured waits to be stored.
     """
 
     what: str
@@ -42,6 +52,7 @@ class Trouble:
     url: str = ""
     run: WorkflowRun | None = None
     since: datetime | None = None
+    holds_up: bool = False
 
 
 def look(repository: Repository, *, queued: timedelta, night: timedelta) -> list[Trouble]:
@@ -50,7 +61,7 @@ def look(repository: Repository, *, queued: timedelta, night: timedelta) -> list
     Args:
         repository: Where.
         queued: How long a job may wait for a machine.
-        night: How long ago the last good night may have begun.
+        night: How long ago the last complete night may have begun.
 
     Raises:
         ServiceError: GitHub could not be asked.
@@ -62,8 +73,7 @@ def look(repository: Repository, *, queued: timedelta, night: timedelta) -> list
             if run.status == "completed":
                 continue
             found += waiting(file, run, repository.jobs(run.id), repository.now, queued)
-    state = repository.workflow_state(NIGHTLY)
-    return found + nights_missing(nights, state, repository.now, night) + unguarded(repository)
+    return found + nights_missing(repository, nights, night) + unguarded(repository)
 
 
 def waiting(
@@ -71,6 +81,7 @@ def waiting(
 ) -> list[Trouble]:
     """The jobs of a run that wait for a machine of ours; waiting for people is something else."""
     found = []
+    idle = not any(job.status == "in_progress" for job in jobs)
     for job in jobs:
         since = job.created_at or run.created_at
         if job.status == "queued" and _MINE in job.labels and now - since > limit:
@@ -85,22 +96,38 @@ def waiting(
                     url=run.html_url,
                     run=run,
                     since=since,
+                    holds_up=file == NIGHTLY and idle and now - since > HELD_UP,
                 )
             )
     return found
 
 
+def end_held_up(repository: Repository, found: Sequence[Trouble]) -> list[WorkflowRun]:
+    """Cancel nights that only wait: what has come is stored and shown, and the next one begins.
+
+    Raises:
+        ServiceError: GitHub refuses.
+    """
+    ended = {one.run.id: one.run for one in found if one.holds_up and one.run is not None}
+    for run in ended:
+        repository.cancel(run)
+    return list(ended.values())
+
+
 def nights_missing(
-    runs: Sequence[WorkflowRun], state: str, now: datetime, limit: timedelta
+    repository: Repository, started: Sequence[WorkflowRun], limit: timedelta
 ) -> list[Trouble]:
-    """Whether nights still take place.
+    """Whether nights still take place: what the history holds of them, however their jobs ended.
 
     Args:
-        runs: Of the nightly workflow, newest first.
-        state: Of the workflow itself.
-        now: GitHub's time.
-        limit: How long ago the last good night may have begun.
+        repository: Where.
+        started: Runs of the nightly workflow, newest first.
+        limit: How long ago the last complete night may have begun.
+
+    Raises:
+        ServiceError: GitHub could not be asked.
     """
+    state, now = repository.workflow_state(NIGHTLY), repository.now
     if state != "active":
         return [
             Trouble(
@@ -109,27 +136,40 @@ def nights_missing(
                 "60 days without a commit",
             )
         ]
-    good = next((run for run in runs if run.conclusion == _FINE), None)
-    if not runs:
+    if not started:
         hint = "start it by hand on the Actions page, and see what it says"
         return [Trouble(f"{NIGHTLY} has never run", hint)]
-    if good is not None and now - good.created_at <= limit:
-        return []
-    ended = next((run for run in runs if run.status == "completed"), None)
-    if ended is None and now - runs[-1].created_at <= limit:
+    newest: NightRecord | None = None
+    for began, record in _stored(repository):
+        newest = newest or record
+        if now - began > limit:
+            break
+        if record.status == "complete":
+            return []
+    if newest is None and now - started[-1].created_at <= limit:
         return []  # the very first one is under way
-    how = f"; the newest one that ended: {ended.conclusion}" if ended is not None else ""
-    last = "there has been no good night among the last ones"
-    if good is not None:
-        began, ago = f"{good.created_at:%Y-%m-%d %H:%M} UTC", duration(limit.total_seconds())
-        last = f"the last good night began at {began}, more than {ago} ago"
+    how = "none has been stored"
+    if newest is not None:
+        how = f"the newest that was stored, {newest.id}, is {newest.status}"
+        how += "".join(f" ({sentence})" for sentence in outcome.sentences(newest)[:1])
     return [
         Trouble(
-            what=f"{last}{how}",
+            what=f"no complete night has begun for {duration(limit.total_seconds())}; {how}",
             hint="the run's summary says which shard or step failed",
-            url=(ended or runs[0]).html_url,
+            url=started[0].html_url,
         )
     ]
+
+
+def _stored(repository: Repository) -> Iterator[tuple[datetime, NightRecord]]:
+    """The records of nights and when they began, newest first; damaged ones are passed over."""
+    for year in (repository.now.year, repository.now.year - 1):
+        folder = f"{RESULTS}/{FOLDER}/{year}"
+        for name in sorted(repository.listing(folder, BRANCH), reverse=True):
+            with suppress(ValueError):
+                found = repository.content(f"{folder}/{name}", BRANCH)
+                record = NightRecord.model_validate_json(found)
+                yield datetime.fromisoformat(record.created).astimezone(UTC), record
 
 
 def unguarded(repository: Repository) -> list[Trouble]:

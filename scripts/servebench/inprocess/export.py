@@ -28,7 +28,7 @@ from asv.results import Results, get_filename
 from asv.runner import BenchmarkResult
 
 from servebench import store
-from servebench.errors import SetupError
+from servebench.errors import RecordError, SetupError
 from servebench.inprocess import machine_profile, stubs
 from servebench.model import CaseResult, Machine, Run, Status
 
@@ -123,7 +123,7 @@ def export(root: Path, runs: Sequence[Path]) -> Exported:
         runs: Its nightly run files, oldest first, all of them: what they no longer hold is removed.
 
     Raises:
-        RecordError: A run file or the list of stubs cannot be read.
+        RecordError: The list of stubs cannot be read.
         SetupError: asv's configuration cannot be read.
     """
     conf = configuration(root)
@@ -135,7 +135,11 @@ def export(root: Path, runs: Sequence[Path]) -> Exported:
     commits: set[str] = set()
     left_out = []
     for path in runs:
-        run = store.load(path)
+        try:
+            run = store.load(path)
+        except RecordError as problem:
+            left_out.append(f"left out: {problem}")
+            continue
         commits.add((run.commit or "")[:8])
         reason = _unusable(run, dates)
         if reason:

@@ -71,7 +71,7 @@ def make(
         commit=commit,
         calibration=calibration,
         shards=shards,
-        notes=_moves(shards, known, calibration),
+        notes=(*_unknown(shards, known), *_moves(shards, known, calibration)),
     )
 
 
@@ -93,6 +93,17 @@ def outputs(night: NightPlan) -> dict[str, str]:
         "night": night.id,
         "sha256": hashlib.sha256(encode(night)).hexdigest(),
     }
+
+
+def _unknown(shards: Sequence[Shard], known: Recorded) -> tuple[str, ...]:
+    """Say which machines have measured nothing: for a wrong id its shard waits in vain."""
+    measured = {machine for machine, _ in known.nights}
+    return tuple(
+        f"no night of {shard.machine} is recorded: if that is no new machine, look whether its id "
+        "is right (`servebench doctor` on the machine)"
+        for shard in shards
+        if measured and shard.machine is not None and shard.machine not in measured
+    )
 
 
 def _moves(shards: Sequence[Shard], known: Recorded, calibration: str | None) -> tuple[str, ...]:

@@ -41,10 +41,8 @@ def recorded(results: Path, profile: Profile) -> Recorded:
     runs: list[Run] = []
     for paths in by_machine.values():
         for path in paths[-RECENT * _SHARDS :]:
-            try:
+            with suppress(RecordError):
                 runs.append(store.load(path))
-            except RecordError:
-                continue
     return of_runs(runs)
 
 

@@ -111,9 +111,7 @@ def read(folder: Path, cache: Path, place: Path, digests: Digests) -> Found:
         if many is None:
             if benchmarks is None:
                 benchmarks = readings.benchmarks(folder)
-            snapshots = _snapshots(folder, bundle.names, benchmarks, wrong)
-            made = (making.of_snapshot(snapshot) for snapshot in snapshots)
-            many = list(_named(made, bundle.files))
+            many = _made(folder, bundle, benchmarks, wrong)
             new += many
         if not wrong:  # otherwise it is read, and told, again
             now[bundle.digest] = [night.source for night in many]
@@ -232,6 +230,17 @@ def _bundles(folder: Path, digests: Digests) -> Iterator[_Bundle]:
             read_with[inside] = making.together((digests.of(listed), described))
         files = making.together(text for one in found for text in one)
         yield _Bundle(tuple(name for name, _ in found), files, read_with[inside])
+
+
+def _made(folder: Path, bundle: _Bundle, benchmarks: Any, problems: list[str]) -> list[Night]:
+    """The nights of a bundle; none, and one more problem, where they cannot be worked out."""
+    snapshots = _snapshots(folder, bundle.names, benchmarks, problems)
+    try:
+        with readings.understood(folder / bundle.names[0]):
+            return list(_named(map(making.of_snapshot, snapshots), bundle.files))
+    except RecordError as problem:
+        problems.append(str(problem))
+        return []
 
 
 def _snapshots(

@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from servebench.errors import ServebenchError
 from servebench.site.folder import Folder
 from servebench.toolchain.narrator import Narrator
 
@@ -45,8 +44,8 @@ def bring(root: Path, results: Path, cache: Path, folder: Folder, narrator: Narr
     if not (place / _COMPLETE).is_file():
         try:
             _publish(root, cache, place, narrator)
-        except (ServebenchError, OSError) as problem:
-            return f"asv's site could not be made: {problem}"
+        except Exception as problem:  # asv's own code may stumble over anything
+            return f"asv's site could not be made ({type(problem).__name__}): {problem}"
     site = place / "html"
     for path in sorted(site.rglob("*")):
         if path.is_file():

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
+import numpy as np
+
 from servebench.flags import DISTURBING
 from servebench.inprocess.readings import Snapshot
 from servebench.metrics import METRICS
@@ -36,6 +38,8 @@ VERSIONS: Final = "guard.Packages.track_version"
 
 _MOST: Final = 255
 _PYTHON: Final = "python"
+_LARGEST: Final = float(np.finfo(np.float32).max)
+"""Two launches that have nothing in common give an interval without end."""
 
 
 def of_run(run: Run, source: str = "") -> Night:
@@ -139,7 +143,7 @@ def _packages(snapshot: Snapshot) -> dict[str, dict[str, str]]:
 def _put(estimate: Estimate, row: int, column: int, blocks: tuple[Figures, ...]) -> None:
     for block, value in zip(blocks, (estimate.mean, estimate.low, estimate.high), strict=True):
         if value is not None:
-            block[row, column] = value
+            block[row, column] = min(max(value, -_LARGEST), _LARGEST)
 
 
 def _odd(result: CaseResult, summary: CaseSummary) -> Odd | None:

@@ -4,7 +4,8 @@ A run file is read once: its night is kept by the SHA-256 of the file, so that i
 happens to names and dates; which file has which digest is remembered with its size and date
 (`kept`). Nights of years are in one file per results folder, which is read at once (`packs`), and
 made again when enough others have come. The same holds for what asv measured (`asv_nights`). A file
-that cannot be read is named among the problems, and the rest is read.
+that cannot be read or worked out, for whatever reason, is named among the problems, and the rest is
+read: the history is never rewritten, so that a bad file stays.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from servebench import changes, codec, store
 from servebench.changes import ChangeRecord
 from servebench.compare import trial_store
 from servebench.compare.trials import Trial
-from servebench.errors import RecordError
+from servebench.errors import RecordError, SetupError
 from servebench.night.model import NightRecord, read_record
 from servebench.site import asv_nights, kept, making, nights, packs
 from servebench.site.kept import Digests
@@ -77,26 +78,27 @@ def read(results: Path, cache: Path) -> Sources:
     runs: dict[str, Path] = {}
     found: list[Night] = []
     for path in store.runs(results):
-        if made := _attempt(partial(_of_run, path, cache, digests, before), problems):
+        if made := attempt(path, partial(_of_run, path, cache, digests, before), problems):
             runs[path.stem] = path
             found += made
     for entry in kept.below(results / NIGHTS, SUFFIX):
-        found += _attempt(partial(_generated, entry, digests, before), problems)
+        found += attempt(entry.path, partial(_generated, entry, digests, before), problems)
     if packs.renew(place / _PACK, found, before):
         for night in found:
             _single(cache, night.source).unlink(missing_ok=True)
     asv_files: dict[str, tuple[str, ...]] = {}
-    for inside in _attempt(partial(_of_asv, results, cache, place, digests), problems):
+    inside_process = partial(_of_asv, results, cache, place, digests)
+    for inside in attempt(results / asv_nights.FOLDER, inside_process, problems):
         found += inside.nights
         asv_files |= inside.files
         problems += inside.problems
     records: list[ChangeRecord] = []
     for path in changes.files(results):
-        records += _attempt(partial(_record, path), problems)
-    trials = _attempt(partial(trial_store.load, results), problems)
+        records += attempt(path, partial(_record, path), problems)
+    trials = attempt(results / trial_store.FOLDER, partial(trial_store.load, results), problems)
     shared: list[NightRecord] = []
     for path in sorted((results / NIGHTS).glob("*/*.json")):
-        shared += _attempt(partial(_shared, path), problems)
+        shared += attempt(path, partial(_shared, path), problems)
     shared.sort(key=lambda record: (record.created, record.id))
     kept.remember(place, digests)
     kept.sign(place, results)
@@ -112,13 +114,20 @@ def read(results: Path, cache: Path) -> Sources:
     )
 
 
-def _attempt(read_some: Callable[[], Sequence[T]], problems: list[str]) -> Sequence[T]:
-    """What was read; nothing, and one more problem, if it cannot be."""
+def attempt(
+    path: Path | str, read_some: Callable[[], Sequence[T]], problems: list[str]
+) -> Sequence[T]:
+    """What was read of a file; nothing, and one more problem, whatever goes wrong with it."""
     try:
         return read_some()
     except (RecordError, OSError) as problem:
         problems.append(str(problem))
-        return ()
+    except SetupError:  # of the cache, which is not the file's fault
+        raise
+    except Exception as problem:
+        what = f"{type(problem).__name__}: {problem}"
+        problems.append(f"{path}: cannot be used ({what}); it is left out")
+    return ()
 
 
 def _of_run(path: Path, cache: Path, digests: Digests, before: Mapping[str, Night]) -> list[Night]:

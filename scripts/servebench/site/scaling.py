@@ -30,6 +30,9 @@ LETTERS: Final = dict(zip(STATES, ".mdfn", strict=True))
 """One letter per state in `status`."""
 
 _DIGITS: Final = 5
+_MOST: Final = 2**53
+"""Steps: above it neither JSON's readers nor `arrays.lists` tell whole numbers apart. Only what is
+100,000,000,000 times as large as its series is ever shown as less than it is."""
 _TRANSLATION: Final = bytes.maketrans(bytes(range(len(STATES))), "".join(LETTERS.values()).encode())
 
 
@@ -111,7 +114,9 @@ def columns(table: Table, year: Year) -> Columns:
     )
     exponent = _exponents(mean)
     step = 10.0 ** exponent[..., np.newaxis]
-    steps, lower, upper = (np.rint(values / step) for values in (mean, low, high))
+    steps, lower, upper = (
+        np.clip(np.rint(values / step), -_MOST, _MOST) for values in (mean, low, high)
+    )
     return Columns(
         table=table,
         year=year,
