@@ -114,7 +114,7 @@ def parse() -> argparse.Namespace:
         help="where the runner's own files are")  # fmt: skip
     add("--user", default="servebench", type=matching(r"[a-z][a-z0-9_-]*"))
     add("--foreign-user", default="servebench-pr", type=matching(r"[a-z][a-z0-9_-]*"),
-        help="whom the code of pull requests runs as")  # fmt: skip
+        help="whom foreign code runs as")  # fmt: skip
     add("--reserve", type=int, metavar="CORES",
         help="cores for everything else; default: one of four or more, otherwise none")  # fmt: skip
     add("--branch", type=matching(r"\w[\w./-]*"), metavar="NAME",
@@ -194,7 +194,7 @@ def steps(options: argparse.Namespace) -> Iterator[Step]:
 
 
 def people(user: str, foreign: str) -> Iterator[Step]:
-    """The runner's user, and a lesser one for the code of pull requests."""
+    """The runner's user, and a lesser one for foreign code."""
     for name, why in ((user, "runs the runner and our own code"), (foreign, "runs foreign code")):
         home = ("--create-home", "--home-dir", f"/var/lib/{name}")
         shell = ("--shell", "/usr/sbin/nologin", "--user-group")

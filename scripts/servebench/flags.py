@@ -1,7 +1,7 @@
 """Validity flags: what was wrong with a launch, and whether its figures may be used.
 
 A *fail* flag voids the launch: it keeps a status and a reason, and loses every figure.
-A *warn* flag is shown beside the figures, which are then never ranked.
+A *warn* flag is shown beside the figures; from those with a `DISTURBING` one nothing is decided.
 """
 
 from __future__ import annotations

@@ -125,12 +125,12 @@ def _in_the_room(context: typer.Context) -> None:
         raise typer.Exit(code)
 
 
-for _verb in ("run", "micro", "detect", "bisect"):
+for _verb in ("run", "micro", "ci detect", "bisect"):
     fleet_app.command(
-        _verb,
+        _verb.removeprefix("ci "),
         context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-        help=f"`servebench {_verb}` as the machine's other user, with the same options: for "
-        "releases that anybody may have published. Files that it reads (--plan, --from) and its "
-        "folder of results (--results, --to) are handed in and brought out; both are names in this "
-        "folder. Exit codes as of the verb; 4 as well if what came out cannot be used.",
+        help=f"Start `servebench {_verb}` as the machine's other user, with the same options.\n\n"
+        "For releases that anybody may have published. Files that it reads (--plan, --from) are "
+        "handed in, and its folder of results (--results, --to) is brought out; all are names in "
+        "this folder. Exit codes as of the verb; 4 as well if what came out cannot be used.",
     )(_in_the_room)

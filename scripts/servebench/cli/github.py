@@ -111,14 +111,14 @@ def comment_command(
     """Write servebench's one comment on a pull request, in place of what it said before.
 
     queued and running are placeholders, and queued is refused where nobody would have to approve
-    the comparison; final shows it (it must be of --head);
-    failed says that there is no result, and leaves a result or a reason alone that the same run has
-    given already; outdated puts a banner above it if the head has moved (--head is its commit now).
-    Every stage looks for that. What an overtaken run has to say is dropped.
+    the comparison; final shows it (it must be of --head); failed says that there is no result, and
+    leaves a result or a reason alone that the same run has given already; outdated puts a banner
+    above it if the head has moved (--head is its commit now). Every stage looks for that. What an
+    overtaken run has to say is dropped.
 
     The comment is known again by a hidden line and by its author. Needs GITHUB_TOKEN with
-    pull-requests: write. Exit code 0: said, or nothing to say; 4: no comparison that can be shown
-    (the comment says why), or GitHub could not be told.
+    pull-requests: write, and for queued actions: read. Exit code 0: said, or nothing to say; 4: no
+    comparison that can be shown (the comment says why), or GitHub could not be told.
     """
     from servebench.github import comments, wording  # noqa: PLC0415
 
