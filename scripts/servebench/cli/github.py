@@ -172,8 +172,9 @@ def status_command(
 ) -> None:
     """Set the commit's status `servebench`.
 
-    With a comparison: failure if something got worse, error if it could not be compared, success
-    otherwise, each with the report's headline. It is advisory: do not make it a required one.
+    With a comparison: failure if something got slower or broke, error if not all was decided,
+    success otherwise, each with the report's headline. It is advisory: do not make it a required
+    one.
 
     Needs GITHUB_TOKEN with statuses: write. Exit code 0: set; 4: the comparison cannot be used (the
     status says so), or GitHub could not be told.
