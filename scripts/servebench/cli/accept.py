@@ -81,8 +81,7 @@ def accept_command(
 
     With --fetch they are fetched, one by one, for another call to check: one that is damaged, or
     far too large once it is unpacked, is left out and named, and is missing then. Needs
-    GITHUB_TOKEN with actions: read. Exit code 0: fetched, however many; 4: GitHub could not be
-    asked which there are.
+    GITHUB_TOKEN with actions: read. Exit code 4: GitHub could not be asked which there are.
     """
     if fetch is not None:
         _fetch(fetch, target)
