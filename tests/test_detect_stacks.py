@@ -331,6 +331,7 @@ def test_the_branch_of_the_locks_follows_the_code(
     again = stackbump.advance(tiny, origin, lambda root: stacklock.lock(root=root))
     assert again == stackbump.Bumped(moved=False, commit=tip)
     # An older night that is run again does not take the branch back to its code.
+    git(protected, "fetch", "--quiet", str(tiny), "main:main")
     git(tiny, "checkout", "--quiet", "--detach", f"{main}~1")
     assert stackbump.advance(tiny, origin, lambda root: stacklock.lock(root=root)) == again
     git(tiny, "checkout", "--quiet", "main")
@@ -346,6 +347,28 @@ def test_the_branch_of_the_locks_follows_the_code(
     assert git(tiny, "diff", "--name-only", last.commit, main).split() == [
         ".github/workflows/new.yml", workflow,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("forged", [False, True])
+def test_what_somebody_pushes_beside_the_locks_is_not_measured(
+    forged: bool, tiny: Path, origin: Remote, protected: Path, tmp_path: Path
+) -> None:
+    """The branch need not be protected as main is: its code is main's, whoever says otherwise."""
+    code = "apps/tiny/alone.py"
+    main = git(tiny, "rev-parse", "main")
+    stackbump.advance(tiny, origin, lambda root: stacklock.lock(root=root))
+    git(tmp_path, "clone", "--quiet", "--branch", stackbump.BRANCH, origin.address, "theirs")
+    theirs = tmp_path / "theirs"
+    added = commit(theirs, "Mine", **{code: "stolen = True\n", "extra.py": "", LOCK: "beta==9\n"})
+    if forged:
+        text = f"All but locks and workflows: {added}"
+        git(theirs, "commit", "--quiet", "--allow-empty", "--message", "Code", "--message", text)
+    git(theirs, "push", "--quiet", "origin", stackbump.BRANCH)
+    found = stackbump.advance(tiny, origin, lambda _: ())
+    assert chain(protected)[0] == f"Code of {main[:12]}"
+    assert git(tiny, "diff", "--name-only", found.commit, main).split() == [LOCK]
+    assert git(tiny, "show", f"{found.commit}:{LOCK}") == "beta==9"  # its packages have a room
+    assert stackbump.advance(tiny, origin, lambda _: ()) == found
 
 
 def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: Path) -> None:

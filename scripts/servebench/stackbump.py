@@ -101,7 +101,8 @@ def advance(
     has one parent, the one before, so that the locks' history can be followed from its tip. Where
     the code has changed since, a commit takes it over, but for two things: the locks are the
     branch's own, and so are the workflow files, which a workflow's own token may not change (nobody
-    runs them there). It all happens in a worktree of its own; the checkout stays as it is.
+    runs them there). So whatever else somebody has pushed to the branch is not measured, nor run on
+    a measuring machine. It all happens in a worktree of its own; the checkout stays as it is.
 
     Args:
         root: The checkout, with the past of its commit.
@@ -148,22 +149,25 @@ def _start(root: Path, remote: Remote, branch: str, head: str) -> tuple[str, str
     reference = f"refs/heads/{branch}"
     if not _git(root, "ls-remote", remote.address, reference, env=remote.environment):
         return head, None
-    _git(
-        root, "fetch", "--quiet", "--no-tags", remote.address, reference, env=remote.environment
-    )  # fmt: skip
-    tip = _git(root, "rev-parse", "FETCH_HEAD")
+    default, tip = (_fetched(root, remote, name) for name in ("HEAD", reference))
     told = _git(
         root, "log", "--first-parent", "--max-count=1", f"--grep=^{_TAKEN}", "--format=%b", tip
     )
-    # Of an older night that is run again the branch has the code already, and newer one.
-    if _follows(root, told.removeprefix(_TAKEN) or tip, head):
-        return tip, tip
-    tree = _tree(root, head, tip)
+    code = told.removeprefix(_TAKEN) or head
+    # Of an older night that is run again the branch has newer code of the default branch already.
+    if not (_follows(root, code, head) and _follows(root, default, code)):
+        code = head
+    tree = _tree(root, code, tip)
     if tree == _git(root, "rev-parse", f"{tip}^{{tree}}"):
         return tip, tip
-    text = f"Code of {head[:12]}\n\n{_TAKEN}{head}\n"
+    text = f"Code of {code[:12]}\n\n{_TAKEN}{code}\n"
     made = _git(root, *_who(root), "commit-tree", tree, "-p", tip, stdin=text)
     return made, tip
+
+
+def _fetched(root: Path, remote: Remote, name: str) -> str:
+    _git(root, "fetch", "--quiet", "--no-tags", remote.address, name, env=remote.environment)
+    return _git(root, "rev-parse", "FETCH_HEAD")
 
 
 def _follows(root: Path, commit: str, earlier: str) -> bool:
