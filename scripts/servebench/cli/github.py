@@ -117,8 +117,9 @@ def comment_command(
     overtaken run has to say is dropped.
 
     The comment is known again by a hidden line and by its author. Needs GITHUB_TOKEN with
-    pull-requests: write, and for queued actions: read. Exit code 0: said, or nothing to say; 4: no
-    comparison that can be shown (the comment says why), or GitHub could not be told.
+    pull-requests: write, and for queued actions: read. Exit code 0: said, or nothing to say; 4:
+    queued is refused, there is no comparison that can be shown (the comment says why), or GitHub
+    could not be told.
     """
     from servebench.github import comments, wording  # noqa: PLC0415
 

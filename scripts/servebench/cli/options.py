@@ -44,7 +44,7 @@ SelectOption = Annotated[
 LaunchesOption = Annotated[int | None, typer.Option("--launches", min=1, help="Launches per case.")]
 
 SeedOption = Annotated[
-    int, typer.Option("--seed", help="Of the order in which launches are interleaved.")
+    int, typer.Option("--seed", help="Of what is drawn at random, such as the order of launches.")
 ]
 
 
