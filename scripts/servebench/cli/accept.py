@@ -14,6 +14,7 @@ from servebench.artifacts import accepting, trusted
 from servebench.artifacts.accepting import Acceptance
 from servebench.detect.model import read_candidates
 from servebench.errors import UsageError
+from servebench.night import assigned
 from servebench.night import model as nights
 from servebench.printing import Console
 
@@ -30,8 +31,9 @@ def accept_command(
         str | None,
         typer.Option(
             "--fetch",
-            metavar="NAME",
-            help="Only put the artifacts of this workflow run whose names begin so into --to.",
+            metavar="NAMES",
+            help="Only put the artifacts of this workflow run whose names match this glob into "
+            "--to.",
         ),
     ] = None,
     plan: Annotated[
@@ -41,6 +43,10 @@ def accept_command(
     plan_sha256: Annotated[
         str | None,
         typer.Option("--plan-sha256", help="What the plan's SHA-256 must be, from a job's output."),
+    ] = None,
+    shard: Annotated[
+        int | None,
+        typer.Option("--shard", min=1, help="With --plan: only this one is missing, if it is."),
     ] = None,
     comparison: Annotated[
         bool, typer.Option("--comparison", help="The artifact is a comparison of two commits.")
@@ -81,7 +87,7 @@ def accept_command(
 
     With --fetch they are fetched, one by one, for another call to check: one that is damaged, or
     far too large once it is unpacked, is left out and named, and is missing then. Needs
-    GITHUB_TOKEN with actions: read. Exit code 1: GitHub could not be asked which there are.
+    GITHUB_TOKEN with actions: read. Exit code 4: GitHub could not be asked which there are.
     """
     if fetch is not None:
         _fetch(fetch, target)
@@ -89,14 +95,16 @@ def accept_command(
     if source is None or [plan is not None, comparison, confirmed].count(True) != 1:
         raise UsageError(
             "expected --from FOLDER with one of --plan FILE, --comparison and --confirmed; "
-            "or --fetch NAME"
+            "or --fetch NAMES"
         )
     now = datetime.now(UTC)
     checkout = trusted.of_checkout(paths.project_root())
+    if plan is not None and plan_sha256 is not None:
+        accepting.require_digest(plan, plan_sha256)
+    if shard is not None:
+        assigned.read(plan, shard)  # it is one of the plan's
     if plan is not None:
-        if plan_sha256 is not None:
-            accepting.require_digest(plan, plan_sha256)
-        found = accepting.night(nights.read_plan(plan), source, target, checkout, now)
+        found = accepting.night(nights.read_plan(plan), source, target, checkout, now, shard)
     elif comparison:
         sides = _commit("--base", base), _commit("--head", head)
         found = accepting.comparison(source, target, *sides, checkout, now)
@@ -118,12 +126,12 @@ def accept_command(
         raise typer.Exit(found.exit_code)
 
 
-def _fetch(prefix: str, target: Path) -> None:
+def _fetch(names: str, target: Path) -> None:
     from servebench.artifacts import fetching  # noqa: PLC0415 - nothing else talks to GitHub
     from servebench.cli.github import DEFAULT_PATIENCE, connected  # noqa: PLC0415
 
     with connected(DEFAULT_PATIENCE) as (context, repository):
-        fetched, refused = fetching.fetch(repository, context.run_id, prefix, target)
+        fetched, refused = fetching.fetch(repository, context.run_id, names, target)
     found = Acceptance(accepted=fetched, refused=refused)
     actions.summary(_markdown(found).replace("accepted", "fetched", 1))
     console = Console(highlight=False, emoji=False)
