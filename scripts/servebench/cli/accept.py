@@ -12,7 +12,7 @@ import typer
 from servebench import actions, paths
 from servebench.artifacts import accepting, trusted
 from servebench.artifacts.accepting import Acceptance
-from servebench.detect.model import read_candidates
+from servebench.detect.model import Candidate, read_candidates
 from servebench.errors import UsageError
 from servebench.night import assigned
 from servebench.night import model as nights
@@ -46,7 +46,7 @@ def accept_command(
     ] = None,
     shard: Annotated[
         int | None,
-        typer.Option("--shard", min=1, help="With --plan: only this one is missing, if it is."),
+        typer.Option("--shard", min=1, help="With --plan: the only one that can be missing."),
     ] = None,
     comparison: Annotated[
         bool, typer.Option("--comparison", help="The artifact is a comparison of two commits.")
@@ -109,11 +109,7 @@ def accept_command(
         sides = _commit("--base", base), _commit("--head", head)
         found = accepting.comparison(source, target, *sides, checkout, now)
     else:
-        known = None
-        if candidates is not None:
-            if candidates_sha256 is not None:
-                accepting.require_digest(candidates, candidates_sha256)
-            known = {one.id: one for one in read_candidates(candidates).candidates}
+        known = _judged(candidates, candidates_sha256)
         found = accepting.confirmed(source, target, checkout, now, known)
     actions.summary(_markdown(found))
     console = Console(highlight=False, emoji=False)
@@ -137,6 +133,14 @@ def _fetch(names: str, target: Path) -> None:
     console = Console(highlight=False, emoji=False)
     for line in _lines(found):
         console.print(line.replace("accepted: ", "fetched: ", 1), markup=False, soft_wrap=True)
+
+
+def _judged(path: Path | None, sha256: str | None) -> dict[str, Candidate] | None:
+    if path is None:
+        return None
+    if sha256 is not None:
+        accepting.require_digest(path, sha256)
+    return {one.id: one for one in read_candidates(path).candidates}
 
 
 def _commit(option: str, text: str | None) -> str:
