@@ -40,7 +40,7 @@ PACKAGES = "git, nftables, util-linux, sudo, systemd and passwd"
 SEARCHED = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
 
 EVENTS = ("schedule", "workflow_dispatch")
-WORKFLOWS = ("bench.yml", "nightly.yml")
+WORKFLOWS = ("bench.yml", "nightly.yml")  # of what these call, GitHub says that it is them
 
 SEEN = ("SERVER_URL", "REPOSITORY", "REPOSITORY_ID", "EVENT_NAME", "REF", "WORKFLOW_REF")
 """What the hook reads of a job; nothing else of its environment reaches it."""

@@ -231,7 +231,9 @@ def read(said: str, number: int) -> Acted:
 
 def _name(entry: Mapping[str, Any]) -> str:
     matrix = entry.get("matrix") or {}
-    number = matrix.get("shard") or matrix.get("machine")
+    # Jobs of a workflow that a matrix calls have no matrix, but the name of who called them.
+    calling = re.match(r"Shard (\d+)", entry.get("job", ""))
+    number = calling[1] if calling else matrix.get("shard") or matrix.get("machine")
     return f"{entry.get('jobID', '')}/{number}" if number else str(entry.get("jobID", ""))
 
 

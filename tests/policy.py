@@ -14,11 +14,14 @@ import typer.main
 from acting import load
 from servebench.cli import app
 
-OURS: Final = {("bench.yml", "run"), ("nightly.yml", "run"), ("nightly.yml", "confirm")}
+OURS: Final = {("bench.yml", "run"), ("shard.yml", "run"), ("nightly.yml", "confirm")}
 """The only jobs that our own machines take."""
 
 TAKEN: Final = {"schedule", "workflow_dispatch"}
 """What may start a workflow that uses our machines: nothing that a stranger can do."""
+
+CALLED: Final = {"workflow_call"}
+"""What starts a workflow that only others of ours call; whoever calls it is held to the same."""
 
 PRIVILEGED: Final = {"contents", "actions", "issues", "pull-requests", "statuses", "pages"}
 
@@ -125,11 +128,13 @@ def limits(file: File) -> Iterator[str]:
     if file.is_action:
         return
     for name, job in file.jobs.items():
+        if "uses" in job:
+            continue  # its jobs have limits of their own
         minutes = job.get("timeout-minutes")
         if not isinstance(minutes, int) or not 0 < minutes <= LONGEST:
             yield f"{name}: timeout-minutes is {minutes!r}"
         yield from (f"{name}: {trouble}" for trouble in _late(job, minutes))
-    if file.triggers != {"workflow_call"} and "group" not in file.document.get("concurrency", {}):
+    if file.triggers != CALLED and "group" not in file.document.get("concurrency", {}):
         yield "no concurrency"
 
 
@@ -137,6 +142,10 @@ def machines(file: File) -> Iterator[str]:
     """Ours are used where that is meant, without rights, secrets or tokens."""
     for name, job in file.jobs.items():
         labels = job.get("runs-on")
+        if "uses" in job:
+            if not file.triggers <= TAKEN:
+                yield f"{name}: calls what may use our machines, from {sorted(file.triggers)}"
+            continue
         # Where others call it, they say which machine of theirs.
         theirs = file.name == "benchmark.yml" and labels == "${{ inputs.runner }}"
         if labels == "ubuntu-24.04" or theirs:
@@ -155,7 +164,7 @@ def machines(file: File) -> Iterator[str]:
                 yield f"{name}: {_called(words)[0]} runs others' packages as the runner's user"
             if step.get("with", {}).get("target") == "setup" or words == ["servebench", "setup"]:
                 yield f"{name}: makes environments of others' packages as the runner's user"
-        if not file.triggers <= TAKEN:
+        if not file.triggers <= TAKEN and file.triggers != CALLED:
             yield f"{name}: is started by {sorted(file.triggers - TAKEN)}"
 
 
@@ -196,10 +205,15 @@ def trust(file: File) -> Iterator[str]:
             continue
         if "pull_request" in file.triggers:
             yield f"{name}: rights in a workflow that pull requests can change"
+        known = {"", "${{ needs.stack.outputs.commit || github.sha }}"}
+        if "uses" in job and job.get("with", {}).get("commit", "") not in known:
+            yield f"{name}: lets {job['uses']} check out {job['with']['commit']}"
+        if file.triggers == CALLED:
+            known |= {"${{ inputs.commit }}"}
         for step in job.get("steps", []):
             if step.get("uses", "").startswith("actions/checkout@"):
                 reference = step.get("with", {}).get("ref", "")
-                if reference not in ("", "${{ needs.stack.outputs.commit || github.sha }}"):
+                if reference not in known:
                     yield f"{name}: checks out {reference}"
             for value in step.get("env", {}).values():
                 for expression in _EXPRESSION.findall(str(value)):

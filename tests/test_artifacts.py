@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -48,7 +49,7 @@ from servebench.detect.conclude import conclude
 from servebench.detect.model import Candidate, Candidates, Step, write_candidates
 from servebench.errors import ArtifactError, UsageError
 from servebench.flags import FlagName
-from servebench.model import Commands, Frozen, Run, RunStatus, StackRecord
+from servebench.model import Commands, Frozen, Machine, Run, RunStatus, StackRecord
 from servebench.night.model import write_plan
 from synthetic import failed, ok
 
@@ -1104,7 +1105,7 @@ def test_an_artifact_that_cannot_be_fetched_costs_the_others_nothing(
     step.github.leave(8, "shard-3", b"of another run")
     tracemalloc.start()
     try:
-        done = step("accept", "--fetch", "shard-", "--to", tmp_path / "incoming")
+        done = step("accept", "--fetch", "shard-*", "--to", tmp_path / "incoming")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -1122,7 +1123,7 @@ def test_artifacts_are_fetched_as_they_were_sent(tmp_path: Path, step: steps.Ste
     step.github.leave(7, "shard-1", b"an earlier attempt")
     step.github.leave(7, "shard-1", WHOLE)
     step.github.leave(7, "shard-2", linked())
-    done = step("accept", "--fetch", "shard-", "--to", tmp_path / "incoming")
+    done = step("accept", "--fetch", "shard-*", "--to", tmp_path / "incoming")
     assert done.code == 0
     assert "fetched: shard-1\nfetched: shard-2\n" in done.out
     assert (tmp_path / "incoming" / "shard-1" / RUN[0]).read_bytes() == RUN[1]
@@ -1130,5 +1131,40 @@ def test_artifacts_are_fetched_as_they_were_sent(tmp_path: Path, step: steps.Ste
     assert (link.is_symlink(), link.read_text()) == (False, "/etc/passwd")
     assert step.github.told_elsewhere == [None, None]
     step.github.fail(path="artifacts$", status=403, times=-1)
-    assert step("accept", "--fetch", "shard-", "--to", tmp_path / "again").code == 4
+    assert step("accept", "--fetch", "shard-*", "--to", tmp_path / "again").code == 4
     assert step("accept", "--to", tmp_path / "again", "--confirmed").code == 2
+
+
+def test_a_shard_is_stored_whatever_becomes_of_the_others(tmp_path: Path, step: steps.Step) -> None:
+    """Only its own artifact is fetched, and only it can be missing; it is held against all of it.
+
+    A machine of which the plan says that it has another shard is still refused.
+    """
+    for number in (1, 10, 2):
+        step.github.leave(7, f"shard-{number}", WHOLE)
+    assert step("accept", "--fetch", "shard-1", "--to", tmp_path / "fetched").code == 0
+    assert [path.name for path in (tmp_path / "fetched").iterdir()] == ["shard-1"]
+
+    plan = night((None, MACHINES[1].id, None))
+
+    def of(machine: Machine, number: int) -> Acceptance:
+        place = tmp_path / machine.id
+        put(place, "shard-1", shard_run(1, plan, machine=machine))
+        return accepting.night(plan, place, tmp_path / "out", TRUSTED, NOW, number)
+
+    alone = of(MACHINES[0], 1)
+    assert (alone.exit_code, len(alone.accepted), alone.missing) == (0, 1, ())
+    assert [line.partition(" (")[0] for line in of(MACHINES[0], 2).missing] == ["shard 2"]
+    assert "which has a shard of its own" in of(MACHINES[1], 1).refused[0].reason
+
+
+@pytest.mark.parametrize("words", [("--plan", "night.json"), ("--confirmed",)])
+def test_a_shard_is_one_of_a_night(words: tuple[str, ...], tmp_path: Path) -> None:
+    """It is asked for together with its plan, which has it."""
+    write_plan(tmp_path / "night.json", night())
+    with contextlib.chdir(tmp_path):
+        done = CliRunner().invoke(
+            app, ["accept", "--from", "in", "--to", "out", *words, "--shard", "4"]
+        )
+    assert isinstance(done.exception, UsageError)
+    assert "--shard" in str(done.exception)

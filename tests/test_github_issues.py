@@ -460,7 +460,7 @@ def test_a_record_that_is_damaged_is_passed_over(nights: Step) -> None:
 
 @pytest.mark.parametrize(("others", "ended"), [("completed", True), ("in_progress", False)])
 def test_a_night_that_only_waits_is_ended(others: str, ended: bool, nights: Step) -> None:
-    """Where no other machine measures any more, what they have sent is stored at last."""
+    """Where no other machine measures any more, what they have sent is shown at last."""
     run = nights.github.add_run("nightly.yml", status="in_progress", created_at=GOOD)
     job = {"name": "Shard", "labels": ["self-hosted", "servebench"]}
     nights.github.state.jobs[str(run["id"])] = [
@@ -472,7 +472,7 @@ def test_a_night_that_only_waits_is_ended(others: str, ended: bool, nights: Step
     done = nights("watchdog")
     assert done.code == 0
     assert (run["conclusion"] == "cancelled") is ended
-    assert (f"cancelled, so that what has come is stored: {run['html_url']}" in done.out) is ended
+    assert (f"cancelled, so that what has come is shown: {run['html_url']}" in done.out) is ended
     nights.github.state.now = "2026-11-20T11:58:00+00:00"  # not for four hours yet
     run.update(status="in_progress", conclusion=None)
     nights("watchdog")

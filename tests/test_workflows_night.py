@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -10,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import asv_files
-from acting import PROJECT, Acted, Stage, need
+from acting import HOSTED, PROJECT, Acted, Stage, load, need
 from bench import Bench
 from foreign import MACHINES, commands, comparison, inside
 from histories import FIRST, good, night_run, result_of, save
@@ -175,6 +177,22 @@ def night(stage: Stage, shards: int, **more: Any) -> Acted:
     return stage.act("nightly.yml", "schedule", SCHEDULED, variables=variables, **more)
 
 
+def end(stage: Stage, begun: Acted, job: str) -> Acted:
+    """What follows when all shards of a night have ended: act stops where a called workflow fails.
+
+    The jobs before are replaced by what they have said.
+    """
+    plan = (stage.folder / "artifacts" / str(begun.number) / "night" / "night.json").read_bytes()
+    said = {"sha256": hashlib.sha256(plan).hexdigest(), "commit": json.loads(plan)["commit"]}
+    file = stage.tree / ".github" / "workflows" / "nightly.yml"
+    workflow = load(file.read_text("utf-8"))
+    for name in ("stack", "plan", "run"):
+        workflow["jobs"][name] = {"runs-on": HOSTED, "outputs": said, "steps": [{"run": "true"}]}
+    file.write_text(yaml.safe_dump(workflow), "utf-8")
+    same = {"GITHUB_RUN_ID": str(begun.number)}
+    return stage.act("nightly.yml", "schedule", SCHEDULED, env=same, job=job)
+
+
 def recorded(stage: Stage, folder: str) -> dict[str, Any]:
     """The JSON files of the history below `results/<folder>/`, by name."""
     prefix = f"results/{folder}/"
@@ -223,7 +241,8 @@ def test_a_whole_night_on_three_machines(scene: tuple[Stage, Index]) -> None:
     index.add("alpha", "3.0", f"{datetime.now(UTC):%Y-%m-%d}")  # nobody has looked at it yet
     before = git(stage.tree, "rev-parse", "HEAD")
     done = night(stage, 3)
-    jobs = (*ALWAYS, "run/1", "run/2", "run/3", f"confirm/{MACHINE.id}", "keep")
+    shards = [f"{job}/{number}" for job in ("run", "store") for number in (1, 2, 3)]
+    jobs = (*ALWAYS, *shards, f"confirm/{MACHINE.id}", "keep")
     assert done.results == dict.fromkeys(jobs, "success"), done.text
 
     # The stack: a commit of its own, which says what was released.
@@ -233,7 +252,10 @@ def test_a_whole_night_on_three_machines(scene: tuple[Stage, Index]) -> None:
     message = stage.git("log", "-1", "--format=%B", tip)
     assert all(word in message for word in ("alpha", "1.0", "2.0"))
 
-    # The history: one file per shard, and the night's record. Nothing else came with it.
+    # The history: one file per shard, by a commit of its own; then the night's record. Nothing else
+    # came with it.
+    subjects = stage.git("log", "--reverse", "--format=%s", "gh-pages").splitlines()
+    assert [subject.split()[0] for subject in subjects[1:5]] == ["Runs:"] * 3 + ["Night"]
     runs = [run for run in runs_of(stage) if run.shard is not None]
     assert sorted(run.shard or 0 for run in runs) == [1, 2, 3]
     assert set.union(*map(measured, runs)) == CASES
@@ -269,40 +291,53 @@ def test_a_whole_night_on_three_machines(scene: tuple[Stage, Index]) -> None:
 @pytest.mark.long
 @pytest.mark.real
 def test_two_nights_at_once_one_of_which_loses_a_machine(scene: tuple[Stage, Index]) -> None:
-    """Both push, nothing is lost or doubled, and what is missing is recorded and red."""
+    """Both push, nothing is lost or doubled, and what is missing is recorded and red.
+
+    The shard that came is in the history by then: its own job has stored it.
+    """
     stage, _ = scene
     later = stage.folder / "later"
     subprocess.run(["git", "clone", "--quiet", stage.remote, later], check=True)
     commit(later, "Words", **{"README.md": "# Other words\n"})
     git(later, "push", "--quiet", "origin", "main")
     dying = stage.start(
-        "nightly.yml", "schedule", SCHEDULED, variables={"SERVEBENCH_SHARDS": "2"}, job="site",
+        "nightly.yml", "schedule", SCHEDULED, variables={"SERVEBENCH_SHARDS": "2"}, job="run",
         env={"STANDIN_DEAD_SHARD": "2"},
     )  # fmt: skip
     whole = stage.start("nightly.yml", "schedule", SCHEDULED, tree=later, job="store")
     hurt, fine = dying.end(), whole.end()
-    assert fine.results == dict.fromkeys(("stack", "plan", "run/1", "store"), "success"), fine.text
-    good = dict.fromkeys(("stack", "plan", "run/1", "detect", "site"), "success")
-    assert hurt.results == {**good, "run/2": "failure", "store": "failure"}, hurt.text
+    good = dict.fromkeys(("stack", "plan", "run/1", "store/1"), "success")
+    assert fine.results == {**good, "store": "success"}, fine.text
+    assert hurt.results == {**good, "run/2": "failure", "store/2": "failure"}, hurt.text
     assert hurt.failed["run/2"][0] == "Measure"
-    assert hurt.failed["store"] == ["Check what came", "Push it"]
-
-    runs, nights = runs_of(stage), recorded(stage, "nights")
+    assert hurt.failed["store/2"] == ["Check what came"]
+    runs = runs_of(stage)
     assert [run.shard for run in runs] == [1, 1]
+    assert [record["status"] for record in recorded(stage, "nights").values()] == ["complete"]
+
+    ended = end(stage, hurt, "site")
+    rest = dict.fromkeys(("stack", "plan", "run", "detect", "site"), "success")
+    assert ended.results == {**rest, "store": "failure"}, ended.text
+    assert ended.failed["store"] == ["Check what came", "Push it"]
+    assert runs_of(stage) == runs
+    nights = recorded(stage, "nights")
     by_status = {record["status"]: record for record in nights.values()}
     assert set(by_status) == {"complete", "incomplete"}
     lost = [shard for shard in by_status["incomplete"]["shards"] if shard["missing"]]
     assert [(shard["shard"], bool(shard["runs"])) for shard in lost] == [(2, False)]
     here = [run for run in runs if run.night == by_status["incomplete"]["id"]]
     assert {*lost[0]["missing"], *measured(here[0])} == CASES
-    assert "no run of this shard arrived" in hurt.text
+    assert "no run of this shard arrived" in ended.text
 
 
 def test_a_night_that_no_machine_takes_is_red(scene: tuple[Stage, Index]) -> None:
     """The night is recorded as empty, and its last job fails."""
     stage, _ = scene
-    done = night(stage, 2, labels=(), job="store")
-    assert done.results == {"stack": "success", "plan": "success", "store": "failure"}, done.text
+    begun = night(stage, 2, labels=(), job="run")
+    stored = {"store/1": "failure", "store/2": "failure"}
+    assert begun.results == {"stack": "success", "plan": "success", **stored}, begun.text
+    done = end(stage, begun, "store")
+    assert done.results["store"] == "failure"
     assert done.failed["store"][-1] == "Push it"
     ((_, record),) = recorded(stage, "nights").items()
     assert record["status"] == "empty"

@@ -70,6 +70,20 @@ jobs:
         with:
           artifact_name: ${{ needs.tell.outputs.artifact }}
 """
+CALLER = """\
+name: Caller
+on: { schedule: [{ cron: "0 0 * * *" }] }
+permissions: {}
+concurrency:
+  group: caller
+jobs:
+  run:
+    permissions:
+      contents: write
+    uses: ./.github/workflows/shard.yml
+    with:
+      commit: ${{ needs.stack.outputs.commit || github.sha }}
+"""
 
 CHECKOUT = """\
       - uses: actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1
@@ -127,6 +141,11 @@ BAD = [
         "    steps:\n      - env:\n",
         f"    steps:\n{CHECKOUT}          ref: ${{{{ github.head_ref }}}}\n      - env:\n",
     ),
+    (
+        "trust",
+        "    steps:\n      - env:\n",
+        f"    steps:\n{CHECKOUT}          ref: ${{{{ inputs.commit }}}}\n      - env:\n",
+    ),
     ("verbs", "run: servebench doctor --json", "run: curl --fail https://example.org"),
     ("verbs", "run: servebench doctor --json", "run: servebench doctor --json || true"),
     ("verbs", "run: servebench doctor --json", "run: servebench doctor > doctor.txt"),
@@ -166,10 +185,27 @@ def test_every_workflow_keeps_every_rule(name: str, rule: str) -> None:
 @pytest.mark.parametrize(("rule", "part", "instead"), BAD)
 def test_a_rule_that_is_broken_is_noticed(rule: str, part: str, instead: str) -> None:
     """Of a workflow that keeps them all, one line is changed."""
-    good = File("nightly.yml", GOOD)
+    good = File("bench.yml", GOOD)
     assert [trouble for check in RULES.values() for trouble in check(good)] == []
     assert part in GOOD
-    assert list(RULES[rule](File("nightly.yml", GOOD.replace(part, instead, 1)))) != []
+    assert list(RULES[rule](File("bench.yml", GOOD.replace(part, instead, 1)))) != []
+
+
+@pytest.mark.parametrize(
+    ("rule", "part", "instead"),
+    [
+        ("machines", '{ schedule: [{ cron: "0 0 * * *" }] }', "[schedule, issue_comment]"),
+        ("machines", '{ schedule: [{ cron: "0 0 * * *" }] }', "{ workflow_call: }"),
+        ("trust", "needs.stack.outputs.commit", "github.event.comment.body"),
+        ("secrets", "    with:\n", "    secrets: inherit\n    with:\n"),
+        ("permissions", "    permissions:\n      contents: write\n", ""),
+    ],
+)
+def test_whoever_calls_a_workflow_is_held_to_the_same(rule: str, part: str, instead: str) -> None:
+    """The jobs of a called workflow start as its caller does, with the rights that it grants."""
+    assert [bad for check in RULES.values() for bad in check(File("x.yml", CALLER))] == []
+    assert part in CALLER
+    assert list(RULES[rule](File("x.yml", CALLER.replace(part, instead)))) != []
 
 
 def test_nothing_is_left_out() -> None:

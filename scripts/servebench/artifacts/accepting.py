@@ -73,7 +73,12 @@ def require_digest(path: Path, digest: str) -> None:
 
 
 def night(
-    plan: NightPlan, source: Path, target: Path, trusted: Trusted, now: datetime
+    plan: NightPlan,
+    source: Path,
+    target: Path,
+    trusted: Trusted,
+    now: datetime,
+    shard: int | None = None,
 ) -> Acceptance:
     """Check what the shards of a night have sent, and write their runs and what came with them.
 
@@ -83,6 +88,7 @@ def night(
         target: A results folder.
         trusted: What the checkout says.
         now: With an offset.
+        shard: The only one that can be missing; None: all of them.
 
     Raises:
         ArtifactError: The folder cannot be read, or has far too much in it.
@@ -115,6 +121,8 @@ def night(
     for path, data in beside.items():
         store.replace(target / path, data)
     record = outcome.outcome(plan, runs)
+    awaited = tuple(one for one in record.shards if shard in {None, one.shard})
+    record = record.model_copy(update={"shards": awaited})
     return Acceptance(
         accepted=(*(path.relative_to(target).as_posix() for path in written), *beside),
         refused=tuple(refused),

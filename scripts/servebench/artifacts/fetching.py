@@ -11,6 +11,7 @@ import hashlib
 import io
 import zipfile
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
@@ -27,14 +28,14 @@ PACKED_BYTES: Final = 16_000_000
 
 
 def fetch(
-    repository: Repository, run: int, prefix: str, target: Path
+    repository: Repository, run: int, names: str, target: Path
 ) -> tuple[tuple[str, ...], tuple[Refusal, ...]]:
-    """Fetch the artifacts of a run whose names begin alike.
+    """Fetch the artifacts of a run that have such names.
 
     Args:
         repository: Where.
         run: The workflow's run.
-        prefix: What their names begin with.
+        names: A glob that their names match.
         target: Gets a folder for each of them.
 
     Returns:
@@ -45,7 +46,7 @@ def fetch(
         ArtifactError: There are far too many.
         RecordError: A file cannot be written.
     """
-    found = [one for one in repository.artifacts(run) if one.name.startswith(prefix)]
+    found = [one for one in repository.artifacts(run) if fnmatchcase(one.name, names)]
     if len(found) > ARTIFACTS:
         raise ArtifactError(f"run {run}: expected at most {ARTIFACTS} artifacts, found more")
     fetched: list[str] = []

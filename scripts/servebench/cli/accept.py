@@ -12,8 +12,9 @@ import typer
 from servebench import actions, paths
 from servebench.artifacts import accepting, trusted
 from servebench.artifacts.accepting import Acceptance
-from servebench.detect.model import read_candidates
+from servebench.detect.model import Candidate, read_candidates
 from servebench.errors import UsageError
+from servebench.night import assigned
 from servebench.night import model as nights
 from servebench.printing import Console
 
@@ -30,8 +31,9 @@ def accept_command(
         str | None,
         typer.Option(
             "--fetch",
-            metavar="NAME",
-            help="Only put the artifacts of this workflow run whose names begin so into --to.",
+            metavar="NAMES",
+            help="Only put the artifacts of this workflow run whose names match this glob into "
+            "--to.",
         ),
     ] = None,
     plan: Annotated[
@@ -41,6 +43,10 @@ def accept_command(
     plan_sha256: Annotated[
         str | None,
         typer.Option("--plan-sha256", help="What the plan's SHA-256 must be, from a job's output."),
+    ] = None,
+    shard: Annotated[
+        int | None,
+        typer.Option("--shard", min=1, help="With --plan: the only one that can be missing."),
     ] = None,
     comparison: Annotated[
         bool, typer.Option("--comparison", help="The artifact is a comparison of two commits.")
@@ -89,23 +95,21 @@ def accept_command(
     if source is None or [plan is not None, comparison, confirmed].count(True) != 1:
         raise UsageError(
             "expected --from FOLDER with one of --plan FILE, --comparison and --confirmed; "
-            "or --fetch NAME"
+            "or --fetch NAMES"
         )
     now = datetime.now(UTC)
     checkout = trusted.of_checkout(paths.project_root())
+    if plan is not None and plan_sha256 is not None:
+        accepting.require_digest(plan, plan_sha256)
+    if shard is not None:
+        assigned.read(plan, shard)  # it is one of the plan's
     if plan is not None:
-        if plan_sha256 is not None:
-            accepting.require_digest(plan, plan_sha256)
-        found = accepting.night(nights.read_plan(plan), source, target, checkout, now)
+        found = accepting.night(nights.read_plan(plan), source, target, checkout, now, shard)
     elif comparison:
         sides = _commit("--base", base), _commit("--head", head)
         found = accepting.comparison(source, target, *sides, checkout, now)
     else:
-        known = None
-        if candidates is not None:
-            if candidates_sha256 is not None:
-                accepting.require_digest(candidates, candidates_sha256)
-            known = {one.id: one for one in read_candidates(candidates).candidates}
+        known = _judged(candidates, candidates_sha256)
         found = accepting.confirmed(source, target, checkout, now, known)
     actions.summary(_markdown(found))
     console = Console(highlight=False, emoji=False)
@@ -118,17 +122,25 @@ def accept_command(
         raise typer.Exit(found.exit_code)
 
 
-def _fetch(prefix: str, target: Path) -> None:
+def _fetch(names: str, target: Path) -> None:
     from servebench.artifacts import fetching  # noqa: PLC0415 - nothing else talks to GitHub
     from servebench.cli.github import DEFAULT_PATIENCE, connected  # noqa: PLC0415
 
     with connected(DEFAULT_PATIENCE) as (context, repository):
-        fetched, refused = fetching.fetch(repository, context.run_id, prefix, target)
+        fetched, refused = fetching.fetch(repository, context.run_id, names, target)
     found = Acceptance(accepted=fetched, refused=refused)
     actions.summary(_markdown(found).replace("accepted", "fetched", 1))
     console = Console(highlight=False, emoji=False)
     for line in _lines(found):
         console.print(line.replace("accepted: ", "fetched: ", 1), markup=False, soft_wrap=True)
+
+
+def _judged(path: Path | None, sha256: str | None) -> dict[str, Candidate] | None:
+    if path is None:
+        return None
+    if sha256 is not None:
+        accepting.require_digest(path, sha256)
+    return {one.id: one for one in read_candidates(path).candidates}
 
 
 def _commit(option: str, text: str | None) -> str:

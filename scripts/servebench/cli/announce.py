@@ -135,7 +135,7 @@ def watchdog_command(
         for one in found:
             typer.echo(visible(f"{one.what}: {one.hint}"))
         for run in ended:
-            typer.echo(visible(f"cancelled, so that what has come is stored: {run.html_url}"))
+            typer.echo(visible(f"cancelled, so that what has come is shown: {run.html_url}"))
         if not found:
             typer.echo("nothing waits for a machine, and the nights take place")
     actions.summary(wanted.body)

@@ -44,7 +44,7 @@ class Trouble:
         run: The run that waits, where it is one.
         since: Since when.
         holds_up: Whether it is a night of which nothing else is under way: all that the other
-            machines have measured waits to be stored.
+            machines have measured waits to be searched and shown.
     """
 
     what: str
@@ -103,7 +103,7 @@ def waiting(
 
 
 def end_held_up(repository: Repository, found: Sequence[Trouble]) -> list[WorkflowRun]:
-    """Cancel nights that only wait: what has come is stored and shown, and the next one begins.
+    """Cancel nights that only wait: what has come is searched and shown, and the next one begins.
 
     Raises:
         ServiceError: GitHub refuses.
