@@ -106,7 +106,8 @@ def watchdog_command(
     no comparison is started, is reported, too. The report is one issue, which closes when all is
     well again, and opens again when it is not; a pull request that waits, or whose run ended
     without a word, is told so as well. A night that has only waited for a machine for four hours is
-    cancelled, so that what the others have measured is stored and the next night can begin.
+    cancelled, so that what the others have sent is searched and shown, and the next night can
+    begin.
 
     Needs GITHUB_TOKEN with actions, issues, pull-requests and statuses: write, and contents: read.
     Exit code 0: whatever is wrong is reported; 4: GitHub could not be asked or told.
