@@ -17,6 +17,7 @@ import asv_history
 import synthetic
 from asv_history import History
 from browsing import Watched, browser, kept, served
+from servebench import paths
 from servebench.cli.asv import asv_app
 from servebench.errors import SetupError, UsageError
 from servebench.inprocess import publish, tachyon, vendored
@@ -56,6 +57,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
             history.record(day, *(night(case.id, cpu, source) for case, cpu in cases))
         history.export()
         site = folder / "site"
+        patch.setenv("SERVEBENCH_ROOT", str(paths.OWN))
         publish.publish(history.root, site, Narrator(Console(quiet=True)))
         yield Published(history, site)
 

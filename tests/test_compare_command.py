@@ -11,7 +11,6 @@ import pytest
 
 from bench import Bench, Done
 from repos import borrow_cache, commit, git, make_repository, make_shop, write
-from servebench.cli.compare import exit_code
 from servebench.cli.options import budget_seconds
 from servebench.compare import keeping, session
 from servebench.compare.decide import Screening
@@ -27,6 +26,7 @@ from servebench.compare.model import (
 from servebench.compare.sides import Side
 from servebench.compare.touched import Touched
 from servebench.errors import UsageError
+from servebench.report.comparison.outcome import exit_code
 from synthetic import MACHINE, make_case
 
 CPU = "server_cpu_per_request"
@@ -105,7 +105,11 @@ def test_exit_codes_say_how_it_ended(
     verdicts: tuple[Verdict, ...], changes: dict[str, Any], code: int
 ) -> None:
     """Slower fails unless one chooses between interpreters; what is not all judged is not clean."""
-    assert exit_code(comparison(*verdicts, **changes)) == code
+    found = comparison(*verdicts, **changes)
+    assert exit_code(found) == code
+    # A gate that shall not fail for lack of time: something has to have been judged all the same.
+    calm = code == 3 and set(verdicts) & {Verdict.NO_CHANGE, Verdict.FASTER}
+    assert exit_code(found, lenient=True) == (0 if calm else code)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ import pytest
 
 from bench import declared
 from servebench import paths, rig, tools
-from servebench.cli.compare import exit_code
 from servebench.compare import closure, family, inprocess, keeping, processes, session
 from servebench.compare.family import Family
 from servebench.compare.inprocess import Place, Target
@@ -29,6 +28,7 @@ from servebench.compare.progress import Reporter
 from servebench.compare.sides import Side
 from servebench.compare.touched import Touched
 from servebench.model import Case
+from servebench.report.comparison.outcome import exit_code
 from servebench.report.comparison.view import make_view
 from servebench.signals import InterruptedRun
 from synthetic import make_case

@@ -432,7 +432,7 @@ def test_a_confirmed_benchmark_is_accepted(tmp_path: Path) -> None:
         )
         for state in (candidate.base, candidate.head)
     )  # fmt: skip
-    evidence = comparison(base=base, head=head, planned=0, cases=(), micro=(micro,))
+    evidence = comparison(base=base, head=head, planned=0, cases=(), micro=(micro,), reproduce=())
     record = conclude(candidate, evidence)
     assert isinstance(record, ChangeRecord)
     foreign = record.model_copy(update={"series": series.model_copy(update={"metric": "bytes"})})

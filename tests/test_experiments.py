@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from servebench import experiments, observation, paths
+from servebench import experiments, paths
 from servebench.declarations import PROFILES
 from servebench.errors import DeclarationError
 from servebench.expansion import Known
 from servebench.experiments import Experiment, expand, load_experiments
-from servebench.formulas import FormulaError, evaluate
+from servebench.formulas import NO_UNIT, FormulaError, evaluate
 from servebench.model import Case, LoadModel, Profile
 
 IDS = Path(__file__).parent / "data" / "case_ids.txt"
@@ -555,4 +555,4 @@ def test_every_experiment_says_what_it_asks_and_who_asked_first() -> None:
 def test_without_a_measured_unit_only_what_is_declared_limits(endpoint: str, sure: float) -> None:
     """However quick a single request was, nobody answers more than the 10/s that are offered."""
     case = declared("published")[f"gil-endpoints/{endpoint}/py3.14"]
-    assert ceiling(case, unit=observation.NO_UNIT) == pytest.approx(sure)
+    assert ceiling(case, unit=NO_UNIT) == pytest.approx(sure)

@@ -305,7 +305,9 @@ def called(arguments: Sequence[str]) -> str:
     app = typer.Typer()
     app.command("show")(show_command)
     app.command("schema")(schema_command)
-    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False, standalone_mode=False)
+    # Workers of pytest-xdist have a width in their environment.
+    runner = CliRunner(env={"COLUMNS": None})
+    result = runner.invoke(app, list(arguments), catch_exceptions=False, standalone_mode=False)
     if result.exception is not None:
         raise result.exception
     return result.output

@@ -14,6 +14,9 @@ from simpleeval import InvalidExpression, SimpleEval
 
 from servebench.errors import ServebenchError
 
+NO_UNIT: Final = 1e-9
+"""A unit in s by which no ceiling is limited: what is left of a formula is what was declared."""
+
 CEILING_NAMES: Final = ("c", "slots", "floor", "unit", "cores", "rate", "workers", "threads")
 """What a ceiling may be a formula over; `slots`, `rate` and `threads` are inf where there is none.
 

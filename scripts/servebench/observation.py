@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
 from servebench import load, machine, probe, rows, sampler, validate, warmup
 from servebench.flags import Flag, FlagName
+from servebench.formulas import NO_UNIT
 from servebench.model import Case
 from servebench.rig import Rig
 from servebench.servers import SERVERS
-
-NO_UNIT: Final = 1e-9
-"""A unit in s by which no ceiling is limited: what is left of a formula is what was declared."""
 
 
 @dataclass(frozen=True, slots=True)

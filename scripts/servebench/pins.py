@@ -17,17 +17,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from packaging.version import Version
 
 from servebench import settings, tools
 from servebench.errors import ServiceError, SetupError
-from servebench.github.client import Client
 from servebench.harnesslock import Move
 from servebench.settings import GoToolSpec, OhaSpec, Settings, SourceBuild
 from servebench.toolchain import archive, artefact, command, oha
 from servebench.toolchain.narrator import Narrator
+
+if TYPE_CHECKING:
+    from servebench.github.client import Client
 
 FILE: Final = "pyproject.toml"
 _NODE: Final = Path("scripts", "typescript")

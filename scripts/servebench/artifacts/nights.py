@@ -27,10 +27,9 @@ from servebench.artifacts.trusted import (
     rig_of,
 )
 from servebench.errors import ArtifactError, RecordError
-from servebench.formulas import FormulaError
+from servebench.formulas import NO_UNIT, FormulaError
 from servebench.model import CaseResult, Machine, Run
 from servebench.night.model import NightPlan, Shard
-from servebench.observation import NO_UNIT
 from servebench.validate import CEILING
 
 _ARTIFACT: Final = re.compile(r"shard-(\d{1,4})")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -24,12 +24,13 @@ from servebench.cli.options import (
 from servebench.compare import again, keeping, revisions
 from servebench.compare import sides as sides_
 from servebench.compare import touched as touched_
-from servebench.compare.model import Comparison, Verdict
+from servebench.compare.model import Comparison
 from servebench.compare.sides import Sides, Wanted
 from servebench.compare.touched import Touched
 from servebench.errors import RecordError, UsageError
 from servebench.exclusive import measuring
 from servebench.printing import Console
+from servebench.report.comparison.outcome import exit_code
 from servebench.signals import InterruptedRun, interruptible
 from servebench.toolchain.narrator import Narrator
 
@@ -90,6 +91,14 @@ def compare_command(
         Path | None, typer.Option("--markdown", help="Write the report as Markdown.")
     ] = None,
     svg: Annotated[Path | None, typer.Option("--svg", help="Write the forest plot.")] = None,
+    fail_on: Annotated[
+        Literal["undecided", "slower"],
+        typer.Option(
+            "--fail-on",
+            help="With 'slower' the exit code is 0 as long as anything was judged and nothing got "
+            "slower: for gates that shall not fail because the time was too short.",
+        ),
+    ] = "undecided",
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Compare HEAD with BASE on this machine, both measured together; judge what can have changed.
@@ -132,39 +141,9 @@ def compare_command(
         _show(console, comparison)
     if interruption is not None:
         raise interruption
-    code = exit_code(comparison)
+    code = exit_code(comparison, lenient=fail_on == "slower")
     if code:
         raise typer.Exit(code)
-
-
-def exit_code(comparison: Comparison) -> int:
-    """Say how a comparison ended: 0, 1 or 3 of `errors.EXIT_CODES`.
-
-    1: something got slower, or head breaks it. Between two interpreters nobody got slower: they are
-    a choice. 3: something that was to be judged was not; so 0 says that all of it was, and that
-    nothing got slower. Benchmarks inside the process that there was no time for make no 3 beside
-    cases, whose duets judge the same change.
-    """
-    cases = [one for case in comparison.cases for one in case.judgements]
-    for one in (*cases, *(micro.judgement for micro in comparison.micro)):
-        slower = one.verdict is Verdict.SLOWER and not comparison.cross
-        if slower or (one.verdict is Verdict.NOT_COMPARABLE and _only_head(one.reason)):
-            return 1
-    undecided = {Verdict.INCONCLUSIVE, Verdict.NOT_COMPARABLE}
-    doubtful = any(one.verdict in undecided for one in cases) or any(
-        micro.judgement.verdict in undecided and (micro.base or not comparison.planned)
-        for micro in comparison.micro
-    )
-    unheard = comparison.planned > sum(bool(case.judgements) for case in comparison.cases)
-    expected = comparison.planned or comparison.micro or comparison.untouched
-    # Cases that only one side has are no sign that nothing changed.
-    apart = bool(comparison.missing) and not expected
-    return 3 if doubtful or unheard or apart or comparison.status == "partial" else 0
-
-
-def _only_head(reason: str) -> bool:
-    """Whether a failure is head's alone (see `samples.broken`): base's is none of the change."""
-    return reason.startswith("head: ") and "; base: " not in reason
 
 
 def _sides(

@@ -95,8 +95,8 @@ def compare_command(
     and checked before it is written. Exit codes as of `servebench compare`; 4 as well if what came
     out cannot be used.
     """
-    from servebench.cli.compare import exit_code  # noqa: PLC0415 - as above
     from servebench.fleet import measuring as foreign  # noqa: PLC0415
+    from servebench.report.comparison.outcome import exit_code  # noqa: PLC0415 - as above
 
     for name, commit in (("BASE", base), ("HEAD", head)):
         if len(commit) != _COMMIT_DIGITS or set(commit) - set("0123456789abcdef"):

@@ -8,7 +8,7 @@ from servebench.compare.model import Comparison
 from servebench.errors import RecordError
 from servebench.github.answers import StatusState
 from servebench.github.text import short
-from servebench.report.comparison.headline import Tone
+from servebench.report.comparison.outcome import UNDECIDED, exit_code
 from servebench.report.comparison.view import make_view
 
 CONTEXT: Final = "servebench"
@@ -23,19 +23,12 @@ _MEANINGS: Final[dict[StatusState, str]] = {
     "failure": "Something got worse",
     "error": "No result; the run says why",
 }
-_STATES: Final[dict[Tone, StatusState]] = {
-    "worse": "failure",
-    "mixed": "failure",
-    "better": "success",
-    "same": "success",
-    "nothing": "success",
-    "open": "success",
-    "void": "error",
-}
+_STATES: Final[dict[int, StatusState]] = {0: "success", 1: "failure", UNDECIDED: "error"}
+"""By the exit code that the comparison has: a gate on either says the same."""
 
 
 def status_of(comparison: Comparison) -> tuple[StatusState, str]:
-    """State and description: what got worse fails; what could not be compared is an error.
+    """State and description: what got worse fails; what is not decided is an error.
 
     Raises:
         RecordError: The comparison holds what cannot be shown.
@@ -46,10 +39,7 @@ def status_of(comparison: Comparison) -> tuple[StatusState, str]:
         raise RecordError(
             f"the comparison: expected values that can be shown, found {type(error).__name__}"
         ) from error
-    state = _STATES[view.tone]
-    if comparison.status == "partial" and state == "success":
-        state = "error"
-    return state, short(view.headline, DESCRIPTION)
+    return _STATES[exit_code(comparison)], short(view.headline, DESCRIPTION)
 
 
 def plain_status(state: StatusState) -> tuple[StatusState, str]:
