@@ -15,7 +15,7 @@ import yaml
 
 import asv_files
 from acting import HOSTED, PROJECT, Acted, Stage, load, need
-from bench import Bench
+from bench import Bench, eventually
 from foreign import MACHINES, commands, comparison, inside
 from histories import FIRST, good, night_run, result_of, save
 from repos import commit, git
@@ -304,6 +304,8 @@ def test_two_nights_at_once_one_of_which_loses_a_machine(scene: tuple[Stage, Ind
         "nightly.yml", "schedule", SCHEDULED, variables={"SERVEBENCH_SHARDS": "2"}, job="run",
         env={"STANDIN_DEAD_SHARD": "2"},
     )  # fmt: skip
+    # Of one commit, both could begin in one second here, and one machine has one run by one name.
+    eventually("the first one's commit", lambda: bool(stage.git("branch", "--list", BRANCH)))
     whole = stage.start("nightly.yml", "schedule", SCHEDULED, tree=later, job="store")
     hurt, fine = dying.end(), whole.end()
     good = dict.fromkeys(("stack", "plan", "run/1", "store/1"), "success")
