@@ -182,7 +182,7 @@ class Machine:
 def machine(tmp_path: Path, stands: Path) -> Machine:
     """A machine whose journal is a file, with nobody to be ended."""
     chosen = ("--repository-id", "4711", "--workflow", "nightly.yml", "--event", "schedule")
-    done = prepare(tmp_path, *chosen)
+    done = prepare(tmp_path, *chosen, "--branch", "main")
     assert done.returncode == 0, done.stdout + done.stderr
     root, journal = tmp_path / "root", tmp_path / "journal"
     policy = root / "etc/servebench/fleet.json"

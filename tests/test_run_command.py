@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
@@ -221,6 +222,23 @@ def test_an_interruption_is_not_lost_in_asyncio() -> None:
     with pytest.raises(InterruptedRun) as caught, interruptible():
         asyncio.run(interrupted())
     assert (str(caught.value), caught.value.exit_code) == ("SIGINT", 130)
+
+
+@pytest.mark.usefixtures("handlers")
+def test_an_interruption_is_not_lost_in_a_finaliser() -> None:
+    """Python drops what is raised there: the signal comes once more, and ends the run."""
+
+    class Last:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    def interrupted() -> None:
+        last = Last()
+        del last
+        threading.Event().wait(30)
+
+    with pytest.raises(InterruptedRun, match="SIGINT"), interruptible():
+        interrupted()
 
 
 @pytest.mark.usefixtures("handlers")

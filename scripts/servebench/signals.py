@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
+import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +14,8 @@ from types import FrameType
 from typing import Final
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_AGAIN_S: Final = 0.05
+"""After which a signal that met a finaliser is sent once more; by then that has ended."""
 
 
 class InterruptedRun(SystemExit):
@@ -53,12 +58,23 @@ def interruptible() -> Iterator[None]:
         warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
         raise InterruptedRun(signum)
 
+    def on_lost(lost: sys.UnraisableHookArgs) -> None:
+        if not isinstance(lost.exc_value, InterruptedRun):
+            earlier(lost)
+            return
+        for number in heard:
+            signal.signal(number, on_signal)
+        threading.Timer(_AGAIN_S, os.kill, (os.getpid(), lost.exc_value.signal)).start()
+
     # What is ignored already stays so: that is what nohup is for.
     heard = [n for n in _SIGNALS if signal.getsignal(n) is not signal.SIG_IGN]
     before = {n: signal.signal(n, on_signal) for n in heard}
+    # What is raised while a finaliser runs goes no further, and later signals would be ignored.
+    earlier, sys.unraisablehook = sys.unraisablehook, on_lost
     try:
         yield
     finally:
+        sys.unraisablehook = earlier
         for number, handler in before.items():
             if signal.getsignal(number) is on_signal:
                 signal.signal(number, handler)
