@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from servebench import experiments, paths
+from servebench.artifacts.trusted import rig_of
 from servebench.declarations import PROFILES
 from servebench.errors import DeclarationError
 from servebench.expansion import Known
 from servebench.experiments import Experiment, expand, load_experiments
 from servebench.formulas import NO_UNIT, FormulaError, evaluate
 from servebench.model import Case, LoadModel, Profile
+from synthetic import MACHINE
 
 IDS = Path(__file__).parent / "data" / "case_ids.txt"
 
@@ -104,21 +106,11 @@ def declared(profile: Profile) -> dict[str, Case]:
 
 
 def ceiling(case: Case, *, unit: float = 0.0, cores: int = 2) -> float:
-    """Work out a case's ceiling as a launch does."""
-    assert case.ceiling is not None
-    return evaluate(
-        case.ceiling,
-        {
-            "c": case.load.connections,
-            "slots": case.slots or math.inf,
-            "floor": case.endpoint.floor,
-            "unit": unit,
-            "cores": cores,
-            "rate": case.load.rate or math.inf,
-            "workers": case.workers,
-            "threads": case.threads or math.inf,
-        },
-    )
+    """A case's ceiling on a machine of so many cores."""
+    machine = MACHINE.model_copy(update={"server_cores": tuple(range(cores)), "client_cores": ()})
+    found = rig_of(machine).ceiling(case, unit)
+    assert found is not None
+    return found
 
 
 def test_a_block_expands_to_every_combination_of_its_axes(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import pytest
 from servebench.artifacts.folder import Limits
 from servebench.fleet import check, hook, place
 from servebench.fleet.check import Where
+from test_fleet_hook import NIGHT
 
 ROOT: Final = Path(__file__).parents[1]
 SCRIPT: Final = ROOT / "scripts" / "prepare_runner.py"
@@ -116,15 +117,6 @@ def test_it_can_be_repeated(tmp_path: Path) -> None:
     mode = (tmp_path / "root" / "usr/local/lib/servebench/job-started.sh").stat().st_mode
     assert mode & 0o777 == 0o755
 
-
-NIGHT: Final = {
-    "GITHUB_SERVER_URL": "https://github.com",
-    "GITHUB_REPOSITORY": "acme/servebench",
-    "GITHUB_REPOSITORY_ID": "4711",
-    "GITHUB_EVENT_NAME": "schedule",
-    "GITHUB_REF": "refs/heads/main",
-    "GITHUB_WORKFLOW_REF": "acme/servebench/.github/workflows/nightly.yml@refs/heads/main",
-}
 
 WORKER: Final = """\
 #!/bin/sh

@@ -377,11 +377,9 @@ def first_problem(error: OSError | ValidationError) -> str:
 def _problem(problem: ErrorDetails, whole: str) -> str:
     place = ".".join(map(str, problem["loc"])) or whole
     # What is wrong with an object as a whole says so itself; the object says nothing more.
-    whole_object = problem["type"] == "value_error" and not isinstance(
-        problem["input"], (str, int, float, None.__class__)
-    )
-    told = problem["type"] != "missing" and not whole_object
-    found = f", found {problem['input']!r:.60}" if told else ""
+    plain = isinstance(problem["input"], str | int | float | None)
+    silent = problem["type"] == "missing" or (problem["type"] == "value_error" and not plain)
+    found = "" if silent else f", found {problem['input']!r:.60}"
     return f"{place}: {problem['msg'].removeprefix('Value error, ')}{found}"
 
 

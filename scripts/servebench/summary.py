@@ -94,6 +94,13 @@ def summarise(run: Run) -> RunSummary:
     return RunSummary(run=run, cases=cases)
 
 
+def too_few(launches: int) -> str:
+    """Why nothing is said of so many launches; empty: they are enough."""
+    if launches >= ENOUGH_LAUNCHES:
+        return ""
+    return "one launch" if launches == 1 else f"{launches} launches"
+
+
 def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
     """Summarise one case of which `expected` launches were planned."""
     good = [launch for launch in result.launches if launch.status is Status.OK]

@@ -17,7 +17,7 @@ from typing import Final
 
 from servebench import store
 from servebench.artifacts.accepting import Refusal
-from servebench.artifacts.folder import ARTIFACTS, NAME, Limits
+from servebench.artifacts.folder import ARTIFACTS, NAME, Limits, is_plain
 from servebench.artifacts.text import shown
 from servebench.errors import ArtifactError, ServiceError
 from servebench.github.answers import Artifact
@@ -99,8 +99,7 @@ def _unpacked(archive: zipfile.ZipFile, limits: Limits) -> Iterator[tuple[str, b
     total = 0
     for entry in entries:
         parts = entry.filename.split("/")
-        plain = all(NAME.fullmatch(part) and ".." not in part for part in parts)
-        if not plain or len(parts) > limits.depth:
+        if not all(map(is_plain, parts)) or len(parts) > limits.depth:
             raise ArtifactError(f"the name {shown(entry.filename)}")
         with archive.open(entry) as file:  # what it says of a file's size proves nothing
             content = file.read(limits.file_bytes + 1)

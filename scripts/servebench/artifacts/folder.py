@@ -24,6 +24,12 @@ ARTIFACTS: Final = 300
 NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 """Of an artifact, a folder or a file of ours."""
 
+
+def is_plain(name: str) -> bool:
+    """Whether a folder or file of ours could have such a name, which leads nowhere else."""
+    return NAME.fullmatch(name) is not None and ".." not in name
+
+
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without waiting: opening a pipe would otherwise hang until somebody writes to it.
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -129,7 +135,7 @@ class _Reading:
         if self.entries > self.limits.entries:
             raise ArtifactError(f"more than {self.limits.entries} files and folders")
         path = f"{path}/{name}" if path else name
-        if not NAME.fullmatch(name) or ".." in name:
+        if not is_plain(name):
             raise ArtifactError(f"the name {shown(path)}; ours have letters, digits and '._-'")
         status = os.stat(name, dir_fd=handle, follow_symlinks=False)
         if stat.S_ISDIR(status.st_mode):

@@ -111,13 +111,7 @@ def accept_command(
     else:
         known = _judged(candidates, candidates_sha256)
         found = accepting.confirmed(source, target, checkout, now, known)
-    actions.summary(_markdown(found))
-    console = Console(highlight=False, emoji=False)
-    if as_json:
-        console.print_json(found.model_dump_json())
-    else:
-        for line in _lines(found):
-            console.print(line, markup=False, soft_wrap=True)
+    _tell(found, "accepted", as_json=as_json)
     if found.exit_code:
         raise typer.Exit(found.exit_code)
 
@@ -129,10 +123,7 @@ def _fetch(names: str, target: Path) -> None:
     with connected(DEFAULT_PATIENCE) as (context, repository):
         fetched, refused = fetching.fetch(repository, context.run_id, names, target)
     found = Acceptance(accepted=fetched, refused=refused)
-    actions.summary(_markdown(found).replace("accepted", "fetched", 1))
-    console = Console(highlight=False, emoji=False)
-    for line in _lines(found):
-        console.print(line.replace("accepted: ", "fetched: ", 1), markup=False, soft_wrap=True)
+    _tell(found, "fetched")
 
 
 def _judged(path: Path | None, sha256: str | None) -> dict[str, Candidate] | None:
@@ -149,16 +140,27 @@ def _commit(option: str, text: str | None) -> str:
     return text
 
 
-def _lines(found: Acceptance) -> list[str]:
-    lines = [f"accepted: {path}" for path in found.accepted]
+def _tell(found: Acceptance, done: str, *, as_json: bool = False) -> None:
+    """Say what became of it, in the job's summary and in its log; what is good was `done`."""
+    actions.summary(_markdown(found, done))
+    console = Console(highlight=False, emoji=False)
+    if as_json:
+        console.print_json(found.model_dump_json())
+        return
+    for line in _lines(found, done):
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def _lines(found: Acceptance, done: str) -> list[str]:
+    lines = [f"{done}: {path}" for path in found.accepted]
     lines += [f"refused: artifact {one.artifact}: {one.reason}" for one in found.refused]
     lines += [f"missing: {sentence}" for sentence in found.missing]
     return lines or ["nothing came, and nothing was expected"]
 
 
-def _markdown(found: Acceptance) -> str:
+def _markdown(found: Acceptance, done: str) -> str:
     """The same for people; foreign text stands as code, which it cannot end."""
-    lines = [f"**{len(found.accepted)} accepted, {len(found.refused)} refused**", ""]
+    lines = [f"**{len(found.accepted)} {done}, {len(found.refused)} refused**", ""]
     lines += [f"- refused: `{one.artifact}`: `{_code(one.reason)}`" for one in found.refused]
     lines += [f"- missing: {sentence}" for sentence in found.missing]
     return "\n".join(lines).rstrip("\n") + "\n"

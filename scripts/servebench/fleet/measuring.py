@@ -50,7 +50,6 @@ _HEARD: Final = 4_000_000
 
 _LOGS: Final = 'find "$0" -name "*.log" -size +0 -exec tail -n 20 {} +'
 _NAME: Final = re.compile(r"\w[\w.-]*", re.ASCII)
-_PATH: Final = re.compile(rf"{_NAME.pattern}(/{_NAME.pattern})*", re.ASCII)
 _PATIENCE_S: Final = 0.5
 _CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -176,7 +175,8 @@ def _unpack(packed: tarfile.TarFile, member: tarfile.TarInfo, scratch: Path) -> 
     if member.isdir():
         return
     file = packed.extractfile(member) if member.isreg() else None
-    if file is None or member.size > Limits().file_bytes or not _PATH.fullmatch(member.name):
+    plain = all(map(folder.is_plain, member.name.split("/")))
+    if file is None or member.size > Limits().file_bytes or not plain:
         raise ArtifactError(f"{shown(member.name)} is no file of ours ({member.size:,} bytes)")
     target = scratch / member.name
     target.parent.mkdir(parents=True, exist_ok=True)

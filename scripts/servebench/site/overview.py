@@ -17,7 +17,7 @@ from servebench.site import history
 from servebench.site.history import STATES, Point, Table
 from servebench.site.scaling import LETTERS
 from servebench.site.shards import FORMAT, Shard
-from servebench.summary import ENOUGH_LAUNCHES
+from servebench.summary import too_few
 from servebench.units import significant
 
 Sharded = Mapping[str, Sequence[tuple[Table, Shard]]]
@@ -90,9 +90,8 @@ class Stated:
     @property
     def doubt(self) -> str:
         """Why it is no more than a figure; empty: it has an interval of enough launches."""
-        if self.launches < ENOUGH_LAUNCHES:
-            return "one launch" if self.launches == 1 else f"{self.launches} launches"
-        return "no interval" if self.low is None or self.high is None else ""
+        lone = "no interval" if self.low is None or self.high is None else ""
+        return too_few(self.launches) or lone
 
     @property
     def half(self) -> float:

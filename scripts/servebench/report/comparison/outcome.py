@@ -36,8 +36,9 @@ def exit_code(comparison: Comparison, *, lenient: bool = False) -> int:
     expected = comparison.planned or comparison.micro or comparison.untouched
     # Cases that only one side has are no sign that nothing changed.
     apart = bool(comparison.missing) and not expected
-    open_ = doubtful or unheard or apart or comparison.status == "partial"
-    return UNDECIDED if open_ and not (lenient and _anything_judged(comparison)) else 0
+    if not (doubtful or unheard or apart or comparison.status == "partial"):
+        return 0
+    return 0 if lenient and _anything_judged(comparison) else UNDECIDED
 
 
 def _only_head(reason: str) -> bool:

@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from servebench.compare.statistics import adjusted
 from servebench.site.scaling import COARSER, LETTERS
-from servebench.summary import ENOUGH_LAUNCHES
+from servebench.summary import too_few
 
 _FEW: Final = 8  # fewer neighbours say nothing about noise
 _SPREAD: Final = 1.96  # 95 % of a normal distribution
@@ -106,7 +107,7 @@ def figure(entry: Entry, night: int, *, samples: bool = False) -> Figure:
     launches = next(value for value, upto in _expanded(entry["launches"]) if night < upto)
     why = ", ".join(_flags(entry, night)) or "disturbed"
     if letter == LETTERS["measured"]:
-        why = "" if samples else _few(launches)
+        why = "" if samples else too_few(launches)
         why = why or ("no interval" if below is None or above is None else "")
     return Figure(
         mean=steps * step,
@@ -214,24 +215,15 @@ def chance(change: Delta, freedom: int, noisy: Noise | None) -> float:
 def called(chances: Sequence[float]) -> list[bool]:
     """Which of many changes are called one: at most one in twenty of these is one by chance.
 
-    By the procedure of Benjamini and Hochberg (`compare.statistics.adjusted`).
+    By the procedure of Benjamini and Hochberg.
     """
-    ordered = enumerate(sorted(chances), 1)
-    most = max((p for place, p in ordered if p <= _ERRORS * place / len(chances)), default=-1.0)
-    return [one <= most for one in chances]
+    return [one <= _ERRORS for one in adjusted(chances)]
 
 
 def _own_half(change: Delta) -> float:
     if change.low is None or change.high is None:
         return 0.0
     return math.log(change.high / change.low) / 2
-
-
-def _few(launches: int) -> str:
-    """Why nothing is said of so many launches; empty: they are enough."""
-    if launches >= ENOUGH_LAUNCHES:
-        return ""
-    return "one launch" if launches == 1 else f"{launches} launches"
 
 
 def _expanded(runs: Iterable[Sequence[int]]) -> Iterator[tuple[int, int]]:
