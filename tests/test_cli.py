@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from difflib import unified_diff
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -112,6 +114,29 @@ def test_every_verb_is_found_by_its_row() -> None:
     helpers = {"__init__", "options", "scale"}
     modules = {path.stem for path in _HOME.glob("*.py")}
     assert {row.partition(":")[0] for row in {**VERBS, **CI}.values()} == modules - helpers
+
+
+def tree(group: Any, words: str) -> Iterator[str]:
+    """All verbs below a group, each with its parameters, a name per line; then its old verbs."""
+    for verb, command in sorted(group.commands.items()):
+        yield f"{words} {verb}{' (hidden)' * command.hidden}"
+        for param in command.params:
+            names = sorted((*param.opts, *param.secondary_opts), key=len, reverse=True)
+            yield f"    {', '.join(names)}{' (hidden)' * getattr(param, 'hidden', False)}"
+        if hasattr(command, "commands"):
+            yield from tree(command, f"{words} {verb}")
+    for verb in sorted(getattr(group, "old", ())):
+        yield f"{words} {verb} (an old name)"
+
+
+def test_no_verb_or_option_comes_or_goes_unseen(tmp_path: Path) -> None:
+    """The tree of verbs with their options' names is recorded: scripts and habits rely on it."""
+    recorded = Path(__file__).parent / "data" / "help.txt"
+    made = tmp_path / "help.txt"
+    made.write_text("".join(f"{line}\n" for line in tree(get_group(app), "servebench")), "utf-8")
+    lines = [path.read_text("utf-8").splitlines() for path in (recorded, made)]
+    changed = "\n".join(unified_diff(*lines, "recorded", "now", lineterm="", n=8))
+    assert not changed, f"{changed}\nif that is meant: cp {made} {recorded}"
 
 
 def test_old_names_go_on() -> None:
