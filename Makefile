@@ -24,9 +24,9 @@ setup: harness
 
 bench: setup
 	@$(BIN)/servebench run --profile quick; code=$$?; $(BIN)/servebench show latest; \
-	$(BIN)/servebench micro --select 'gil.Cpu.time_tasks(*, 4)' --select 'gil.Network*'; micro=$$?; \
+	$(BIN)/servebench inprocess --select 'gil.Cpu.time_tasks(*, 4)' --select 'gil.Network*'; inside=$$?; \
 	$(BIN)/servebench site; site=$$?; \
-	for code in $$micro $$code $$site; do [ $$code = 0 ] || exit $$code; done
+	for code in $$inside $$code $$site; do [ $$code = 0 ] || exit $$code; done
 
 test: FOR_TESTS := --tests
 test: setup

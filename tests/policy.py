@@ -38,7 +38,7 @@ ACTIONS: Final = {
 LONGEST: Final = 180  # minutes of a job
 COMMANDS: Final = {"servebench", "make", "git"}
 
-IN_THE_ROOM: Final = {"run", "micro", "detect", "bisect"}
+IN_THE_ROOM: Final = {"run", "inprocess", "detect", "bisect"}
 """Verbs that run others' packages: on machines of ours only as `servebench ci fleet VERB`."""
 
 HANDED: Final = (
@@ -329,6 +329,7 @@ def _unknown(words: list[str]) -> Iterator[str]:
         if found is None:
             yield f"servebench {' '.join(path)}: there is no such verb"
             return
+        found = found.load() if hasattr(found, "load") else found
     known = {option for parameter in found.params for option in parameter.opts}
     for word in words:
         if word.startswith("-") and word.partition("=")[0] not in known:

@@ -26,7 +26,7 @@ from packaging.utils import canonicalize_name
 from acting import MAKEFILE, PROJECT, REPOSITORY, Stage, write_command
 from fake_github import FakeGitHub, State
 from repos import borrow_cache, commit, git, write
-from servebench import stacklock, stacks
+from servebench import locks, stacks
 from tiny_index import Index, serving
 
 SERVER: Final = frozenset({"uvicorn", "httptools", "click", "h11"})
@@ -200,8 +200,8 @@ def make_apps(root: Path, endpoints: Sequence[str] = ENDPOINTS) -> None:
 
 def lock(root: Path) -> None:
     """Resolve the stack `current`."""
-    text = stacklock.resolve("current", None, root=root)
-    stacklock.write(stacks.lock_file("current", root), text)
+    text = locks.resolve("current", None, root=root)
+    locks.write(stacks.lock_file("current", root), text)
 
 
 def keep(root: Path) -> str:

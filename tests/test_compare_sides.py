@@ -24,7 +24,7 @@ from repos import (
     make_tiny,
     write,
 )
-from servebench import stacklock, stacks, tools
+from servebench import locks, stacks, tools
 from servebench.compare import relocking, revisions, sides, touched
 from servebench.compare.sides import Sides, Wanted
 from servebench.compare.touched import Touched
@@ -421,7 +421,7 @@ def tiny(tmp_path: Path, cache: Path, index: Index, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
     for name in ("UV_FIND_LINKS", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
-    stacklock.lock(as_of=date(2026, 2, 20))
+    locks.lock(as_of=date(2026, 2, 20))
     return root
 
 

@@ -20,7 +20,7 @@ from bench import Bench
 from fake_github import FakeGitHub, Fault, State
 from repos import commit, git, write
 from servebench import paths, settings
-from servebench.harnesslock import Move, listed, moves, title
+from servebench.locks import Move, listed, moves, title, versions
 from tiny_index import Index, serving
 
 ROOT = paths.project_root()
@@ -92,18 +92,21 @@ def test_moves_are_named_in_a_line_and_a_list() -> None:
     """By hand: one package moved, one came, one went; a package may differ by platform."""
     before = "alpha==1.0 \\\n    --hash=sha256:0\nbeta==1.0\nsame==3.0\n"
     after = 'alpha==2.0\nsame==3.0\nzeta==1.0 ; sys_platform == "x"\nzeta==2.0\n'
-    found = moves(before, after)
+    found = moves(versions(before), versions(after))
     assert found == (
         Move("alpha", "1.0", "2.0"), Move("beta", "1.0", None), Move("zeta", None, "1.0 and 2.0"),
     )  # fmt: skip
-    assert title(found) == "Harness: alpha 2.0, beta gone, zeta 1.0 and 2.0"
+    assert title("Harness", found) == "Harness: alpha 2.0, beta gone, zeta 1.0 and 2.0"
     assert listed(found).splitlines() == [
         "- alpha 1.0 → 2.0", "- beta 1.0 → (gone)", "- zeta (new) → 1.0 and 2.0",
     ]  # fmt: skip
     many = tuple(Move(f"package{n}", "1", "2") for n in range(9))
-    assert title(many) == "Harness: package0 2, package1 2, package2 2, package3 2 and 5 more"
-    assert len(title(many)) <= 68
-    assert title(()) == "Harness: other files of the same versions"
+    assert (
+        title("Harness", many)
+        == "Harness: package0 2, package1 2, package2 2, package3 2 and 5 more"
+    )
+    assert len(title("Harness", many)) <= 68
+    assert title("Harness", ()) == "Harness: other files of the same versions"
 
 
 def test_the_lock_is_renewed_and_what_moved_is_told(scene: Scene) -> None:

@@ -16,7 +16,7 @@ import rich.console
 from bench import Bench
 from histories import FIRST, QUICK
 from repos import borrow_cache, commit, git, make_tiny, write
-from servebench import stackbump, stacklock, stacks
+from servebench import locks, stackbump, stacks
 from servebench.changes import ChangeRecord, SeriesName, StackState
 from servebench.compare import session
 from servebench.compare.draft import Header, unmeasured
@@ -31,7 +31,7 @@ from servebench.detect.duets import RealDuets
 from servebench.detect.model import Candidate, Dismissal, Step
 from servebench.errors import HistoryError, SetupError, UsageError
 from servebench.history.git import Remote
-from servebench.stacklock import Move
+from servebench.locks import Move
 from servebench.toolchain.narrator import Narrator
 from test_session import Told
 from tiny_index import Index, serving_beta
@@ -64,7 +64,7 @@ def tiny(tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("UV_FIND_LINKS", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
     git(tmp_path, "init", "--quiet", "--initial-branch=main", str(root))
-    stacklock.lock(as_of=date(2026, 1, 31))
+    locks.lock(as_of=date(2026, 1, 31))
     write(root, ".gitignore", "__pycache__/\n")
     commit(root, "Everything")
     return root
@@ -116,10 +116,10 @@ class Bumps:
 def bumps(tiny: Path) -> Bumps:
     """Locked at the end of January and in mid-February; the checkout has a third lock by now."""
     commits, digests = [git(tiny, "rev-parse", "HEAD")], [stacks.read("one").digest]
-    stacklock.lock(as_of=date(2026, 2, 20))
+    locks.lock(as_of=date(2026, 2, 20))
     commits.append(stackbump.commit(tiny, "Stacks: beta 1.5\n").commit)
     digests.append(stacks.read("one").digest)
-    stacklock.lock()
+    locks.lock()
     stackbump.commit(tiny, "Stacks: beta 2.0\n")
     return Bumps(tiny, (commits[0], commits[1]), (digests[0], digests[1]))
 
@@ -212,10 +212,10 @@ def test_a_lock_that_is_gone_is_resolved_again(bumps: Bumps) -> None:
 def test_a_message_lists_the_releases() -> None:
     """The subject names as many as fit; the list has all, each with its stacks."""
     moves = [
-        Move("current", "granian", "2.8.7", "2.8.8"),
-        Move("current", "new", None, "1.0"),
-        Move("v2", "granian", "2.8.7", "2.8.8"),
-        Move("v2", "old", "3", None),
+        Move("granian", "2.8.7", "2.8.8", "current"),
+        Move("new", None, "1.0", "current"),
+        Move("granian", "2.8.7", "2.8.8", "v2"),
+        Move("old", "3", None, "v2"),
     ]
     assert stackbump.message(moves) == (
         "Stacks: granian 2.8.8, new 1.0, old gone\n"
@@ -224,7 +224,7 @@ def test_a_message_lists_the_releases() -> None:
         "- new (new) → 1.0 (current)\n"
         "- old 3 → (gone) (v2)\n"
     )
-    many = [Move("current", f"package-{n:02}", "1", "2") for n in range(30)]
+    many = [Move(f"package-{n:02}", "1", "2", "current") for n in range(30)]
     subject, *rest = stackbump.message(many).splitlines()
     assert subject == "Stacks: package-00 2, package-01 2, package-02 2 and 27 more"
     assert len(rest) == 31
@@ -303,14 +303,14 @@ def test_the_branch_of_the_locks_follows_the_code(
     """One line of commits: main's code is taken over, but neither its locks nor its workflows."""
     workflow = ".github/workflows/one.yml"
     commit(tiny, "A workflow", **{workflow: "name: One\n"})
-    first = stackbump.advance(tiny, origin, lambda root: stacklock.lock(root=root))
+    first = stackbump.advance(tiny, origin, lambda root: locks.lock(root=root))
     kept = git(tiny, "show", f"{first.commit}:{LOCK}")
     main = commit(
         tiny, "Later", **{"apps/tiny/alone.py": "later = True\n", workflow: "name: Two\n",
                           ".github/workflows/new.yml": "name: New\n", "gone.txt": ""},
     )  # fmt: skip
 
-    def broken(_: Path) -> list[stacklock.Move]:
+    def broken(_: Path) -> list[locks.Move]:
         raise SetupError("the index is down")
 
     reached: list[str] = []
@@ -328,12 +328,12 @@ def test_the_branch_of_the_locks_follows_the_code(
     assert changed == ["apps/tiny/alone.py", "gone.txt"]
     assert git(protected, "show", f"{tip}:{LOCK}") == kept
     # Nothing more to take over: the branch stays where it is.
-    again = stackbump.advance(tiny, origin, lambda root: stacklock.lock(root=root))
+    again = stackbump.advance(tiny, origin, lambda root: locks.lock(root=root))
     assert again == stackbump.Bumped(moved=False, commit=tip)
     # An older night that is run again does not take the branch back to its code.
     git(protected, "fetch", "--quiet", str(tiny), "main:main")
     git(tiny, "checkout", "--quiet", "--detach", f"{main}~1")
-    assert stackbump.advance(tiny, origin, lambda root: stacklock.lock(root=root)) == again
+    assert stackbump.advance(tiny, origin, lambda root: locks.lock(root=root)) == again
     git(tiny, "checkout", "--quiet", "main")
 
     # How a maintainer brings the locks to main, in a pull request; the branch goes on from there.
@@ -342,7 +342,7 @@ def test_the_branch_of_the_locks_follows_the_code(
     git(tiny, "rm", "--quiet", "gone.txt")
     main = commit(tiny, "Locks")
     assert git(tiny, "show", f"{main}:{LOCK}") == kept
-    last = stackbump.advance(tiny, origin, lambda root: stacklock.lock(root=root))
+    last = stackbump.advance(tiny, origin, lambda root: locks.lock(root=root))
     assert chain(protected)[0] == f"Code of {main[:12]}"
     assert git(tiny, "diff", "--name-only", last.commit, main).split() == [
         ".github/workflows/new.yml", workflow,
@@ -356,7 +356,7 @@ def test_what_somebody_pushes_beside_the_locks_is_not_measured(
     """The branch need not be protected as main is: its code is main's, whoever says otherwise."""
     code = "apps/tiny/alone.py"
     main = git(tiny, "rev-parse", "main")
-    stackbump.advance(tiny, origin, lambda root: stacklock.lock(root=root))
+    stackbump.advance(tiny, origin, lambda root: locks.lock(root=root))
     git(tmp_path, "clone", "--quiet", "--branch", stackbump.BRANCH, origin.address, "theirs")
     theirs = tmp_path / "theirs"
     added = commit(theirs, "Mine", **{code: "stolen = True\n", "extra.py": "", LOCK: "beta==9\n"})
@@ -377,14 +377,14 @@ def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: 
     git(tmp_path, "clone", "--quiet", origin.address, str(others))
     tips: list[str] = []
 
-    def renew(root: Path) -> tuple[stacklock.Move, ...]:
+    def renew(root: Path) -> tuple[locks.Move, ...]:
         if not tips:  # in the middle of ours, theirs is whole
             day = date(2026, 2, 20)
             theirs = stackbump.advance(
-                others, origin, lambda root: stacklock.lock(as_of=day, root=root)
+                others, origin, lambda root: locks.lock(as_of=day, root=root)
             )
             tips.append(theirs.commit)
-        return stacklock.lock(root=root)
+        return locks.lock(root=root)
 
     told: list[str] = []
     mine = stackbump.advance(tiny, origin, renew, patience=QUICK, told=told.append)

@@ -145,7 +145,7 @@ def test_what_is_measured_goes_to_a_folder_here(
     file = tmp_path / "fleet.json"
     file.write_text('{"user": "no-such-user", "room": "/var/lib/no-such-user"}')
     monkeypatch.setenv(place.VARIABLE, str(file))
-    found = CliRunner().invoke(app, ["fleet", "micro", "--record", *words]).exception
+    found = CliRunner().invoke(app, ["fleet", "inprocess", "--record", *words]).exception
     assert isinstance(found, UsageError)
     assert "expected" in str(found)
 

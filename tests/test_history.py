@@ -236,7 +236,7 @@ def test_only_whole_files_enter(remote: Remote, tmp_path: Path) -> None:
 
 
 def of_asv(folder: Path, seconds: float) -> Path:
-    """A results folder as `servebench micro --record` leaves it, with one of asv's files."""
+    """A results folder as `servebench inprocess --record` leaves it, with one of asv's files."""
     place = folder / "asv" / "alpha-2c-000001"
     place.mkdir(parents=True)
     found = {

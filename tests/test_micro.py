@@ -1,4 +1,4 @@
-"""`servebench micro`: what it asks asv for, and a real look inside the process."""
+"""`servebench inprocess`: what it asks asv for, and a real look inside the process."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ import pytest
 
 from bench import carrying, eventually
 from servebench import paths
-from servebench.cli import micro as cli
-from servebench.cli.screen import counted
+from servebench.cli import inprocess as cli
 from servebench.errors import NothingMeasuredError, SetupError, UsageError
 from servebench.inprocess import micro
 from servebench.inprocess.readings import Reading, Snapshot
@@ -114,7 +113,7 @@ def running_micro(root: Path, home: Path, *arguments: str) -> Iterator[subproces
     """Run the verb in a checkout, with a home of its own and the machine's cache."""
     home.mkdir(exist_ok=True)
     process = subprocess.Popen(
-        [sys.executable, "-c", "from servebench.cli import main; main()", "micro", *arguments],
+        [sys.executable, "-c", "from servebench.cli import main; main()", "inprocess", *arguments],
         cwd=root,
         env={
             **os.environ,
@@ -159,7 +158,7 @@ def test_a_real_look_inside(repository: Path, tmp_path: Path) -> None:
     code, output, said = run_micro(repository, tmp_path / "home", "--json", *selection)
     assert code == 1, said
     assert "failed: gil.Cpu.time_tasks on 3.14, gil-in-process; gil.Cpu.time_tasks on 3.14t" in said
-    log = tmp_path / "home" / "state" / "servebench" / "logs" / "micro-gil.log"
+    log = tmp_path / "home" / "state" / "servebench" / "logs" / "inprocess-gil.log"
     assert "expected 1 counts of 10000000" in log.read_text("utf-8")
     described: dict[str, Any] = json.loads(output)
     (snapshot,) = described["snapshots"]
@@ -188,15 +187,15 @@ def test_another_repository_is_told_that_these_are_not_its_suites(
     (tmp_path / "pyproject.toml").write_text("[tool.servebench]\n")
     monkeypatch.setenv("SERVEBENCH_ROOT", str(tmp_path))
     with pytest.raises(UsageError, match="measure no other repository"):
-        cli.micro_command()
+        cli.inprocess_command()
     with pytest.raises(UsageError, match="measure no other repository"):
-        counted(tmp_path, "HEAD", Console())
+        cli.counted(tmp_path, "HEAD", Console())
 
 
 def test_where_to_keep_results_needs_some_to_be_kept(tmp_path: Path) -> None:
     """Without --record nothing is kept, and nothing is measured for nobody."""
     with pytest.raises(UsageError, match="add --record"):
-        cli.micro_command(to=tmp_path)
+        cli.inprocess_command(to=tmp_path)
 
 
 def test_nothing_measured_is_said_and_is_no_page() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from bench import Bench
 from repos import commit, git, make_repository
-from servebench.cli import screen as verb
+from servebench.cli import inprocess as verb
 from servebench.inprocess.readings import Reading, Snapshot, Status
 from servebench.inprocess.screening import FLOOR, Row, headline, markdown, screen
 

@@ -400,7 +400,7 @@ def test_the_lines_of_a_night_say_what_was_odd() -> None:
             "inprocess/gil.Cpu.time_tasks(mode=threads, tasks=4)/py3.14/current",
             "asv",
             None,
-            "servebench micro --select 'gil.Cpu.time_tasks*'",
+            "servebench inprocess --select 'gil.Cpu.time_tasks*'",
         ),
     ],
 )

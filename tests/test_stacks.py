@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from servebench import interpreters, paths, settings, stacklock, stacks, tools
+from servebench import interpreters, locks, paths, settings, stacks, tools
 from servebench.errors import DeclarationError, SetupError, UsageError
 from tiny_index import Index, serving
 
@@ -49,7 +49,7 @@ def checkout(tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> P
 def test_locking_as_of_a_date_and_then_of_today(checkout: Path) -> None:
     """The as-of date hides what came later; renewing shows exactly what moved."""
     lock = checkout / "apps" / "stacks" / "one.txt"
-    moves = stacklock.lock(as_of=date(2026, 2, 1))
+    moves = locks.lock(as_of=date(2026, 2, 1))
     assert [(m.package, m.before, m.after) for m in moves] == [
         ("alpha", None, "1.0"),
         ("beta", None, "1.0"),
@@ -58,20 +58,20 @@ def test_locking_as_of_a_date_and_then_of_today(checkout: Path) -> None:
     assert [line.split(" ")[0] for line in before] == ["alpha==1.0", "beta==1.0", "gamma==1.0"]
     assert stacks.read("one").packages == {"alpha": "1.0", "beta": "1.0"}  # no Windows here
 
-    (move,) = stacklock.lock(["one"])
-    assert move == stacklock.Move("one", "beta", "1.0", "2.0")
+    (move,) = locks.lock(["one"])
+    assert move == locks.Move("beta", "1.0", "2.0", "one")
     after = lock.read_text().splitlines()
     assert [old == new for old, new in zip(before, after, strict=True)] == [True, False, True]
-    assert stacklock.lock() == ()
+    assert locks.lock() == ()
 
 
 def test_a_lock_that_cannot_be_renewed_stays_as_it_was(checkout: Path) -> None:
     """When uv finds no solution the sentence has its words, and no lock changes."""
-    stacklock.lock()
+    locks.lock()
     lock = checkout / "apps" / "stacks" / "one.txt"
     before = lock.read_bytes()
     with pytest.raises(SetupError, match="resolving stack one failed"):
-        stacklock.lock(as_of=date(2020, 1, 1))
+        locks.lock(as_of=date(2020, 1, 1))
     assert lock.read_bytes() == before
     assert [file.name for file in lock.parent.iterdir()] == ["one.txt"]
 
@@ -87,7 +87,7 @@ def test_an_environment_is_made_from_a_lock_and_noticed_when_changed(
 
     quiet = Narrator(rich.console.Console(quiet=True))
     interpreter = interpreters.locate("3.14t")
-    stacklock.lock()
+    locks.lock()
     stack = stacks.read("one")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(interpreters, "locate", lambda _name: interpreter)
@@ -114,7 +114,7 @@ def test_a_changed_hash_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     from servebench.toolchain.narrator import Narrator
 
     interpreter = interpreters.locate("3.14")
-    stacklock.lock()
+    locks.lock()
     lock = stacks.lock_file("one")
     lines = lock.read_text().splitlines()
     lock.write_text("\n".join(line.split(" --hash")[0] + " " + HASH for line in lines) + "\n")
@@ -130,7 +130,7 @@ def test_a_changed_hash_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_unknown_and_unlocked_stacks() -> None:
     """A name that is no group is wrong usage; a group without lock names the remedy."""
     with pytest.raises(UsageError, match=r"no stack 'two': .* are one$"):
-        stacklock.lock(["two"])
+        locks.lock(["two"])
     with pytest.raises(SetupError, match="run `servebench stack lock one`"):
         stacks.read("one")
 
@@ -149,7 +149,7 @@ def test_continuation_lines_are_read_and_joined() -> None:
     alpha = f"Al_pha==1.0 \\\n    {HASH} \\\n    {HASH}\n    # via beta\n"
     text = f"# by hand\n{alpha}beta==2 \\\n    {HASH}\n"
     assert stacks.parse(text, "lock.txt") == {"al-pha": "1.0", "beta": "2"}
-    joined = stacklock.one_line_per_package(text)
+    joined = locks.one_line_per_package(text)
     assert joined == f"Al_pha==1.0 {HASH} {HASH}\nbeta==2 {HASH}\n"
     assert stacks.parse(joined, "lock.txt") == {"al-pha": "1.0", "beta": "2"}
 
@@ -197,7 +197,7 @@ def test_the_pydantic_arms_differ_in_nothing_else() -> None:
 def test_nights_wait_before_they_lock_a_release(checkout: Path, index: Index) -> None:
     """Three days by default, some for nobody's package, none where that is declared."""
     today = datetime.now(UTC).date()
-    stacklock.lock()
+    locks.lock()
     index.add("alpha", "2.0", (today - timedelta(days=1)).isoformat(), ("beta",))
     index.add("beta", "3.0", (today - timedelta(days=1)).isoformat())
     index.add("beta", "2.5", (today - timedelta(days=9)).isoformat())
@@ -208,8 +208,8 @@ def test_nights_wait_before_they_lock_a_release(checkout: Path, index: Index) ->
         text = text.replace("cooldown-days = 3\n", "")
         (checkout / "pyproject.toml").write_text(text.replace(own, f"{declared}\n{own}", 1))
         settings._load.cache_clear()
-        until, exempt = stacklock.cooled(checkout)
-        stacklock.lock(as_of=until, exempt=exempt)
+        until, exempt = locks.cooled(checkout)
+        locks.lock(as_of=until, exempt=exempt)
         return dict(stacks.read("one").packages)
 
     assert locked("") == {"alpha": "1.0", "beta": "2.5"}

@@ -109,7 +109,7 @@ BAD = [
         "limits",
         "      - uses: actions/upload-artifact",
         (
-            "      - timeout-minutes: 1\n        run: servebench ci fleet micro\n"
+            "      - timeout-minutes: 1\n        run: servebench ci fleet inprocess\n"
             "      - uses: actions/upload-artifact"
         ),
     ),

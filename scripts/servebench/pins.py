@@ -23,7 +23,7 @@ from packaging.version import Version
 
 from servebench import settings, tools
 from servebench.errors import ServiceError, SetupError
-from servebench.harnesslock import Move
+from servebench.locks import Move
 from servebench.settings import GoToolSpec, OhaSpec, Settings, SourceBuild
 from servebench.toolchain import archive, artefact, command, oha
 from servebench.toolchain.narrator import Narrator

@@ -15,7 +15,7 @@ from typing import Final
 from servebench.errors import HistoryError, UsageError
 from servebench.history.git import GitError, HopelessError, Remote, run
 from servebench.history.patience import Patience
-from servebench.stacklock import Move
+from servebench.locks import Move, title
 
 LOCKS: Final = "apps/stacks"
 WORKFLOWS: Final = ".github/workflows"
@@ -23,7 +23,6 @@ BRANCH: Final = "servebench/stack"
 """On which nights renew the locks."""
 
 _TAKEN: Final = "All but locks and workflows: "
-_SUBJECT: Final = 68  # characters
 _AUTHOR: Final = {"user.name": "servebench", "user.email": "servebench@localhost"}
 
 
@@ -47,23 +46,11 @@ def message(moves: Sequence[Move]) -> str:
     stacks: dict[tuple[str, str | None, str | None], list[str]] = {}
     for move in moves:
         stacks.setdefault((move.package, move.before, move.after), []).append(move.stack)
-    if not stacks:
-        return "Stacks: other files of the same versions\n"
-    subject = ""
-    releases = list(stacks)
-    for number, (package, _, after) in enumerate(releases):
-        longer = f"{subject}, " if subject else "Stacks: "
-        longer += f"{package} {after or 'gone'}"
-        left = len(releases) - number
-        if number and len(longer) + len(f" and {left} more") > _SUBJECT:
-            subject += f" and {left} more"
-            break
-        subject = longer
     lines = [
         f"- {package} {before or '(new)'} → {after or '(gone)'} ({', '.join(names)})"
         for (package, before, after), names in stacks.items()
     ]
-    return "\n".join((subject, "", *lines)) + "\n"
+    return "\n".join((title("Stacks", moves), *([""] if lines else []), *lines)) + "\n"
 
 
 def commit(root: Path, text: str) -> Bumped:

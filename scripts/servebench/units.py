@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -51,3 +52,14 @@ def cores(value: float) -> str:
 def count(value: float) -> str:
     """Format a count."""
     return f"{value:,.0f}"
+
+
+TIME: Final = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?")
+"""A time on a command line: 180s, 5m, 1h or 1h30m."""
+
+
+def read_time(text: str) -> float | None:
+    """Read a `TIME` in s; None: it is none."""
+    found = TIME.fullmatch(text)
+    hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (0, 0, 0)
+    return float(3600 * hours + 60 * minutes + seconds) if found and text else None

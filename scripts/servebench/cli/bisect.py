@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from servebench import changes, load, machine, orphans, paths, store
+from servebench import changes, paths, store
 from servebench.changes import ChangeRecord
-from servebench.cli.options import DEFAULT_SEED, SeedOption, budget_option, budget_seconds
+from servebench.cli.options import (
+    DEFAULT_SEED,
+    JsonOption,
+    SeedOption,
+    budget_option,
+    budget_seconds,
+    clean_up,
+)
+from servebench.compare.progress import reporter
+from servebench.detect import blame, locks, suspects
+from servebench.detect.duets import RealDuets
 from servebench.errors import HistoryError, SetupError, UsageError
-from servebench.printing import Console
+from servebench.machine import fingerprint
+from servebench.printing import Console, errors, print_json
 from servebench.signals import interruptible
 from servebench.toolchain.narrator import Narrator
 
@@ -32,7 +42,7 @@ def bisect_command(
         typer.Option("--results", help="Results folder of the changes; default: this checkout's."),
     ] = None,
     budget: Annotated[str, budget_option("Time for all of them")] = "30m",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Find the release that caused a change, and write it into the change's record.
@@ -44,40 +54,31 @@ def bisect_command(
     Exit code 0: done. 1: one of them could not be tried, with the reason.
     """
     folder = results or paths.results_dir()
-    here = machine.fingerprint().id
-    records = [changes.read(path) for path in changes.files(folder)]
-    chosen = _chosen(records, names or [], here)
-    console = Console(highlight=False, stderr=as_json)
+    here = fingerprint().id
+    chosen = _chosen([changes.read(path) for path in changes.files(folder)], names or [], here)
+    console = Console(stderr=as_json)
     if not chosen:
-        if as_json:
-            typer.echo("[]")
-        console.print(f"no change on this machine ({here}) whose cause is to be found")
-        return
-    for sentence in orphans.reap():
-        console.print(f"note: {sentence}", markup=False, soft_wrap=True)
-    load.sweep()
-    store.require_room(folder)
+        console.say(f"no change on this machine ({here}) whose cause is to be found")
+    else:
+        clean_up(console)
+        store.require_room(folder)
     ends = time.monotonic() + (budget_seconds(budget) or 0.0)
     found: list[ChangeRecord] = []
-    failed = False
     for place, record in enumerate(chosen):
         share = (ends - time.monotonic()) / (len(chosen) - place)
         try:
             with interruptible():
                 blamed = _blamed(record, time.monotonic() + share, seed, console)
         except (HistoryError, SetupError, UsageError) as problem:
-            failed = True
-            Console(stderr=True, highlight=False).print(
-                f"{record.id}: not tried: {problem}", markup=False, soft_wrap=True
-            )
+            errors().say(f"{record.id}: not tried: {problem}")
             continue
         changes.save(folder, blamed)
         found.append(blamed)
         if not as_json:
-            console.print(_sentence(blamed), markup=False, soft_wrap=True)
+            console.say(_sentence(blamed))
     if as_json:
-        typer.echo(json.dumps([record.model_dump(mode="json") for record in found]))
-    if failed:
+        print_json([record.model_dump(mode="json") for record in found])
+    if len(found) < len(chosen):
         raise typer.Exit(1)
 
 
@@ -111,11 +112,6 @@ def _chosen(records: list[ChangeRecord], names: list[str], here: str) -> list[Ch
 
 def _blamed(record: ChangeRecord, ends: float, seed: int, console: Console) -> ChangeRecord:
     """The record with its culprit, as far as duets can tell."""
-    # Statistics take a second to import, which no other verb should wait for.
-    from servebench.compare.progress import reporter  # noqa: PLC0415
-    from servebench.detect import blame, locks, suspects  # noqa: PLC0415
-    from servebench.detect.duets import RealDuets  # noqa: PLC0415
-
     root, narrator = paths.project_root(), Narrator(console)
     duets = RealDuets(root, seed, reporter(console), narrator)
     mixtures = blame.Mixtures(duets, record, locks.find(root, record, narrator), ends)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import typer
 
-from servebench import load, orphans, paths
+from servebench import paths
 from servebench.cli.options import (
     DEFAULT_SEED,
     ProfileOption,
@@ -17,24 +15,31 @@ from servebench.cli.options import (
     SelectOption,
     budget_option,
     budget_seconds,
+    clean_up,
     day,
     repository,
     require_writable,
 )
-from servebench.compare import again, keeping, revisions
+from servebench.compare import again, keeping, revisions, session
 from servebench.compare import sides as sides_
 from servebench.compare import touched as touched_
+from servebench.compare.draft import Header, unmeasured
 from servebench.compare.model import Comparison
+from servebench.compare.progress import reporter
 from servebench.compare.sides import Sides, Wanted
 from servebench.compare.touched import Touched
-from servebench.errors import RecordError, UsageError
+from servebench.errors import UsageError
 from servebench.exclusive import measuring
-from servebench.printing import Console
+from servebench.printing import Console, write
+from servebench.report.comparison.forest import forest
+from servebench.report.comparison.markdown import markdown as as_markdown
 from servebench.report.comparison.outcome import exit_code
+from servebench.report.comparison.terminal import print_comparison
 from servebench.signals import InterruptedRun, interruptible
 from servebench.toolchain.narrator import Narrator
 
 _AS_LOCKED: Final = "locked"
+_OR: Final = f", or {_AS_LOCKED!r}"
 
 
 def compare_command(
@@ -110,12 +115,9 @@ def compare_command(
     """
     limit = budget_seconds(budget)
     require_writable({"--output": output, "--markdown": markdown, "--svg": svg})
-    console = Console(highlight=False)
+    console = Console()
     root = repository(console)
-    found = orphans.reap()
-    for sentence in found:
-        console.print(f"note: {sentence}", markup=False, soft_wrap=True)
-    load.sweep()
+    left = clean_up(console)
     narrator = Narrator(console)
     options = [word for glob in select or () for word in ("--select", glob)]
     options += ["--profile", profile, "--seed", str(seed)]
@@ -125,24 +127,28 @@ def compare_command(
         sides = _sides(root, (base, head), stack_as_of or [], with_ or [], python, wanted)
         touched = touched_.find(sides, everything=everything)
         reproduce = again.command(sides.base.record, sides.head.record, options)
-        notes = (f"{len(found)} sessions that a killed run had left were found first",)
-        comparison, interruption = _compared(
-            sides,
-            touched,
-            limit,
-            seed,
-            console,
+        header = Header(
+            cross=sides.cross,
             reproduce=(reproduce,) if reproduce else (),
-            notes=notes if found else (),
+            notes=(f"{len(left)} sessions that a killed run had left were found first",)
+            * bool(left),
         )
+        comparison, interruption = _compared(sides, touched, limit, seed, console, header)
     try:
-        _write(comparison, output, markdown, svg)
+        if output is not None:
+            write(comparison.model_dump_json(indent=1) + "\n", output)
+        if markdown is not None:
+            write(as_markdown(comparison), markdown)
+        if svg is not None:
+            write(forest(comparison), svg)
     finally:
-        _show(console, comparison)
+        print_comparison(console, comparison)
+        # Elsewhere the folder may be gone when somebody reads this: a job's log, a room.
+        if console.is_terminal and keeping.file_of(comparison).is_file():
+            console.say(f"\nKept; to read it again: servebench show {comparison.id}")
     if interruption is not None:
         raise interruption
-    code = exit_code(comparison, lenient=fail_on == "slower")
-    if code:
+    if code := exit_code(comparison, lenient=fail_on == "slower"):
         raise typer.Exit(code)
 
 
@@ -167,8 +173,8 @@ def _sides(
     if len(dates) > 2:
         raise UsageError(f"--stack-as-of was given {len(dates)} times: expected base and head")
     if dates:
-        days = [_day(text) for text in dates]
-        first, second = (None, days[0]) if len(days) == 1 else (days[0], days[1])
+        days = [None if text == _AS_LOCKED else day(text, "--stack-as-of", _OR) for text in dates]
+        first, second = (None, days[0]) if len(days) == 1 else days
         return sides_.of_dates(root, first, second, wanted)
     if pins:
         return sides_.of_packages(root, pins, wanted)
@@ -177,34 +183,20 @@ def _sides(
     return sides_.of_revisions(root, *revisions, wanted)
 
 
-def _day(text: str) -> date | None:
-    if text == _AS_LOCKED:
-        return None
-    return day(text, "--stack-as-of", f", or {_AS_LOCKED!r}")
-
-
 def _compared(
     sides: Sides,
     touched: Touched,
     limit: float | None,
     seed: int,
     console: Console,
-    *,
-    reproduce: tuple[str, ...],
-    notes: tuple[str, ...],
+    header: Header,
 ) -> tuple[Comparison, InterruptedRun | None]:
     """Measure, if there is something to judge; an interrupted comparison is partial."""
-    # Statistics take a second to import, which no other verb should wait for.
-    from servebench.compare import session  # noqa: PLC0415
-    from servebench.compare.draft import Header, unmeasured  # noqa: PLC0415
-    from servebench.compare.progress import reporter  # noqa: PLC0415
-
-    header = Header(cross=sides.cross, reproduce=reproduce, notes=notes)
     if touched.nothing:
         return unmeasured(sides.base, sides.head, touched, header, limit), None
     told = reporter(console)
-    for sentence in touched.notes:
-        told.note(sentence)
+    for note in touched.notes:
+        told.note(note)
     sentence = (
         f"cases that can have changed: {len(touched.pairs)}; that cannot: {touched.untouched}"
     )
@@ -218,38 +210,3 @@ def _compared(
             ), None
     except session.InterruptedComparison as interruption:
         return interruption.comparison, interruption
-
-
-def _write(
-    comparison: Comparison, output: Path | None, markdown: Path | None, svg: Path | None
-) -> None:
-    """Write the files that were asked for.
-
-    Raises:
-        RecordError: One of them cannot be written.
-    """
-    from servebench.report.comparison import forest  # noqa: PLC0415
-    from servebench.report.comparison import markdown as markdown_  # noqa: PLC0415
-
-    written: tuple[tuple[Path | None, Callable[[], str]], ...] = (
-        (output, lambda: comparison.model_dump_json(indent=1) + "\n"),
-        (markdown, lambda: markdown_.markdown(comparison)),
-        (svg, lambda: forest.forest(comparison)),
-    )
-    for path, text in written:
-        if path is None:
-            continue
-        try:
-            path.write_text(text(), "utf-8")
-        except OSError as problem:
-            raise RecordError(f"{path}: cannot be written: {problem.strerror}") from problem
-
-
-def _show(console: Console, comparison: Comparison) -> None:
-    from servebench.report.comparison.terminal import print_comparison  # noqa: PLC0415
-
-    print_comparison(console, comparison)
-    # Elsewhere the folder may be gone by the time that somebody reads this: a job's log, a room.
-    if console.is_terminal and keeping.file_of(comparison).is_file():
-        again = f"servebench show {comparison.id}"
-        console.print(f"\nKept; to read it again: {again}", markup=False, soft_wrap=True)

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from servebench import actions, harnesslock, paths, pins
+from servebench import actions, locks, paths, pins
 from servebench.cli.github import DEFAULT_PATIENCE, Json, Patience, connected
 from servebench.errors import UsageError
 from servebench.printing import Console
 from servebench.signals import interruptible
-from servebench.stacklock import write
 from servebench.toolchain.narrator import Narrator
 from servebench.visible import visible
 
@@ -60,11 +59,11 @@ def deps_command(
     console = Console(stderr=True, highlight=False)
     narrator = Narrator(console)
     with interruptible(), _asking(patience) as github:
-        moved = harnesslock.renew(root, narrator)
+        moved = locks.renew_harness(root, narrator)
         renewal = pins.renew(root, github, narrator)
     for name, text in renewal.files.items():
-        write(root / name, text)
-    files = [*([harnesslock.LOCK] if moved else []), *renewal.files]
+        locks.write(root / name, text)
+    files = [*([locks.HARNESS] if moved else []), *renewal.files]
     moved += renewal.moved
     told = [plain(sentence) for sentence in renewal.told]
     proposed = None
@@ -72,14 +71,17 @@ def deps_command(
         from servebench.github import proposal  # noqa: PLC0415 - only this needs GitHub
         from servebench.history.git import remote_of  # noqa: PLC0415
 
-        body = "\n\n".join((harnesslock.listed(moved), *told, _NOTE))
+        body = "\n\n".join((locks.listed(moved), *told, _NOTE))
         where = remote_of(root, remote)
         wanted = proposal.Proposal(
-            branch, base or proposal.default_branch(root, where), harnesslock.title(moved), body
+            branch,
+            base or proposal.default_branch(root, where),
+            locks.title("Harness", moved),
+            body,
         )
         with connected(patience) as (_, repository):
             proposed = proposal.propose(repository, root, where, files, wanted)
-    listed = harnesslock.listed(moved) or "nothing moved"
+    listed = locks.listed(moved) or "nothing moved"
     actions.summary("\n\n".join(("### Dependencies", listed, *told)))
     if as_json:
         found = {

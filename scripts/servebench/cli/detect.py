@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Final
@@ -11,31 +12,43 @@ from typing import Annotated, Final
 import typer
 from rich.table import Table
 
-from servebench import actions, changes, load, machine, orphans, paths, store
+from servebench import actions, changes, machine, paths, store
+from servebench.artifacts.accepting import require_digest
 from servebench.changes import ChangeRecord
 from servebench.cli.options import (
     DEFAULT_SEED,
-    FOR_WORKFLOWS,
+    JsonOption,
     SeedOption,
     budget_option,
     budget_seconds,
+    clean_up,
+    workflow_option,
 )
 from servebench.compare import keeping
 from servebench.compare.model import Comparison
+from servebench.compare.progress import reporter
+from servebench.detect import declared
+from servebench.detect.asv_locks import with_locks
+from servebench.detect.candidates import detect
+from servebench.detect.conclude import closed
+from servebench.detect.confirm import confirm as conclude
+from servebench.detect.duets import RealDuets
 from servebench.detect.model import (
     Candidate,
     Candidates,
     Dismissal,
+    dismissals,
     encode_candidates,
     read_candidates,
     write_candidates,
 )
 from servebench.errors import RecordError, UsageError
 from servebench.night.recorded import present
-from servebench.printing import Console
+from servebench.printing import Console, errors, print_json
 from servebench.report.change import title
 from servebench.report.comparison.words import percent
 from servebench.signals import interruptible
+from servebench.site import history, reading
 from servebench.toolchain.narrator import Narrator
 
 _SHOWN: Final = 5  # series of a candidate, and steps without a cause, that are printed
@@ -52,11 +65,7 @@ def detect_command(
     ] = None,
     from_sha256: Annotated[
         str | None,
-        typer.Option(
-            "--from-sha256",
-            rich_help_panel=FOR_WORKFLOWS,
-            help="What its SHA-256 must be, from a job's output.",
-        ),
+        workflow_option("--from-sha256", help="What its SHA-256 must be, from a job's output."),
     ] = None,
     to: Annotated[
         Path | None,
@@ -68,13 +77,12 @@ def detect_command(
     ] = None,
     github_output: Annotated[
         bool,
-        typer.Option(
+        workflow_option(
             "--github-output",
-            rich_help_panel=FOR_WORKFLOWS,
             help="Hand the machines to a workflow: matrix, candidates and sha256 in GITHUB_OUTPUT.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Find series that moved for good when a stack changed, and confirm them by duets.
@@ -94,14 +102,11 @@ def detect_command(
     if from_ is not None and not confirm:
         raise UsageError("--from: the candidates of a file are there already: add --confirm")
     if from_ is not None and from_sha256 is not None:
-        from servebench.artifacts.accepting import require_digest  # noqa: PLC0415 - as below
-
         require_digest(from_, from_sha256)
-    console = Console(highlight=False)
     results = to or paths.results_dir()
     if confirm:
         store.require_room(results)
-        _confirm(from_, results, budget_seconds(budget), seed, console, as_json=as_json)
+        _confirm(from_, results, budget_seconds(budget) or 0.0, seed, as_json=as_json)
         return
     found, undone, there = _detected(paths.results_dir())
     for record in undone:
@@ -112,30 +117,20 @@ def detect_command(
         actions.outputs(_outputs(found, there))
     actions.summary(_markdown(found, undone))
     if as_json:
-        described = found.model_dump(mode="json")
-        typer.echo(json.dumps({**described, "closed": [record.id for record in undone]}))
-        return
-    _show(console, found, undone)
+        print_json({**found.model_dump(mode="json"), "closed": [record.id for record in undone]})
+    else:
+        _show(Console(), found, undone)
 
 
 def _detected(results: Path) -> tuple[Candidates, tuple[ChangeRecord, ...], frozenset[str]]:
     """What moved, which changes were undone, and the machines that still measure nights."""
-    # numpy, and all of the site's reading: only this verb waits for them.
-    from servebench.detect import declared  # noqa: PLC0415
-    from servebench.detect.asv_locks import with_locks  # noqa: PLC0415
-    from servebench.detect.candidates import detect  # noqa: PLC0415
-    from servebench.detect.conclude import closed  # noqa: PLC0415
-    from servebench.detect.model import dismissals  # noqa: PLC0415
-    from servebench.site import history, reading  # noqa: PLC0415
-
     sources = reading.read(results, paths.cache_dir() / "site")
     root = paths.project_root()
     tables, notes = with_locks(history.tables(sources.nights), root)
     evidence, unread = _evidence(results, sources.changes)
     dismissed, unreadable = dismissals(results)
-    errors = Console(stderr=True, highlight=False)
     for problem in (*sources.problems, *notes, *unread, *unreadable):
-        errors.print(f"note: {problem}", markup=False, soft_wrap=True)
+        errors().say(f"note: {problem}")
     undone = closed(sources.changes, evidence)
     # Without such nights no declaration is read.
     inside = declared.benchmarks(root) if any(table.kind == "inprocess" for table in tables) else {}
@@ -161,114 +156,80 @@ def _evidence(
 
 
 def _confirm(
-    from_: Path | None,
-    results: Path,
-    seconds: float | None,
-    seed: int,
-    console: Console,
-    *,
-    as_json: bool,
+    from_: Path | None, results: Path, seconds: float, seed: int, *, as_json: bool
 ) -> None:
     """Judge the candidates of this machine."""
-    from servebench.compare.progress import reporter  # noqa: PLC0415 - statistics take a second
-    from servebench.detect.confirm import confirm  # noqa: PLC0415
-    from servebench.detect.duets import RealDuets  # noqa: PLC0415
-
-    errors = Console(stderr=True, highlight=False)
     found = read_candidates(from_) if from_ is not None else _detected(paths.results_dir())[0]
     here = machine.fingerprint().id
     ours = [candidate for candidate in found.candidates if candidate.machine == here]
     for candidate in found.candidates:
         if candidate.machine != here:
-            errors.print(
-                f"note: {candidate.id} waits for its machine {candidate.machine}", markup=False
-            )
-    for sentence in orphans.reap():
-        errors.print(f"note: {sentence}", markup=False, soft_wrap=True)
-    load.sweep()
-    told = errors if as_json else console
+            errors().say(f"note: {candidate.id} waits for its machine {candidate.machine}")
+    clean_up(errors())
+    told = Console(stderr=as_json)
     judge = RealDuets(paths.project_root(), seed, reporter(told), Narrator(told))
     with interruptible():
-        confirmed = confirm(
-            ours,
-            judge,
-            seconds or 0.0,
-            results,
-            told=lambda sentence: told.print(sentence, markup=False, soft_wrap=True),
-        )
+        confirmed = conclude(ours, judge, seconds, results, told=told.say)
     if as_json:
-        described = {
-            "confirmed": [record.model_dump(mode="json") for record in confirmed.records],
-            "dismissed": [one.model_dump(mode="json") for one in confirmed.dismissed],
-            "left": {candidate.id: why for candidate, why in confirmed.left},
-        }
-        typer.echo(json.dumps(described))
+        print_json(
+            {
+                "confirmed": [record.model_dump(mode="json") for record in confirmed.records],
+                "dismissed": [one.model_dump(mode="json") for one in confirmed.dismissed],
+                "left": {candidate.id: why for candidate, why in confirmed.left},
+            }
+        )
     else:
-        both: list[ChangeRecord | Dismissal] = [*confirmed.records, *confirmed.dismissed]
-        for concluded in both:
-            console.print(_sentence(concluded), markup=False, soft_wrap=True)
+        for sentence in (*map(_sentence, confirmed.records), *map(_sentence, confirmed.dismissed)):
+            told.say(sentence)
         if not ours:
-            console.print(f"no candidate on this machine ({here})", markup=False)
+            told.say(f"no candidate on this machine ({here})")
     actions.summary("\n".join(f"- {_sentence(one)}" for one in confirmed.records) or "No change.")
     for candidate, why in confirmed.left:
-        errors.print(f"{candidate.id}: not judged: {why}", markup=False, soft_wrap=True)
+        errors().say(f"{candidate.id}: not judged: {why}")
     if confirmed.left:
         raise typer.Exit(1)
 
 
 def _outputs(found: Candidates, machines: Collection[str]) -> dict[str, str]:
     """What a workflow needs of the candidates: one job per machine that has any, and is there."""
-    counts: dict[str, int] = {}
-    for candidate in found.candidates:
-        if candidate.machine in machines:
-            counts[candidate.machine] = counts.get(candidate.machine, 0) + 1
+    counts = Counter(one.machine for one in found.candidates if one.machine in machines)
     include = [
         {"machine": name, "runner": name, "candidates": count} for name, count in counts.items()
     ]
     return {
         "matrix": json.dumps({"include": include}, separators=(",", ":")),
         "machines": json.dumps(list(counts), separators=(",", ":")),
-        "candidates": str(sum(counts.values())),
+        "candidates": str(counts.total()),
         "sha256": hashlib.sha256(encode_candidates(found)).hexdigest(),
     }
 
 
 def _show(console: Console, found: Candidates, undone: Sequence[ChangeRecord]) -> None:
     for record in undone:
-        console.print(f"closed: {record.id}: {record.note}", markup=False, soft_wrap=True)
+        console.say(f"closed: {record.id}: {record.note}")
     for candidate in found.candidates:
-        console.print(_headline(candidate), markup=False, soft_wrap=True)
+        console.say(_headline(candidate))
         table = Table("case", "metric", "change", "nights")
         for step in candidate.steps[:_SHOWN]:
-            table.add_row(
-                step.series.case,
-                title(step.series.metric),
-                percent(step.ratio),
-                f"{step.nights[0]} + {step.nights[1]}",
-            )
+            nights = f"{step.nights[0]} + {step.nights[1]}"
+            table.add_row(step.series.case, title(step.series.metric), percent(step.ratio), nights)
         console.print(table)
         if len(candidate.steps) > _SHOWN:
-            console.print(f"and {len(candidate.steps) - _SHOWN} more series")
+            console.say(f"and {len(candidate.steps) - _SHOWN} more series")
     if found.unexplained:
-        console.print(
+        console.say(
             f"{len(found.unexplained)} steps where no stack changed (the machine, or our own "
             "commits); the strongest:"
         )
-        strongest = sorted(found.unexplained, key=lambda step: -step.strength)
-        for step in strongest[:_SHOWN]:
-            console.print(
-                f"  {step.series.case} {title(step.series.metric)} {percent(step.ratio)} at "
-                f"{step.after_run} on {step.series.machine}",
-                markup=False,
-                soft_wrap=True,
-            )
-    console.print(
+    for step in sorted(found.unexplained, key=lambda step: -step.strength)[:_SHOWN]:
+        console.say(
+            f"  {step.series.case} {title(step.series.metric)} {percent(step.ratio)} at "
+            f"{step.after_run} on {step.series.machine}"
+        )
+    hint = "; judge them on their machines: servebench ci detect --confirm"
+    console.say(
         f"{len(found.candidates)} candidates, {found.known} judged already"
-        + (
-            "; judge them on their machines: servebench ci detect --confirm"
-            * bool(found.candidates)
-        ),
-        soft_wrap=True,
+        f"{hint * bool(found.candidates)}"
     )
 
 

@@ -2,44 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from dataclasses import asdict
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from servebench import committed, paths, store, units
+from servebench import committed, launch, overhead, paths, store, units
 from servebench import plan as planning
-from servebench.cli.options import DEFAULT_SEED, SeedOption
-from servebench.cli.scale import scale_command
-from servebench.cli.show import findings_command, schema_command
+from servebench.cli.options import DEFAULT_SEED, JsonOption, SeedOption, machine
 from servebench.errors import LaunchError, UsageError
-from servebench.exclusive import measuring
+from servebench.history import growth
 from servebench.model import Case, LoadModel
-from servebench.printing import Console
+from servebench.overhead import Interval
+from servebench.printing import Console, errors, print_json
 from servebench.rig import assemble
 from servebench.signals import interruptible
+from servebench.site import pictures, synthetic
+from servebench.site.build import Order, build
 from servebench.toolchain.narrator import Narrator
-
-if TYPE_CHECKING:
-    from servebench.overhead import Interval
-
-dev_app = typer.Typer(no_args_is_help=True, help="For those who work on servebench itself.")
 
 _WINDOW = 0.4
 """Seconds of a warm-up window; by hand the same five of them in one piece."""
 
 
-@dev_app.callback()
-def _group() -> None:
-    """For those who work on servebench itself."""
-
-
-@dev_app.command("overhead")
 def overhead_command(
     case_id: Annotated[
         str, typer.Option("--case", help="A closed-loop case.")
@@ -57,9 +46,7 @@ def overhead_command(
     Exit code 0: the interval is narrow enough and contains 1. 1: it is narrow enough and does not.
     3: the limit came first.
     """
-    from servebench import launch, overhead  # noqa: PLC0415 - what asks servers takes a while
-
-    console = Console(highlight=False)
+    console = Console()
     case = _shortened(case_id, seconds)
     rig = assemble([case], paths.state_dir() / "logs")
     folder = rig.logs / "overhead"
@@ -82,15 +69,11 @@ def overhead_command(
         text = f"pair {pair}: by hand {bare:,.0f}/s, servebench {ours:,.0f}/s, {ours / bare:.4f}"
         if interval is not None:
             text += f"; median {interval.median:.4f} [{interval.low:.4f}, {interval.high:.4f}]"
-        console.print(text, markup=False, soft_wrap=True)
+        console.say(text)
 
-    with interruptible(), measuring():
+    with machine():
         found = overhead.compare(
-            by_hand=by_hand,
-            by_servebench=by_servebench,
-            width=width,
-            limit=60 * limit,
-            told=told,
+            by_hand=by_hand, by_servebench=by_servebench, width=width, limit=60 * limit, told=told
         )
     console.print(
         f"servebench / by hand: {found.median:.4f}, 95 % [{found.low:.4f}, {found.high:.4f}]"
@@ -109,12 +92,6 @@ def _shortened(case_id: str, seconds: float) -> Case:
     return case
 
 
-dev_app.command("site-scale")(scale_command)
-dev_app.command("findings")(findings_command)
-dev_app.command("schema")(schema_command)
-
-
-@dev_app.command("history")
 def history_command(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder that is made: a results folder.")
@@ -127,8 +104,6 @@ def history_command(
 
     To see what the site does with years of nights. Nothing of it was measured.
     """
-    from servebench.site import synthetic  # noqa: PLC0415 - only this verb waits for numpy
-
     if output.is_dir() and any(output.iterdir()):
         raise UsageError(
             f"{output}: expected a folder that is empty or not there, so that what was made up "
@@ -136,14 +111,11 @@ def history_command(
         )
     imagined = synthetic.imagine(years, series, seed)
     written = synthetic.write(imagined, output)
-    Console(highlight=False).print(
-        f"{output}: {written} nights of {series} series, {len(imagined.planted)} changes planted",
-        markup=False,
-        soft_wrap=True,
+    Console().say(
+        f"{output}: {written} nights of {series} series, {len(imagined.planted)} changes planted"
     )
 
 
-@dev_app.command("pictures")
 def pictures_command(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder; default: docs/ of the checkout.")
@@ -157,10 +129,7 @@ def pictures_command(
     What was measured here and is not committed is not in them. A test fails while they show
     something else than the site does. Exit code 1, with --check: they do not.
     """
-    from servebench.site import pictures  # noqa: PLC0415 - only this verb waits for numpy
-    from servebench.site.build import Order, build  # noqa: PLC0415
-
-    console = Console(highlight=False)
+    console = Console()
     root = paths.project_root()
     docs = output or root / "docs"
     with tempfile.TemporaryDirectory(prefix="servebench-pictures-") as folder:
@@ -176,41 +145,37 @@ def pictures_command(
         build(order, Narrator(Console(quiet=True)))
         if not check:
             for path in pictures.take(site, docs):
-                console.print(str(path), markup=False, soft_wrap=True)
+                console.say(str(path))
             return
         sentences = pictures.stale(site, docs)
     for sentence in sentences:
-        console.print(sentence, markup=False, soft_wrap=True)
+        console.say(sentence)
     if sentences:
         raise typer.Exit(1)
 
 
-@dev_app.command("growth")
 def growth_command(
     years: Annotated[float, typer.Option("--years", min=0.01, max=50, help="So many.")] = 5.0,
     run: Annotated[str, typer.Option("--run", help="The run that each night is as large as.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Make up years of nights on a branch, and measure what cloning and pulling them takes.
 
     Each night is a copy of a recorded run with figures that scatter. A few minutes for five years.
     """
-    from servebench.history import growth  # noqa: PLC0415 - only this verb waits for it
-
     results = paths.results_dir()
     path = store.find(results, run) if run else store.latest(results, profile="nightly")
-    errors = Console(stderr=True, highlight=False)
     with tempfile.TemporaryDirectory(prefix="servebench-growth-") as folder, interruptible():
         found = growth.measure(
             store.load(path),
             max(1, round(365 * years)),
             Path(folder),
             seed=seed,
-            told=lambda sentence: errors.print(sentence, markup=False),
+            told=errors().say,
         )
     if as_json:
-        typer.echo(json.dumps(asdict(found)))
+        print_json(asdict(found))
         return
     table = Table("what", "size", "time", title=f"{found.nights} nights", title_justify="left")
     rows: tuple[tuple[str, float | None, float | None], ...] = (
@@ -224,9 +189,6 @@ def growth_command(
         ("history pull of that night", None, found.next_pull_seconds),
     )
     for what, size, seconds in rows:
-        table.add_row(
-            what,
-            units.size(size) if size is not None else "",
-            units.seconds(seconds) if seconds is not None else "",
-        )
-    Console(highlight=False).print(table)
+        shown = "" if seconds is None else units.seconds(seconds)
+        table.add_row(what, "" if size is None else units.size(size), shown)
+    Console().print(table)

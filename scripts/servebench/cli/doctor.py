@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 from rich.table import Table
 from rich.text import Text
 
 from servebench import doctor, pruning, units
+from servebench.cli.options import JsonOption
 from servebench.doctor import Diagnosis, Finding
-from servebench.printing import Console
+from servebench.printing import Console, print_json
 
 _STYLES = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold red"}
 
 
 def doctor_command(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show interpreters, tools, stacks, cores, and the warnings this machine will raise.
 
@@ -26,16 +25,14 @@ def doctor_command(
     diagnosis = doctor.diagnose()
     console = Console()
     if as_json:
-        console.print_json(diagnosis.model_dump_json())
+        print_json(diagnosis.model_dump(mode="json"))
     else:
         for table in tables(diagnosis):
             console.print(table)
-        console.print(
-            f"Cache: {diagnosis.cache} ({diagnosis.cache_free_gb:g} GB free{_unused(diagnosis)})",
-            highlight=False,
-            soft_wrap=True,
-        )
-        console.print(summary(diagnosis), highlight=False, markup=False, soft_wrap=True)
+        unused = f"{diagnosis.cache_unused} parts unused for {pruning.DAYS} days"
+        unused = f"; {unused}: servebench setup --prune" if diagnosis.cache_unused else ""
+        console.say(f"Cache: {diagnosis.cache} ({diagnosis.cache_free_gb:g} GB free{unused})")
+        console.say(summary(diagnosis))
     if not diagnosis.healthy:
         raise typer.Exit(1)
 
@@ -54,33 +51,22 @@ def summary(diagnosis: Diagnosis) -> str:
 
 def tables(diagnosis: Diagnosis) -> tuple[Table, ...]:
     """The diagnosis as tables for people."""
-    return (
-        _machine(diagnosis),
-        _findings("Interpreters", diagnosis.interpreters),
-        _findings("Tools", diagnosis.tools),
-        _findings("Stacks", diagnosis.stacks),
-        _flags(diagnosis),
-    )
-
-
-def _unused(diagnosis: Diagnosis) -> str:
-    """What could be removed, and how."""
-    if not diagnosis.cache_unused:
-        return ""
-    months = f"{diagnosis.cache_unused} parts unused for {pruning.DAYS} days"
-    return f"; {months}: servebench setup --prune"
+    kinds = ("Interpreters", "Tools", "Stacks")
+    findings = (_findings(kind, getattr(diagnosis, kind.lower())) for kind in kinds)
+    return (_machine(diagnosis), *findings, _flags(diagnosis))
 
 
 def _machine(diagnosis: Diagnosis) -> Table:
     machine = diagnosis.machine
     table = Table(title=f"Machine {machine.id}", title_justify="left", show_header=False)
-    quota = diagnosis.cores_quota
-    limit = diagnosis.memory_limit
+    quota, limit = diagnosis.cores_quota, diagnosis.memory_limit
+    server, client = (
+        ", ".join(map(str, cores)) for cores in (machine.server_cores, machine.client_cores)
+    )
     shared = list(diagnosis.hyper_threads_shared)
     rows = {
         "CPU": machine.cpu,
-        "cores": f"{machine.cores}: server {_list(machine.server_cores)}, "
-        f"generator {_list(machine.client_cores)}"
+        "cores": f"{machine.cores}: server {server}, generator {client}"
         + (f"; hyper-threads of one core: {shared}" if shared else ""),
         "pinning": "each on its own cores" if machine.pinned else "impossible: one core for both",
         "memory": units.size(machine.memory),
@@ -99,10 +85,6 @@ def _machine(diagnosis: Diagnosis) -> Table:
     return table
 
 
-def _list(cores: tuple[int, ...]) -> str:
-    return ", ".join(map(str, cores))
-
-
 def _findings(title: str, findings: tuple[Finding, ...]) -> Table:
     table = Table("what", "state", title=title, title_justify="left")
     table.add_column("detail", overflow="fold")  # checksums and paths are shown whole
@@ -114,9 +96,8 @@ def _findings(title: str, findings: tuple[Finding, ...]) -> Table:
 
 
 def _flags(diagnosis: Diagnosis) -> Table:
-    table = Table(
-        "flag", "because", title="Warnings that launches here will get", title_justify="left"
-    )
+    title = "Warnings that launches here will get"
+    table = Table("flag", "because", title=title, title_justify="left")
     for flag in diagnosis.flags:
         table.add_row(flag.name, flag.detail)
     return table

@@ -125,9 +125,10 @@ def _in_the_room(context: typer.Context) -> None:
         raise typer.Exit(code)
 
 
-for _verb in ("run", "micro", "ci detect", "bisect"):
+for _verb in ("run", "inprocess", "micro", "ci detect", "bisect"):
     fleet_app.command(
         _verb.removeprefix("ci "),
+        hidden=_verb == "micro",  # the name that `inprocess` once had
         context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
         help=f"Start `servebench {_verb}` as the machine's other user, with the same options.\n\n"
         "For releases that anybody may have published. Files that it reads (--plan, --from) are "

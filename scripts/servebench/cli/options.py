@@ -1,26 +1,30 @@
-"""Options that several verbs share, each in one place, and how their values are read."""
+"""What several verbs share: options, how their values are read, and how a measurement begins."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from servebench import paths, store
+from servebench import load, orphans, paths, store, units
 from servebench.errors import UsageError
+from servebench.exclusive import measuring
 from servebench.model import Profile
 from servebench.printing import Console
+from servebench.signals import interruptible
 
 DEFAULT_SEED: Final = 1
 
 FOR_WORKFLOWS: Final = "For workflows"
 """Panel of a verb's help for the options that nobody gives by hand."""
 
-_TIME: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+SELECT: Final = "Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'; repeatable."
+SECONDS: Final = "Load every case for so long, instead of the profile's durations: for trying out."
+
 _TIMES: Final = "180s, 5m, 1h or 1h30m"
 
 ProfileOption = Annotated[
@@ -33,15 +37,17 @@ ProfileOption = Annotated[
     ),
 ]
 
-SelectOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--select",
-        help="Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'; repeatable.",
-    ),
-]
+SelectOption = Annotated[list[str] | None, typer.Option("--select", help=SELECT)]
 
 LaunchesOption = Annotated[int | None, typer.Option("--launches", min=1, help="Launches per case.")]
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+ResultsOption = Annotated[
+    Path | None, typer.Option("--results", help="Results folder; default: the checkout's.")
+]
+
+SecondsOption = Annotated[float | None, typer.Option("--seconds", min=0.5, help=SECONDS)]
 
 SeedOption = Annotated[
     int, typer.Option("--seed", help="Of what is drawn at random, such as the order of launches.")
@@ -64,14 +70,35 @@ def budget_seconds(text: str | None) -> float | None:
     Raises:
         UsageError: It is none.
     """
-    if text is None:
-        return None
-    found = _TIME.fullmatch(text)
-    hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (0, 0, 0)
-    total = 3600 * hours + 60 * minutes + seconds
-    if not total:
+    total = None if text is None else units.read_time(text)
+    if text is not None and not total:
         raise UsageError(f"--budget {text!r}: expected a time such as {_TIMES}")
-    return float(total)
+    return total
+
+
+def workflow_option(*names: str, help: str, **settings: Any) -> Any:  # noqa: A002 - typer's word
+    """An option that nobody gives by hand."""
+    return typer.Option(*names, help=help, rich_help_panel=FOR_WORKFLOWS, **settings)
+
+
+def clean_up(console: Console) -> list[str]:
+    """End what killed runs have left on this machine, and say so.
+
+    Returns:
+        A sentence for each session.
+    """
+    found = orphans.reap()
+    load.sweep()
+    for sentence in found:
+        console.say(f"note: {sentence}")
+    return found
+
+
+@contextmanager
+def machine() -> Iterator[None]:
+    """Hold the machine for a measurement that can be interrupted."""
+    with interruptible(), measuring():
+        yield
 
 
 def repository(console: Console) -> Path:
@@ -81,7 +108,7 @@ def repository(console: Console) -> Path:
         UsageError: The working directory lies in none, or in one that declares nothing.
     """
     root = paths.project_root(stand_in=False)
-    console.print(f"repository: {root}", markup=False, soft_wrap=True)
+    console.say(f"repository: {root}")
     return root
 
 

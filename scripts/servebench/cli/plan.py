@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -14,84 +13,67 @@ from servebench import actions, header, paths, rig, stacks, units
 from servebench import plan as planning
 from servebench.cli.options import (
     DEFAULT_SEED,
-    FOR_WORKFLOWS,
+    SECONDS,
+    SELECT,
     ProfileOption,
     SeedOption,
     repository,
+    workflow_option,
 )
 from servebench.errors import DeclarationError, NothingMeasuredError, SetupError, UsageError
 from servebench.model import Plan
 from servebench.night import planned
-from servebench.night.model import NightPlan, write_plan
-from servebench.printing import Console
+from servebench.night.model import write_plan
+from servebench.printing import Console, print_json
 from servebench.progress import duration
+
+
+def _from_environment(name: str) -> dict[str, Any]:
+    """The settings of an option that a workflow may give as a variable, too."""
+    return {"envvar": f"SERVEBENCH_{name}", "show_envvar": False}
 
 
 def plan_command(
     profile: ProfileOption = "quick",
     select: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--select",
-            envvar="SERVEBENCH_SELECT",
-            show_envvar=False,
-            help="Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'; repeatable.",
-        ),
+        list[str] | None, typer.Option("--select", help=SELECT, **_from_environment("SELECT"))
     ] = None,
     launches: Annotated[
         int | None,
         typer.Option(
-            "--launches",
-            min=1,
-            envvar="SERVEBENCH_LAUNCHES",
-            show_envvar=False,
-            help="Launches per case.",
+            "--launches", min=1, help="Launches per case.", **_from_environment("LAUNCHES")
         ),
     ] = None,
     shards: Annotated[
         int | None,
-        typer.Option(
+        workflow_option(
             "--shards",
             min=1,
             envvar="SERVEBENCH_SHARDS",
-            rich_help_panel=FOR_WORKFLOWS,
             help="Share the cases out over so many machines.",
         ),
     ] = None,
     machines: Annotated[
         list[str] | None,
-        typer.Option(
+        workflow_option(
             "--machine",
             envvar="SERVEBENCH_MACHINES",
-            rich_help_panel=FOR_WORKFLOWS,
             help="Id of a machine (`servebench doctor`) that a shard is for; repeatable. Cases "
             "stay with the machine that has measured them. Without: whichever takes a shard.",
         ),
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option(
-            "--seconds",
-            min=0.5,
-            envvar="SERVEBENCH_SECONDS",
-            show_envvar=False,
-            help="Load every case for so long, instead of the profile's durations: for trying out.",
-        ),
+        typer.Option("--seconds", min=0.5, help=SECONDS, **_from_environment("SECONDS")),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            rich_help_panel=FOR_WORKFLOWS,
-            help="Write the plan of the night, for `run --plan`.",
-        ),
+        workflow_option("--output", "-o", help="Write the plan of the night, for `run --plan`."),
     ] = None,
     github_output: Annotated[
         bool,
-        typer.Option(
+        workflow_option(
             "--github-output",
-            rich_help_panel=FOR_WORKFLOWS,
             help="Hand the shards to a workflow: matrix, shards, night and sha256 (of the "
             "plan) in GITHUB_OUTPUT.",
         ),
@@ -108,7 +90,9 @@ def plan_command(
     the recorded runs (`servebench ci history pull` fetches those of earlier nights), cases stay
     with their machine, and one calibration case is in every shard.
     """
-    console = Console(highlight=False, quiet=as_json)
+    if github_output and output is None:
+        raise UsageError("--github-output: the shards need their plan, too: add --output FILE")
+    console = Console(quiet=as_json)
     root = repository(console)
     plan = planning.make_plan(profile, list(select or ()), launches, seed)
     if seconds is not None:
@@ -116,46 +100,33 @@ def plan_command(
     if not plan.cases:
         raise NothingMeasuredError(f"profile {profile} has no cases: there is nothing to plan")
     unready = _unready(plan)
-    night = _night(root, plan, shards, machines)
+    fleet = planned.fleet(shards, machines or ())
+    commit, _ = header.revision(root)
+    night = planned.make(plan, fleet, results=paths.results_dir(), commit=commit)
     if output is not None:
         write_plan(output, night)
     if github_output:
-        if output is None:
-            raise UsageError("--github-output: the shards need their plan, too: add --output FILE")
         actions.outputs(planned.outputs(night))
     if as_json:
-        parts = [_described(shard.plan) for shard in night.shards]
-        Console(highlight=False).print_json(json.dumps({"shards": parts}))
+        print_json({"shards": [_described(shard.plan) for shard in night.shards]})
         return
     console.print(_table(plan))
     if cases:
         for case in plan.cases:
             taken = planning.expected_seconds(case, profile)
-            console.print(f"{case.id}  {units.seconds(taken)}", soft_wrap=True, markup=False)
+            console.say(f"{case.id}  {units.seconds(taken)}")
     for note in (*unready, *night.notes):
-        console.print(f"note: {note}", soft_wrap=True, markup=False)
+        console.say(f"note: {note}")
     if len(night.shards) > 1 or output is not None:
         for shard in night.shards:
             where = f" on {shard.machine}" if shard.machine else ""
-            console.print(
-                f"shard {shard.number} of {len(night.shards)}{where}: {len(shard.plan.cases)} "
-                f"case{'s' * (len(shard.plan.cases) != 1)}, {duration(shard.expected_seconds)}",
-                markup=False,
-                soft_wrap=True,
+            many = len(shard.plan.cases)
+            console.say(
+                f"shard {shard.number} of {len(night.shards)}{where}: {many} "
+                f"case{'s' * (many != 1)}, {duration(shard.expected_seconds)}"
             )
     if output is not None:
-        console.print(f"{output}: night {night.id}", markup=False, soft_wrap=True)
-
-
-def _night(root: Path, plan: Plan, shards: int | None, machines: list[str] | None) -> NightPlan:
-    """The plan shared out."""
-    commit, _ = header.revision(root)
-    return planned.make(
-        plan,
-        planned.fleet(shards, machines or ()),
-        results=paths.results_dir(),
-        commit=commit,
-    )
+        console.say(f"{output}: night {night.id}")
 
 
 def _unready(plan: Plan) -> tuple[str, ...]:

@@ -10,20 +10,23 @@ from typing import Annotated, Final
 
 import typer
 
-from servebench import header, load, orphans, paths, runner, store
+from servebench import header, launch, paths, runner, store
 from servebench import plan as planning
+from servebench.artifacts.accepting import require_digest
 from servebench.cli.options import (
     DEFAULT_SEED,
-    FOR_WORKFLOWS,
     LaunchesOption,
     ProfileOption,
+    SecondsOption,
     SeedOption,
     SelectOption,
+    clean_up,
     given,
+    machine,
     repository,
+    workflow_option,
 )
 from servebench.errors import UsageError
-from servebench.exclusive import measuring
 from servebench.model import Case, Plan, Profile, Run, Status
 from servebench.night import assigned as assigned_
 from servebench.night.assigned import Assigned
@@ -31,7 +34,7 @@ from servebench.printing import Console
 from servebench.progress import reporter
 from servebench.protocol import WINDOW_SECONDS
 from servebench.rig import Rig, assemble
-from servebench.signals import InterruptedRun, interruptible
+from servebench.signals import InterruptedRun
 
 KEPT_LOGS: Final = 20
 """Runs whose server logs are kept: they explain failures, and nobody reads old ones."""
@@ -50,41 +53,26 @@ def run_command(
     ] = None,
     count_requests: Annotated[
         bool,
-        typer.Option(
+        workflow_option(
             "--count-requests",
-            rich_help_panel=FOR_WORKFLOWS,
             help="Verification: compare the server's own count with ours, where it has one.",
         ),
     ] = False,
-    seconds: Annotated[
-        float | None,
-        typer.Option(
-            "--seconds",
-            min=0.5,
-            help="Load every case for so long, instead of the profile's durations: for trying out.",
-        ),
-    ] = None,
+    seconds: SecondsOption = None,
     plan_file: Annotated[
         Path | None,
-        typer.Option(
-            "--plan",
-            rich_help_panel=FOR_WORKFLOWS,
-            help="Measure a shard of this night (`servebench plan --output`).",
+        workflow_option(
+            "--plan", help="Measure a shard of this night (`servebench plan --output`)."
         ),
     ] = None,
     plan_sha256: Annotated[
         str | None,
-        typer.Option(
-            "--plan-sha256",
-            rich_help_panel=FOR_WORKFLOWS,
-            help="What the plan's SHA-256 must be, from a job's output.",
+        workflow_option(
+            "--plan-sha256", help="What the plan's SHA-256 must be, from a job's output."
         ),
     ] = None,
     shard: Annotated[
-        int | None,
-        typer.Option(
-            "--shard", min=1, rich_help_panel=FOR_WORKFLOWS, help="Which shard of it, from 1."
-        ),
+        int | None, workflow_option("--shard", min=1, help="Which shard of it, from 1.")
     ] = None,
     results: Annotated[
         Path | None, typer.Option("--results", help="Folder for the run file.")
@@ -99,56 +87,43 @@ def run_command(
     Exit code 0: every launch was valid, or it is a shard, and whole. 1: some failed, the others are
     recorded. 3: none was usable.
     """
-    console = Console(highlight=False)
+    console = Console()
     if plan_file is not None and plan_sha256 is not None:
-        from servebench.artifacts.accepting import require_digest  # noqa: PLC0415 - rarely wanted
-
         require_digest(plan_file, plan_sha256)
     root = repository(console)
     results = results or paths.results_dir()
-    found = orphans.reap()
-    load.sweep()
-    for sentence in found:
-        console.print(f"note: {sentence}", markup=False, soft_wrap=True)
+    left = clean_up(console)
     earlier = _earlier(resume, results)
     assigned = assigned_.read(plan_file, shard)
     plan = _planned(earlier, assigned, profile, select, launches, seed, seconds)
     _require_planned(context, plan, profile, seed)
     store.require_room(results)
-    logs = paths.state_dir() / "logs"
-    rig = assemble(plan.cases, logs)
+    rig = assemble(plan.cases, paths.state_dir() / "logs")
     if earlier is not None:
         header.require_resumable(earlier, rig, root)
     start = earlier or header.write(plan, rig, root)
     if assigned is not None:
         start = assigned.begin(start)
-    notes = list(start.notes)
-    if found:
-        notes.append(f"{len(found)} sessions that an earlier, killed run had left were found first")
-    if seconds is not None:
-        notes.append(f"--seconds {seconds:g}: loads shorter or longer than the profile's")
-    if count_requests:
-        notes.append("the servers' metrics exporters ran beside them: a verification, no reference")
-    start = start.model_copy(update={"notes": tuple(notes)})
+    notes = {
+        f"{len(left)} sessions that an earlier, killed run had left were found first": left,
+        f"--seconds {seconds or 0:g}: loads shorter or longer than the profile's": seconds,
+        "the servers' metrics exporters ran beside them: a verification, no reference": (
+            count_requests
+        ),
+    }
+    new = (note for note, holds in notes.items() if holds)
+    start = start.model_copy(update={"notes": (*start.notes, *new)})
     finished, path = _measure(plan, start, rig, results, console, count_requests=count_requests)
-    failed = [
-        launch
-        for result in finished.results
-        for launch in result.launches
-        if launch.status is Status.FAILED
-    ]
-    total = sum(len(result.launches) for result in finished.results)
-    loaded = sum(launch.load_seconds for r in finished.results for launch in r.launches)
-    console.print(
-        f"{total - len(failed)} of {total} launches valid; load was measured in "
-        f"{loaded / finished.wall_seconds:.0%} of {finished.wall_seconds:.0f} s",
-        markup=False,
+    made = [launch for result in finished.results for launch in result.launches]
+    failed = sum(launch.status is Status.FAILED for launch in made)
+    loaded = sum(launch.load_seconds for launch in made)
+    console.say(
+        f"{len(made) - failed} of {len(made)} launches valid; load was measured in "
+        f"{loaded / finished.wall_seconds:.0%} of {finished.wall_seconds:.0f} s"
     )
-    console.print(
-        f"Saved {_shown(path)}; read it: servebench show {finished.id}{_in(results)}",
-        markup=False,
-        soft_wrap=True,
-    )
+    here = Path.cwd()
+    shown = path.relative_to(here) if path.is_relative_to(here) else path
+    console.say(f"Saved {shown}; read it: servebench show {finished.id}{_in(results)}")
     # Of a shard nothing is missing here: a launch that failed is recorded with its reason, and what
     # fails night after night is shown on the site.
     if failed and assigned is None:
@@ -215,8 +190,6 @@ def _require_planned(context: typer.Context, plan: Plan, profile: Profile, seed:
 def _measure(
     plan: Plan, start: Run, rig: Rig, results: Path, console: Console, *, count_requests: bool
 ) -> tuple[Run, Path]:
-    from servebench import launch  # noqa: PLC0415 - what asks servers takes a while to import
-
     folder = rig.logs / start.id
     folder.mkdir(parents=True, exist_ok=True)
     _forget_logs(rig.logs)
@@ -231,7 +204,7 @@ def _measure(
         return launch.perform(case, rig, options, log)
 
     try:
-        with interruptible(), measuring():
+        with machine():
             return runner.execute(
                 plan,
                 start,
@@ -269,8 +242,3 @@ def _forget_logs(logs: Path) -> None:
     """Remove all but the newest runs' server logs."""
     for old in sorted((p for p in logs.iterdir() if p.is_dir()), key=lambda p: p.name)[:-KEPT_LOGS]:
         shutil.rmtree(old, ignore_errors=True)
-
-
-def _shown(path: Path) -> str:
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

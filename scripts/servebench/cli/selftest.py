@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-import json
+import math
 import random
-import shutil
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, get_args
+from typing import Annotated, Final, get_args
 
 import typer
+from rich.markdown import Markdown
 
-from servebench import load, orphans, paths, store
-from servebench.cli.options import SelectOption, budget_option, budget_seconds
+from servebench import paths, store
+from servebench.cli.options import (
+    ResultsOption,
+    SelectOption,
+    budget_option,
+    budget_seconds,
+    clean_up,
+    machine,
+)
+from servebench.compare import selftest, trial_store
 from servebench.compare.plants import Kind
-from servebench.errors import RecordError, UsageError
-from servebench.exclusive import measuring
-from servebench.printing import Console
-from servebench.signals import interruptible
-
-if TYPE_CHECKING:
-    from servebench.compare.selftest import Task
+from servebench.compare.progress import reporter
+from servebench.compare.selftest import Task
+from servebench.compare.trials import Trial
+from servebench.errors import UsageError
+from servebench.printing import Console, print_json, write
+from servebench.report import selftest as report
 
 selftest_app = typer.Typer(no_args_is_help=True)
 
@@ -34,7 +41,6 @@ MinutesOption = Annotated[
 BudgetOption = Annotated[
     str | None, budget_option("Time for each comparison", "Default: until all is decided.")
 ]
-ResultsOption = Annotated[Path | None, typer.Option("--results", help="Folder for the trials.")]
 
 
 @selftest_app.callback()
@@ -56,9 +62,7 @@ def aa_command(
     results: ResultsOption = None,
 ) -> None:
     """Compare the stack with itself: every verdict that something moved is a false one."""
-    from servebench.compare.selftest import Task, chosen  # noqa: PLC0415
-
-    cases = [case.id for case in chosen(select or ())]
+    cases = [case.id for case in selftest.chosen(select or ())]
     limit = budget_seconds(budget)
     # A budget takes cases from the front: drawn orders give every case its turn over a self-test.
     tasks = [
@@ -92,8 +96,6 @@ def plant_command(
     results: ResultsOption = None,
 ) -> None:
     """Plant a slowdown of known size in a copy of one case, and see whether it is found."""
-    from servebench.compare.selftest import Task, chosen  # noqa: PLC0415
-
     if kind not in KINDS:
         raise UsageError(f"--kind {kind!r}: expected one of {', '.join(KINDS)}")
     sizes = size or ([1.0] if kind == "queue" else [0.01, 0.02, 0.05, 0.10])
@@ -102,7 +104,7 @@ def plant_command(
     if min(sizes) <= 0:
         raise UsageError(f"--size {min(sizes):g}: expected a growth above 0, such as 0.01")
     limit = budget_seconds(budget)
-    each = [(case.id, one) for one in sizes for case in chosen(select or ())]
+    each = [(case.id, one) for one in sizes for case in selftest.chosen(select or ())]
     # In turns: an hour that was cut short has tries of every size.
     tasks = [
         Task(kind, one, (name,), limit, seed + number, closely)  # type: ignore[arg-type] # checked above
@@ -121,61 +123,42 @@ def show_command(
     results: ResultsOption = None,
 ) -> None:
     """Show what all trials together say: as a page on a terminal, as Markdown elsewhere."""
-    from servebench.compare import trial_store  # noqa: PLC0415
-    from servebench.report import selftest as report  # noqa: PLC0415
-
     if as_json and markdown is not None:
         raise UsageError("--json and --markdown were both given; choose one")
     trials = trial_store.load(results or paths.results_dir())
+    console = Console()
     if as_json:
-        typer.echo(json.dumps(report.as_json(trials), indent=2, ensure_ascii=False))
-        return
-    text, console = report.page(trials), Console(highlight=False)
-    if markdown is not None:
-        try:
-            markdown.write_text(text, "utf-8")
-        except OSError as problem:
-            raise RecordError(f"{markdown}: cannot be written: {problem.strerror}") from problem
-    elif console.is_terminal:
-        from rich.markdown import Markdown  # noqa: PLC0415
-
-        console.print(Markdown(text))
+        print_json(report.as_json(trials))
+    elif markdown is None and console.is_terminal:
+        console.print(Markdown(report.page(trials)))
     else:
-        typer.echo(text, nl=False)
+        write(report.page(trials), markdown)
 
 
 def _make(tasks: Sequence[Task], minutes: float | None, results: Path) -> None:
-    from servebench.compare import selftest, trial_store  # noqa: PLC0415
-    from servebench.compare.progress import reporter  # noqa: PLC0415
-    from servebench.compare.trials import Trial  # noqa: PLC0415
-
     store.require_room(results)
-    console = Console(highlight=False)
-    for sentence in orphans.reap():
-        console.print(f"note: {sentence}", markup=False, soft_wrap=True)
-    load.sweep()
+    console = Console()
+    clean_up(console)
     names = {name for task in tasks for name in task.cases}
     cases = [case for case in selftest.chosen(()) if case.id in names]
-    ends = None if minutes is None else time.monotonic() + 60 * minutes
-    scratch = Path(tempfile.mkdtemp(prefix="servebench-selftest-"))
+    ends = math.inf if minutes is None else time.monotonic() + 60 * minutes
 
     def keep(trial: Trial) -> None:
         trial_store.save(results, trial)
         moved = [one for one in trial.said if one.verdict in {"faster", "slower"}]
         named = "; ".join(f"{one.case} {one.metric} {one.verdict}" for one in moved)
-        console.print(f"said: {named or 'nothing moved'}", markup=False, soft_wrap=True)
+        console.say(f"said: {named or 'nothing moved'}")
 
     def told(number: int, task: Task) -> None:
         what = "A/A" if task.kind == "aa" else f"{task.kind} {task.size:g} in {task.cases[0]}"
-        console.print(f"[{number + 1}/{len(tasks)}] {what}", markup=False)
+        console.say(f"[{number + 1}/{len(tasks)}] {what}")
 
-    try:
-        with interruptible(), measuring():
-            bench = selftest.Bench(cases, scratch, reporter(console))
-            made = selftest.each(
-                tasks, bench.trial, keep, told,
-                lambda: ends is not None and time.monotonic() >= ends,
-            )  # fmt: skip
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    console.print(f"{made} of {len(tasks)} comparisons made; read them: servebench selftest show")
+    with (
+        tempfile.TemporaryDirectory(
+            prefix="servebench-selftest-", ignore_cleanup_errors=True
+        ) as scratch,
+        machine(),
+    ):
+        bench = selftest.Bench(cases, Path(scratch), reporter(console))
+        made = selftest.each(tasks, bench.trial, keep, told, lambda: time.monotonic() >= ends)
+    console.say(f"{made} of {len(tasks)} comparisons made; read them: servebench selftest show")

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from servebench import paths, pruning, setup, units
+from servebench.cli.options import machine
 from servebench.errors import UsageError
-from servebench.exclusive import measuring
 from servebench.printing import Console
 from servebench.progress import duration
 from servebench.signals import interruptible
@@ -58,8 +58,7 @@ def setup_command(
 
 
 def _prune(narrator: Narrator, days: float) -> None:
-    """Remove what is unused, while nothing is measured with it."""
-    with interruptible(), measuring():
+    with machine():
         done = pruning.prune(days)
     if done.names:
         narrator.say(f"removed, {units.size(done.freed)}: {'; '.join(done.names)}")

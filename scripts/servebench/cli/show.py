@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,13 +12,21 @@ from servebench import codec, paths, store
 from servebench.cli.options import SelectOption
 from servebench.compare import keeping
 from servebench.errors import RecordError, UsageError
+from servebench.inprocess import page as inside
+from servebench.inprocess import readings
+from servebench.inprocess.declared import read_declared
 from servebench.model import Profile
-from servebench.printing import Console
-from servebench.visible import visible_json
-
-if TYPE_CHECKING:  # what makes figures and pages waits until one is asked for
-    from servebench.report.findings import Source
-    from servebench.report.page import Section
+from servebench.printing import Console, print_json, write
+from servebench.published import load_published
+from servebench.report import markdown, terminal
+from servebench.report import page as pages
+from servebench.report.about import read_about
+from servebench.report.comparison import markdown as comparisons
+from servebench.report.comparison.forest import forest
+from servebench.report.comparison.terminal import print_comparison
+from servebench.report.findings import Source, write_findings
+from servebench.report.page import Section
+from servebench.summary import summarise
 
 
 def show_command(
@@ -77,10 +85,6 @@ def findings_command(
     ] = None,
 ) -> None:
     """Answer each experiment's question from the reference runs and asv's results, as Markdown."""
-    from servebench.published import load_published  # noqa: PLC0415
-    from servebench.report.about import read_about  # noqa: PLC0415
-    from servebench.report.findings import write_findings  # noqa: PLC0415
-
     root, results = paths.project_root(), paths.results_dir()
     folder = (output.parent if output else results).resolve()
     sources = [
@@ -99,7 +103,7 @@ def findings_command(
     text = write_findings(
         sources, load_published(root), read_about(root), _inside(root, results, sources)
     )
-    _write(text, output)
+    write(text, output)
 
 
 def schema_command(
@@ -114,7 +118,7 @@ def schema_command(
     ] = False,
 ) -> None:
     """Write the JSON Schema of run files (kept as results/schema.json)."""
-    _write(keeping.schema() if comparison else codec.schema(), output)
+    write(keeping.schema() if comparison else codec.schema(), output)
 
 
 def _is_comparison(path: Path) -> bool:
@@ -139,28 +143,18 @@ def _is_comparison(path: Path) -> bool:
 
 
 def _show_comparison(path: Path, svg: Path | None, *, as_json: bool, as_markdown: bool) -> None:
-    from servebench.report.comparison import markdown, terminal  # noqa: PLC0415
-
     comparison = keeping.read(path)
     if svg is not None:
-        from servebench.report.comparison.forest import forest  # noqa: PLC0415
-
-        _write(forest(comparison), svg)
+        write(forest(comparison), svg)
     if as_json:
-        typer.echo(visible_json(comparison.model_dump_json(indent=1)))
+        print_json(comparison.model_dump(mode="json"))
     elif as_markdown:
-        typer.echo(markdown.markdown(comparison), nl=False)
+        write(comparisons.markdown(comparison), None)
     else:
-        terminal.print_comparison(Console(highlight=False), comparison)
+        print_comparison(Console(), comparison)
 
 
 def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown: bool) -> None:
-    from servebench.published import load_published  # noqa: PLC0415
-    from servebench.report import markdown, terminal  # noqa: PLC0415
-    from servebench.report import page as pages  # noqa: PLC0415
-    from servebench.report.about import read_about  # noqa: PLC0415
-    from servebench.summary import summarise  # noqa: PLC0415
-
     summary = summarise(store.load(path))
     chosen = pages.narrowed(summary, select)
     if not chosen.cases:
@@ -172,21 +166,15 @@ def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown
     published = load_published(root)
     page = pages.make_page(summary, published, read_about(root), select)
     if as_json:
-        described = pages.as_json(chosen, published, page)
-        text = json.dumps(described, indent=2, ensure_ascii=False, allow_nan=False)
-        typer.echo(visible_json(text))
+        print_json(pages.as_json(chosen, published, page))
     elif as_markdown:
-        typer.echo(markdown.page(page), nl=False)
+        write(markdown.page(page), None)
     else:
-        terminal.print_page(Console(highlight=False), page)
+        terminal.print_page(Console(), page)
 
 
 def _inside(root: Path, results: Path, sources: list[Source]) -> tuple[Section, ...]:
     """What asv has measured, beside the run with the most launches; nothing where it has not."""
-    from servebench.inprocess import page as inside  # noqa: PLC0415
-    from servebench.inprocess import readings  # noqa: PLC0415
-    from servebench.inprocess.declared import read_declared  # noqa: PLC0415
-
     snapshots = readings.read(results / "asv")
     if not snapshots:
         return ()
@@ -203,19 +191,6 @@ def _chosen(results: Path, profile: Profile, name: str | None) -> Path | None:
 
 
 def _source(path: Path, label: str, folder: Path) -> Source:
-    from servebench.report.findings import Source  # noqa: PLC0415
-    from servebench.summary import summarise  # noqa: PLC0415
-
     link = path.resolve()
     shown = link.relative_to(folder) if link.is_relative_to(folder) else Path(link.name)
     return Source(label=label, link=shown.as_posix(), summary=summarise(store.load(path)))
-
-
-def _write(text: str, output: Path | None) -> None:
-    if output is None:
-        typer.echo(text, nl=False)
-        return
-    try:
-        output.write_text(text, "utf-8")
-    except OSError as problem:
-        raise RecordError(f"{output}: cannot be written: {problem.strerror}") from problem

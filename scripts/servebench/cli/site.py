@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
 from servebench import paths
+from servebench.cli.options import ResultsOption
 from servebench.errors import ServebenchError, UsageError
-from servebench.printing import Console
+from servebench.printing import Console, print_json
 from servebench.progress import duration
 from servebench.signals import InterruptedRun, interruptible
+from servebench.site import build, local
 from servebench.toolchain.narrator import Narrator
-
-if TYPE_CHECKING:
-    from servebench.site.build import Built, Order
-    from servebench.site.local import Stamp
 
 FOLDER: Final = "site"
 """Of the checkout; it is ignored by git."""
@@ -33,9 +31,7 @@ def site_command(
         Path | None,
         typer.Option("--output", "-o", help="Folder of the site; default: site/ of the checkout."),
     ] = None,
-    results: Annotated[
-        Path | None, typer.Option("--results", help="Results folder; default: the checkout's.")
-    ] = None,
+    results: ResultsOption = None,
     base: Annotated[
         str,
         typer.Option(
@@ -68,8 +64,6 @@ def site_command(
     again; the same results always give the same bytes. Files that cannot be read are named, and the
     rest is shown. Look at it with --serve.
     """
-    from servebench.site import build  # noqa: PLC0415 - only this verb waits for numpy and jinja2
-
     if serve and as_json:
         raise UsageError("--serve and --json were both given; choose one")
     root = paths.project_root()
@@ -83,33 +77,24 @@ def site_command(
     )
     if not order.results.is_dir():
         raise UsageError(f"{order.results}: expected a results folder, found none (--results)")
-    narrator = Narrator(Console(highlight=False, stderr=as_json))
+    narrator = Narrator(Console(stderr=as_json))
     with interruptible():
-        seen = _look(order) if serve else None
+        seen = local.stamp(order.results, root / "apps")
         began = time.monotonic()
         built = build.build(order, narrator)
         if as_json:
             seconds = round(time.monotonic() - began, 3)
-            told = {"output": str(order.output), "seconds": seconds, **asdict(built)}
-            typer.echo(json.dumps(told, indent=2, ensure_ascii=False))
+            print_json({"output": str(order.output), "seconds": seconds, **asdict(built)})
             return
         _tell(narrator, built, order, began)
-        if not serve:
-            again = "" if output is None else f" -o {output}"
-            narrator.say(f"to look at it: servebench site{again} --serve")
-    if seen is not None:
+    if serve:
         _serve(order, port, narrator, seen)
+    else:
+        again = "" if output is None else f" -o {output}"
+        narrator.say(f"to look at it: servebench site{again} --serve")
 
 
-def _look(order: Order) -> Stamp:
-    from servebench.site import local  # noqa: PLC0415 - see above
-
-    return local.stamp(order.results, order.root / "apps")
-
-
-def _serve(order: Order, port: int, narrator: Narrator, seen: Stamp) -> None:
-    from servebench.site import build, local  # noqa: PLC0415 - see above
-
+def _serve(order: build.Order, port: int, narrator: Narrator, seen: local.Stamp) -> None:
     def again() -> None:
         began = time.monotonic()
         try:
@@ -119,10 +104,11 @@ def _serve(order: Order, port: int, narrator: Narrator, seen: Stamp) -> None:
 
     with suppress(InterruptedRun), interruptible(), local.served(order.output, port) as address:
         narrator.say(f"{address} shows it, and what changes in {order.results}; Ctrl-C ends that")
-        local.watch(lambda: _look(order), again, threading.Event(), built=seen)
+        look = partial(local.stamp, order.results, order.root / "apps")
+        local.watch(look, again, threading.Event(), built=seen)
 
 
-def _tell(narrator: Narrator, built: Built, order: Order, began: float) -> None:
+def _tell(narrator: Narrator, built: build.Built, order: build.Order, began: float) -> None:
     for note in built.notes:
         narrator.say(f"note: {note}")
     narrator.say(

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from servebench import actions, paths, stackbump, stacklock, stacks
-from servebench.cli.options import FOR_WORKFLOWS, day
+from servebench import actions, locks, paths, stackbump, stacks
+from servebench.cli.options import JsonOption, day, workflow_option
 from servebench.errors import SetupError, UsageError
 from servebench.history.git import remote_of
-from servebench.printing import Console
+from servebench.locks import Move
+from servebench.printing import Console, errors, print_json, write
 from servebench.signals import interruptible
 from servebench.stackbump import Bumped
-from servebench.stacklock import Move
 from servebench.toolchain.narrator import Narrator
 
 stack_app = typer.Typer(help="The stacks under test and their locks.", no_args_is_help=True)
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @stack_app.command("lock")
@@ -32,27 +29,21 @@ def lock_command(
         str | None,
         typer.Option("--as-of", metavar="DATE", help="Resolve as of the end of this date (UTC)."),
     ] = None,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Resolve stacks anew, write their locks, and show which packages moved."""
-    progress = Narrator(Console(stderr=True))
     resolved = day(as_of, "--as-of") if as_of else None
     with interruptible():
-        moves = stacklock.lock(names, resolved, progress)
-    console = Console()
+        moves = locks.lock(names, resolved, Narrator(errors()))
     if as_json:
-        rows = [
-            {"stack": m.stack, "package": m.package, "before": m.before, "after": m.after}
-            for m in moves
-        ]
-        console.print_json(json.dumps(rows))
+        print_json([asdict(move) for move in moves])
     elif moves:
         table = Table("stack", "package", "before", "after")
         for move in moves:
             table.add_row(move.stack, move.package, move.before or "—", move.after or "—")
-        console.print(table)
+        Console().print(table)
     else:
-        console.print("no package moved")
+        Console().say("no package moved")
 
 
 @stack_app.command("bump")
@@ -72,13 +63,12 @@ def bump_command(
     remote: Annotated[str, typer.Option("--remote", help="Where to.")] = "origin",
     github_output: Annotated[
         bool,
-        typer.Option(
+        workflow_option(
             "--github-output",
-            rich_help_panel=FOR_WORKFLOWS,
             help="Hand on whether a lock moved, and the commit, in GITHUB_OUTPUT.",
         ),
     ] = False,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Renew all locks to the newest releases, with the list of releases as the commit's message.
 
@@ -92,16 +82,15 @@ def bump_command(
     if github_output and not commit:
         raise UsageError("--github-output: the commit is handed on, so add --commit")
     root = paths.project_root()
-    errors = Console(stderr=True, highlight=False)
+    console = errors()
 
     def renew(place: Path) -> tuple[Move, ...]:
-        until, exempt = stacklock.cooled(root)
-        return stacklock.lock(None, until, Narrator(errors), root=place, exempt=exempt)
+        until, exempt = locks.cooled(root)
+        return locks.lock(None, until, Narrator(console), root=place, exempt=exempt)
 
-    def hand_on(found: Bumped) -> None:
+    def hand_on(moved: bool, commit: str) -> None:
         if github_output:
-            moved = "true" if found.moved else "false"
-            actions.outputs({"moved": moved, "commit": found.commit})
+            actions.outputs({"moved": str(moved).lower(), "commit": commit})
 
     with interruptible():
         if push:
@@ -110,48 +99,43 @@ def bump_command(
                 remote_of(root, remote),
                 renew,
                 branch=branch,
-                told=lambda line: errors.print(line, markup=False, soft_wrap=True),
-                reached=lambda tip: hand_on(Bumped(moved=False, commit=tip)),
+                told=console.say,
+                reached=lambda tip: hand_on(moved=False, commit=tip),
             )
         else:
             moves = renew(root)
             text = stackbump.message(moves)
             made = stackbump.commit(root, text) if commit else Bumped(bool(moves), "")
             bumped = replace(made, moves=moves)
-    hand_on(bumped)
+    hand_on(bumped.moved, bumped.commit)
     text = stackbump.message(bumped.moves) if bumped.moved else "no package moved\n"
     actions.summary(f"```text\n{text}```")
     if as_json:
-        rows = [
-            {"package": m.package, "stack": m.stack, "before": m.before, "after": m.after}
-            for m in bumped.moves
-        ]
-        found = {"moved": bumped.moved, "commit": bumped.commit or None, "moves": rows}
-        typer.echo(json.dumps(found))
+        rows = [asdict(move) for move in bumped.moves]
+        print_json({"moved": bumped.moved, "commit": bumped.commit or None, "moves": rows})
         return
-    typer.echo(text, nl=False)
+    write(text, None)
     if bumped.commit and bumped.moved:
-        typer.echo(f"commit {bumped.commit}")
+        write(f"commit {bumped.commit}\n", None)
 
 
 @stack_app.command("list")
-def list_command(as_json: Json = False) -> None:
+def list_command(as_json: JsonOption = False) -> None:
     """Show the declared stacks, their locks and the interpreters they are made for."""
-    rows = [_row(name) for name in stacks.names()]
-    console = Console()
     if as_json:
-        console.print_json(json.dumps(rows))
+        print_json([_row(name) for name in stacks.names()])
         return
     table = Table("stack", "interpreters", "packages", "lock")
-    for row in rows:
-        packages = row["packages"]
-        table.add_row(
-            str(row["name"]),
-            ", ".join(stacks.pythons(str(row["name"]))),
-            str(len(packages)) if isinstance(packages, dict) else "—",
-            f"SHA-256 {str(row['digest'])[:12]}" if row["digest"] else str(row["missing"]),
-        )
-    console.print(table)
+    for name in stacks.names():
+        pythons = ", ".join(stacks.pythons(name))
+        try:
+            stack = stacks.read(name)
+        except SetupError as error:
+            table.add_row(name, pythons, "—", str(error))
+        else:
+            digest = f"SHA-256 {stack.digest[:12]}"
+            table.add_row(name, pythons, str(len(stack.packages)), digest)
+    Console().print(table)
 
 
 def _row(name: str) -> dict[str, object]:

@@ -1,8 +1,7 @@
 """The verbs, each in a module that is imported when somebody asks for the verb.
 
-Nobody waits for what another verb needs: `servebench --version` imports no verb's module, and a
-verb its own alone. What has to show them all (`servebench --help`) imports them all; that is why
-these modules leave the large libraries (numpy, asv, …) to their functions.
+`servebench --help` and completion print the table below and import none of them, so that a verb's
+module can import all it needs at its top.
 """
 
 from __future__ import annotations
@@ -17,140 +16,174 @@ from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, Final
 
 import typer
-from typer.core import TyperGroup, TyperOption
+from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.main import get_group
 
 CLOSED_PIPE: Final = 141
 """Exit code where nobody reads any more (`… | head -1`): 128 + SIGPIPE, as of any other tool."""
 
-VERBS: Final[Mapping[str, str]] = {
-    "doctor": "doctor:doctor_command",
-    "setup": "setup:setup_command",
-    "plan": "plan:plan_command",
-    "run": "run:run_command",
-    "show": "show:show_command",
-    "compare": "compare:compare_command",
-    "bisect": "bisect:bisect_command",
-    "micro": "micro:micro_command",
-    "stack": "stack:stack_app",
-    "site": "site:site_command",
-    "asv": "asv:asv_app",
-    "selftest": "selftest:selftest_app",
-    "ci": "verbs:ci_app",
-    "dev": "dev:dev_app",
-}
-"""All verbs, as `--help` lists them, each with its module beside this one, and the function or
-group in it. To add a verb, add a row."""
+Table = Mapping[str, tuple[str, str]]
 
-CI: Final[Mapping[str, str]] = {
-    "history": "history:history_app",
-    "accept": "accept:accept_command",
-    "detect": "detect:detect_command",
-    "announce": "announce:announce_command",
-    "watchdog": "announce:watchdog_command",
-    "slash": "github:slash_command",
-    "comment": "github:comment_command",
-    "status": "github:status_command",
-    "screen": "screen:screen_command",
-    "deps": "deps:deps_command",
-    "fleet": "fleet:fleet_app",
+# fmt: off
+VERBS: Final[Table] = {
+    "doctor": ("doctor:doctor_command",
+        "Show interpreters, tools, stacks, cores, and the warnings this machine will raise."),
+    "setup": ("setup:setup_command",
+        "Make interpreters, load generator and environments; a second run only checks them."),
+    "plan": ("plan:plan_command",
+        "Show what a run would do: cases, launches and expected time per experiment."),
+    "run": ("run:run_command",
+        "Measure: launch each case's server, load it, record what it did."),
+    "show": ("show:show_command",
+        "Show a run as the articles did: ours beside the published figures and the ceiling."),
+    "compare": ("compare:compare_command",
+        "Compare HEAD with BASE, both measured together; judge what can have changed."),
+    "bisect": ("bisect:bisect_command",
+        "Find the release that caused a change, and write it into the change's record."),
+    "inprocess": ("inprocess:inprocess_command",
+        "Measure inside the process, with few samples: threads, handlers, Pydantic, instructions."),
+    "stack": ("stack:stack_app",
+        "The stacks under test and their locks."),
+    "site": ("site:site_command",
+        "Build the site from results/: trends, experiments, changes, runs, downloads."),
+    "asv": ("asv:asv_app",
+        "The load runs among asv's results, and asv's site."),
+    "selftest": ("selftest:selftest_app",
+        "Measure the instrument: false verdicts, power, bias."),
+    "ci": ("verbs:ci_app",
+        "What workflows call: nights, pull requests, machines of one's own."),
+    "dev": ("verbs:dev_app",
+        "For those who work on servebench itself."),
+}
+"""All verbs, as `--help` lists them, each with its module beside this one and the function or group
+in it, and its line in the list. To add a verb, add a row."""
+
+CI: Final[Table] = {
+    "history": ("history:history_app",
+        "The results of all nights, on a branch of their own."),
+    "accept": ("accept:accept_command",
+        "Check artifacts of measuring machines, and copy what is right."),
+    "detect": ("detect:detect_command",
+        "Find series that moved for good when a stack changed, and confirm them by duets."),
+    "announce": ("announce:announce_command",
+        "Keep one issue per confirmed change: opened, updated and closed by itself."),
+    "watchdog": ("announce:watchdog_command",
+        "Report runs that no machine takes, and nights that do not happen."),
+    "slash": ("github:slash_command",
+        "Answer a comment that says `/bench COMMIT`, and start the comparison."),
+    "comment": ("github:comment_command",
+        "Write servebench's one comment on a pull request, in place of what it said before."),
+    "status": ("github:status_command",
+        "Set the commit's status `servebench`."),
+    "screen": ("inprocess:screen_command",
+        "Count the instructions of two commits, inside the process, with Valgrind."),
+    "deps": ("deps:deps_command",
+        "Renew the harness's own lock, and what else is pinned, to newest releases."),
+    "fleet": ("fleet:fleet_app",
+        "Machines of one's own as runners: docs/runners.md."),
 }
 """The verbs of `servebench ci`."""
 
-OLD: Final[Mapping[str, str]] = {
-    **CI,
-    "findings": "show:findings_command",
-    "schema": "show:schema_command",
+DEV: Final[Table] = {
+    "overhead": ("dev:overhead_command",
+        "Measure one case by hand and by servebench in turns: their ratio should be 1."),
+    "site-scale": ("scale:scale_command",
+        "Build the site of a made-up history, and compare with asv."),
+    "findings": ("show:findings_command",
+        "Answer each experiment's question from the reference runs, as Markdown."),
+    "schema": ("show:schema_command",
+        "Write the JSON Schema of run files (kept as results/schema.json)."),
+    "history": ("dev:history_command",
+        "Make up a history: nights with planted changes, gaps, breaks and failures."),
+    "pictures": ("dev:pictures_command",
+        "Take the README's pictures of the site of the committed results."),
+    "growth": ("dev:growth_command",
+        "Make up years of nights on a branch, and measure what cloning and pulling them takes."),
 }
-"""Verbs that once had no group before their names. They are found, and not listed: workflows and
-habits go on."""
+"""The verbs of `servebench dev`."""
+# fmt: on
+
+OLD: Final[Table] = {
+    **CI,
+    "findings": DEV["findings"],
+    "schema": DEV["schema"],
+    "micro": VERBS["inprocess"],
+}
+"""Verbs that once had other names or no group before them. They are found, and not listed:
+workflows and habits go on."""
+
+
+class Verb(TyperCommand):
+    """A verb's line in a list; the command itself is made when it is resolved."""
+
+    def __init__(self, name: str, place: str, line: str, hidden: bool = False) -> None:
+        super().__init__(name, help=line, hidden=hidden)
+        self.place = place
+
+    def load(self) -> Any:
+        """Import the verb, and make of it what typer makes of registered functions and groups."""
+        found = pkgutil.resolve_name(f"{__package__}.{self.place}")
+        alone = typer.Typer()
+        if isinstance(found, typer.Typer):
+            alone.add_typer(found, name=self.name)
+        else:
+            alone.command(self.name)(found)
+        made = get_group(alone).commands[str(self.name)]
+        _join_lines(made)
+        return made
 
 
 class _Group(TyperGroup):
-    """A group of verbs. Whatever typer asks it for is imported then."""
+    """A group of verbs from tables."""
 
-    rows: ClassVar[Mapping[str, str]]
-    old: ClassVar[Mapping[str, str]] = {}
+    listed: ClassVar[Table]
+    old: ClassVar[Table] = {}
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**{**settings, "commands": _Commands(self.rows, self.old)})
+        verbs = {verb: Verb(verb, *row, hidden=True) for verb, row in self.old.items()}
+        verbs |= {verb: Verb(verb, *row) for verb, row in self.listed.items()}
+        super().__init__(**{**settings, "commands": verbs})
         self.help = _joined(self.help)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, verb, rest = super().resolve_command(ctx, args)
+        return name, verb.load() if isinstance(verb, Verb) else verb, rest
+
     def list_commands(self, ctx: object) -> list[str]:  # noqa: ARG002 - typer's signature
-        """All names; typer's own would look at the commands for them, and so import them."""
-        return list(self.commands)
-
-
-class _CiGroup(_Group):
-    """The group of all that workflows call."""
-
-    rows = CI
-
-
-ci_app = typer.Typer(
-    cls=_CiGroup,
-    no_args_is_help=True,
-    help="What workflows call: nights, pull requests, machines of one's own.",
-)
+        return list(self.listed)
 
 
 class VerbGroup(_Group):
     """The group of all `VERBS`."""
 
-    rows = VERBS
+    listed = VERBS
     old = OLD
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
-        """Read the options before the verb; its help is printed here."""
-        with _told_well():
+        with _mended():
             return super().make_context(*args, **settings)
 
     def invoke(self, ctx: Any) -> Any:
-        """Read the verb's words, and do it."""
-        with _told_well():
+        with _mended():
             return super().invoke(ctx)
 
 
-class _Commands(Mapping[str, Any]):
-    """Verb → command of typer's, made when it is looked up."""
-
-    def __init__(self, rows: Mapping[str, str], old: Mapping[str, str]) -> None:
-        self._rows, self._old = rows, old
-
-    def __getitem__(self, verb: str) -> Any:
-        return _command(verb, self._rows.get(verb) or self._old[verb])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
+class _CiGroup(_Group):
+    listed = CI
 
 
-def _command(verb: str, row: str) -> Any:
-    """Import a verb, and make of it what typer makes of functions and groups that are registered.
+class _DevGroup(_Group):
+    listed = DEV
 
-    Args:
-        verb: Its name.
-        row: Its module, and the function or group in it.
-    """
-    found = pkgutil.resolve_name(f"{__package__}.{row}")
-    alone = typer.Typer()
-    if isinstance(found, typer.Typer):
-        alone.add_typer(found, name=verb)
-    else:
-        alone.command(verb)(found)
-    made = get_group(alone).commands[verb]
-    _join_lines(made)
-    return made
+
+ci_app = typer.Typer(cls=_CiGroup, no_args_is_help=True, help=VERBS["ci"][1])
+dev_app = typer.Typer(cls=_DevGroup, no_args_is_help=True, help=VERBS["dev"][1])
 
 
 def _join_lines(made: Any) -> None:
     """Join the lines in the help of a command, and of those below it."""
     made.help = _joined(made.help)
-    # The commands of a group of ours are made, and so joined, when they are looked up.
-    below = {} if isinstance(made, _Group) else getattr(made, "commands", {})
-    for command in below.values():
+    for command in getattr(made, "commands", {}).values():
         _join_lines(command)
 
 
@@ -170,7 +203,7 @@ TyperOption.display_type_rich = _type_shown  # type: ignore[assignment,method-as
 
 
 @contextmanager
-def _told_well() -> Iterator[None]:
+def _mended() -> Iterator[None]:
     """Mend what typer and rich say, or how they end, where they leave no choice.
 
     Both end with exit code 1 where nobody reads any more, as if the verb had failed. No verb of

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from servebench.compare.model import Comparison, SideRecord
+from servebench.units import TIME, read_time
 
 LOCKED: Final = "stacks as locked"
 """What a side is called whose stacks are those of the checkout."""
@@ -28,7 +29,7 @@ _OPTIONS: Final = {
     "--select": re.compile("[!-,.-~][ -~]{0,299}"),
     "--profile": re.compile("[a-z]+"),
     "--seed": re.compile(r"-?\d{1,20}"),
-    "--budget": re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?"),
+    "--budget": TIME,
 }
 """Options with one value that say what is measured, none of which writes or installs anything."""
 
@@ -65,8 +66,7 @@ def rebuilt(comparison: Comparison) -> str | None:
         if found is None or not value:
             return None
         if option == "--budget":
-            hours, minutes, single = (int(part or 0) for part in found.groups())
-            seconds = float(3600 * hours + 60 * minutes + single)
+            seconds = read_time(value)
     if seconds != comparison.budget_seconds:
         return None
     return command(comparison.base, comparison.head, options)

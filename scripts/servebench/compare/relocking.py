@@ -14,7 +14,7 @@ from typing import Final
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from servebench import paths, settings, stacklock, stacks
+from servebench import locks, paths, settings, stacks
 from servebench.errors import UsageError
 from servebench.stacks import Stack
 from servebench.toolchain import artefact
@@ -37,7 +37,7 @@ def as_of(root: Path, name: str, day: date | None, narrator: Narrator) -> Stack:
     if day is None:
         return stacks.read(name, root)
     with narrator.step(f"stack {name}", f"resolving it as of {day}") as tick:
-        text = stacklock.resolve(name, day, tick, root=root)
+        text = locks.resolve(name, day, tick, root=root)
     return kept(root, name, text)
 
 
@@ -52,7 +52,7 @@ def with_pins(root: Path, name: str, pins: Sequence[Requirement], narrator: Narr
     texts = [str(pin) for pin in pins]
     with narrator.step(f"stack {name}", f"resolving it with {', '.join(texts)}") as tick:
         keep = stacks.lock_file(name, root).read_text("utf-8")
-        text = stacklock.resolve(name, None, tick, root=root, keep=keep, pins=texts)
+        text = locks.resolve(name, None, tick, root=root, keep=keep, pins=texts)
     return kept(root, name, text)
 
 
@@ -138,7 +138,7 @@ def surroundings() -> tuple[str, ...]:
 def kept(root: Path, name: str, text: str) -> Stack:
     """Keep a lock in the cache, as a stack that can be made."""
     lock = paths.cache_dir() / "resolved" / artefact.digest(text) / f"{name}.txt"
-    stacklock.write(lock, text)
+    locks.write(lock, text)
     return stacks.read_lock(name, lock, root)
 
 

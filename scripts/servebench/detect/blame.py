@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from servebench import stacklock
+from servebench import locks
 from servebench.changes import ChangeRecord, SeriesName
 from servebench.compare.model import Comparison, PackageChange
 from servebench.detect import suspects as suspects_
@@ -108,7 +108,7 @@ class Mixtures:
         stack = self.record.base.stack
         pins = [f"{move.package}=={move.head}" for move in moved]
         with self.duets.narrator.step(f"stack {stack}", f"resolving {', '.join(pins)}") as tick:
-            text = stacklock.resolve(
+            text = locks.resolve(
                 stack, None, tick, root=self.duets.root, keep=self.locks.base, pins=pins
             )
         comparison = self.duets.between(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from servebench import stacklock, stacks
+from servebench import locks, stacks
 from servebench.changes import ChangeRecord, StackState
 from servebench.detect.model import Candidate
 from servebench.errors import HistoryError
@@ -80,7 +80,7 @@ def find(
     versions = {move.package: move.base if base is None else move.head for move in change.packages}
     pins = [f"{package}=={version}" for package, version in versions.items() if version]
     with narrator.step(f"stack {name}", f"resolving {', '.join(pins)} again") as tick:
-        text = stacklock.resolve(name, None, tick, root=root, keep=known, pins=pins)
+        text = locks.resolve(name, None, tick, root=root, keep=known, pins=pins)
     note = (
         f"The lock of {missing} is not in the git history any more; it was resolved again from the "
         "recorded versions"

@@ -185,7 +185,9 @@ def _inside(site: Site, path: str, name: str) -> str:
             (section, [evidence.statement((shape,)) for shape in section.shapes])
             for section in sections
         ],
-        command="servebench micro --select 'gil.*'" if name == INSIDE else "servebench micro",
+        command="servebench inprocess --select 'gil.*'"
+        if name == INSIDE
+        else "servebench inprocess",
         files=list(_files(site, snapshots)),
     )
 

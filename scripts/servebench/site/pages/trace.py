@@ -28,7 +28,7 @@ def command(case_id: str, profile: str = "nightly", commit: str | None = None) -
     """
     if case_id.startswith(_INSIDE):
         benchmark = case_id.removeprefix(_INSIDE).partition("/")[0].partition("(")[0]
-        words = ["servebench", "micro", "--select", f"{glob.escape(benchmark)}*"]
+        words = ["servebench", "inprocess", "--select", f"{glob.escape(benchmark)}*"]
     else:
         known = profile if profile in _PROFILES else "nightly"
         words = ["servebench", "run", "--profile", known, "--select", glob.escape(case_id)]
@@ -49,7 +49,7 @@ def experiment_command(name: str, profile: str = "nightly", commit: str | None =
 def run_command(header: Header) -> str:
     """The shell command that repeats a whole run."""
     if header.kind == "inprocess":
-        return f"{_at(header.commit)}servebench micro"
+        return f"{_at(header.commit)}servebench inprocess"
     known = header.profile if header.profile in _PROFILES else "nightly"
     return f"{_at(header.commit)}servebench run --profile {known}"
 

@@ -1,0 +1,243 @@
+"""`servebench inprocess` and `ci screen`: what asv measures inside the process."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from servebench import actions, orphans, paths, store
+from servebench.cli.options import JsonOption, machine
+from servebench.compare import revisions
+from servebench.errors import NothingMeasuredError, RecordError, ServebenchError, UsageError
+from servebench.inprocess import micro, readings, screening
+from servebench.inprocess import page as pages
+from servebench.inprocess.declared import read_declared
+from servebench.inprocess.readings import Snapshot
+from servebench.printing import Console, errors, print_json, write
+from servebench.report.terminal import print_page
+from servebench.summary import RunSummary, summarise
+
+_BUSY: Final = 0.5  # mean number of running processes over the last minute
+
+
+def inprocess_command(
+    select: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--select",
+            help="Only benchmarks whose name matches this glob, e.g. 'gil.Cpu*', "
+            "\"gil.Cpu.time_tasks('threads', 4)\", or a suite: gil; repeatable.",
+        ),
+    ] = None,
+    record: Annotated[
+        bool, typer.Option("--record", help="Keep the results among asv's (results/asv).")
+    ] = False,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--to", help="With --record: results folder to keep them in; default: this checkout's."
+        ),
+    ] = None,
+    rounds: Annotated[
+        int, typer.Option("--rounds", min=1, help="Processes per benchmark: they differ.")
+    ] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure inside the process, with few samples: threads, handlers, Pydantic, instructions.
+
+    asv measures the last commit's applications and locks; the suites are those of the working
+    tree. For asv's own history use `asv run`. Exit code 0: all that applies was measured. 1: a
+    benchmark failed; with --to it is recorded as failed, and that is a result. 3: nothing was
+    measured.
+    """
+    if to is not None and not record:
+        raise UsageError("--to: results are kept nowhere: add --record")
+    progress = errors()
+    root = paths.project_root()
+    micro.require_suites(root)
+    if record:
+        store.require_room(to or paths.results_dir())
+    commit, dirty = micro.require_commit(root)
+    wanted = micro.steps(select or (), guarded=record)
+    _end_orphans(progress)
+    if dirty:
+        progress.say(f"note: apps/ is that of {commit[:8]}; what was changed since is left out")
+    if (load := os.getloadavg()[0]) > _BUSY:
+        progress.say(f"note: the load average is {load:.1f}: what else runs here is in all times")
+    with tempfile.TemporaryDirectory(prefix="servebench-inprocess-") as scratch, machine():
+        folder = Path(scratch)
+        kept = to and (to / "asv").resolve()
+        conf = micro.configuration(root, kept if record else folder / "results")
+        config = micro.write_configuration(conf, folder)
+        began = datetime.now(UTC).timestamp() * 1000
+        for number, step in enumerate(wanted, start=1):
+            name = f"{step.suite} ({number} of {len(wanted)})"
+            log = _logs() / f"inprocess-{step.suite}.log"
+            with _watcher(progress, name) as watch:
+                for seen in micro.run(step, config, root, folder, log, rounds=rounds):
+                    watch(seen)
+        suites = tuple(step.suite for step in wanted)
+        snapshots = _of_now(readings.read(Path(conf["results_dir"])), commit, suites, began)
+    page = pages.make_page(snapshots, read_declared(root), _newest_run())
+    if as_json:
+        print_json(pages.as_json(snapshots, page))
+    else:
+        print_page(Console(), page)
+    failed = dict.fromkeys(
+        f"{reading.benchmark} on {reading.python}, {reading.stack}"
+        for snapshot in snapshots
+        for reading in snapshot.readings
+        if reading.status == "failed"
+    )
+    if failed:
+        progress.say(f"failed: {'; '.join(failed)}. Why: {_logs()}/inprocess-*.log")
+    if failed and to is None:
+        raise typer.Exit(1)
+
+
+def screen_command(
+    base: Annotated[str, typer.Argument(help="A revision.")],
+    head: Annotated[str, typer.Argument(help="A revision.")] = "HEAD",
+    as_json: JsonOption = False,
+) -> None:
+    """Count the instructions of two commits, inside the process, with Valgrind: quick, repeatable.
+
+    For machines on which nothing can be timed, such as hosted ones: minutes, no server, no load. It
+    is a screening: what executes more instructions need not be slower, and waiting is not in it;
+    `servebench compare` decides. Each commit is counted with its own locks.
+
+    Exit code 0: nothing executes more. 1: something does, or fails where it did not. 3: nothing was
+    counted on both sides.
+    """
+    root = paths.project_root()
+    console = errors()
+    _end_orphans(console)
+    sides = [revisions.resolve(root, name) for name in (base, head)]
+    with machine():
+        before, after = (counted(root, side.commit, console) for side in sides)
+    found = screening.screen(before, after)
+    text = screening.markdown(found, *(side.commit[:12] for side in sides))
+    actions.summary(text)
+    if as_json:
+        rows = [{**asdict(row), "ratio": row.ratio} for row in found.rows]
+        print_json({"rows": rows, "broken": found.broken, "others": found.others})
+    else:
+        write(text, None)
+    if found.exit_code:
+        raise typer.Exit(found.exit_code)
+
+
+def counted(root: Path, commit: str, console: Console) -> Snapshot:
+    """Let asv count a commit's instructions.
+
+    Raises:
+        NothingMeasuredError: Nothing was counted, for example since Valgrind is not here.
+        SetupError: asv could not do its work.
+        UsageError: The checkout is not servebench's.
+    """
+    micro.require_suites(root)
+    with tempfile.TemporaryDirectory(prefix="servebench-screen-") as scratch:
+        folder = Path(scratch)
+        config = micro.write_configuration(micro.configuration(root, folder / "results"), folder)
+        console.say(f"counting {commit[:12]}")
+        began = datetime.now(UTC)
+        for step in micro.steps([screening.SUITE]):
+            log = _logs() / f"screen-{step.suite}.log"
+            for _ in micro.run(step, config, root, folder, log, commit=commit):
+                pass
+        found = readings.newest(readings.read(folder / "results"), screening.SUITE)
+        passed = (datetime.now(UTC) - began).total_seconds()
+        console.say(f"counted {commit[:12]} in {passed:.0f} s")
+    if found is None:
+        raise NothingMeasuredError(
+            f"no instructions of {commit[:12]} were counted: Valgrind may be missing "
+            f"(`servebench doctor`); what asv said is in {_logs()}"
+        )
+    return found
+
+
+def _end_orphans(console: Console) -> None:
+    for sentence in orphans.reap():
+        console.say(f"note: {sentence}")
+
+
+def _of_now(
+    snapshots: tuple[Snapshot, ...], commit: str, suites: tuple[str, ...], began: float
+) -> tuple[Snapshot, ...]:
+    """What was measured just now.
+
+    Raises:
+        NothingMeasuredError: Nothing was.
+    """
+    found = tuple(
+        snapshot
+        for snapshot in snapshots
+        if snapshot.commit == commit and snapshot.started >= began and snapshot.has(*suites)
+    )
+    if not found:
+        raise NothingMeasuredError(f"no benchmark gave a figure; what asv said is in {_logs()}")
+    return found
+
+
+def _newest_run() -> RunSummary | None:
+    """A run with real servers to show beside: the newest nightly one, else the newest."""
+    results = paths.results_dir()
+    found = store.runs(results, profile="nightly") or store.runs(results)
+    try:
+        return summarise(store.load(found[-1])) if found else None
+    except RecordError:  # of no use here, and no reason to lose what was just measured
+        return None
+
+
+def _logs() -> Path:
+    """The folder of logs, made.
+
+    Raises:
+        ServebenchError: It cannot be made.
+    """
+    folder = paths.state_dir() / "logs"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise ServebenchError(
+            f"{folder}: cannot be made ({problem.strerror}): set XDG_STATE_HOME to a folder that "
+            "can be written"
+        ) from problem
+    return folder
+
+
+@contextmanager
+def _watcher(console: Console, name: str) -> Iterator[Callable[[micro.Progress], None]]:
+    """A bar on a terminal; elsewhere a line whenever asv has something else to say."""
+    if not console.is_terminal:
+        said = ""
+
+        def tell(seen: micro.Progress) -> None:
+            nonlocal said
+            # asv first names a benchmark, then writes its result behind the name.
+            if (first := seen.doing.partition(" ")[0]) != said:
+                said = first
+                console.say(f"{name} [{seen.share:4.0%}] {seen.doing}")
+
+        yield tell
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[doing]}", style="dim", markup=False),
+    )
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(name, total=1.0, doing="starting asv")
+        yield lambda seen: bar.update(task, completed=seen.share, doing=seen.doing)
