@@ -85,7 +85,9 @@ def deps_command(
     actions.summary("\n\n".join(("### Dependencies", listed, *told)))
     if as_json:
         found = {
-            "moves": [asdict(move) for move in moved],
+            "moves": [
+                {"package": one.package, "before": one.before, "after": one.after} for one in moved
+            ],
             "told": renewal.told,
             "proposed": asdict(proposed) if proposed else None,
         }
