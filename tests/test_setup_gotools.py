@@ -67,9 +67,9 @@ def test_it_is_built_once_and_then_only_looked_at(programs: Path, heard: io.Stri
     assert ensure(heard) is False
     assert (programs / "calls").read_text().splitlines() == calls
     program = tools.go_place("tool", SPEC) / "bin" / "tool"
-    assert gotools.fault("tool", program.parents[1]) is None
+    assert tools.fault("tool", program.parents[1]) is None
     program.write_text("#!/bin/sh\necho another\n")
-    assert gotools.fault("tool", program.parents[1]) == "its program is not the one that was built"
+    assert tools.fault("tool", program.parents[1]) == "its program is not the one that was made"
 
 
 @pytest.mark.parametrize(

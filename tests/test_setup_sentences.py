@@ -15,7 +15,7 @@ from rich.console import Console
 
 from servebench import interpreters, paths, settings, setup, stacks
 from servebench.errors import SetupError
-from servebench.toolchain import archive, artefact, command, cpython, oha, source, space
+from servebench.toolchain import archive, artefact, command, cpython, oha, space
 from servebench.toolchain.narrator import Narrator
 
 NOBODY = "http://127.0.0.1:9"  # the discard port, where nothing listens
@@ -91,12 +91,12 @@ def recipe(content: bytes, path: str = "pool/python.tar") -> settings.SourceBuil
 def test_missing_headers_are_named_with_their_packages(tools_only: Path) -> None:
     """Headers are looked for before a build that would fail a minute later; as is make."""
     script(tools_only, "cc", "read line; case $line in *openssl*) exit 1;; esac")
-    headers, make = source.faults()
+    headers, make = cpython.faults(settings.load())
     assert "Python's ssl are missing: install libssl-dev" in headers
     assert "make is needed to build CPython, and is not on PATH" in make
     script(tools_only, "make", "exit 0")
     script(tools_only, "cc", "exit 0")
-    assert source.faults() == []
+    assert cpython.faults(settings.load()) == []
 
 
 @pytest.mark.usefixtures("offline")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -39,16 +38,10 @@ _PROOF_TIMEOUT_S: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """An interpreter that is there.
+    """An interpreter that is there; the name is that in `pyproject.toml`: 3.14 or 3.14t.
 
-    Attributes:
-        name: Its name in `pyproject.toml`: 3.14 or 3.14t.
-        version: Its full version.
-        free_threaded: Whether it was built without the GIL.
-        executable: Absolute path. In a free-threaded prefix `bin/python3.14` runs without the GIL
-            too, so this path, never a name on PATH, is what is started.
-        origin: Prebuilt, or built from source by set-up.
-        build: Compiler and build flags that matter.
+    In a free-threaded prefix `bin/python3.14` runs without the GIL too, so the executable's
+    absolute path, never a name on PATH, is what is started.
     """
 
     name: str
@@ -56,7 +49,7 @@ class Interpreter:
     free_threaded: bool
     executable: Path
     origin: Origin
-    build: str
+    build: str  # compiler and build flags that matter
 
     @property
     def identity(self) -> str:
@@ -67,13 +60,8 @@ class Interpreter:
 
     def record(self) -> InterpreterRecord:
         """Describe it for a run file."""
-        return InterpreterRecord(
-            name=self.name,
-            version=self.version,
-            build=self.build,
-            origin=self.origin,
-            free_threaded=self.free_threaded,
-        )
+        shared = ("name", "version", "build", "origin", "free_threaded")
+        return InterpreterRecord(**{key: getattr(self, key) for key in shared})
 
 
 def declared(root: Path | None = None) -> dict[str, InterpreterSpec]:
@@ -83,10 +71,6 @@ def declared(root: Path | None = None) -> dict[str, InterpreterSpec]:
 
 def locate(name: str, configured: Settings | None = None) -> Interpreter:
     """Find an interpreter that set-up made. Starts no process.
-
-    Args:
-        name: Its name in `pyproject.toml`.
-        configured: The settings that declare it; by default those around us.
 
     Raises:
         UsageError: No interpreter of this name is declared.
@@ -125,14 +109,8 @@ def read(name: str, target: Path) -> Interpreter | None:
     made = artefact.facts(target)
     if made is None or not Path(made["executable"]).is_file():
         return None
-    return Interpreter(
-        name=name,
-        version=made["version"],
-        free_threaded=made["free_threaded"],
-        executable=Path(made["executable"]),
-        origin=made["origin"],
-        build=made["build"],
-    )
+    facts = {key: made[key] for key in ("version", "free_threaded", "origin", "build")}
+    return Interpreter(name=name, executable=Path(made["executable"]), **facts)
 
 
 def prove(executable: Path) -> dict[str, Any]:
@@ -163,14 +141,13 @@ def prove(executable: Path) -> dict[str, Any]:
 
 def mismatch(spec: InterpreterSpec, proof: dict[str, Any]) -> str | None:
     """Say in what an interpreter differs from its declaration; None if in nothing."""
-    expected = {
-        "version": spec.version,
-        "free_threaded": spec.free_threaded,
-        "gil": not spec.free_threaded,
-    }
-    wrong: Iterable[str] = (
-        f"{key} is {proof.get(key)!r} instead of {value!r}"
-        for key, value in expected.items()
-        if proof.get(key) != value
+    free = spec.free_threaded
+    expected = {"version": spec.version, "free_threaded": free, "gil": not free}
+    return (
+        "; ".join(
+            f"{key} is {proof.get(key)!r} instead of {value!r}"
+            for key, value in expected.items()
+            if proof.get(key) != value
+        )
+        or None
     )
-    return "; ".join(wrong) or None

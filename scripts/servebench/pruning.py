@@ -1,16 +1,14 @@
 """Removing from the cache what nothing has used for long.
 
-Every lock and every build has a place of its own in the cache, so that going back to one costs
-nothing; and every bump of a stack leaves the environments of the locks before it. What the present
-checkout declares stays, whenever it was used, and so does what the site has read of a results
-folder that is there. Of the rest goes what was last used so long ago that making it again is
-cheaper than keeping it: anything here can be made again.
+Every lock and every build has a place of its own in the cache. What the present checkout declares
+stays, whenever it was used, and so does what the site has read of a results folder that is there;
+anything else can be made again.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,13 +26,7 @@ _DAY_S: Final = 86400
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """Something in the cache that nothing has used for long.
-
-    Attributes:
-        path: Its folder.
-        kind: What it is.
-        days: Since it was last used.
-    """
+    """A folder in the cache that nothing has used for so many days."""
 
     path: Path
     kind: str
@@ -56,29 +48,25 @@ class Pruned:
     busy: tuple[str, ...] = ()
 
 
-def unused(days: float = DAYS, now: float | None = None) -> tuple[Unused, ...]:
-    """Find what could go. Reads hardly more than names and times.
-
-    Args:
-        days: Not used for so long.
-        now: s since 1970; the present by default.
+def unused(days: float = DAYS) -> tuple[Unused, ...]:
+    """Find what has not been used for so long. Reads hardly more than names and times.
 
     Raises:
         DeclarationError: The checkout's declarations are wrong: what it needs is not known.
     """
-    moment = time.time() if now is None else now
     kept = _declared()
     environments = list(_folders("environments"))
     packs = filter(orphaned, _folders(f"site/{PACKS}"))
     nights = [*_folders("site/runs"), *_folders("site/asv")]
-    old = [
-        *_old("environment", environments, kept, days, moment),
-        *_old("snapshot", _folders("snapshots"), kept, days, moment),
-        *_old("resolved lock", _folders("resolved"), kept, days, moment),
-        *_old("load generator", _folders("tools", "oha-*"), kept, days, moment),
-        *_old("packed nights", packs, kept, days, moment),
-        *_old("nights of format", nights, kept, days, moment),
-    ]
+    kinds: dict[str, Iterable[Path]] = {
+        "environment": environments,
+        "snapshot": _folders("snapshots"),
+        "resolved lock": _folders("resolved"),
+        "load generator": _folders("tools", "oha-*"),
+        "packed nights": packs,
+        "nights of format": nights,
+    }
+    old = [one for kind, found in kinds.items() for one in _old(kind, found, kept, days)]
     going = {one.path for one in old}
     # An interpreter is used by its environments, and by nothing else.
     needed = {_made_with(path) for path in environments if path not in going}
@@ -87,10 +75,10 @@ def unused(days: float = DAYS, now: float | None = None) -> tuple[Unused, ...]:
         for build in _folders("interpreters")
         if not any(python is not None and python.is_relative_to(build) for python in needed)
     ]
-    return (*old, *_old("interpreters", builds, kept, days, moment))
+    return (*old, *_old("interpreters", builds, kept, days))
 
 
-def prune(days: float = DAYS, now: float | None = None) -> Pruned:
+def prune(days: float = DAYS) -> Pruned:
     """Remove what has not been used for so long; the caller holds the machine.
 
     Raises:
@@ -99,7 +87,7 @@ def prune(days: float = DAYS, now: float | None = None) -> Pruned:
     names: list[str] = []
     busy: list[str] = []
     freed = 0
-    for one in unused(days, now):
+    for one in unused(days):
         size = _size(one.path)
         if artefact.remove(one.path):
             names.append(f"{one.kind} {one.path.name}")
@@ -134,11 +122,9 @@ def _folders(kind: str, pattern: str = "*") -> Iterator[Path]:
             yield path
 
 
-def _old(
-    kind: str, found: list[Path] | Iterator[Path], kept: set[Path], days: float, now: float
-) -> Iterator[Unused]:
+def _old(kind: str, found: Iterable[Path], kept: set[Path], days: float) -> Iterator[Unused]:
     for path in found:
-        passed = (now - _last_used(path)) / _DAY_S
+        passed = (time.time() - _last_used(path)) / _DAY_S
         if path not in kept and passed > days:
             yield Unused(path, kind, passed)
 
@@ -158,9 +144,5 @@ def _made_with(environment: Path) -> Path | None:
 
 def _size(folder: Path) -> int:
     """Bytes on the disk that belong to nobody else."""
-    total = 0
-    for path in folder.rglob("*"):
-        status = path.lstat()
-        if status.st_nlink == 1 and not path.is_dir():
-            total += 512 * status.st_blocks
-    return total
+    own = (path.lstat() for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return sum(512 * status.st_blocks for status in own if status.st_nlink == 1)

@@ -29,11 +29,9 @@ _PINNED: Final = "name==version, one per line, with hashes; renew it with `serve
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A locked set of packages.
+    """A locked set of packages: a dependency group and its lock file.
 
     Attributes:
-        name: The dependency group.
-        lock: The lock file.
         digest: SHA-256 of the lock file, 64 hex digits.
         packages: Normalised name → version, of the packages that this platform gets.
     """
@@ -111,7 +109,13 @@ def parse(text: str, file: str, root: Path | None = None) -> dict[str, str]:
     Raises:
         DeclarationError: A line is no pinned package.
     """
-    platform = _platform(root)
+    version = next(iter(interpreters.declared(root).values())).version
+    # The rest (system, machine) is that of the harness's own interpreter.
+    platform = {
+        "python_full_version": version,
+        "python_version": ".".join(version.split(".")[:2]),
+        "implementation_version": version,
+    }
     packages = {}
     for line in text.replace("\\\n", " ").splitlines():
         pinned = line.split(" --hash")[0].strip()
@@ -127,16 +131,6 @@ def parse(text: str, file: str, root: Path | None = None) -> dict[str, str]:
         if requirement.marker is None or requirement.marker.evaluate(platform):
             packages[canonicalize_name(requirement.name)] = pins[0].version
     return dict(sorted(packages.items()))
-
-
-def _platform(root: Path | None) -> dict[str, str]:
-    version = next(iter(interpreters.declared(root).values())).version
-    # The rest (system, machine) is that of the harness's own interpreter.
-    return {
-        "python_full_version": version,
-        "python_version": ".".join(version.split(".")[:2]),
-        "implementation_version": version,
-    }
 
 
 def environment(stack_name: str, python_name: str) -> Path:
@@ -181,9 +175,8 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
         sync: list[str | Path] = [tools.uv(), "pip", "sync", "--no-config", "--require-hashes"]
         # Compiled now, the first start of a server is no slower than the others.
         sync += ["--compile-bytecode", "--python", _executable(staging), stack.lock]
-        with narrator.step(
-            f"stack {stack.name} for {python.name}", f"installing {len(stack.packages)} packages"
-        ) as tick:
+        why = f"installing {len(stack.packages)} packages"
+        with narrator.step(f"stack {stack.name} for {python.name}", why) as tick:
             for argv in (venv, sync):
                 command.run(argv, what=what, log=log, tick=tick)
         return {"stack": stack.name, "digest": stack.digest, "python": str(python.executable)}
@@ -206,21 +199,17 @@ def environment_fault(stack: Stack, target: Path) -> str | None:
     """Say in what an environment differs from its lock; None if in nothing. Reads names only."""
     if artefact.facts(target) is None or not _executable(target).exists():
         return "it is not there"
-    found = {}
+    found: dict[str, str] = {}
     for folder in target.glob("lib/python*/site-packages/*.dist-info"):
         name, _, version = folder.name.removesuffix(".dist-info").rpartition("-")
         found[canonicalize_name(name)] = version
-    wrong = sorted(
-        package
-        for package in stack.packages.keys() | found.keys()
-        if stack.packages.get(canonicalize_name(package)) != found.get(canonicalize_name(package))
-    )
-    if not wrong:
-        return None
-    return "; ".join(
-        f"{package} is {found.get(canonicalize_name(package), 'absent')} instead of "
-        f"{stack.packages.get(package, 'absent')}"
-        for package in wrong
+    return (
+        "; ".join(
+            f"{name} is {found.get(name, 'absent')} instead of {stack.packages.get(name, 'absent')}"
+            for name in sorted({*stack.packages, *found})
+            if stack.packages.get(name) != found.get(name)
+        )
+        or None
     )
 
 

@@ -1,4 +1,4 @@
-"""The tools that set-up made or brought: the load generator and uv."""
+"""The tools that set-up made or brought: the load generator, uv, and what Go builds for tests."""
 
 from __future__ import annotations
 
@@ -23,10 +23,7 @@ def oha() -> Path:
         SetupError: It was not made yet.
     """
     spec = settings.load().oha
-    program = oha_place(spec) / "bin" / "oha"
-    if artefact.facts(oha_place(spec)) is None or not program.is_file():
-        raise SetupError(f"oha {spec.version} has not been made: run `make setup`")
-    return program
+    return _made("oha", spec.version, oha_place(spec), "make setup")
 
 
 def oha_version() -> str:
@@ -43,30 +40,29 @@ def oha_origin() -> Literal["prebuilt", "source"]:
 
 def oha_place(spec: OhaSpec) -> Path:
     """Where set-up puts the load generator, prebuilt or not: another place for every version."""
-    return (
-        paths.cache_dir()
-        / "tools"
-        / f"oha-{spec.version}-{artefact.digest(spec.model_dump_json(exclude={'prebuilt'}))}"
-    )
+    return _place("oha", spec.version, spec.model_dump_json(exclude={"prebuilt"}))
 
 
 def go_tool(name: str) -> Path:
-    """Find a program that set-up built with Go, for tests. Starts no process.
-
-    Raises:
-        SetupError: It was not made.
-    """
+    """Find a program that set-up built with Go, for tests; errors as in `oha`."""
     spec = settings.load().go_tools[name]
-    program = go_place(name, spec) / "bin" / name
-    if artefact.facts(go_place(name, spec)) is None or not program.is_file():
-        raise SetupError(f"{name} {spec.version} has not been made: run `servebench setup --tests`")
-    return program
+    return _made(name, spec.version, go_place(name, spec), "servebench setup --tests")
 
 
 def go_place(name: str, spec: GoToolSpec) -> Path:
     """Where set-up puts a program that Go builds: another place for every pin."""
-    digest = artefact.digest(spec.model_dump_json())
-    return paths.cache_dir() / "tools" / f"{name}-{spec.version}-{digest}"
+    return _place(name, spec.version, spec.model_dump_json())
+
+
+def fault(name: str, target: Path) -> str | None:
+    """Say what is wrong with a made program at a place; None if nothing is."""
+    made = artefact.facts(target)
+    program = target / "bin" / name
+    if made is None or not program.is_file():
+        return "it is not there"
+    if artefact.sha256(program) != made.get("sha256"):
+        return "its program is not the one that was made"
+    return None
 
 
 def uv() -> Path:
@@ -91,3 +87,14 @@ def version(program: Path | str) -> str | None:
         return None
     first = (done.stdout or done.stderr).strip().splitlines()
     return first[0].removeprefix(Path(program).name).strip() if first else None
+
+
+def _place(name: str, version: str, spec: str) -> Path:
+    return paths.cache_dir() / "tools" / f"{name}-{version}-{artefact.digest(spec)}"
+
+
+def _made(name: str, version: str, place: Path, remedy: str) -> Path:
+    program = place / "bin" / name
+    if artefact.facts(place) is None or not program.is_file():
+        raise SetupError(f"{name} {version} has not been made: run `{remedy}`")
+    return program

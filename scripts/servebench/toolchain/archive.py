@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -27,7 +24,7 @@ _CHUNK: Final = 1 << 18
 
 
 def fetch(build: SourceBuild, folder: Path, narrator: Narrator) -> Path:
-    """Return the archive, downloading it when `folder` does not have it yet.
+    """Return the archive, fetched when `folder` does not have it yet.
 
     Raises:
         SetupError: It cannot be had, or nowhere with the pinned checksum.
@@ -37,7 +34,10 @@ def fetch(build: SourceBuild, folder: Path, narrator: Narrator) -> Path:
         if kept.is_file() and artefact.sha256(kept) == build.sha256:
             return kept
         troubles = []
-        for source in sources(build):
+        given = os.environ.get(VARIABLE)
+        for source in (
+            [given] if given else [f"{base.rstrip('/')}/{build.archive}" for base in mirrors()]
+        ):
             try:
                 _take(source, kept, build.sha256, narrator)
             except (OSError, SetupError) as error:
@@ -49,14 +49,6 @@ def fetch(build: SourceBuild, folder: Path, narrator: Narrator) -> Path:
         f"CPython's source archive {kept.name} cannot be had ({tried}): connect to the network, or "
         f"set {VARIABLE} to a copy of it (path or address; SHA-256 {build.sha256})"
     )
-
-
-def sources(build: SourceBuild) -> tuple[str, ...]:
-    """Paths and addresses to try, in this order."""
-    given = os.environ.get(VARIABLE)
-    if given:
-        return (given,)
-    return tuple(f"{base.rstrip('/')}/{build.archive}" for base in mirrors())
 
 
 def mirrors() -> tuple[str, ...]:
@@ -79,7 +71,7 @@ def mirrors() -> tuple[str, ...]:
 
 
 def _listed(base: str) -> list[str]:
-    """The mirrors that a base stands for: those of its list, as on GitHub's machines, or itself."""
+    """The mirrors of a base: those of its list, as on GitHub's machines, or itself."""
     if not base.startswith(_MIRROR_LIST):
         return [base]
     try:
@@ -90,7 +82,8 @@ def _listed(base: str) -> list[str]:
 
 
 def _take(source: str, kept: Path, sha256: str, narrator: Narrator) -> None:
-    with _temporary(kept) as partial:
+    partial = kept.with_name(f"{kept.name}.part")  # the lock is ours: nobody else's
+    try:
         with narrator.step(f"CPython source {kept.name}", f"fetching it from {source}") as tick:
             if urlsplit(source).scheme in {"http", "https"}:
                 download(source, partial, tick)
@@ -100,6 +93,8 @@ def _take(source: str, kept: Path, sha256: str, narrator: Narrator) -> None:
         if found != sha256:
             raise SetupError(f"expected SHA-256 {sha256}, found {found}")
         partial.replace(kept)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def download(address: str, partial: Path, tick: Tick, most: float = math.inf) -> None:
@@ -126,15 +121,3 @@ def download(address: str, partial: Path, tick: Tick, most: float = math.inf) ->
         raise SetupError(f"the server answered {error.response.status_code}") from error
     except httpx.HTTPError as error:
         raise SetupError(f"no connection ({error})") from error
-
-
-@contextlib.contextmanager
-def _temporary(kept: Path) -> Iterator[Path]:
-    for left in kept.parent.glob(f"{kept.name}.part-*"):
-        left.unlink(missing_ok=True)  # the lock is ours, so its downloader is dead
-    handle, name = tempfile.mkstemp(prefix=f"{kept.name}.part-", dir=kept.parent)
-    os.close(handle)
-    try:
-        yield Path(name)
-    finally:
-        Path(name).unlink(missing_ok=True)

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import tarfile
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 from servebench import interpreters, paths, tools
 from servebench.errors import SetupError
 from servebench.interpreters import Origin
-from servebench.settings import InterpreterSpec, Settings
-from servebench.toolchain import archive, artefact, command, source, space
-from servebench.toolchain.narrator import Narrator
+from servebench.settings import InterpreterSpec, Settings, SourceBuild
+from servebench.toolchain import archive, artefact, command, space
+from servebench.toolchain.narrator import Narrator, Tick
+
+_HEADERS: Final = {
+    "openssl/ssl.h": ("ssl", "libssl-dev"),
+    "zlib.h": ("zlib", "zlib1g-dev"),
+    "ffi.h": ("ctypes", "libffi-dev"),
+}
+"""Header → the module that needs it, and the package it comes in. The servers need these
+modules; others (sqlite3, bz2, lzma) may be missing."""
+_REMEDY: Final = "install it (on Debian and its relatives: apt-get install build-essential)"
 
 
 def ensure(configured: Settings, narrator: Narrator) -> bool:
@@ -44,27 +56,34 @@ def whole(configured: Settings) -> bool:
 
 def faults(configured: Settings) -> list[str]:
     """Say what building them lacks: tools, headers, room."""
-    return source.faults() + space.faults(paths.cache_dir(), configured.setup.disk_gb)
+    found = no_compiler()
+    lacking = {
+        package: module
+        for header, (module, package) in _HEADERS.items()
+        if not (found or _compiles(header))
+    }
+    if lacking:
+        found.append(
+            f"the C headers for Python's {', '.join(lacking.values())} are missing: install "
+            f"{' '.join(lacking)} (Debian's names)"
+        )
+    found += command.missing("make", "to build CPython", _REMEDY)
+    return found + space.faults(paths.cache_dir(), configured.setup.disk_gb)
 
 
-def build(configured: Settings, narrator: Narrator) -> None:
-    """Build all declared interpreters from their source archive.
-
-    Raises:
-        SetupError: They cannot be made; says what is missing.
-    """
-    for name in configured.interpreters:
-        _from_source(name, configured, narrator)
+def no_compiler() -> list[str]:
+    """Say that there is no C compiler, which CPython and the load generator need."""
+    return command.missing("cc", "to compile what has to be built", _REMEDY)
 
 
-def _fault(spec: InterpreterSpec, target: Path) -> str | None:
-    found = interpreters.read(target.name, target)
-    if found is None:
-        return "it is not there"
-    try:
-        return interpreters.mismatch(spec, interpreters.prove(found.executable))
-    except SetupError as error:
-        return str(error)
+def _compiles(header: str) -> bool:
+    done = subprocess.run(
+        ["cc", "-fsyntax-only", "-x", "c", "-"],
+        input=f"#include <{header}>\n".encode(),
+        capture_output=True,
+        check=False,
+    )
+    return done.returncode == 0
 
 
 def fetch(configured: Settings, narrator: Narrator) -> bool:
@@ -94,9 +113,7 @@ def _install_prebuilt(name: str, configured: Settings, narrator: Narrator) -> No
     target = interpreters.place(name, "prebuilt", configured)
     request = f"cpython@{spec.version}" + ("+freethreaded" if spec.free_threaded else "")
 
-    def build(_staging: Path) -> artefact.Facts:
-        log = paths.cache_dir() / "logs" / f"prebuilt-{name}.log"
-        log.unlink(missing_ok=True)
+    def install(_staging: Path) -> artefact.Facts:
         # uv patches paths into what it installs, so it works in the final place; it renames whole
         # installations itself.
         installs = target.parent / "uv"
@@ -104,22 +121,28 @@ def _install_prebuilt(name: str, configured: Settings, narrator: Narrator) -> No
             command.run(
                 [tools.uv(), "python", "install", "--no-bin", "--install-dir", installs, request],
                 what=f"installing a prebuilt CPython {name}",
-                log=log,
+                log=_new_log(f"prebuilt-{name}"),
                 tick=tick,
                 env={"UV_HTTP_RETRIES": "0"},  # unreachable is not slow: ask once
             )
-        return _described(_found(installs, spec), "prebuilt")
+        kind = "+freethreaded" if spec.free_threaded else ""
+        pattern = f"cpython-{spec.version}{kind}-*/{_program(spec)}"
+        found = sorted(installs.glob(pattern))
+        if not found:
+            raise SetupError(f"uv installed no {pattern} in {installs}")
+        return _described(found[0], "prebuilt")
 
-    artefact.make(target, fault=lambda place: _fault(spec, place), build=build, narrator=narrator)
+    artefact.make(target, fault=lambda place: _fault(spec, place), build=install, narrator=narrator)
 
 
-def _found(installs: Path, spec: InterpreterSpec) -> Path:
-    kind = "+freethreaded" if spec.free_threaded else ""
-    pattern = f"cpython-{spec.version}{kind}-*/{source.binary(spec)}"
-    found = sorted(installs.glob(pattern))
-    if not found:
-        raise SetupError(f"uv installed no {pattern} in {installs}")
-    return found[0]
+def build(configured: Settings, narrator: Narrator) -> None:
+    """Build all declared interpreters from their source archive.
+
+    Raises:
+        SetupError: They cannot be made; says what is missing.
+    """
+    for name in configured.interpreters:
+        _from_source(name, configured, narrator)
 
 
 def _from_source(name: str, configured: Settings, narrator: Narrator) -> None:
@@ -134,18 +157,82 @@ def _from_source(name: str, configured: Settings, narrator: Narrator) -> None:
         )
     target = interpreters.place(name, "source", configured)
 
-    def build(staging: Path) -> artefact.Facts:
+    def make(staging: Path) -> artefact.Facts:
         packed = archive.fetch(recipe, paths.cache_dir() / "downloads", narrator)
         why = f"building {spec.version} from source, about 90 s on 2 cores"
         with narrator.step(f"CPython {name}", why) as tick:
-            source.build(spec, recipe, packed, staging=staging, home=target, tick=tick)
-        remembered = _described(staging / source.binary(spec), "source")
-        return {**remembered, "executable": str(target / source.binary(spec))}
+            _compile(spec, recipe, packed, staging=staging, home=target, tick=tick)
+        remembered = _described(staging / _program(spec), "source")
+        return {**remembered, "executable": str(target / _program(spec))}
 
-    artefact.make(target, fault=lambda place: _fault(spec, place), build=build, narrator=narrator)
+    artefact.make(target, fault=lambda place: _fault(spec, place), build=make, narrator=narrator)
 
 
-def _described(executable: Path, origin: Origin) -> dict[str, Any]:
+def _compile(
+    spec: InterpreterSpec,
+    recipe: SourceBuild,
+    packed: Path,
+    *,
+    staging: Path,
+    home: Path,
+    tick: Tick,
+) -> None:
+    """Build an interpreter into `staging`, made for being renamed to `home`."""
+    log = _new_log(f"source-{home.name}")
+    tree, built, root = staging / "source", staging / "build", staging / "root"
+    tick("unpacking")
+    with tarfile.open(packed) as tar:
+        tar.extractall(tree, filter="data")
+    (configure,) = tree.glob("*/configure")
+    built.mkdir()
+    options = [*recipe.configure, *(["--disable-gil"] if spec.free_threaded else [])]
+    steps: list[list[str | Path]] = [
+        [configure, "-q", f"--prefix={home}", *options],
+        ["make", f"-j{len(os.sched_getaffinity(0))}"],
+        ["make", "install", f"DESTDIR={root}"],
+    ]
+    # An outer make's job server is not for us.
+    env = {"CFLAGS": recipe.cflags, "MAKEFLAGS": "", "MFLAGS": ""}
+    for argv in steps:
+        command.run(
+            argv, what=f"building CPython {home.name}", log=log, tick=tick, cwd=built, env=env
+        )
+    for folder in (tree, built):
+        shutil.rmtree(folder)
+    # Configured for its home and installed below a root: renamed there, every path in it is true.
+    for entry in (root / home.relative_to("/")).iterdir():
+        entry.rename(staging / entry.name)
+    shutil.rmtree(root)
+    for module, package in _HEADERS.values():
+        done = subprocess.run(
+            [staging / _program(spec), "-I", "-c", f"import {module}"],
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise SetupError(
+                f"the built interpreter has no module {module}: install {package} (Debian's name) "
+                "and run `make setup` again"
+            )
+
+
+def _program(spec: InterpreterSpec) -> Path:
+    """The interpreter's program, relative to its prefix; its own name, never an alias."""
+    minor = ".".join(spec.version.split(".")[:2])
+    return Path("bin") / f"python{minor}{'t' if spec.free_threaded else ''}"
+
+
+def _fault(spec: InterpreterSpec, target: Path) -> str | None:
+    found = interpreters.read(target.name, target)
+    if found is None:
+        return "it is not there"
+    try:
+        return interpreters.mismatch(spec, interpreters.prove(found.executable))
+    except SetupError as error:
+        return str(error)
+
+
+def _described(executable: Path, origin: Origin) -> artefact.Facts:
     proof = interpreters.prove(executable)
     options = " ".join(
         option for option in proof["configure"].split() if not option.startswith("'--prefix=")
@@ -157,3 +244,9 @@ def _described(executable: Path, origin: Origin) -> dict[str, Any]:
         "free_threaded": proof["free_threaded"],
         "build": f"{proof['compiler']}; {options}; {proof['cflags']}",
     }
+
+
+def _new_log(name: str) -> Path:
+    log = paths.cache_dir() / "logs" / f"{name}.log"
+    log.unlink(missing_ok=True)
+    return log

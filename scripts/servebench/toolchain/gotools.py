@@ -22,9 +22,7 @@ _ROOM_GB: Final = 2.0
 
 
 def ensure(name: str, spec: GoToolSpec, narrator: Narrator) -> bool | None:
-    """Make sure that a program is there and is the one that was built.
-
-    Reaches for the network only if it is not. What cannot be built is told, and is no error.
+    """Make sure that a program is there; what cannot be built is told, and is no error.
 
     Returns:
         Whether it was made now; None: it cannot be had.
@@ -37,24 +35,13 @@ def ensure(name: str, spec: GoToolSpec, narrator: Narrator) -> bool | None:
     try:
         return artefact.make(
             tools.go_place(name, spec),
-            fault=lambda place: fault(name, place),
+            fault=lambda place: tools.fault(name, place),
             build=build,
             narrator=narrator,
         )
     except SetupError as error:
         narrator.say(f"{name} is not here ({error}); tests of the workflows use it")
         return None
-
-
-def fault(name: str, target: Path) -> str | None:
-    """Say what is wrong with a program at a place; None if nothing is."""
-    made = artefact.facts(target)
-    program = target / "bin" / name
-    if made is None or not program.is_file():
-        return "it is not there"
-    if artefact.sha256(program) != made.get("sha256"):
-        return "its program is not the one that was built"
-    return None
 
 
 def _build(name: str, spec: GoToolSpec, staging: Path, narrator: Narrator) -> artefact.Facts:
@@ -74,17 +61,13 @@ def _build(name: str, spec: GoToolSpec, staging: Path, narrator: Narrator) -> ar
             env={"GOBIN": str(staging / "bin"), "GOCACHE": str(objects), "GOOS": "", "GOARCH": ""},
         )
     program = staging / "bin" / name
-    require_module(go, program, spec)
+    _require_module(go, program, spec)
     shutil.rmtree(objects, ignore_errors=True)
     return {"version": spec.version, "sha256": artefact.sha256(program)}
 
 
-def require_module(go: str, program: Path, spec: GoToolSpec) -> None:
-    """Compare the module that a program was built from with the pin.
-
-    Raises:
-        SetupError: It is another version, or other contents.
-    """
+def _require_module(go: str, program: Path, spec: GoToolSpec) -> None:
+    """Compare the module that a program was built from with the pin."""
     done = subprocess.run(
         [go, "version", "-m", program], capture_output=True, text=True, check=False
     )

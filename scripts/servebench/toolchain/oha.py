@@ -13,11 +13,8 @@ from typing import Final
 from servebench import paths, tools
 from servebench.errors import SetupError
 from servebench.settings import OhaSpec, Settings
-from servebench.toolchain import archive, artefact, command, source, space
+from servebench.toolchain import archive, artefact, command, cpython, space
 from servebench.toolchain.narrator import Narrator
-
-_PROFILE: Final = ("profile.release.lto=false", "profile.release.codegen-units=16")
-"""Half the build time of the release profile; the generator is not what is measured."""
 
 RUST: Final = "1.88"
 """The oldest Rust that compiles it, as its crate says (`rust-version`)."""
@@ -25,16 +22,13 @@ RUST: Final = "1.88"
 RELEASES: Final = "SERVEBENCH_OHA_RELEASES"
 """Variable with another address of its releases' files; set to nothing: build it from source."""
 
-REPOSITORY: Final = "hatoo/oha"
-"""Where it is on GitHub."""
+REPOSITORY: Final = "hatoo/oha"  # on GitHub
 
 _RELEASES: Final = f"https://github.com/{REPOSITORY}/releases/download"
 _FILES: Final = {"x86_64": "oha-linux-amd64", "aarch64": "oha-linux-arm64"}
 """Kind of machine → the file of a release, which needs no library of the system's."""
 
 _MOST: Final = 100e6  # bytes of that file; it has about 20 million
-
-
 _WHY_CARGO: Final = "to build the load generator oha"
 _REMEDY: Final = "install Rust's toolchain (rustup, or apt)"
 
@@ -76,16 +70,12 @@ def _make(spec: OhaSpec, narrator: Narrator, fill: Callable[[Path], artefact.Fac
 
 def fault(spec: OhaSpec, target: Path) -> str | None:
     """Say what is wrong with the load generator at a place; None if nothing is."""
-    made = artefact.facts(target)
-    program = target / "bin" / "oha"
-    if made is None or not program.is_file():
-        return "it is not there"
-    digest = artefact.sha256(program)
-    if digest != made.get("sha256"):
-        return "its program is not the one that was made"
-    if made.get("origin") == "prebuilt" and digest not in spec.prebuilt.values():
+    if wrong := tools.fault("oha", target):
+        return wrong
+    made = artefact.facts(target) or {}
+    if made.get("origin") == "prebuilt" and made.get("sha256") not in spec.prebuilt.values():
         return "its program is not one of those that are pinned"
-    found = tools.version(program)
+    found = tools.version(target / "bin" / "oha")
     return None if found == spec.version else f"expected version {spec.version}, found {found}"
 
 
@@ -123,7 +113,7 @@ def faults(configured: Settings) -> list[str]:
     found = command.missing("cargo", _WHY_CARGO, _REMEDY)
     if cargo := shutil.which("cargo"):
         found = list(filter(None, [rust_fault(configured.oha, cargo, tools.version(cargo))]))
-    found += source.no_compiler()
+    found += cpython.no_compiler()
     return found + space.faults(paths.cache_dir(), configured.setup.disk_gb)
 
 
@@ -137,11 +127,11 @@ def _build(spec: OhaSpec, staging: Path, narrator: Narrator) -> artefact.Facts:
     # With its default features: without any TLS it does not compile, and the system's OpenSSL would
     # make it another program on every machine.
     argv += ["--root", staging, "--no-track"]
-    for setting in _PROFILE:
-        argv += ["--config", setting]
-    with narrator.step(
-        f"oha {spec.version}", "building the load generator, about 3 min on 2 cores"
-    ) as tick:
+    # Half the build time of the release profile; the generator is not what is measured.
+    argv += ["--config", "profile.release.lto=false"]
+    argv += ["--config", "profile.release.codegen-units=16"]
+    why = "building the load generator, about 3 min on 2 cores"
+    with narrator.step(f"oha {spec.version}", why) as tick:
         command.run(
             argv,
             what="building oha",

@@ -21,18 +21,11 @@ from servebench.toolchain.narrator import Narrator, Tick
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A package of the distribution.
+    """A package of the distribution."""
 
-    Attributes:
-        name: Debian's name of it.
-        programs: Names that its program goes by, the first that is found is it.
-        why: What it is for; ends "… it".
-        tests_only: Whether only tests want it.
-    """
-
-    name: str
-    programs: tuple[str, ...]
-    why: str
+    name: str  # Debian's
+    programs: tuple[str, ...]  # names that its program goes by; the first that is found is it
+    why: str  # ends "… it"
     tests_only: bool = False
 
     def find(self) -> Path | None:
@@ -42,11 +35,9 @@ class Package:
 
     @property
     def remedy(self) -> str:
-        """The command that installs it on Debian."""
         return f"apt-get install --no-install-recommends {self.name}"
 
     def version(self) -> str:
-        """What its program says its version is."""
         found = self.find()
         said = tools.version(found) if found else None
         return (said or "version unknown").lstrip("-")
@@ -54,10 +45,7 @@ class Package:
 
 VALGRIND: Final = Package("valgrind", ("valgrind",), "instructions are counted with it")
 CHROMIUM: Final = Package(
-    "chromium",
-    ("chromium", "chromium-browser"),
-    "tests open published pages in it",
-    tests_only=True,
+    "chromium", ("chromium", "chromium-browser"), "tests open published pages in it", True
 )
 PACKAGES: Final = (VALGRIND, CHROMIUM)
 
@@ -74,16 +62,19 @@ def ensure(package: Package, narrator: Narrator) -> bool | None:
         return False
     apt = shutil.which("apt-get")
     become = _as_root()
-    if apt is None or become is None:
-        _tell(package, narrator, "")
-        return None
-    try:
-        with narrator.step(package.name, f"installing it: {package.why}") as tick:
-            _install([*become, apt], package, tick)
-    except SetupError as error:
-        _tell(package, narrator, f" ({error})")
-        return None
-    return True if package.find() else None
+    trouble = ""
+    if apt is not None and become is not None:
+        try:
+            with narrator.step(package.name, f"installing it: {package.why}") as tick:
+                _install([*become, apt], package, tick)
+        except SetupError as error:
+            trouble = f" ({error})"
+        else:
+            return True if package.find() else None
+    narrator.say(
+        f"{package.name} is not here{trouble}; {package.why}. To have it: `{package.remedy}`"
+    )
+    return None
 
 
 def _as_root() -> list[str] | None:
@@ -109,9 +100,3 @@ def _install(apt: list[str], package: Package, tick: Tick) -> None:
         # Its lists of packages may be old, or not there at all.
         command.run([*apt, "update"], what="apt-get update", log=log, tick=tick, env=env)
         command.run(install, what=what, log=log, tick=tick, env=env)
-
-
-def _tell(package: Package, narrator: Narrator, trouble: str) -> None:
-    narrator.say(
-        f"{package.name} is not here{trouble}; {package.why}. To have it: `{package.remedy}`"
-    )
