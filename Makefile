@@ -3,12 +3,13 @@
 # tools  of that, also interpreters and load generator: all but the packages under test
 # bench  quick profile of every experiment, then its tables; the fifth, inside the process, by asv;
 #        then the site, of which it says where it is
-# test   the test suite; TESTS= selects, JOBS= so many at once (three keep two cores busy, since many
-#        tests wait); what failed beside others is tried once more alone, by name and in sight
+# test   the test suite; TESTS= selects, JOBS= so many at once (of all tests three, since many wait;
+#        of those that TESTS names one, which begins at once); what failed beside others is tried
+#        once more alone, by name and in sight
 # check  lint, format, types (of the JavaScript too)
 PYTHON ?= python3
-JOBS ?= 3
 TESTS ?= tests
+JOBS ?= $(if $(filter tests,$(TESTS)),3,1)
 BIN := .venv/bin
 
 .PHONY: harness tools setup bench test check

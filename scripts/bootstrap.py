@@ -30,6 +30,7 @@ from pathlib import Path  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
+LOCK = ROOT / "requirements.txt"
 STAMP = VENV / "servebench-made.json"
 # Not that of an active environment, which may be the very one to be made; and by one name, since
 # `python3` and, seen from an environment of it, `python3.13` are the same.
@@ -43,7 +44,7 @@ def main() -> None:
         wanted = {
             "python": PYTHON,
             "root": str(ROOT),
-            "requirements": digest((ROOT / "requirements.txt").read_text()),
+            "requirements": digest(LOCK.read_text()),
             "project": digest((ROOT / "pyproject.toml").read_text()),
         }
         found = stamp()
@@ -83,30 +84,15 @@ def stamp() -> dict[str, str]:
 
 def whole(uv: Path) -> bool:
     """Whether the stamped environment still has every locked package and its command."""
-    checked: list[str | Path] = [
-        uv,
-        "pip",
-        "install",
-        "--offline",
-        "--dry-run",
-        "--no-deps",
-        "--require-hashes",
-    ]
-    done = subprocess.run(
-        [*checked, "--python", VENV / "bin" / "python", "-r", ROOT / "requirements.txt"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    options = ["--offline", "--dry-run", "--no-deps", "--require-hashes"]
+    done = said([uv, "pip", "install", *options, "--python", VENV / "bin" / "python", "-r", LOCK])
     nothing_to_do = "Would make no changes" in done.stderr
     return done.returncode == 0 and nothing_to_do and (VENV / "bin" / "servebench").exists()
 
 
 def ensure_uv() -> Path:
     """Find the locked uv on PATH or in the cache, or install it there from its locked hashes."""
-    lines = re.search(
-        r"^uv==(\S+)(?: \\\n\s+--hash=\S+)+", (ROOT / "requirements.txt").read_text(), re.MULTILINE
-    )
+    lines = re.search(r"^uv==(\S+)(?: \\\n\s+--hash=\S+)+", LOCK.read_text(), re.MULTILINE)
     if lines is None:
         sys.exit("requirements.txt has no hashed line for uv: restore it from git")
     version = lines[1]
@@ -135,23 +121,15 @@ def install_uv(home: Path, locked: str) -> None:
         shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=f".making-{home.name}-", dir=home.parent) as folder:
         made = Path(folder) / "venv"
-        try:
-            subprocess.run([PYTHON, "-m", "venv", made], check=True, capture_output=True, text=True)
-        except subprocess.CalledProcessError as error:
+        done = said([PYTHON, "-m", "venv", made])
+        if done.returncode != 0:
             sys.exit(
-                f"{PYTHON} cannot make environments ({last(error.stdout + error.stderr)}): "
+                f"{PYTHON} cannot make environments ({last(done.stdout + done.stderr)}): "
                 "install its venv module (Debian: apt-get install python3-venv)"
             )
         requirements = Path(folder) / "uv.txt"
         requirements.write_text(locked + "\n")
-        pip: list[str | Path] = [
-            made / "bin" / "python",
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--require-hashes",
-        ]
+        pip = [made / "bin" / "python", "-m", "pip", "install", "--quiet", "--require-hashes"]
         run([*pip, "--only-binary", ":all:", "--no-deps", "-r", requirements])
         # The program stands alone: its environment was only the way to it.
         placed = Path(folder) / "uv"
@@ -164,18 +142,15 @@ def install_uv(home: Path, locked: str) -> None:
 def answers(uv: Path, version: str) -> bool:
     """Whether this uv runs and is of the locked version."""
     try:
-        done = subprocess.run([uv, "--version"], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
+        done = said([uv, "--version"])
+    except OSError:
         return False
-    return done.stdout.split()[1:2] == [version]
+    return done.returncode == 0 and done.stdout.split()[1:2] == [version]
 
 
 def run(argv: Sequence[str | Path]) -> None:
     """Run a step; if it fails, end with one sentence."""
-    # It inherits the lock: if we are killed, whoever comes next waits until it has ended, too.
-    done = subprocess.run(
-        argv, cwd=ROOT, capture_output=True, text=True, check=False, close_fds=False
-    )
+    done = said(argv)
     if done.returncode != 0:
         network = re.search(
             r"dns|resolve|connect|network|offline|timed out|no matching", done.stderr, re.IGNORECASE
@@ -186,6 +161,14 @@ def run(argv: Sequence[str | Path]) -> None:
             else "mend that, then run `make setup` again"
         )
         sys.exit(f"`{Path(argv[0]).name}` failed: {last(done.stdout + done.stderr)}: {remedy}")
+
+
+def said(argv: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
+    """Run a program in the checkout to its end."""
+    # It inherits the lock: if we are killed, whoever comes next waits until it has ended, too.
+    return subprocess.run(
+        argv, cwd=ROOT, capture_output=True, text=True, check=False, close_fds=False
+    )
 
 
 @contextlib.contextmanager

@@ -61,9 +61,7 @@ def diagnose() -> Diagnosis:
     started = time.monotonic()
     configured = settings.load()
     pythons = tuple(
-        _finding(f"CPython {name}", partial(_interpreter, name)).model_copy(
-            update={"build": _build(name)}
-        )
+        _finding(f"CPython {name}", partial(_interpreter, name), _build(name))
         for name in configured.interpreters
     )
     brought = _tools(configured, pythons=any(python.state != "ok" for python in pythons))
@@ -94,12 +92,13 @@ def diagnose() -> Diagnosis:
     )
 
 
-def _finding(what: str, look: Callable[[], str]) -> Finding:
+def _finding(what: str, look: Callable[[], str], build: str | None = None) -> Finding:
     try:
-        return Finding(what=what, state="ok", detail=look())
+        return Finding(what=what, state="ok", detail=look(), build=build)
     except ServebenchError as error:
         state: State = "missing" if isinstance(error, SetupError) else "wrong"
-        return Finding(what=what, state=state, detail=str(error), remedy="make setup")
+        detail = str(error)
+        return Finding(what=what, state=state, detail=detail, remedy="make setup", build=build)
 
 
 def _interpreter(name: str) -> str:
@@ -136,24 +135,17 @@ def _tools(configured: settings.Settings, *, pythons: bool) -> tuple[Finding, ..
         ("cc", "builds oha and CPython where they cannot be had prebuilt", generator or pythons),
         ("make", "builds CPython where it cannot be had prebuilt", pythons),
     ):
-        found = shutil.which(name)
-        if found:
+        # Where what it would build is there, nothing is wrong.
+        state: State = "missing" if needed else "absent"
+        detail = f"not on PATH; {why}"
+        remedy = f"install {name}" if needed else None
+        if found := shutil.which(name):
             version = tools.version(found)
             detail = f"{version or 'version unknown'}; {found}"
             checked = name == "cargo" and needed
-            fault = oha.rust_fault(configured.oha, found, version) if checked else None
-            state: State = "wrong" if fault else "ok"
-            findings.append(Finding(what=name, state=state, detail=detail, remedy=fault))
-        else:
-            # Where what it would build is there, nothing is wrong.
-            findings.append(
-                Finding(
-                    what=name,
-                    state="missing" if needed else "absent",
-                    detail=f"not on PATH; {why}",
-                    remedy=f"install {name}" if needed else None,
-                )
-            )
+            remedy = oha.rust_fault(configured.oha, found, version) if checked else None
+            state = "wrong" if remedy else "ok"
+        findings.append(Finding(what=name, state=state, detail=detail, remedy=remedy))
     return (*findings, *map(_package, packages.PACKAGES))
 
 

