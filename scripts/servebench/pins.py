@@ -39,8 +39,7 @@ _TABLE: Final = "tool.servebench"
 _NEWEST: Final = ("sid main", "devel main universe")  # Debian's and Ubuntu's newest sources
 _KEYRINGS: Final = "/usr/share/keyrings"
 _ORIGINAL: Final = re.compile(
-    r"^'\S+?/(pool/\S+_(\d+\.\d+\.\d+)\.orig\.tar\.xz)' \S+ \d+ SHA\d+:",
-    re.MULTILINE,
+    r"^'\S+?/(pool/\S+_(\d+\.\d+\.\d+)\.orig\.tar\.xz)' \S+ \d+ SHA\d+:", re.MULTILINE
 )
 
 

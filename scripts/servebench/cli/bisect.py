@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Exit, Option
 
 from servebench import changes, paths, store
 from servebench.changes import ChangeRecord
@@ -31,7 +31,7 @@ from servebench.toolchain.narrator import Narrator
 def bisect_command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             help="Changes (results/changes/<id>.json); default: all open ones of this machine "
             "whose cause is not known.",
             show_default=False,
@@ -39,7 +39,7 @@ def bisect_command(
     ] = None,
     results: Annotated[
         Path | None,
-        typer.Option("--results", help="Results folder of the changes; default: this checkout's."),
+        Option("--results", help="Results folder of the changes; default: this checkout's."),
     ] = None,
     budget: Annotated[str, budget_option("Time for all of them")] = "30m",
     as_json: JsonOption = False,
@@ -79,7 +79,7 @@ def bisect_command(
     if as_json:
         print_json([record.model_dump(mode="json") for record in found])
     if len(found) < len(chosen):
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _chosen(records: list[ChangeRecord], names: list[str], here: str) -> list[ChangeRecord]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-import typer
+from typer import Argument, Exit, Option
 
 from servebench import paths
 from servebench.cli.options import (
@@ -44,19 +44,18 @@ _OR: Final = f", or {_AS_LOCKED!r}"
 
 def compare_command(
     base: Annotated[
-        str | None,
-        typer.Argument(help="A revision; default: where HEAD left main.", show_default=False),
+        str | None, Argument(help="A revision; default: where HEAD left main.", show_default=False)
     ] = None,
     head: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             help="A revision; default: the files as they are, with what is not committed.",
             show_default=False,
         ),
     ] = None,
     stack_as_of: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--stack-as-of",
             metavar="DATE",
             help="Compare stacks: as locked with those of a date; given twice: base, then head. "
@@ -65,7 +64,7 @@ def compare_command(
     ] = None,
     with_: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--with",
             metavar="PACKAGE==VERSION",
             help="Compare stacks: as locked with such a package, 'granian==2.7.8'; repeatable.",
@@ -73,32 +72,29 @@ def compare_command(
     ] = None,
     python: Annotated[
         tuple[str, str] | None,
-        typer.Option(
-            "--python", metavar="BASE HEAD", help="Compare two interpreters, e.g. 3.14 3.14t."
-        ),
+        Option("--python", metavar="BASE HEAD", help="Compare two interpreters, e.g. 3.14 3.14t."),
     ] = None,
     select: SelectOption = None,
     profile: ProfileOption = "quick",
     budget: Annotated[
         str | None,
         budget_option(
-            "Time for measuring",
-            "Default: until all is decided, or more duets would be no use.",
+            "Time for measuring", "Default: until all is decided, or more duets would be no use."
         ),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Judge the cases that the change cannot touch as well.")
+        bool, Option("--all", help="Judge the cases that the change cannot touch as well.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the comparison as JSON.")
+        Path | None, Option("--output", "-o", help="Write the comparison as JSON.")
     ] = None,
     markdown: Annotated[
-        Path | None, typer.Option("--markdown", help="Write the report as Markdown.")
+        Path | None, Option("--markdown", help="Write the report as Markdown.")
     ] = None,
-    svg: Annotated[Path | None, typer.Option("--svg", help="Write the forest plot.")] = None,
+    svg: Annotated[Path | None, Option("--svg", help="Write the forest plot.")] = None,
     fail_on: Annotated[
         Literal["undecided", "slower"],
-        typer.Option(
+        Option(
             "--fail-on",
             help="With 'slower' the exit code is 0 as long as anything was judged and nothing got "
             "slower: for gates that shall not fail because the time was too short.",
@@ -149,7 +145,7 @@ def compare_command(
     if interruption is not None:
         raise interruption
     if code := exit_code(comparison, lenient=fail_on == "slower"):
-        raise typer.Exit(code)
+        raise Exit(code)
 
 
 def _sides(
@@ -184,12 +180,7 @@ def _sides(
 
 
 def _compared(
-    sides: Sides,
-    touched: Touched,
-    limit: float | None,
-    seed: int,
-    console: Console,
-    header: Header,
+    sides: Sides, touched: Touched, limit: float | None, seed: int, console: Console, header: Header
 ) -> tuple[Comparison, InterruptedRun | None]:
     """Measure, if there is something to judge; an interrupted comparison is partial."""
     if touched.nothing:

@@ -9,8 +9,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
 from rich.table import Table
+from typer import Exit, Option
 
 from servebench import actions, changes, machine, paths, store
 from servebench.artifacts.accepting import require_digest
@@ -56,12 +56,11 @@ _SHOWN: Final = 5  # series of a candidate, and steps without a cause, that are 
 
 def detect_command(
     confirm: Annotated[
-        bool,
-        typer.Option("--confirm", help="Judge this machine's candidates by duets: measures."),
+        bool, Option("--confirm", help="Judge this machine's candidates by duets: measures.")
     ] = False,
     from_: Annotated[
         Path | None,
-        typer.Option("--from", help="With --confirm: candidates of an earlier `detect --output`."),
+        Option("--from", help="With --confirm: candidates of an earlier `detect --output`."),
     ] = None,
     from_sha256: Annotated[
         str | None,
@@ -69,12 +68,10 @@ def detect_command(
     ] = None,
     to: Annotated[
         Path | None,
-        typer.Option("--to", help="Results folder for what is recorded; default: this checkout's."),
+        Option("--to", help="Results folder for what is recorded; default: this checkout's."),
     ] = None,
     budget: Annotated[str, budget_option("With --confirm, time for measuring")] = "30m",
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the candidates.")
-    ] = None,
+    output: Annotated[Path | None, Option("--output", "-o", help="Write the candidates.")] = None,
     github_output: Annotated[
         bool,
         workflow_option(
@@ -187,7 +184,7 @@ def _confirm(
     for candidate, why in confirmed.left:
         errors().say(f"{candidate.id}: not judged: {why}")
     if confirmed.left:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _outputs(found: Candidates, machines: Collection[str]) -> dict[str, str]:

@@ -8,8 +8,8 @@ from itertools import count
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.table import Table
+from typer import Exit, Option
 
 from servebench import committed, launch, overhead, paths, store, units
 from servebench import plan as planning
@@ -31,14 +31,14 @@ _WINDOW = 0.4
 
 def overhead_command(
     case_id: Annotated[
-        str, typer.Option("--case", help="A closed-loop case.")
+        str, Option("--case", help="A closed-loop case.")
     ] = "asgi-wsgi/asgi-json/py3.14/w1/c128",
-    seconds: Annotated[float, typer.Option("--seconds", min=0.5, help="Load per launch.")] = 2.0,
+    seconds: Annotated[float, Option("--seconds", min=0.5, help="Load per launch.")] = 2.0,
     width: Annotated[
-        float, typer.Option("--width", min=0.001, help="Half-width of the interval to reach.")
+        float, Option("--width", min=0.001, help="Half-width of the interval to reach.")
     ] = 0.01,
     limit: Annotated[
-        float, typer.Option("--limit", min=1, help="Minutes after which to end anyway.")
+        float, Option("--limit", min=1, help="Minutes after which to end anyway.")
     ] = 40.0,
 ) -> None:
     """Measure one case by hand and by servebench in turns: their ratio should be 1.
@@ -79,9 +79,9 @@ def overhead_command(
         f"servebench / by hand: {found.median:.4f}, 95 % [{found.low:.4f}, {found.high:.4f}]"
     )
     if found.half_width >= width:
-        raise typer.Exit(3)
+        raise Exit(3)
     if not found.low <= 1 <= found.high:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _shortened(case_id: str, seconds: float) -> Case:
@@ -94,10 +94,10 @@ def _shortened(case_id: str, seconds: float) -> Case:
 
 def history_command(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder that is made: a results folder.")
+        Path, Option("--output", "-o", help="Folder that is made: a results folder.")
     ],
-    years: Annotated[float, typer.Option("--years", min=0.01, max=50, help="So many.")] = 5.0,
-    series: Annotated[int, typer.Option("--series", min=1, help="Cases times metrics.")] = 2000,
+    years: Annotated[float, Option("--years", min=0.01, max=50, help="So many.")] = 5.0,
+    series: Annotated[int, Option("--series", min=1, help="Cases times metrics.")] = 2000,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Make up a history: nights with planted changes, gaps, breaks, failures, and their records.
@@ -118,10 +118,10 @@ def history_command(
 
 def pictures_command(
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder; default: docs/ of the checkout.")
+        Path | None, Option("--output", "-o", help="Folder; default: docs/ of the checkout.")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Take none: say whether those there show the site.")
+        bool, Option("--check", help="Take none: say whether those there show the site.")
     ] = False,
 ) -> None:
     """Build the site of the committed results and take the README's pictures of it, light and dark.
@@ -151,12 +151,12 @@ def pictures_command(
     for sentence in sentences:
         console.say(sentence)
     if sentences:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def growth_command(
-    years: Annotated[float, typer.Option("--years", min=0.01, max=50, help="So many.")] = 5.0,
-    run: Annotated[str, typer.Option("--run", help="The run that each night is as large as.")] = "",
+    years: Annotated[float, Option("--years", min=0.01, max=50, help="So many.")] = 5.0,
+    run: Annotated[str, Option("--run", help="The run that each night is as large as.")] = "",
     as_json: JsonOption = False,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
@@ -168,11 +168,7 @@ def growth_command(
     path = store.find(results, run) if run else store.latest(results, profile="nightly")
     with tempfile.TemporaryDirectory(prefix="servebench-growth-") as folder, interruptible():
         found = growth.measure(
-            store.load(path),
-            max(1, round(365 * years)),
-            Path(folder),
-            seed=seed,
-            told=errors().say,
+            store.load(path), max(1, round(365 * years)), Path(folder), seed=seed, told=errors().say
         )
     if as_json:
         print_json(asdict(found))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import typer
 from rich.table import Table
 from rich.text import Text
+from typer import Exit
 
 from servebench import doctor, pruning, units
 from servebench.cli.options import JsonOption
@@ -14,9 +14,7 @@ from servebench.printing import Console, print_json
 _STYLES = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold red"}
 
 
-def doctor_command(
-    as_json: JsonOption = False,
-) -> None:
+def doctor_command(as_json: JsonOption = False) -> None:
     """Show interpreters, tools, stacks, cores, and the warnings this machine will raise.
 
     Exit code 0: all that measuring needs is there. 1: something is missing or wrong, with what to
@@ -34,7 +32,7 @@ def doctor_command(
         console.say(f"Cache: {diagnosis.cache} ({diagnosis.cache_free_gb:g} GB free{unused})")
         console.say(summary(diagnosis))
     if not diagnosis.healthy:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def summary(diagnosis: Diagnosis) -> str:

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
+from typer import Argument, Exit, Option
 
 from servebench import actions, orphans, paths, store
 from servebench.cli.options import JsonOption, machine
@@ -33,23 +33,23 @@ _BUSY: Final = 0.5  # mean number of running processes over the last minute
 def inprocess_command(
     select: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--select",
             help="Only benchmarks whose name matches this glob, e.g. 'gil.Cpu*', "
             "\"gil.Cpu.time_tasks('threads', 4)\", or a suite: gil; repeatable.",
         ),
     ] = None,
     record: Annotated[
-        bool, typer.Option("--record", help="Keep the results among asv's (results/asv).")
+        bool, Option("--record", help="Keep the results among asv's (results/asv).")
     ] = False,
     to: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--to", help="With --record: results folder to keep them in; default: this checkout's."
         ),
     ] = None,
     rounds: Annotated[
-        int, typer.Option("--rounds", min=1, help="Processes per benchmark: they differ.")
+        int, Option("--rounds", min=1, help="Processes per benchmark: they differ.")
     ] = 1,
     as_json: JsonOption = False,
 ) -> None:
@@ -102,12 +102,12 @@ def inprocess_command(
     if failed:
         progress.say(f"failed: {'; '.join(failed)}. Why: {_logs()}/inprocess-*.log")
     if failed and to is None:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def screen_command(
-    base: Annotated[str, typer.Argument(help="A revision.")],
-    head: Annotated[str, typer.Argument(help="A revision.")] = "HEAD",
+    base: Annotated[str, Argument(help="A revision.")],
+    head: Annotated[str, Argument(help="A revision.")] = "HEAD",
     as_json: JsonOption = False,
 ) -> None:
     """Count the instructions of two commits, inside the process, with Valgrind: quick, repeatable.
@@ -134,7 +134,7 @@ def screen_command(
     else:
         write(text, None)
     if found.exit_code:
-        raise typer.Exit(found.exit_code)
+        raise Exit(found.exit_code)
 
 
 def counted(root: Path, commit: str, console: Console) -> Snapshot:

@@ -8,7 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
+from typer import Context, Option
 
 from servebench import load, orphans, paths, store, units
 from servebench.errors import UsageError
@@ -29,7 +29,7 @@ _TIMES: Final = "180s, 5m, 1h or 1h30m"
 
 ProfileOption = Annotated[
     Profile,
-    typer.Option(
+    Option(
         "--profile",
         help="Which cases, under which loads. quick: each experiment once, waits shortened; a run "
         "takes under 5 minutes. nightly: three launches per case, under an hour. published: the "
@@ -37,20 +37,20 @@ ProfileOption = Annotated[
     ),
 ]
 
-SelectOption = Annotated[list[str] | None, typer.Option("--select", help=SELECT)]
+SelectOption = Annotated[list[str] | None, Option("--select", help=SELECT)]
 
-LaunchesOption = Annotated[int | None, typer.Option("--launches", min=1, help="Launches per case.")]
+LaunchesOption = Annotated[int | None, Option("--launches", min=1, help="Launches per case.")]
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 
 ResultsOption = Annotated[
-    Path | None, typer.Option("--results", help="Results folder; default: the checkout's.")
+    Path | None, Option("--results", help="Results folder; default: the checkout's.")
 ]
 
-SecondsOption = Annotated[float | None, typer.Option("--seconds", min=0.5, help=SECONDS)]
+SecondsOption = Annotated[float | None, Option("--seconds", min=0.5, help=SECONDS)]
 
 SeedOption = Annotated[
-    int, typer.Option("--seed", help="Of what is drawn at random, such as the order of launches.")
+    int, Option("--seed", help="Of what is drawn at random, such as the order of launches.")
 ]
 
 
@@ -61,7 +61,7 @@ def budget_option(what: str, more: str = "") -> Any:
         what: What the time is for.
         more: Sentences after the format.
     """
-    return typer.Option("--budget", metavar="TIME", help=f"{what}: {_TIMES}. {more}".rstrip())
+    return Option("--budget", metavar="TIME", help=f"{what}: {_TIMES}. {more}".rstrip())
 
 
 def budget_seconds(text: str | None) -> float | None:
@@ -78,7 +78,7 @@ def budget_seconds(text: str | None) -> float | None:
 
 def workflow_option(*names: str, help: str, **settings: Any) -> Any:  # noqa: A002 - typer's word
     """An option that nobody gives by hand."""
-    return typer.Option(*names, help=help, rich_help_panel=FOR_WORKFLOWS, **settings)
+    return Option(*names, help=help, rich_help_panel=FOR_WORKFLOWS, **settings)
 
 
 def clean_up(console: Console) -> list[str]:
@@ -150,7 +150,7 @@ def require_writable(targets: Mapping[str, Path | None]) -> None:
             store.require_writable(path)
 
 
-def given(context: typer.Context, name: str) -> bool:
+def given(context: Context, name: str) -> bool:
     """Whether an option was given, and has not its default, by the name of its parameter."""
     source = context.get_parameter_source(name)
     return source is not None and source.name in {"COMMANDLINE", "ENVIRONMENT"}

@@ -6,8 +6,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich.table import Table
+from typer import Option
 
 from servebench import actions, header, paths, rig, stacks, units
 from servebench import plan as planning
@@ -36,13 +36,11 @@ def _from_environment(name: str) -> dict[str, Any]:
 def plan_command(
     profile: ProfileOption = "quick",
     select: Annotated[
-        list[str] | None, typer.Option("--select", help=SELECT, **_from_environment("SELECT"))
+        list[str] | None, Option("--select", help=SELECT, **_from_environment("SELECT"))
     ] = None,
     launches: Annotated[
         int | None,
-        typer.Option(
-            "--launches", min=1, help="Launches per case.", **_from_environment("LAUNCHES")
-        ),
+        Option("--launches", min=1, help="Launches per case.", **_from_environment("LAUNCHES")),
     ] = None,
     shards: Annotated[
         int | None,
@@ -63,8 +61,7 @@ def plan_command(
         ),
     ] = None,
     seconds: Annotated[
-        float | None,
-        typer.Option("--seconds", min=0.5, help=SECONDS, **_from_environment("SECONDS")),
+        float | None, Option("--seconds", min=0.5, help=SECONDS, **_from_environment("SECONDS"))
     ] = None,
     output: Annotated[
         Path | None,
@@ -78,9 +75,9 @@ def plan_command(
             "plan) in GITHUB_OUTPUT.",
         ),
     ] = False,
-    cases: Annotated[bool, typer.Option("--cases", help="List every case.")] = False,
+    cases: Annotated[bool, Option("--cases", help="List every case.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the plan of each shard as JSON.")
+        bool, Option("--json", help="Print the plan of each shard as JSON.")
     ] = False,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:

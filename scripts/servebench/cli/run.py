@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from typer import Context, Exit, Option
 
 from servebench import header, launch, paths, runner, store
 from servebench import plan as planning
@@ -41,13 +41,13 @@ KEPT_LOGS: Final = 20
 
 
 def run_command(
-    context: typer.Context,
+    context: Context,
     profile: ProfileOption = "quick",
     select: SelectOption = None,
     launches: LaunchesOption = None,
     resume: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--resume", help="Go on with an interrupted run: its id, or 'latest'.", metavar="RUN"
         ),
     ] = None,
@@ -74,9 +74,7 @@ def run_command(
     shard: Annotated[
         int | None, workflow_option("--shard", min=1, help="Which shard of it, from 1.")
     ] = None,
-    results: Annotated[
-        Path | None, typer.Option("--results", help="Folder for the run file.")
-    ] = None,
+    results: Annotated[Path | None, Option("--results", help="Folder for the run file.")] = None,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Measure: launch each case's server, load it, record what it did.
@@ -127,7 +125,7 @@ def run_command(
     # Of a shard nothing is missing here: a launch that failed is recorded with its reason, and what
     # fails night after night is shown on the site.
     if failed and assigned is None:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _earlier(resume: str | None, results: Path) -> Run | None:
@@ -173,7 +171,7 @@ def _planned(
     return planning.lasting(plan, seconds) if seconds is not None else plan
 
 
-def _require_planned(context: typer.Context, plan: Plan, profile: Profile, seed: int) -> None:
+def _require_planned(context: Context, plan: Plan, profile: Profile, seed: int) -> None:
     """Refuse a profile or seed that was given, and is not that of an earlier run or of a night.
 
     Raises:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final, get_args
 
-import typer
 from rich.markdown import Markdown
+from typer import Option, Typer
 
 from servebench import paths, store
 from servebench.cli.options import (
@@ -31,12 +31,12 @@ from servebench.errors import UsageError
 from servebench.printing import Console, print_json, write
 from servebench.report import selftest as report
 
-selftest_app = typer.Typer(no_args_is_help=True)
+selftest_app = Typer(no_args_is_help=True)
 
 KINDS: Final = get_args(Kind)
 
 MinutesOption = Annotated[
-    float | None, typer.Option("--minutes", min=1, help="Begin no comparison after so long.")
+    float | None, Option("--minutes", min=1, help="Begin no comparison after so long.")
 ]
 BudgetOption = Annotated[
     str | None, budget_option("Time for each comparison", "Default: until all is decided.")
@@ -54,11 +54,11 @@ def _group() -> None:
 
 @selftest_app.command("aa")
 def aa_command(
-    count: Annotated[int, typer.Option("--count", min=1, help="Comparisons to make.")] = 30,
+    count: Annotated[int, Option("--count", min=1, help="Comparisons to make.")] = 30,
     select: SelectOption = None,
     budget: BudgetOption = None,
     minutes: MinutesOption = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of the first; counts up.")] = 1,
+    seed: Annotated[int, Option("--seed", help="Of the first; counts up.")] = 1,
     results: ResultsOption = None,
 ) -> None:
     """Compare the stack with itself: every verdict that something moved is a false one."""
@@ -74,25 +74,22 @@ def aa_command(
 
 @selftest_app.command("plant")
 def plant_command(
-    kind: Annotated[str, typer.Option("--kind", help=f"One of {', '.join(KINDS)}.")] = "busy",
+    kind: Annotated[str, Option("--kind", help=f"One of {', '.join(KINDS)}.")] = "busy",
     size: Annotated[
         list[float] | None,
-        typer.Option(
+        Option(
             "--size",
             help="Relative growth (default: 0.01, 0.02, 0.05, 0.1); queue: requests at once (1).",
         ),
     ] = None,
-    tries: Annotated[int, typer.Option("--tries", min=1, help="Per size and case.")] = 10,
+    tries: Annotated[int, Option("--tries", min=1, help="Per size and case.")] = 10,
     select: SelectOption = None,
     closely: Annotated[
-        bool,
-        typer.Option(
-            "--closely", help="Launch what moved one after the other too: is a duet fair?"
-        ),
+        bool, Option("--closely", help="Launch what moved one after the other too: is a duet fair?")
     ] = False,
     budget: BudgetOption = None,
     minutes: MinutesOption = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of the first; counts up.")] = 1001,
+    seed: Annotated[int, Option("--seed", help="Of the first; counts up.")] = 1001,
     results: ResultsOption = None,
 ) -> None:
     """Plant a slowdown of known size in a copy of one case, and see whether it is found."""
@@ -117,9 +114,9 @@ def plant_command(
 @selftest_app.command("show")
 def show_command(
     markdown: Annotated[
-        Path | None, typer.Option("--markdown", "-o", help="Write the page to a file.")
+        Path | None, Option("--markdown", "-o", help="Write the page to a file.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The rates as JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="The rates as JSON.")] = False,
     results: ResultsOption = None,
 ) -> None:
     """Show what all trials together say: as a page on a terminal, as Markdown elsewhere."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from servebench import paths, pruning, setup, units
 from servebench.cli.options import machine
@@ -18,20 +18,17 @@ from servebench.toolchain.narrator import Narrator
 
 def setup_command(
     tests: Annotated[
-        bool, typer.Option("--tests", help="Also what only tests want: a browser, act.")
+        bool, Option("--tests", help="Also what only tests want: a browser, act.")
     ] = False,
     no_stacks: Annotated[
         bool,
-        typer.Option(
-            "--no-stacks", help="Leave the stacks' environments, whose packages run code, out."
-        ),
+        Option("--no-stacks", help="Leave the stacks' environments, whose packages run code, out."),
     ] = False,
     prune: Annotated[
-        bool,
-        typer.Option("--prune", help="Then remove what nothing has used for --days."),
+        bool, Option("--prune", help="Then remove what nothing has used for --days.")
     ] = False,
     days: Annotated[
-        float, typer.Option("--days", min=0, help="With --prune: unused for so long.")
+        float, Option("--days", min=0, help="With --prune: unused for so long.")
     ] = pruning.DAYS,
 ) -> None:
     """Make interpreters, load generator and environments; a second run only checks them.

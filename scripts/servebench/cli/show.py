@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from servebench import codec, paths, store
 from servebench.cli.options import SelectOption
@@ -32,23 +32,21 @@ from servebench.summary import summarise
 def show_command(
     run: Annotated[
         str,
-        typer.Argument(
+        Argument(
             help="A run's id (or enough of it), a run file, or 'latest'; or a comparison's id or "
             "file."
         ),
     ] = "latest",
     select: SelectOption = None,
     as_json_: Annotated[
-        bool, typer.Option("--json", help="As JSON: a run's summary, or the whole comparison.")
+        bool, Option("--json", help="As JSON: a run's summary, or the whole comparison.")
     ] = False,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="The page as Markdown.")] = False,
+    as_markdown: Annotated[bool, Option("--markdown", help="The page as Markdown.")] = False,
     svg: Annotated[
-        Path | None,
-        typer.Option("--svg", help="Write the forest plot of a comparison besides."),
+        Path | None, Option("--svg", help="Write the forest plot of a comparison besides.")
     ] = None,
     results: Annotated[
-        Path | None,
-        typer.Option("--results", help="Results folder to look in; default: the checkout's."),
+        Path | None, Option("--results", help="Results folder to look in; default: the checkout's.")
     ] = None,
 ) -> None:
     """Show a run as the articles did: ours beside the published figures and the ceiling.
@@ -75,13 +73,13 @@ def show_command(
 
 def findings_command(
     published: Annotated[
-        str | None, typer.Option("--published", help="A published-profile run; default: latest.")
+        str | None, Option("--published", help="A published-profile run; default: latest.")
     ] = None,
     nightly: Annotated[
-        str | None, typer.Option("--nightly", help="A nightly-profile run; default: latest.")
+        str | None, Option("--nightly", help="A nightly-profile run; default: latest.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file; default: standard output.")
+        Path | None, Option("--output", "-o", help="The file; default: standard output.")
     ] = None,
 ) -> None:
     """Answer each experiment's question from the reference runs and asv's results, as Markdown."""
@@ -108,13 +106,11 @@ def findings_command(
 
 def schema_command(
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file; default: standard output.")
+        Path | None, Option("--output", "-o", help="The file; default: standard output.")
     ] = None,
     comparison: Annotated[
         bool,
-        typer.Option(
-            "--comparison", help="Of comparisons (kept as results/comparison.schema.json)."
-        ),
+        Option("--comparison", help="Of comparisons (kept as results/comparison.schema.json)."),
     ] = False,
 ) -> None:
     """Write the JSON Schema of run files (kept as results/schema.json)."""

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from typer import Option
 
 from servebench import paths
 from servebench.cli.options import ResultsOption
@@ -29,12 +29,12 @@ PORT: Final = 8000
 def site_command(
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Folder of the site; default: site/ of the checkout."),
+        Option("--output", "-o", help="Folder of the site; default: site/ of the checkout."),
     ] = None,
     results: ResultsOption = None,
     base: Annotated[
         str,
-        typer.Option(
+        Option(
             "--base",
             metavar="URL",
             help="Address at which it will be published, for the feed and the page of missing "
@@ -43,19 +43,19 @@ def site_command(
     ] = "",
     asv: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--asv/--no-asv",
             help="Bring asv's own site, below asv/, up to date too; --no-asv keeps what is there.",
         ),
     ] = True,
     serve: Annotated[
-        bool, typer.Option("--serve", help="Serve it on this machine, and build what changes.")
+        bool, Option("--serve", help="Serve it on this machine, and build what changes.")
     ] = False,
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="For --serve; 0: any that is free.")
+        int, Option("--port", min=0, max=65535, help="For --serve; 0: any that is free.")
     ] = PORT,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Say what was built as JSON, without --serve.")
+        bool, Option("--json", help="Say what was built as JSON, without --serve.")
     ] = False,
 ) -> None:
     """Build the site from results/: trends, experiments, changes, runs, downloads.

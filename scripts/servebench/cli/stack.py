@@ -6,8 +6,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.table import Table
+from typer import Argument, Option, Typer
 
 from servebench import actions, locks, paths, stackbump, stacks
 from servebench.cli.options import JsonOption, day, workflow_option
@@ -19,15 +19,15 @@ from servebench.signals import interruptible
 from servebench.stackbump import Bumped
 from servebench.toolchain.narrator import Narrator
 
-stack_app = typer.Typer(help="The stacks under test and their locks.", no_args_is_help=True)
+stack_app = Typer(help="The stacks under test and their locks.", no_args_is_help=True)
 
 
 @stack_app.command("lock")
 def lock_command(
-    names: Annotated[list[str] | None, typer.Argument(help="Stacks; all if none.")] = None,
+    names: Annotated[list[str] | None, Argument(help="Stacks; all if none.")] = None,
     as_of: Annotated[
         str | None,
-        typer.Option("--as-of", metavar="DATE", help="Resolve as of the end of this date (UTC)."),
+        Option("--as-of", metavar="DATE", help="Resolve as of the end of this date (UTC)."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -48,19 +48,17 @@ def lock_command(
 
 @stack_app.command("bump")
 def bump_command(
-    commit: Annotated[
-        bool, typer.Option("--commit", help="Commit the locks, and nothing else.")
-    ] = False,
+    commit: Annotated[bool, Option("--commit", help="Commit the locks, and nothing else.")] = False,
     push: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--push",
             help="With --commit: on a branch of its own, from its tip and this checkout's code, "
             "and push it.",
         ),
     ] = False,
-    branch: Annotated[str, typer.Option("--branch", help="Its name.")] = stackbump.BRANCH,
-    remote: Annotated[str, typer.Option("--remote", help="Where to.")] = "origin",
+    branch: Annotated[str, Option("--branch", help="Its name.")] = stackbump.BRANCH,
+    remote: Annotated[str, Option("--remote", help="Where to.")] = "origin",
     github_output: Annotated[
         bool,
         workflow_option(
