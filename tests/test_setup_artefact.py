@@ -64,9 +64,7 @@ def start_maker(
     folder: Path, told: float | Path, tool: str = TOOL, output: int | IO[str] = subprocess.PIPE
 ) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-u", "-c", MAKER, str(folder), tool, str(told)],
-        stdout=output,
-        text=True,
+        [sys.executable, "-u", "-c", MAKER, str(folder), tool, str(told)], stdout=output, text=True
     )
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import http.server
+import hashlib
 import io
 import os
 import re
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pytest_httpserver import HTTPServer
 from rich.console import Console
 
 from servebench import interpreters, paths, settings, setup, stacks
@@ -19,23 +18,21 @@ from servebench.toolchain import archive, artefact, command, cpython, oha, space
 from servebench.toolchain.narrator import Narrator
 
 NOBODY = "http://127.0.0.1:9"  # the discard port, where nothing listens
-
-
-@pytest.fixture
-def narrator() -> Narrator:
-    return Narrator(Console(quiet=True))
+QUIET = Narrator(Console(quiet=True))
 
 
 @pytest.fixture
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache in which nothing was made."""
+    """A cache in which nothing was made, and no archive that somebody has named."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv(archive.VARIABLE, raising=False)
     return tmp_path / "cache" / "servebench"
 
 
 @pytest.fixture
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Proxies that nobody listens on: every request for the network is refused at once."""
+    monkeypatch.setenv("UV_OFFLINE", "1")
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.setenv(name, NOBODY)
         monkeypatch.setenv(name.upper(), NOBODY)
@@ -53,39 +50,8 @@ def tools_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def script(folder: Path, name: str, text: str) -> None:
-    file = folder / name
-    file.write_text(f"#!/bin/sh\n{text}\n")
-    file.chmod(0o755)
-
-
-@pytest.fixture
-def web(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """A real web server and the folder that it serves."""
-    folder = tmp_path / "web"
-    folder.mkdir()
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def __init__(self, *args: object, **kwargs: object) -> None:
-            super().__init__(*args, directory=str(folder), **kwargs)  # type: ignore[arg-type]
-
-        def log_message(self, *_args: object) -> None:
-            """Keep quiet."""
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", folder
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def recipe(content: bytes, path: str = "pool/python.tar") -> settings.SourceBuild:
-    import hashlib
-
-    return settings.SourceBuild(
-        archive=path, sha256=hashlib.sha256(content).hexdigest(), cflags="-O3", configure=()
-    )
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+    (folder / name).chmod(0o755)
 
 
 def test_missing_headers_are_named_with_their_packages(tools_only: Path) -> None:
@@ -104,8 +70,6 @@ def test_all_that_is_missing_is_told_at_once_before_anything_is_built(
     empty_cache: Path, tools_only: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With nothing prebuilt in reach: tools, a cargo that is only a shim, and room, each once."""
-    monkeypatch.delenv(archive.VARIABLE, raising=False)
-    monkeypatch.setenv("UV_OFFLINE", "1")
     script(tools_only, "cargo", "echo error: no override and no default toolchain set >&2; exit 1")
     configured = settings.load()
     vast = configured.model_copy(update={"setup": settings.SetupSpec(disk_gb=1e9)})
@@ -128,40 +92,31 @@ def test_all_that_is_missing_is_told_at_once_before_anything_is_built(
     assert not [*empty_cache.glob("downloads/*"), *empty_cache.glob("building/*")]
 
 
-@pytest.mark.usefixtures("tools_only")
-def test_no_cargo() -> None:
-    """Without cargo the load generator cannot be built, and the sentence says so."""
-    assert re.match(
-        "cargo is needed to build the load generator oha.*Rust", oha.faults(settings.load())[0]
-    )
-
-
 @pytest.mark.parametrize(
     ("says", "told"),
     [
+        ("", r"^cargo is needed to build the load generator oha.*Rust"),
         ("echo cargo 1.63.0", r"needs Rust 1\.88 or newer, found .*/cargo: 1\.63\.0\. With rustup"),
         ("echo cargo 1.87.0-nightly", r"1\.88 or newer, found .*/cargo: 1\.87\.0-nightly"),
         ("exit 1", r"found .*/cargo: it does not say its version\. With rustup"),
+        ("echo cargo 1.88.0", ""),
+        ("echo cargo '1.101.0-beta.2 (f2d3ce0bd 2026-03-21)'", ""),
+        ("echo cargo 2.0.0", ""),
     ],
 )
-def test_a_rust_that_is_too_old(tools_only: Path, says: str, told: str) -> None:
-    """With what is needed and what to do."""
-    script(tools_only, "cargo", says)
-    assert re.search(told, oha.faults(settings.load())[0])
-
-
-def test_a_rust_that_is_new_enough(tools_only: Path) -> None:
-    """The oldest that will do, which the documentation names as well, and later ones."""
+def test_a_rust_that_is_missing_or_too_old(tools_only: Path, says: str, told: str) -> None:
+    """With what is needed, which the documentation names as well, and what to do."""
     script(tools_only, "cc", "exit 0")
-    for release in ("1.88.0", "1.101.0-beta.2 (f2d3ce0bd 2026-03-21)", "2.0.0"):
-        script(tools_only, "cargo", f"echo cargo '{release}'")
-        assert oha.faults(settings.load()) == []
+    if says:
+        script(tools_only, "cargo", says)
+    found = oha.faults(settings.load())
+    assert re.search(told, found[0]) if told else found == []
     assert f"cargo (Rust ≥ {oha.RUST})" in (paths.project_root() / "README.md").read_text("utf-8")
 
 
 @pytest.mark.usefixtures("offline")
 def test_cargo_without_network(
-    empty_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrator: Narrator
+    empty_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The real cargo, cut off, ends in a sentence about the network."""
     monkeypatch.setenv("CARGO_NET_RETRY", "0")
@@ -169,12 +124,14 @@ def test_cargo_without_network(
     monkeypatch.setenv("RUSTUP_HOME", os.environ.get("RUSTUP_HOME", str(home.parent / ".rustup")))
     monkeypatch.setenv("CARGO_HOME", str(tmp_path / "cargo"))  # without what was fetched before
     with pytest.raises(SetupError, match=r"building oha failed.*network.*what is done is kept"):
-        oha.build(settings.load().oha, narrator)
+        oha.build(settings.load().oha, QUIET)
     assert not list((empty_cache / "tools").glob("oha-*"))
 
 
-def test_another_crate_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A crate in cargo's cache that has not the pinned checksum stops the build."""
+def test_another_crate_or_program_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crate in cargo's cache stops the build; a changed program is noticed unstarted."""
     spec = settings.load().oha
     crate = tmp_path / "registry" / "cache" / "index" / f"oha-{spec.version}.crate"
     crate.parent.mkdir(parents=True)
@@ -182,180 +139,129 @@ def test_another_crate_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("CARGO_HOME", str(tmp_path))
     with pytest.raises(SetupError, match=f"expected SHA-256 {spec.sha256}, found "):
         oha.require_crate(spec)
-
-
-def test_a_changed_oha_is_noticed(tmp_path: Path) -> None:
-    """A program that is not the one that was built is a fault, before it is started."""
-    program = tmp_path / "bin" / "oha"
-    program.parent.mkdir()
-    script(program.parent, "oha", "echo oha 1.16.0")
+    (tmp_path / "bin").mkdir()
+    script(tmp_path / "bin", "oha", "echo oha 1.16.0")
     (tmp_path / artefact.STAMP).write_text('{"sha256": "0"}')
-    assert oha.fault(settings.load().oha, tmp_path) == "its program is not the one that was made"
+    assert oha.fault(spec, tmp_path) == "its program is not the one that was made"
 
 
-def test_a_cache_that_cannot_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrator: Narrator
+def test_a_cache_that_cannot_be_written_or_has_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cache below something that is no folder ends in a sentence with the remedy."""
+    """Below something that is no folder, and on a small disk: figures and remedy."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(SetupError, match=r"Not a directory: .*set XDG_CACHE_HOME"):
-        setup.set_up(narrator)
-
-
-def test_what_tools_say_is_shown_as_it_is() -> None:
-    """Brackets in a compiler's output are no mark-up, on a terminal either."""
-    heard = io.StringIO()
-    with Narrator(Console(file=heard, force_terminal=True)).step("building", "why") as tick:
-        tick("[/50%] [bold")
-    assert "building: done in 0 s" in heard.getvalue()
-
-
-def test_no_space(tmp_path: Path) -> None:
-    """A disk that is too small is refused before the build, with the figures and the remedy."""
-    with pytest.raises(
-        SetupError, match=r"GB free, and building needs 1e\+09 GB: make room, or set XDG_CACHE_HOME"
-    ):
+        setup.set_up(QUIET)
+    room = r"GB free, and building needs 1e\+09 GB: make room, or set XDG_CACHE_HOME"
+    with pytest.raises(SetupError, match=room):
         space.require(tmp_path / "not" / "yet" / "there", 1e9)
     space.require(tmp_path, 1e-9)
 
 
-def test_no_network_for_a_stack(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrator: Narrator
-) -> None:
+def test_no_network_for_a_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The real uv, offline and with an empty cache, ends in a sentence about the network."""
     interpreter = interpreters.locate("3.14")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("UV_OFFLINE", "1")
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
     with pytest.raises(SetupError, match=r"installing stack current for 3\.14 failed.*network"):
-        stacks.make_environment(stacks.read("current"), interpreter, narrator)
+        stacks.make_environment(stacks.read("current"), interpreter, QUIET)
+
+
+def fetched(tmp_path: Path) -> Path:
+    """Ask for an archive with the content `source`."""
+    recipe = settings.SourceBuild(
+        archive="pool/python.tar",
+        sha256=hashlib.sha256(b"source").hexdigest(),
+        cflags="-O3",
+        configure=(),
+    )
+    return archive.fetch(recipe, tmp_path / "kept", QUIET)
 
 
 def test_archive_from_a_path_is_taken_and_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrator: Narrator
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A downloaded archive can be named; once kept it is not needed again."""
-    given = tmp_path / "given.tar"
-    given.write_bytes(b"source")
-    monkeypatch.setenv(archive.VARIABLE, str(given))
-    kept = archive.fetch(recipe(b"source"), tmp_path / "kept", narrator)
-    assert kept.read_bytes() == b"source"
-    given.unlink()
-    assert archive.fetch(recipe(b"source"), tmp_path / "kept", narrator) == kept
-
-
-def test_archive_with_another_checksum_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrator: Narrator
-) -> None:
-    """A wrong archive is not kept, and the sentence has both checksums."""
+    """With the pinned checksum only, else both are told; once kept it is not needed again."""
     given = tmp_path / "given.tar"
     given.write_bytes(b"tampered")
     monkeypatch.setenv(archive.VARIABLE, str(given))
     with pytest.raises(SetupError, match=r"expected SHA-256 [0-9a-f]{64}, found [0-9a-f]{64}"):
-        archive.fetch(recipe(b"source"), tmp_path / "kept", narrator)
+        fetched(tmp_path)
     assert [p.name for p in (tmp_path / "kept").iterdir()] == [".python.tar.lock"]
+    given.write_bytes(b"source")
+    kept = fetched(tmp_path)
+    assert kept.read_bytes() == b"source"
+    given.unlink()
+    assert fetched(tmp_path) == kept
 
 
+@pytest.mark.usefixtures("empty_cache")
 def test_archive_comes_from_the_mirrors_of_apt(
-    tmp_path: Path,
-    web: tuple[str, Path],
-    tools_only: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    narrator: Narrator,
+    tmp_path: Path, httpserver: HTTPServer, tools_only: Path
 ) -> None:
     """The bases that apt names are tried, security archives last, until one has it.
 
     Some machines, as GitHub's, name a file that lists them, with their priorities.
     """
-    address, folder = web
-    monkeypatch.delenv(archive.VARIABLE, raising=False)
-    (folder / "debian" / "pool").mkdir(parents=True)
-    (folder / "debian" / "pool" / "python.tar").write_bytes(b"source")
-    script(
-        tools_only,
-        "apt-get",
-        f"echo {address}/debian-security/; echo cdrom:/x; echo {address}/other; "
-        f"echo {address}/debian/; echo {address}/debian/",
-    )
+    address = httpserver.url_for("")
+    httpserver.expect_request("/debian/pool/python.tar").respond_with_data(b"source")
+    names = ("debian-security/", "other", "debian/", "debian/")
+    script(tools_only, "apt-get", "; ".join(f"echo {address}/{name}" for name in names))
     assert archive.mirrors() == (
-        f"{address}/other",
-        f"{address}/debian/",
-        f"{address}/debian-security/",
-    )
+        f"{address}/other", f"{address}/debian/", f"{address}/debian-security/",
+    )  # fmt: skip
     (tmp_path / "mirrors").write_text(f"{address}/first/\tpriority:1\n{address}/debian/\n")
-    script(tools_only, "apt-get", f"echo mirror+file:{tmp_path}/mirrors/; echo mirror+file:/none/")
+    script(tools_only, "apt-get", f"echo cdrom:/x; echo mirror+file:{tmp_path}/mirrors/")
     assert archive.mirrors() == (f"{address}/first/", f"{address}/debian/")
-    kept = archive.fetch(recipe(b"source"), tmp_path / "kept", narrator)
-    assert kept.read_bytes() == b"source"
+    assert fetched(tmp_path).read_bytes() == b"source"
 
 
+@pytest.mark.usefixtures("empty_cache")
 def test_archive_that_no_mirror_has(
-    tmp_path: Path,
-    web: tuple[str, Path],
-    tools_only: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    narrator: Narrator,
+    tmp_path: Path, httpserver: HTTPServer, tools_only: Path
 ) -> None:
     """The sentence says what was tried, how it ended, and that a copy can be named."""
-    monkeypatch.delenv(archive.VARIABLE, raising=False)
-    script(tools_only, "apt-get", f"echo {web[0]}/debian/; echo {NOBODY}/debian/")
-    with pytest.raises(SetupError) as caught:
-        archive.fetch(recipe(b"source"), tmp_path / "kept", narrator)
-    sentence = str(caught.value)
-    assert "answered 404" in sentence
-    assert "no connection" in sentence
-    assert f"set {archive.VARIABLE} to a copy" in sentence
-
-
-@pytest.mark.usefixtures("tools_only")
-def test_archive_without_apt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrator: Narrator
-) -> None:
-    """A machine without apt gets the same remedy."""
-    monkeypatch.delenv(archive.VARIABLE, raising=False)
     with pytest.raises(SetupError, match=f"apt names no mirror.*set {archive.VARIABLE}"):
-        archive.fetch(recipe(b"source"), tmp_path / "kept", narrator)
+        fetched(tmp_path)
+    missing = httpserver.url_for("/debian/")
+    httpserver.expect_request("/debian/pool/python.tar").respond_with_data(b"", status=404)
+    script(tools_only, "apt-get", f"echo {missing}; echo {NOBODY}/debian/; echo mirror+file:/none/")
+    tried = f"answered 404.*no connection.*set {archive.VARIABLE} to a copy"
+    with pytest.raises(SetupError, match=tried):
+        fetched(tmp_path)
 
 
 @pytest.mark.usefixtures("offline")
-def test_a_bare_machine_without_network(
-    empty_cache: Path, narrator: Narrator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bare_machine_without_network(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole set-up, offline and with nothing made: prebuilt fails fast, then the archive."""
-    monkeypatch.delenv(archive.VARIABLE, raising=False)
     monkeypatch.setattr(oha, "faults", lambda _configured: [])
-    monkeypatch.setenv("UV_OFFLINE", "1")
     with pytest.raises(SetupError, match=r"source archive .* cannot be had"):
-        setup.set_up(narrator)
+        setup.set_up(QUIET)
     assert paths.cache_dir() == empty_cache
     assert not list(empty_cache.glob("interpreters/*/3.14*"))
 
 
 @pytest.mark.usefixtures("empty_cache")
-def test_interpreters_are_all_of_one_origin(
-    narrator: Narrator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interpreters_are_all_of_one_origin(monkeypatch: pytest.MonkeyPatch) -> None:
     """When the second prebuilt one cannot be had, all are built from source, the first too."""
-    configured = settings.load()
     asked: list[str] = []
+    built: list[str] = []
 
     def prebuilt(name: str, *_args: object) -> None:
         asked.append(name)
         if name == "3.14t":
             raise SetupError("not to be had")
 
-    built: list[str] = []
-    monkeypatch.delenv(archive.VARIABLE, raising=False)
     monkeypatch.setattr(cpython, "_install_prebuilt", prebuilt)
     monkeypatch.setattr(cpython, "_from_source", lambda name, *_: built.append(name))
-    assert cpython.ensure(configured, narrator)
-    assert asked == ["3.14", "3.14t"]
-    assert built == ["3.14", "3.14t"]
+    assert cpython.ensure(settings.load(), QUIET)
+    assert (asked, built) == (["3.14", "3.14t"], ["3.14", "3.14t"])
 
 
 def test_only_what_is_built_needs_a_recipe(
-    empty_cache: Path, narrator: Narrator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    empty_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Without its source archive a version can be declared; that it cannot be built is told."""
     text = (paths.project_root() / "pyproject.toml").read_text()
@@ -363,78 +269,63 @@ def test_only_what_is_built_needs_a_recipe(
     configured = settings.load(tmp_path)
     assert not empty_cache.exists()
     monkeypatch.setenv(archive.VARIABLE, "set")  # prebuilt ones are not asked for
-    with pytest.raises(
-        SetupError, match=r"interpreter 3\.14: .*source-build\.\"3\.14\.7\"\].*declare"
-    ):
-        cpython.ensure(configured, narrator)
+    told = r"interpreter 3\.14: .*source-build\.\"3\.14\.7\"\].*declare"
+    with pytest.raises(SetupError, match=told):
+        cpython.ensure(configured, QUIET)
 
 
-def test_a_tool_that_fails_is_explained_by_its_own_words(tmp_path: Path) -> None:
-    """The first line that calls itself an error is quoted, with the log's place."""
-    with pytest.raises(
-        command.CommandError,
-        match=r"trying failed \(exit code 3\): it said: error: no such thing\. Log: .*log",
-    ):
-        command.run(
-            ["/bin/sh", "-c", "echo working; echo error: no such thing >&2; echo bye; exit 3"],
-            what="trying",
-            log=tmp_path / "log",
-            tick=lambda _line: None,
-        )
-
-
-def test_a_resolvers_reason_is_told(tmp_path: Path) -> None:
-    """Beneath its error uv says why: without that, nobody knows which package it is about."""
-    said = (
-        "error: No solution found when resolving dependencies\n"
-        "  cause: Because there is no version of granian==99.99, we can conclude that it fails.\n"
-        "\nhint: a hint is left to the log\n"
-    )
-    (tmp_path / "said").write_text(said)
+def failed(folder: Path, said: str) -> str:
+    """What is told of a tool that has said something and failed."""
+    (folder / "said").write_text(said)
+    shell: list[str | Path] = ["/bin/sh", "-c", f"cat {folder}/said; exit 1"]
     with pytest.raises(command.CommandError) as caught:
-        command.run(
-            ["/bin/sh", "-c", f"cat {tmp_path}/said; exit 1"],
-            what="resolving stack current",
-            log=tmp_path / "log",
-            tick=lambda _line: None,
-        )
-    assert str(caught.value) == (
-        "resolving stack current failed (exit code 1): it said: error: No solution found when "
-        "resolving dependencies: Because there is no version of granian==99.99, we can conclude "
-        f"that it fails. Log: {tmp_path}/log"
-    )
-    (tmp_path / "said").write_text("error: Failed\n" + "  cause: many words\n" * 99)
-    with pytest.raises(command.CommandError, match=r"many words;[^…]* …\. Log") as caught:
-        command.run(
-            ["/bin/sh", "-c", f"cat {tmp_path}/said; exit 1"],
-            what="trying",
-            log=tmp_path / "other",
-            tick=lambda _line: None,
-        )
-    assert len(str(caught.value)) < 800
+        command.run(shell, what="trying", log=folder / "log", tick=lambda _line: None)
+    (folder / "log").unlink()
+    return str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("words", "cause"),
+    ("said", "told"),
     [
+        (
+            "working\nerror: no such thing\nbye\n",
+            "trying failed (exit code 1): it said: error: no such thing. Log: ",
+        ),
+        # Beneath its error uv says why: without that, nobody knows which package it is about.
+        (
+            (
+                "error: No solution found when resolving dependencies\n"
+                "  cause: Because there is no version of granian==99.99, we can conclude that.\n"
+                "\nhint: a hint is left to the log\n"
+            ),
+            (
+                "trying failed (exit code 1): it said: error: No solution found when resolving "
+                "dependencies: Because there is no version of granian==99.99, we can conclude that. "
+                "Log: "
+            ),
+        ),
+        ("error: Failed\n" + "  cause: many words\n" * 99, " …. Log: "),
         ("curl: (6) Could not resolve host: x", "the network or the index cannot be reached"),
         ("error sending request: dns error", "the network or the index cannot be reached"),
         ("write failed: No space left on device", "the disk is full"),
     ],
 )
-def test_known_causes_are_recognised(tmp_path: Path, words: str, cause: str) -> None:
-    """Network and disk troubles of any tool get their remedy."""
-    with pytest.raises(command.CommandError, match=cause):
-        command.run(
-            ["/bin/sh", "-c", f"echo '{words}'; exit 1"],
-            what="trying",
-            log=tmp_path / "log",
-            tick=lambda _line: None,
-        )
+def test_a_tool_that_fails_is_explained_by_its_own_words(
+    tmp_path: Path, said: str, told: str
+) -> None:
+    """The first line that calls itself an error, known causes, and the log's place."""
+    sentence = failed(tmp_path, said)
+    assert told in sentence
+    assert str(tmp_path / "log") in sentence
+    assert len(sentence) < 800
 
 
-def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
-    """A path without a program is an error of ours, not a traceback."""
+def test_what_tools_say_is_shown_as_it_is(tmp_path: Path) -> None:
+    """Brackets in a compiler's output are no mark-up; a path without a program is no traceback."""
+    heard = io.StringIO()
+    with Narrator(Console(file=heard, force_terminal=True)).step("building", "why") as tick:
+        tick("[/50%] [bold")
+    assert "building: done in 0 s" in heard.getvalue()
     with pytest.raises(command.CommandError, match=r"trying"):
         command.run(
             [tmp_path / "nothing"], what="trying", log=tmp_path / "log", tick=lambda _line: None

@@ -187,11 +187,7 @@ def test_the_pydantic_arms_differ_in_nothing_else() -> None:
     assert first["pydantic"].startswith("1.")
     assert second["pydantic"].startswith("2.")
     assert first.keys() - second.keys() == set()
-    assert second.keys() - first.keys() == {
-        "annotated-types",
-        "pydantic-core",
-        "typing-inspection",
-    }
+    assert second.keys() - first.keys() == {"annotated-types", "pydantic-core", "typing-inspection"}
 
 
 def test_nights_wait_before_they_lock_a_release(checkout: Path, index: Index) -> None:
