@@ -37,7 +37,7 @@ SELECTED = ("--select", "asgi-wsgi/*-json/py3.14/w1/*")
 @pytest.fixture
 def repository(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository around the command, with one commit on main and one that changes Flask's app."""
-    assert bench.folder == tmp_path
+    assert bench.folder == tmp_path  # its variables are set first
     for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
         monkeypatch.setenv(name, "/dev/null")
     borrow_cache(tmp_path / "cache", monkeypatch)
@@ -59,18 +59,10 @@ def comparison(*verdicts: Verdict, **changes: Any) -> Comparison:
         judgements=tuple(Judgement(metric=CPU, verdict=v, screened=8) for v in verdicts),
     )
     fields: dict[str, Any] = {
-        "id": "x",
-        "status": "complete",
-        "started": "2026-11-20T09:00:00Z",
-        "servebench": "0.1.0",
-        "oha": "1.16.0",
-        "machine": MACHINE,
-        "base": side,
-        "head": side,
-        "planned": 1,
-        "untouched": 0,
-        "cases": (case,),
-    }
+        "id": "x", "status": "complete", "started": "2026-11-20T09:00:00Z", "servebench": "0.1.0",
+        "oha": "1.16.0", "machine": MACHINE, "base": side, "head": side, "planned": 1,
+        "untouched": 0, "cases": (case,),
+    }  # fmt: skip
     return Comparison(**{**fields, **changes})
 
 
@@ -175,15 +167,11 @@ def test_a_gate_can_trust_a_recorded_comparison(recorded: str, reference_results
         (("nowhere",), "'nowhere' is no revision here"),
     ],
 )
-def test_wrong_usage_is_refused(
-    arguments: tuple[str, ...], sentence: str, repository: Path, bench: Bench
-) -> None:
+@pytest.mark.usefixtures("repository")
+def test_wrong_usage_is_refused(arguments: tuple[str, ...], sentence: str, bench: Bench) -> None:
     """In one sentence, and before anything is measured."""
-    assert repository.is_dir()
     done = bench("compare", *arguments)
-    assert done.code == 2, done
-    assert sentence in done.err
-    assert done.err.count("\n") == 1
+    assert (done.code, sentence in done.err, done.err.count("\n")) == (2, True, 1), done
 
 
 @pytest.mark.parametrize("verb", [("compare", "HEAD~1"), ("plan",), ("run",)])
@@ -239,7 +227,6 @@ class _Played:
         budget_seconds: float | None,
         seed: int,
         _reporter: object,
-        *,
         header: Header,
     ) -> Comparison:
         self.given, self.header = (base, head, touched, budget_seconds, seed), header
@@ -294,11 +281,11 @@ def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
     assert json.loads(file.read_text())["reproduce"] == [again]
 
 
+@pytest.mark.usefixtures("repository")
 def test_all_judges_what_the_change_cannot_touch(
-    repository: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also a revision against itself."""
-    assert repository.is_dir()
     played = _Played(comparison(Verdict.NO_CHANGE))
     assert play(bench, monkeypatch, played, "HEAD", "HEAD", "--all").code == 0
     assert played.given is not None
@@ -307,11 +294,11 @@ def test_all_judges_what_the_change_cannot_touch(
     assert "--all" in played.header.reproduce[0]
 
 
+@pytest.mark.usefixtures("repository")
 def test_an_interrupted_comparison_is_shown_as_far_as_it_came(
-    repository: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its report is written as well, and the exit code is the signal's."""
-    assert repository.is_dir()
     file = bench.folder / "c.md"
     played = _Played(comparison(Verdict.NO_CHANGE), interrupted=True)
     done = play(bench, monkeypatch, played, "--markdown", str(file))
@@ -320,11 +307,11 @@ def test_an_interrupted_comparison_is_shown_as_far_as_it_came(
     assert "Partial: " in file.read_text()
 
 
+@pytest.mark.usefixtures("repository")
 def test_a_file_that_cannot_be_written_hides_nothing(
-    repository: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The result is shown all the same: the folder was there when it was asked for."""
-    assert repository.is_dir()
     folder = bench.folder / "soon gone"
     folder.mkdir()
 
@@ -339,22 +326,18 @@ def test_a_file_that_cannot_be_written_hides_nothing(
     assert "cannot be written" in done.err
 
 
-class _Kept(_Played):
-    """Keeps what it made, as the session does."""
-
-    def __call__(self, *arguments: Any, **more: Any) -> Comparison:
-        made = super().__call__(*arguments, **more)
-        keeping.save(made)
-        return made
-
-
-def test_what_was_kept_is_shown_again(
-    repository: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("repository")
+def test_what_was_kept_is_shown_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A terminal is told how; a log is not, since the folder may be gone when somebody reads it."""
-    assert repository.is_dir()
+
+    class Keeping(_Played):
+        def __call__(self, *arguments: Any, **more: Any) -> Comparison:
+            made = super().__call__(*arguments, **more)
+            keeping.save(made)
+            return made
+
     monkeypatch.delenv("FORCE_COLOR", raising=False)
-    played = _Kept(comparison(Verdict.NO_CHANGE))
+    played = Keeping(comparison(Verdict.NO_CHANGE))
     made = play(bench, monkeypatch, played).out
     (kept,) = keeping.folder().iterdir()
     again = bench("show", kept.stem)

@@ -36,19 +36,16 @@ def without_network(tmp_path: Path) -> tuple[list[str], dict[str, str]]:
     return [], env
 
 
+def set_up(*words: str, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def test_a_second_set_up_only_checks_and_needs_no_network(tmp_path: Path) -> None:
     """Everything is ready: nothing is made, and no network is there to reach for."""
     prefix, env = without_network(tmp_path)
-    done = subprocess.run(
-        [*prefix, *SERVEBENCH, "setup"],
-        cwd=ROOT,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    *optional, line = done.stdout.splitlines()
+    *optional, line = set_up(*prefix, *SERVEBENCH, "setup", env=env).splitlines()
     assert all(" is not here" in sentence for sentence in optional), "valgrind, without root"
     assert re.match(
         r"ready and checked: interpreters 3\.14, 3\.14t \((prebuilt|source)\); stack ", line
@@ -62,12 +59,9 @@ def test_the_tools_alone_run_nothing_of_a_stack(
     """Where others' packages may not run as oneself, no environment of them is made."""
     place = borrow_cache(tmp_path, monkeypatch)
     shutil.rmtree(place / "environments")
-    done = subprocess.run(
-        [*SERVEBENCH, "setup", "--no-stacks"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"interpreters 3\.14, 3\.14t \(\w+\); oha ", done.stdout)
-    assert "stack" not in done.stdout
+    heard = set_up(*SERVEBENCH, "setup", "--no-stacks")
+    assert re.search(r"interpreters 3\.14, 3\.14t \(\w+\); oha ", heard)
+    assert "stack" not in heard
     assert not (place / "environments").exists()
 
 
@@ -86,12 +80,15 @@ def test_interpreters_are_what_they_are_called() -> None:
         assert len(flags) == 1
 
 
-def test_an_interpreter_that_lies_is_found_out() -> None:
+def test_an_interpreter_that_lies_or_is_none_is_found_out(tmp_path: Path) -> None:
     """The 3.14 with the GIL does not pass for the free-threaded one, and the sentence says why."""
     proof = interpreters.prove(interpreters.locate("3.14").executable)
     assert interpreters.mismatch(interpreters.declared()["3.14t"], proof) == (
         "free_threaded is False instead of True; gil is True instead of False"
     )
+    for program in (Path("/bin/true"), tmp_path / "python"):
+        with pytest.raises(SetupError, match="does not run"):
+            interpreters.prove(program)
 
 
 def test_unknown_and_unmade_interpreters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,20 +100,9 @@ def test_unknown_and_unmade_interpreters(tmp_path: Path, monkeypatch: pytest.Mon
         interpreters.locate("3.14t")
 
 
-def test_a_program_that_is_no_interpreter(tmp_path: Path) -> None:
-    """Proving something that is not Python, or is not there, ends in a sentence."""
-    for program in (Path("/bin/true"), tmp_path / "python"):
-        with pytest.raises(SetupError, match="does not run"):
-            interpreters.prove(program)
-
-
-def test_the_load_generator_runs() -> None:
-    """The load generator is there, in the pinned version, without TLS of the system in the way."""
+def test_the_load_generator_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is there, in the pinned version; a missing one names the remedy."""
     assert tools.version(tools.oha()) == tools.oha_version() == settings.load().oha.version
-
-
-def test_an_unmade_load_generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing oha names the remedy."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(SetupError, match=r"oha 1\.16\.0 has not been made: run `make setup`"):
         tools.oha()
@@ -127,18 +113,8 @@ def test_an_unmade_load_generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     [
         ("free_threaded = false", "free_threaded = 7", "interpreters.3.14.free_threaded", "7"),
         ('version = "3.14.7"', 'version = "latest"', "interpreters.3.14.version", "'latest'"),
-        (
-            'version = "3.14.7"',
-            'version = "3.13.9"',
-            "3.14.version",
-            "'3.13.9'; allowed: a version",
-        ),
-        (
-            "free_threaded = true",
-            "free_threaded = false",
-            "3.14t.free_threaded",
-            "False; allowed: t",
-        ),
+        ('version = "3.14.7"', 'version = "3.13.9"', "3.14.version", "'3.13.9'; allowed: a vers"),
+        ("free_threaded = true", "free_threaded = false", "3.14t.free_threaded", "False; allowed"),
         ("free_threaded = true", "free_treaded = true", "interpreters.3.14t", "found"),
         ('cflags = "-O3"', "", "source-build.3.14.7.cflags", "'nothing'; allowed: a value; this"),
     ],
@@ -153,17 +129,22 @@ def test_a_wrong_declaration_says_where(
     with pytest.raises(DeclarationError) as caught:
         settings.load(tmp_path)
     message = str(caught.value)
-    assert str(tmp_path / "pyproject.toml") in message
-    assert key in message
-    assert found in message
-    assert "allowed: " in message
+    for part in (str(tmp_path / "pyproject.toml"), key, found, "allowed: "):
+        assert part in message
     assert "Value error" not in message
 
 
 def test_the_checkout_is_found_from_anywhere_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Below the working directory first; SERVEBENCH_ROOT decides, and must be a checkout."""
+    """Below the working directory first; SERVEBENCH_ROOT decides, and must be a checkout.
+
+    The cache and the state are outside of it, where the person wants them.
+    """
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "c"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "s"))
+    assert paths.cache_dir() == tmp_path / "c" / "servebench"
+    assert paths.state_dir() == tmp_path / "s" / "servebench"
     inner = tmp_path / "other" / "apps" / "deep"
     inner.mkdir(parents=True)
     (tmp_path / "other" / "pyproject.toml").write_text("[tool.servebench]\n")
@@ -205,14 +186,6 @@ def test_another_project_is_never_taken_for_ours(
     (inner.parent / "pyproject.toml").write_text("[tool.servebench]\n")
     with pytest.raises(UsageError, match=r"found no apps/pyproject\.toml"):
         settings.stack_specs(inner.parent)
-
-
-def test_caches_follow_xdg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cache and the state are outside the checkout, where the person wants them."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "c"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "s"))
-    assert paths.cache_dir() == tmp_path / "c" / "servebench"
-    assert paths.state_dir() == tmp_path / "s" / "servebench"
 
 
 @pytest.mark.parametrize("stack", stacks.names())

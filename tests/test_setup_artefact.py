@@ -20,6 +20,8 @@ from servebench.errors import SetupError
 from servebench.toolchain import artefact
 from servebench.toolchain.narrator import Narrator
 
+QUIET = Narrator(Console(quiet=True))
+
 # The tool of a maker: it runs for as many seconds as it is told.
 TOOL = "import sys, time; time.sleep(float(sys.argv[1]))"
 
@@ -103,40 +105,29 @@ def gone(process: psutil.Process) -> bool:
         return True
 
 
-def quiet() -> Narrator:
-    return Narrator(Console(quiet=True))
-
-
 def absent(place: Path) -> str | None:
     return None if artefact.facts(place) else "absent"
 
 
-def test_kill_in_the_middle_leaves_nothing_visible_and_can_be_repeated(tmp_path: Path) -> None:
-    """After kill -9 the artefact is absent, the tool ends, and the next maker makes it whole."""
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_an_end_in_the_middle_leaves_nothing_visible_and_can_be_repeated(
+    tmp_path: Path, end: signal.Signals
+) -> None:
+    """The artefact is absent, the tool ends, and the next maker makes it whole."""
     first = start_maker(tmp_path, 60)
     tool = tool_of(first, 60)
-    first.kill()
-    first.wait()
+    first.send_signal(end)
+    assert first.wait(30) != 0
     assert not (tmp_path / "thing").exists()
-    until(lambda: gone(tool), "the end of the killed maker's tool")
-    assert list(tmp_path.glob(".making-thing-*"))
+    until(lambda: gone(tool), "the end of the tool")
+    # One that hears of its end removes what it has begun.
+    assert bool(list(tmp_path.glob(".making-thing-*"))) == (end is signal.SIGKILL)
 
     second = start_maker(tmp_path, 0)
     assert second.wait(30) == 0
     assert artefact.facts(tmp_path / "thing") == {"answer": 42, "seconds": pytest.approx(0, abs=60)}
     assert (tmp_path / "thing" / "half").read_text() == "done"
     assert not list(tmp_path.glob(".making-thing-*"))
-
-
-def test_an_interrupt_ends_the_tool_and_removes_the_half(tmp_path: Path) -> None:
-    """SIGTERM to the maker leaves neither a running tool nor a staging folder."""
-    maker = start_maker(tmp_path, 60)
-    tool = tool_of(maker, 60)
-    maker.send_signal(signal.SIGTERM)
-    assert maker.wait(30) != 0
-    until(lambda: gone(tool), "the end of the tool")
-    assert not list(tmp_path.glob(".making-thing-*"))
-    assert not (tmp_path / "thing").exists()
 
 
 def test_two_at_once_build_once_and_the_second_says_it_waits(tmp_path: Path) -> None:
@@ -161,14 +152,18 @@ def test_two_at_once_build_once_and_the_second_says_it_waits(tmp_path: Path) -> 
 
 
 def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
-    """An error in the middle of a build removes its staging folder and goes on up."""
+    """Neither one that ends in an error, nor one whose artefact is still faulty."""
 
     def build(staging: Path) -> artefact.Facts:
         (staging / "half").write_text("")
         raise SetupError("no")
 
     with pytest.raises(SetupError, match="no"):
-        artefact.make(tmp_path / "thing", fault=absent, build=build, narrator=quiet())
+        artefact.make(tmp_path / "thing", fault=absent, build=build, narrator=QUIET)
+    with pytest.raises(SetupError, match="thing was made and is not right: never right"):
+        artefact.make(
+            tmp_path / "thing", fault=lambda _: "never right", build=lambda _: {}, narrator=QUIET
+        )
     assert sorted(p.name for p in tmp_path.iterdir()) == [".thing.lock"]
 
 
@@ -192,37 +187,21 @@ def test_a_faulty_artefact_is_made_again_and_the_reason_told(tmp_path: Path) -> 
     assert sorted(p.name for p in tmp_path.iterdir()) == [".thing.lock", "thing"]
 
 
-def test_a_build_that_gives_the_wrong_thing_is_refused(tmp_path: Path) -> None:
-    """An artefact that is still faulty after its build is removed and reported."""
-    with pytest.raises(SetupError, match="thing was made and is not right: never right"):
-        artefact.make(
-            tmp_path / "thing",
-            fault=lambda _place: "never right",
-            build=lambda _staging: {},
-            narrator=quiet(),
-        )
-    assert not (tmp_path / "thing").exists()
-
-
 def test_a_damaged_stamp_counts_as_absent(tmp_path: Path) -> None:
-    """Half a stamp, or one that is no object, is no artefact."""
+    """Half a stamp, or one that is no object, is no artefact; digests keep their parts apart."""
     for text in ('{"answer": ', "[]", ""):
         (tmp_path / artefact.STAMP).write_text(text)
         assert artefact.facts(tmp_path) is None
-
-
-def test_digests_keep_their_parts_apart() -> None:
-    """Moving a letter from one part to the next gives another digest."""
     assert artefact.digest("ab", "c") != artefact.digest("a", "bc")
     assert len(artefact.digest("a")) == 12
 
 
 def test_a_lock_is_not_inherited_by_tools(tmp_path: Path) -> None:
     """A tool that outlives its maker does not keep the artefact locked."""
-    with artefact.exclusive(tmp_path / "thing", quiet()):
+    with artefact.exclusive(tmp_path / "thing", QUIET):
         orphan = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        with artefact.exclusive(tmp_path / "thing", quiet()):
+        with artefact.exclusive(tmp_path / "thing", QUIET):
             assert orphan.poll() is None
     finally:
         os.kill(orphan.pid, signal.SIGKILL)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from subprocess import Popen
 
 import pytest
 
@@ -25,9 +26,8 @@ def checkout(tmp_path: Path) -> Path:
     copy.mkdir()
     for name in ("pyproject.toml", "requirements.txt", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy / name)
-    shutil.copytree(
-        ROOT / "scripts", copy / "scripts", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "scripts", copy / "scripts", ignore=ignored)
     return copy
 
 
@@ -47,10 +47,8 @@ def uv_cache() -> str:
     return done.stdout.strip()
 
 
-def start(
-    checkout: Path, tmp_path: Path, python: str | Path = PYTHON, **env: str
-) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+def start(checkout: Path, tmp_path: Path, python: str | Path = PYTHON, **env: str) -> Popen[str]:
+    return Popen(
         [python, "scripts/bootstrap.py"],
         cwd=checkout,
         env=environment(tmp_path) | env,
@@ -60,62 +58,46 @@ def start(
     )
 
 
+def said(process: Popen[str], code: int = 0) -> str:
+    """What it says until it ends, with that exit code."""
+    heard, _ = process.communicate(timeout=300)
+    assert process.returncode == code, heard
+    assert "Traceback" not in heard
+    return heard
+
+
 def works(checkout: Path) -> bool:
-    done = subprocess.run(
-        [checkout / ".venv" / "bin" / "servebench", "--help"],
-        cwd=checkout,
-        capture_output=True,
-        check=False,
-    )
-    return done.returncode == 0
+    program = checkout / ".venv" / "bin" / "servebench"
+    return subprocess.run([program, "--help"], capture_output=True, check=False).returncode == 0
 
 
 def test_it_makes_the_environment_and_then_only_checks(checkout: Path, tmp_path: Path) -> None:
-    """First all is installed and `servebench` works; then nothing is said, or changed."""
-    first = start(checkout, tmp_path)
-    heard, _ = first.communicate(timeout=300)
-    assert first.returncode == 0, heard
+    """First all is installed and `servebench` works; then nothing is said, or changed.
+
+    Also after activating it, when `python3` is its own, and so would be the uv that fills it.
+    """
+    said(start(checkout, tmp_path))
     assert works(checkout)
-    stamp = checkout / ".venv" / "servebench-made.json"
+    venv = checkout / ".venv"
+    stamp, own = venv / "servebench-made.json", venv / "bin"
     made = stamp.stat().st_mtime_ns
-    second = start(checkout, tmp_path)
-    assert second.communicate(timeout=60)[0] == ""
-    assert second.returncode == 0
+    assert said(start(checkout, tmp_path)) == ""
+    activated = {"PATH": f"{own}:{environment(tmp_path)['PATH']}", "VIRTUAL_ENV": str(venv)}
+    # By another name of the same Python, of its own environment, and back.
+    for python in (PYTHON.with_name(f"python3.{sys.version_info.minor}"), own / "python3", PYTHON):
+        assert said(start(checkout, tmp_path, python, **activated)) == "", python
     assert stamp.stat().st_mtime_ns == made
 
     # What somebody removed by hand is put back.
-    shutil.rmtree(next((checkout / ".venv").glob("lib/python*/site-packages/typer")))
-    shutil.rmtree(next((checkout / ".venv").glob("lib/python*/site-packages/typer-*.dist-info")))
-    third = start(checkout, tmp_path)
-    heard, _ = third.communicate(timeout=60)
-    assert "installing the harness's locked packages" in heard
+    for pattern in ("typer", "typer-*.dist-info"):
+        shutil.rmtree(next(venv.glob(f"lib/python*/site-packages/{pattern}")))
+    assert "installing the harness's locked packages" in said(start(checkout, tmp_path))
     assert works(checkout)
-
-
-def test_with_the_environment_itself_on_path_nothing_is_made_anew(
-    checkout: Path, tmp_path: Path
-) -> None:
-    """As after activating it: `python3` is its own, and so would be the uv that fills it."""
-    first = start(checkout, tmp_path)
-    heard, _ = first.communicate(timeout=300)
-    assert first.returncode == 0, heard
-    own = checkout / ".venv" / "bin"
-    stamp = checkout / ".venv" / "servebench-made.json"
-    made = stamp.stat().st_mtime_ns
-    activated = {"PATH": f"{own}:{environment(tmp_path)['PATH']}", "VIRTUAL_ENV": str(own.parent)}
-    # By another name of the same Python, of its own environment, and back.
-    pythons = [PYTHON.with_name(f"python3.{sys.version_info.minor}"), own / "python3", PYTHON]
-    for python in pythons:
-        again = start(checkout, tmp_path, python, **activated)
-        assert again.communicate(timeout=60)[0] == "", python
-        assert again.returncode == 0
-    assert stamp.stat().st_mtime_ns == made
 
     # Even where it has to be made anew, the uv that goes with it is not the one that makes it.
     stamp.unlink()
-    anew = start(checkout, tmp_path, own / "python3", **activated)
-    heard, _ = anew.communicate(timeout=300)
-    assert (anew.returncode, heard.count("making .venv")) == (0, 1), heard
+    heard = said(start(checkout, tmp_path, own / "python3", **activated))
+    assert heard.count("making .venv") == 1, heard
     assert works(checkout)
 
 
@@ -130,9 +112,7 @@ def test_two_at_once_and_one_killed(checkout: Path, tmp_path: Path) -> None:
     killed.communicate()
     assert not (checkout / ".venv" / "servebench-made.json").exists()
 
-    both = [start(checkout, tmp_path), start(checkout, tmp_path)]
-    heard = "".join(process.communicate(timeout=300)[0] for process in both)
-    assert [process.returncode for process in both] == [0, 0], heard
+    heard = "".join(map(said, [start(checkout, tmp_path), start(checkout, tmp_path)]))
     assert heard.count("making .venv") == 1
     # The second waits for the first; both may have to wait for what the killed one had started.
     assert heard.count("another set-up is at work on the same: waiting for it") in {1, 2}
@@ -156,34 +136,11 @@ def test_an_old_python_is_refused_with_the_remedy() -> None:
 
 def test_without_network_and_with_nothing_cached(checkout: Path, tmp_path: Path) -> None:
     """One sentence that names the network and the remedy, no traceback, nothing stamped."""
-    env = {**environment(tmp_path), "UV_CACHE_DIR": str(tmp_path / "empty")}
-    done = subprocess.run(
-        [PYTHON, "scripts/bootstrap.py"],
-        cwd=checkout,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert "check the network and the proxy settings" in done.stderr
-    assert "Traceback" not in done.stderr
+    heard = said(start(checkout, tmp_path, UV_CACHE_DIR=str(tmp_path / "empty")), 1)
+    assert "check the network and the proxy settings" in heard
+    # When pip cannot get uv, the sentence is of the same kind.
+    nothing = {"PATH": "/usr/bin:/bin", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""}
+    heard = said(start(checkout, tmp_path, **nothing), 1)
+    assert heard.startswith("fetching uv, which installs everything else\n")
+    assert "check the network" in heard
     assert not (checkout / ".venv" / "servebench-made.json").exists()
-
-
-def test_without_uv_and_without_an_index(checkout: Path, tmp_path: Path) -> None:
-    """When pip cannot get uv, the sentence is of the same kind."""
-    env = {**environment(tmp_path), "PATH": "/usr/bin:/bin", "PIP_NO_INDEX": "1"}
-    env.pop("PIP_FIND_LINKS", None)
-    done = subprocess.run(
-        [PYTHON, "scripts/bootstrap.py"],
-        cwd=checkout,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert done.stdout == "fetching uv, which installs everything else\n"
-    assert "check the network" in done.stderr
-    assert "Traceback" not in done.stderr

@@ -38,19 +38,11 @@ def offer(interpreter: Interpreter, folder: Path) -> tuple[str, dict[str, object
     variant = "freethreaded" if interpreter.free_threaded else None
     key = f"cpython-{interpreter.version}{f'+{variant}' if variant else ''}-linux-"
     return f"{key}{platform.machine()}-gnu", {
-        "name": "cpython",
-        "arch": {"family": platform.machine(), "variant": None},
-        "os": "linux",
-        "libc": "gnu",
-        "major": major,
-        "minor": minor,
-        "patch": patch,
-        "prerelease": "",
-        "url": packed.as_uri(),
-        "sha256": hashlib.sha256(packed.read_bytes()).hexdigest(),
-        "variant": variant,
-        "build": "20260101",
-    }
+        "name": "cpython", "arch": {"family": platform.machine(), "variant": None}, "os": "linux",
+        "libc": "gnu", "major": major, "minor": minor, "patch": patch, "prerelease": "",
+        "url": packed.as_uri(), "sha256": hashlib.sha256(packed.read_bytes()).hexdigest(),
+        "variant": variant, "build": "20260101",
+    }  # fmt: skip
 
 
 @pytest.fixture

@@ -295,12 +295,12 @@ def failed(folder: Path, said: str) -> str:
         (
             (
                 "error: No solution found when resolving dependencies\n"
-                "  cause: Because there is no version of granian==99.99, we can conclude that.\n"
+                "  cause: Because there is no version of granian==99.99, it fails.\n"
                 "\nhint: a hint is left to the log\n"
             ),
             (
                 "trying failed (exit code 1): it said: error: No solution found when resolving "
-                "dependencies: Because there is no version of granian==99.99, we can conclude that. "
+                "dependencies: Because there is no version of granian==99.99, it fails. "
                 "Log: "
             ),
         ),

@@ -8,12 +8,15 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from servebench import interpreters, locks, paths, settings, stacks, tools
 from servebench.errors import DeclarationError, SetupError, UsageError
+from servebench.toolchain.narrator import Narrator
 from tiny_index import Index, serving
 
 ROOT = paths.project_root()
+QUIET = Narrator(Console(quiet=True))
 HASH = "--hash=sha256:" + "a" * 64
 
 
@@ -81,11 +84,6 @@ def test_an_environment_is_made_from_a_lock_and_noticed_when_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Made once; found by name; a package changed by hand is a fault that is mended."""
-    import rich.console
-
-    from servebench.toolchain.narrator import Narrator
-
-    quiet = Narrator(rich.console.Console(quiet=True))
     interpreter = interpreters.locate("3.14t")
     locks.lock()
     stack = stacks.read("one")
@@ -93,8 +91,8 @@ def test_an_environment_is_made_from_a_lock_and_noticed_when_changed(
     monkeypatch.setattr(interpreters, "locate", lambda _name: interpreter)
     with pytest.raises(SetupError, match=r"no environment for 3\.14t .*run `make setup`"):
         stacks.environment("one", "3.14t")
-    assert stacks.make_environment(stack, interpreter, quiet)
-    assert not stacks.make_environment(stack, interpreter, quiet)
+    assert stacks.make_environment(stack, interpreter, QUIET)
+    assert not stacks.make_environment(stack, interpreter, QUIET)
     python = stacks.environment("one", "3.14t")
     assert tools.version(python) == interpreter.version or python.exists()
 
@@ -102,17 +100,13 @@ def test_an_environment_is_made_from_a_lock_and_noticed_when_changed(
     (installed,) = target.glob("lib/python*/site-packages/beta-2.0.dist-info")
     installed.rename(installed.with_name("beta-1.0.dist-info"))
     assert stacks.environment_fault(stack, target) == "beta is 1.0 instead of 2.0"
-    assert stacks.make_environment(stack, interpreter, quiet)
+    assert stacks.make_environment(stack, interpreter, QUIET)
     assert stacks.environment_fault(stack, target) is None
 
 
 @pytest.mark.usefixtures("checkout")
 def test_a_changed_hash_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package whose content is not what was locked is not installed."""
-    import rich.console
-
-    from servebench.toolchain.narrator import Narrator
-
     interpreter = interpreters.locate("3.14")
     locks.lock()
     lock = stacks.lock_file("one")
@@ -120,9 +114,7 @@ def test_a_changed_hash_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     lock.write_text("\n".join(line.split(" --hash")[0] + " " + HASH for line in lines) + "\n")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(SetupError, match=r"installing stack one for 3\.14 failed"):
-        stacks.make_environment(
-            stacks.read("one"), interpreter, Narrator(rich.console.Console(quiet=True))
-        )
+        stacks.make_environment(stacks.read("one"), interpreter, QUIET)
     assert not stacks.place(stacks.read("one"), interpreter).exists()
 
 
