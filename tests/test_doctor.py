@@ -100,19 +100,14 @@ def test_a_cargo_that_is_too_old_is_wrong_while_oha_is_to_be_built(
     assert "or newer, found" in str(found().remedy)
 
 
-def test_an_interpreter_that_no_longer_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was remembered is proven again: one that turned into another is a finding."""
+def test_an_interpreter_that_no_longer_runs_and_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was remembered is proven again; compilers' brackets are no mark-up of tables."""
     proof = {"version": "3.14.7", "free_threaded": False, "gil": True}
     monkeypatch.setattr(interpreters, "prove", lambda _executable: proof)
     diagnosis = doctor.diagnose()
     states = {finding.what: finding.state for finding in diagnosis.interpreters}
     assert states["CPython 3.14t"] == "wrong"
     assert not diagnosis.healthy
-
-
-def test_brackets_in_a_detail_are_printed_as_they_are() -> None:
-    """Compilers put brackets into their names; tables must not take them for mark-up."""
-    diagnosis = doctor.diagnose()
     assert not [found.detail for found in diagnosis.interpreters if "CFLAGS" in found.detail]
     odd = diagnosis.interpreters[0].model_copy(update={"detail": "[GCC 12.2.0] [/] x"})
     console = Console(record=True, width=200, file=io.StringIO())

@@ -71,27 +71,27 @@ def gone() -> list[str]:
     return [name.partition(" ")[2] for name in pruning.prune().names]
 
 
-@pytest.mark.usefixtures("cache")
-def test_what_the_checkout_declares_stays_however_old() -> None:
-    """The present locks' environments, interpreters and load generator."""
+def test_environments_of_older_locks_go_when_they_are_no_longer_used(cache: Path) -> None:
+    """Used 29 days ago one stays, 31 days ago it goes; what the checkout declares stays anyway."""
     assert pruning.unused() == ()
     assert pruning.prune() == pruning.Pruned()
-    assert declared().is_dir()
-
-
-def test_environments_of_older_locks_go_when_they_are_no_longer_used(cache: Path) -> None:
-    """One used 29 days ago stays, one used 31 days ago goes, wholly."""
     python = interpreters.locate("3.14").executable
-    young = environment(cache / "environments" / "current-py3.14-000000000001", python, 29)
-    old = environment(cache / "environments" / "current-py3.14-000000000002", python, 31)
+    young, old, shared = (
+        environment(cache / "environments" / f"current-py3.14-00000000000{n}", python, days)
+        for n, days in ((1, 29), (2, 31), (3, 29))
+    )
     (found,) = pruning.unused()
     assert (found.path, found.kind, round(found.days)) == (old, "environment", 31)
     done = pruning.prune()
     assert done.names == (f"environment {old.name}",)
     assert 10_000 <= done.freed < 100_000
-    assert sorted(p.name for p in old.parent.iterdir() if p.is_dir()) == sorted(
-        [young.name, declared().name]
+    assert sorted(path for path in old.parent.iterdir() if path.is_dir()) == sorted(
+        [young, shared, declared()]
     )
+    # A second name elsewhere keeps the bytes on the disk; it is not promised that they go.
+    aged(shared, 99)
+    os.link(shared / "bin" / "python", cache / "shared")
+    assert pruning.prune().freed < 10_000
 
 
 def test_using_an_environment_keeps_it(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,13 +147,6 @@ def test_what_is_being_made_or_only_linked_is_left_alone(cache: Path, tmp_path: 
     assert staging.is_dir()
     assert (elsewhere / "bin" / "python").is_file()
     assert gone() == [busy.name]
-
-
-def test_files_that_uv_shares_free_nothing(cache: Path) -> None:
-    """A second name elsewhere keeps the bytes on the disk; it is not promised that they go."""
-    old = environment(cache / "environments" / "d-py3.14-000000000001", Path("x"), 99)
-    os.link(old / "bin" / "python", cache / "shared")
-    assert pruning.prune().freed < 10_000
 
 
 def test_nothing_is_removed_while_something_is_measured(cache: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -60,8 +60,9 @@ class Interpreter:
 
     def record(self) -> InterpreterRecord:
         """Describe it for a run file."""
-        shared = ("name", "version", "build", "origin", "free_threaded")
-        return InterpreterRecord(**{key: getattr(self, key) for key in shared})
+        return InterpreterRecord.model_validate(
+            {key: value for key, value in asdict(self).items() if key != "executable"}
+        )
 
 
 def declared(root: Path | None = None) -> dict[str, InterpreterSpec]:

@@ -97,11 +97,11 @@ def lock(
 
     Args:
         names: Which; all declared ones if None or empty.
-        as_of: Resolve as of the end of this date (UTC), or of this moment; None: now.
+        as_of: Resolve as of the end of this date (UTC), or of this moment; None: now. What is
+            locked already is not taken back to a moment: that would be two changes of nothing.
         narrator: Told what is being done.
         root: The checkout; by default the one around us.
-        exempt: Packages whose releases count whatever `as_of` says. What is locked already is not
-            taken back either: a step back and forth would be two changes of nothing.
+        exempt: Packages whose releases count whatever `as_of` says.
 
     Returns:
         What moved, in the order of the stacks and packages.

@@ -15,8 +15,8 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 from typer import Argument, Exit, Option
 
-from servebench import actions, orphans, paths, store
-from servebench.cli.options import JsonOption, machine
+from servebench import actions, paths, store
+from servebench.cli.options import JsonOption, clean_up, machine
 from servebench.compare import revisions
 from servebench.errors import NothingMeasuredError, RecordError, ServebenchError, UsageError
 from servebench.inprocess import micro, readings, screening
@@ -69,7 +69,7 @@ def inprocess_command(
         store.require_room(to or paths.results_dir())
     commit, dirty = micro.require_commit(root)
     wanted = micro.steps(select or (), guarded=record)
-    _end_orphans(progress)
+    clean_up(progress)
     if dirty:
         progress.say(f"note: apps/ is that of {commit[:8]}; what was changed since is left out")
     if (load := os.getloadavg()[0]) > _BUSY:
@@ -121,7 +121,7 @@ def screen_command(
     """
     root = paths.project_root()
     console = errors()
-    _end_orphans(console)
+    clean_up(console)
     sides = [revisions.resolve(root, name) for name in (base, head)]
     with machine():
         before, after = (counted(root, side.commit, console) for side in sides)
@@ -164,11 +164,6 @@ def counted(root: Path, commit: str, console: Console) -> Snapshot:
             f"(`servebench doctor`); what asv said is in {_logs()}"
         )
     return found
-
-
-def _end_orphans(console: Console) -> None:
-    for sentence in orphans.reap():
-        console.say(f"note: {sentence}")
 
 
 def _of_now(

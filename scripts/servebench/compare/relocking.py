@@ -62,32 +62,26 @@ def read_pins(texts: Sequence[str]) -> tuple[Requirement, ...]:
     Raises:
         UsageError: One of them is no package with a version.
     """
-    pins = []
-    for text in texts:
-        try:
-            pin = Requirement(text)
-        except InvalidRequirement as error:
-            raise UsageError(_expected(text)) from error
-        if not pin.specifier or pin.url or pin.marker or pin.extras:
-            raise UsageError(_expected(text))
-        pins.append(pin)
-    return tuple(pins)
+    return tuple(map(_read_pin, texts))
+
+
+def _read_pin(text: str) -> Requirement:
+    expected = f"--with {text!r}: expected a package and its version, such as 'granian==2.7.8'"
+    try:
+        pin = Requirement(text)
+    except InvalidRequirement as error:
+        raise UsageError(expected) from error
+    if not pin.specifier or pin.url or pin.marker or pin.extras:
+        raise UsageError(expected)
+    return pin
 
 
 def share_out(
     root: Path, names: Collection[str], pins: Sequence[Requirement]
 ) -> tuple[dict[str, tuple[Requirement, ...]], tuple[str, ...]]:
-    """Decide which pins go into which stacks.
+    """Decide which pins go into which stacks; sentences say what stays.
 
     A stack that declares a version of its own for a package keeps it: that is what it is for.
-
-    Args:
-        root: The checkout.
-        names: The stacks.
-        pins: What is asked for.
-
-    Returns:
-        The pins of each stack, and sentences about what stays.
 
     Raises:
         UsageError: A pin would change no stack.
@@ -140,7 +134,3 @@ def kept(root: Path, name: str, text: str) -> Stack:
     lock = paths.cache_dir() / "resolved" / artefact.digest(text) / f"{name}.txt"
     locks.write(lock, text)
     return stacks.read_lock(name, lock, root)
-
-
-def _expected(text: str) -> str:
-    return f"--with {text!r}: expected a package and its version, such as 'granian==2.7.8'"

@@ -1,4 +1,4 @@
-"""CPython's source archive: given by hand, or from the machine's own distribution mirror."""
+"""CPython's source archive: named by somebody, or from the machine's distribution mirror."""
 
 from __future__ import annotations
 
