@@ -23,8 +23,6 @@ from servebench.compare.model import (
     SideRecord,
     Verdict,
 )
-from servebench.compare.sides import Side
-from servebench.compare.touched import Touched
 from servebench.errors import UsageError
 from servebench.report.comparison.outcome import exit_code
 from synthetic import MACHINE, make_case
@@ -104,20 +102,17 @@ def test_exit_codes_say_how_it_ended(
     assert exit_code(found, lenient=True) == (0 if calm else code)
 
 
-@pytest.mark.parametrize(
-    ("reason", "code"),
-    [
-        ("head: wrong_status: expected 200, found 500", 1),
-        ("base: wrong_status: expected 200, found 500", 3),
-        ("head: not_ready: nothing; base: not_ready: nothing", 3),
-        ("CPU/request: not every duet has it", 3),
-    ],
-)
-def test_only_what_head_alone_fails_at_is_broken_by_the_change(reason: str, code: int) -> None:
+def test_only_what_head_alone_fails_at_is_broken_by_the_change() -> None:
     """A head that mends what base fails at is not to blame, and has no answer."""
-    void = Judgement(metric=CPU, verdict=Verdict.NOT_COMPARABLE, reason=reason)
-    case = CaseComparison(case=make_case("one/a"), because="a change", judgements=(void,))
-    assert exit_code(comparison(cases=(case,))) == code
+    for reason, code in {
+        "head: wrong_status: expected 200, found 500": 1,
+        "base: wrong_status: expected 200, found 500": 3,
+        "head: not_ready: nothing; base: not_ready: nothing": 3,
+        "CPU/request: not every duet has it": 3,
+    }.items():
+        void = Judgement(metric=CPU, verdict=Verdict.NOT_COMPARABLE, reason=reason)
+        case = CaseComparison(case=make_case("one/a"), because="a change", judgements=(void,))
+        assert exit_code(comparison(cases=(case,))) == code, reason
 
 
 @pytest.mark.parametrize("recorded", ["T201607Z", "T202652Z"])
@@ -216,32 +211,19 @@ class _Played:
 
     def __init__(self, found: Comparison, *, interrupted: bool = False) -> None:
         self.found, self.interrupted = found, interrupted
-        self.given: tuple[Side, Side, Touched, float | None, int] | None = None
+        self.given: tuple[Any, ...] | None = None
         self.header = Header()
 
-    def __call__(
-        self,
-        base: Side,
-        head: Side,
-        touched: Touched,
-        budget_seconds: float | None,
-        seed: int,
-        _reporter: object,
-        header: Header,
-    ) -> Comparison:
-        self.given, self.header = (base, head, touched, budget_seconds, seed), header
-        draft = Draft(base, head, touched, header, budget_seconds, {}, "2026-11-20T09:00:00Z")
+    def __call__(self, *given: Any, header: Header) -> Comparison:
+        base, head, touched, budget, seed, _reporter = given
+        self.given, self.header = (base, head, touched, budget, seed), header
+        draft = Draft(base, head, touched, header, budget, {}, "2026-11-20T09:00:00Z")
+        said = {pair.head.id: self.found.cases[0].judgements for pair in touched.pairs}
         made = draft.comparison(
-            status="partial" if self.interrupted else "complete",
-            screening=Screening(()),
-            confirmation=None,
-            judgements={pair.head.id: self.found.cases[0].judgements for pair in touched.pairs},
-            seen={},
-            counted=lambda _: None,
-            noise=(),
-            notes=(),
-            wall_seconds=1.0,
-        )
+            status="partial" if self.interrupted else "complete", screening=Screening(()),
+            confirmation=None, judgements=said, seen={}, counted=lambda _: None, noise=(),
+            notes=(), wall_seconds=1.0,
+        )  # fmt: skip
         if self.interrupted:
             raise session.InterruptedComparison(signal.SIGINT, made)
         return made
@@ -263,15 +245,11 @@ def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
     assert (done.code, done.err) == (1, "")
     assert played.given is not None
     base, head, touched, budget, seed = played.given
-    assert (base.record.commit, head.record.commit) == (
-        git(repository, "rev-parse", "main"),
-        git(repository, "rev-parse", "feature"),
-    )
+    assert base.record.commit == git(repository, "rev-parse", "main")
+    assert head.record.commit == git(repository, "rev-parse", "feature")
     (pair,) = touched.pairs
-    assert (pair.head.id, pair.because) == (
-        "asgi-wsgi/wsgi-json/py3.14/w1/t64/c128",
-        "apps/asgi-wsgi/wsgi_app.py",
-    )
+    assert pair.head.id == "asgi-wsgi/wsgi-json/py3.14/w1/t64/c128"
+    assert pair.because == "apps/asgi-wsgi/wsgi_app.py"
     assert (touched.untouched, budget, seed) == (1, 1200, 7)
     (again,) = played.header.reproduce
     assert again == (

@@ -222,17 +222,15 @@ def test_an_interruption_is_not_lost_in_a_finaliser() -> None:
 
 
 @pytest.mark.usefixtures("handlers")
-def test_without_an_interruption_the_old_handlers_are_back() -> None:
-    """So that the harness can be used by others."""
+def test_the_second_signal_does_not_disturb_the_clean_up() -> None:
+    """From the first one on both are ignored, until the process ends; without one, handlers return.
+
+    So that the harness can be used by others.
+    """
     before = [signal.getsignal(number) for number in HANDLED]
     with interruptible():
         assert before != [signal.getsignal(number) for number in HANDLED]
     assert before == [signal.getsignal(number) for number in HANDLED]
-
-
-@pytest.mark.usefixtures("handlers")
-def test_the_second_signal_does_not_disturb_the_clean_up() -> None:
-    """From the first one on both are ignored, until the process ends."""
     cleaned = False
 
     def interrupted() -> None:

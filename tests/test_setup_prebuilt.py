@@ -45,12 +45,18 @@ def offer(interpreter: Interpreter, folder: Path) -> tuple[str, dict[str, object
     }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def offered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]]:
+    """Both interpreters, packed."""
+    folder = tmp_path_factory.mktemp("offered")
+    return dict(offer(interpreters.locate(name), folder) for name in interpreters.declared())
+
+
 @pytest.fixture
-def downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def downloads(offered: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A list of downloads that has both interpreters, and a cache in which nothing was made."""
-    made = [interpreters.locate(name) for name in interpreters.declared()]
     listed = tmp_path / "downloads.json"
-    listed.write_text(json.dumps(dict(offer(each, tmp_path) for each in made)))
+    listed.write_text(json.dumps(offered))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS_JSON_URL", listed.as_uri())
     monkeypatch.delenv(archive.VARIABLE, raising=False)
@@ -95,14 +101,13 @@ class Release:
     heard: io.StringIO
 
     @property
-    def narrator(self) -> Narrator:
-        """One that is heard."""
-        return Narrator(Console(file=self.heard, width=1000))
-
-    @property
     def program(self) -> Path:
         """Where it is once it is made."""
         return tools.oha_place(self.spec) / "bin" / "oha"
+
+    def fetch(self) -> bool:
+        """Take it, and hear what is told."""
+        return oha.fetch(self.spec, Narrator(Console(file=self.heard, width=1000)))
 
     def offer(self, content: bytes, status: int = 200) -> None:
         """Answer with that for this machine's file of the release."""
@@ -137,14 +142,14 @@ def test_a_prebuilt_oha_is_taken_proven_and_kept(
     release.pin(release.real)
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert oha.fetch(release.spec, release.narrator)
+    assert release.fetch()
     assert tools.version(release.program) == release.spec.version
     configured = settings.load().model_copy(update={"oha": release.spec})
     with monkeypatch.context() as pinned:
         pinned.setattr(settings, "load", lambda: configured)
         assert tools.oha_origin() == "prebuilt"
     release.server.clear()  # it is not asked for again
-    assert oha.fetch(release.spec, release.narrator)
+    assert release.fetch()
 
     # A pin that has changed since is heard; that of the crate alone would be another place.
     release.pin(b"another")
@@ -159,7 +164,7 @@ def test_another_file_than_the_pinned_one_is_an_error_and_never_used(release: Re
     release.offer(f"#!/bin/sh\n: > {started}\necho oha {release.spec.version}\n".encode())
     release.pin(b"what was pinned")
     with pytest.raises(SetupError) as caught:
-        oha.fetch(release.spec, release.narrator)
+        release.fetch()
     pinned = hashlib.sha256(b"what was pinned").hexdigest()
     assert f"expected SHA-256 {pinned}, found " in str(caught.value)
     assert f"with {oha.RELEASES} set to nothing" in str(caught.value)
@@ -182,8 +187,10 @@ def test_a_prebuilt_oha_that_cannot_be_had(
     monkeypatch.setattr(oha, "_MOST", 1000)
     release.offer(content, status)
     release.pin(content)
-    assert not oha.fetch(release.spec, release.narrator)
-    assert re.search(f"a prebuilt oha .* cannot be had .*{told}.*: it is built", said(release))
+    assert not release.fetch()
+    assert re.search(
+        f"a prebuilt oha .* cannot be had .*{told}.*: it is built", release.heard.getvalue()
+    )
     assert not tools.oha_place(release.spec).exists()
 
 
@@ -193,13 +200,9 @@ def test_machines_without_a_pin_and_people_who_want_none(
     """Nothing is asked for: there is nothing to hold the answer against, or nobody wants it."""
     with monkeypatch.context() as other:
         other.setattr(platform, "machine", lambda: "riscv64")
-        assert not oha.fetch(release.spec, release.narrator)
+        assert not release.fetch()
     monkeypatch.setenv(oha.RELEASES, "")
-    assert not oha.fetch(release.spec, release.narrator)
-    assert "pins none for riscv64" in said(release)
-    assert f"{oha.RELEASES} is set to nothing" in said(release)
+    assert not release.fetch()
+    assert "pins none for riscv64" in release.heard.getvalue()
+    assert f"{oha.RELEASES} is set to nothing" in release.heard.getvalue()
     assert not release.server.log
-
-
-def said(release: Release) -> str:
-    return release.heard.getvalue()
