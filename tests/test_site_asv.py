@@ -22,7 +22,6 @@ from servebench.site.reading import Sources
 
 HANDLER = Bench("handlers.Cpu.time_handler")
 FIRST = Bench("scaling.Scaling.time_threads")
-LOAD_RUN = Bench("load_runs.asgi.track_cpu")
 _DAY: Final = 86_400_000
 
 
@@ -41,7 +40,7 @@ def measured(
 ) -> Path:
     """The file of one environment of a day's commit; without a value it failed."""
     folder = results / "asv"
-    asv_files.list_benchmarks(folder, [HANDLER, FIRST, LOAD_RUN])
+    asv_files.list_benchmarks(folder, [HANDLER, FIRST])
     asv_files.write(
         folder, python, "current", [(bench, {(): value and value + day / 1000})],
         commit=commit(day), hour=day % 24, committed=1_790_000_000_000 + day * _DAY,
@@ -199,7 +198,7 @@ def test_another_list_of_benchmarks_or_machine_is_another_reading(tmp_path: Path
     folder = results / "asv"
     asv_files.list_benchmarks(folder, [replace(HANDLER, version="2")])
     assert reading.read(results, cache).nights == ()
-    asv_files.list_benchmarks(folder, [HANDLER, FIRST, LOAD_RUN])
+    asv_files.list_benchmarks(folder, [HANDLER, FIRST])
     (again,) = reading.read(results, cache).nights
     assert again.source == night.source
     (folder / "synthetic-2c" / "machine.json").unlink()
@@ -220,12 +219,11 @@ def test_what_holds_today_is_found_without_reading_the_years_before(
         measured(results, day)
     measured(results, 2, "3.14t", FIRST)
     measured(results, 5, machine="other-4c")
-    measured(results, 6, bench=LOAD_RUN)
     measured(results, 7, value=None)
     found = reading.read(results, tmp_path / "cache")
-    assert len(found.nights) == 7  # none of load runs
+    assert len(found.nights) == 7
     every = readings.read(results / "asv")
-    assert len(every) == 8
+    assert len(every) == 7
     loaded.clear()
     some = asv_nights.newest(results / "asv", found.nights, found.asv_files)
     assert [(one.commit, one.machine) for one in some] == [
@@ -248,7 +246,7 @@ def test_one_more_commit_gives_the_bytes_of_a_build_from_nothing(tmp_path: Path)
     assert list((tmp_path / "cache" / kept.PACKS).glob("*/asv.pack"))
     measured(results, packs.TAIL + 1, value=0.5)
     sites.made(tmp_path, results)
-    measured(results, packs.TAIL + 1, "3.14t", LOAD_RUN)
+    measured(results, packs.TAIL + 1, "3.14t")
     more = sites.made(tmp_path, results)
     assert 0 < more.rendered < more.pages
     sites.made(tmp_path / "fresh", results)

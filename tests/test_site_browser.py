@@ -348,31 +348,8 @@ def test_everything_can_be_read_without_javascript(chromium: Browser, past: Seen
         if kind == "compare":
             assert "does not run" in page.locator("main").inner_text()
             assert not page.locator("#compare-form").is_visible()
-            assert page.locator("noscript tbody tr").first.is_visible()
     context.close()
     assert watched.troubles == []
-
-
-def test_without_its_script_the_page_compares_the_same(chromium: Browser, past: Seen) -> None:
-    """The sides that it begins with: sentence, figures with what stands below them, command."""
-    places = {
-        True: ("#compare-says", "#compare-sides", "#compare-rows", "#compare-command"),
-        False: ("noscript .says", "noscript .compare-sides", "noscript tbody", "noscript pre"),
-    }
-    found = []
-    for scripts, (says, sides, body, command) in places.items():
-        context = chromium.new_context(java_script_enabled=scripts)
-        page = context.new_page()
-        page.goto(f"{past.base}{addresses.COMPARE}?show=all")
-        page.wait_for_selector(f"{body} tr")
-        lines = page.locator(f"{body} tr")
-        cells = [row.locator("th, td").all_inner_texts() for row in lines.all()]
-        told = [page.locator(one).inner_text() for one in (says, sides, command)]
-        sketches = lines.locator("svg.spark .dot").count()
-        found.append((told, cells, sketches))
-        context.close()
-    assert len(found[0][1]) == len(past.nights.cases)
-    assert found[0] == found[1]
 
 
 FORCED: Final = """() => {

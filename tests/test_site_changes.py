@@ -20,7 +20,6 @@ from servebench.report import change
 from servebench.site import across, data, history, reading, scaling, synthetic
 from servebench.site.folder import Folder
 from servebench.site.pages import changes as pages
-from servebench.site.pages.compare import make_form
 
 
 def a_record(**changed: Any) -> ChangeRecord:
@@ -187,29 +186,3 @@ def test_what_did_not_change_is_not_made_again(tmp_path: Path) -> None:
         if path.stat().st_mtime_ns != stamp
     }
     assert changed <= {".pages.json"}
-
-
-def test_the_form_offers_what_can_be_compared(tmp_path: Path) -> None:
-    """The newest night against the one before; one night alone: its interpreters."""
-    results = tmp_path / "results"
-    imagined = synthetic.imagine(0.1, 160, 2)
-    synthetic.write(imagined, results)
-    form = make_form(site_builds.gathered(tmp_path))
-    newest = sorted(path.stem for path in results.rglob("*.night"))[-2:]
-    assert [form.a, form.b] == newest
-    labels = {group.label.split(" on ")[0].split(",")[0]: group for group in form.groups}
-    assert [word for word, _ in labels["Runs"].choices[:2]] == newest[::-1]
-    assert form.metrics[0] == ("server_cpu_per_request", "CPU/request")
-    pythons = labels["Interpreters of the newest night"].choices
-    assert [word for word, _ in pythons] == ["py:3.14", "py:3.14t"]
-    assert labels["Stacks of the newest night"].choices == ()  # there is one only
-
-
-def test_one_night_is_compared_by_interpreter(tmp_path: Path) -> None:
-    """And where there is one interpreter too, nothing is."""
-    synthetic.write(synthetic.imagine(0.001, 160, 2), tmp_path / "results")
-    form = make_form(site_builds.gathered(tmp_path))
-    assert (form.a, form.b) == ("py:3.14", "py:3.14t")
-    synthetic.write(synthetic.imagine(0.001, 80, 2), tmp_path / "one" / "results")
-    form = make_form(site_builds.gathered(tmp_path / "one"))
-    assert (form.a, form.b) == ("", "")

@@ -172,40 +172,48 @@ function differences(packages) {
     .join(", ");
 }
 
-/**
- * Half the width of the band in which figures of identical circumstances lie, relative to them.
- *
- * From the differences of neighbouring nights between which neither stack nor machine nor
- * interpreter nor case changed (von Neumann, Ann. Math. Stat. 12 (1941) 367), by their median, so
- * that a change of the series does not count as noise. The same as `trends.noise` in Python.
- *
- * @param {History} history
- * @returns {number | null} Null where too few nights tell.
- */
-export function noise(history) {
-  const edges = [...history.breaks, ...history.bumps].map((one) => one.time);
-  const good = history.points.filter((one) => one.status === "measured" && (one.mean ?? 0) > 0);
-  const steps = [];
-  for (let place = 1; place < good.length; place++) {
-    const [before, after] = [good[place - 1], good[place]];
-    if (edges.some((edge) => before.time < edge && edge <= after.time)) continue;
-    steps.push(Math.abs(Math.log(Number(after.mean) / Number(before.mean))));
-  }
-  const known = usual(steps);
-  return known === null ? null : Math.expm1(known / Math.SQRT2);
-}
-
 const LEAST_PAIRS = 8; // fewer neighbours say nothing about noise
 export const SPREAD = 1.96; // 95 % of a normal distribution
 const MAD = 1.4826; // from a median absolute deviation to a standard deviation
 
 /**
- * What 19 of 20 differences stay below, by their median; null where they are too few.
+ * What two nights differ by in 19 of 20 cases though nothing changed: `half`, as a logarithm, and
+ * how many pairs of neighbouring nights say so.
  *
- * @param {number[]} steps Without sign.
+ * From the differences of neighbouring nights (von Neumann, Ann. Math. Stat. 12 (1941) 367), by
+ * their median, so that a change of the series does not count as noise.
+ *
+ * @param {readonly (number | null)[]} values One per night; null: none, or none that is judged.
+ * @param {(night: number) => boolean} changed Whether the circumstances changed before a night.
+ * @returns {{half: number, pairs: number} | null} Null where too few nights tell.
  */
-export function usual(steps) {
-  return steps.length < LEAST_PAIRS ? null : SPREAD * MAD * median(steps);
+export function noise(values, changed) {
+  const steps = [];
+  let before = null;
+  for (const [night, value] of values.entries()) {
+    if (changed(night)) before = null;
+    if (value === null || value <= 0) continue;
+    if (before !== null) steps.push(Math.abs(Math.log(value / before)));
+    before = value;
+  }
+  if (steps.length < LEAST_PAIRS) return null;
+  return { half: SPREAD * MAD * median(steps), pairs: steps.length };
+}
+
+/**
+ * Half the width of the band in which figures of identical circumstances lie, relative to them.
+ *
+ * @param {History} history
+ * @returns {number | null} Null where too few nights tell.
+ */
+export function band(history) {
+  const edges = [...history.breaks, ...history.bumps].map((one) => one.time);
+  const values = history.points.map((one) => (one.status === "measured" ? one.mean : null));
+  const times = history.points.map((one) => one.time);
+  const found = noise(values, (night) =>
+    edges.some((edge) => (times[night - 1] ?? -Infinity) < edge && edge <= times[night]),
+  );
+  return found && Math.expm1(found.half / Math.SQRT2);
 }
 
 /**

@@ -3,8 +3,9 @@
  * From two sides to rows: which files are fetched, which nights are meant, what each case says.
  */
 
+import { noise } from "./columns.js";
 import { DataError, entries, load } from "./data.js";
-import { beyond, called, chance, delta, figure, judged, noise } from "./deltas.js";
+import { beyond, called, chance, delta, figure, judged } from "./deltas.js";
 import { family, isCross, nightsOf } from "./sides.js";
 
 /** @typedef {import("./columns.js").NightsFile} NightsFile */
@@ -337,7 +338,7 @@ function row(pair, a, b, file, broken) {
   if (!one.judged || !other.judged) {
     return { ...base, group: "flagged", change, note: why(one, other) };
   }
-  const noisy = noise(values, edges);
+  const noisy = noise(values, (night) => edges.has(night));
   const found = beyond(change, noisy, file.floor);
   const seen = chance(change, Math.min(one.freedom, other.freedom), noisy);
   return { ...base, ...found, chance: seen, group: "within", change, note: "" };

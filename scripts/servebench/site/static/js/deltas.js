@@ -5,7 +5,7 @@
  * The files are those of `site/across.py`: one metric of all cases over the nights of a year.
  */
 
-import { SPREAD, expanded, usual } from "./columns.js";
+import { SPREAD, expanded } from "./columns.js";
 
 const COARSER = 10;
 const LEAST = 1e-9; // of a floor, so that nothing is divided by zero
@@ -177,27 +177,6 @@ export function delta(a, b) {
 }
 
 /**
- * What two nights differ by in 19 of 20 cases though nothing changed: `half`, as a logarithm, and
- * how many pairs of neighbouring nights say so (as `columns.noise`). Null: too few.
- *
- * @param {readonly (number | null)[]} values One per night; null: none, or none that is judged.
- * @param {ReadonlySet<number>} edges Nights before which the circumstances changed.
- * @returns {{half: number, pairs: number} | null}
- */
-export function noise(values, edges) {
-  const steps = [];
-  let before = null;
-  for (const [night, value] of values.entries()) {
-    if (edges.has(night)) before = null;
-    if (value === null || value <= 0) continue;
-    if (before !== null) steps.push(Math.abs(Math.log(value / before)));
-    before = value;
-  }
-  const half = usual(steps);
-  return half === null ? null : { half, pairs: steps.length };
-}
-
-/**
  * The judged figures of a case by night, in steps: of one scale, so good enough for ratios.
  *
  * @param {CaseEntry} entry
@@ -212,7 +191,7 @@ export function judged(entry) {
  * change's own interval; never less than what is relevant.
  *
  * @param {{ratio: number, low: number | null, high: number | null}} change
- * @param {{half: number} | null} noisy As `noise` gives it.
+ * @param {{half: number} | null} noisy As `columns.noise` gives it.
  * @param {number} relevant As a share.
  * @returns {{floor: number, factor: number, known: boolean}} The floor as a logarithm.
  */
@@ -232,7 +211,7 @@ function ownHalf(change) {
  *
  * @param {{ratio: number, low: number | null, high: number | null}} change
  * @param {number} freedom Of the side that has less.
- * @param {{half: number, pairs: number} | null} noisy As `noise` gives it.
+ * @param {{half: number, pairs: number} | null} noisy As `columns.noise` gives it.
  */
 export function chance(change, freedom, noisy) {
   const size = Math.abs(Math.log(change.ratio));

@@ -6,7 +6,7 @@
  * missing or damaged it stays, and a sentence says why. The view is in the query.
  */
 
-import { DataError, happenings, noise, points } from "./columns.js";
+import { DataError, band, happenings, points } from "./columns.js";
 import * as data from "./data.js";
 import { day } from "./formats.js";
 import { provide, say } from "./keyboard.js";
@@ -240,7 +240,7 @@ class Trend {
     this.figure.classList.add("live"); // the notes below are of the picture
     const model = {
       title: metric.title, format: metric.format, interval: machine.interval,
-      history, changes, noise: noise(history), from, to,
+      history, changes, noise: band(history), from, to,
     };
     const open = (/** @type {Point} */ point) => {
       say(this.figure, sentence(point, model), address(point));
