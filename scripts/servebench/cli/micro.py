@@ -116,11 +116,11 @@ def _of_now(
 
 def _show(snapshots: tuple[Snapshot, ...], root: Path, *, as_json_: bool) -> bool:
     """Show what was measured; whether a benchmark failed."""
-    from servebench.inprocess import page as pages  # noqa: PLC0415 - what makes pages waits
-    from servebench.inprocess.declared import read_declared  # noqa: PLC0415
+    from servebench.inprocess import report as pages  # noqa: PLC0415 - what makes pages waits
+    from servebench.inprocess.suites import read_suites  # noqa: PLC0415
     from servebench.report.terminal import print_page  # noqa: PLC0415
 
-    page = pages.make_page(snapshots, read_declared(root), _newest_run())
+    page = pages.make_page(snapshots, read_suites(root), _newest_run())
     if as_json_:
         described = pages.as_json(snapshots, page)
         typer.echo(json.dumps(described, indent=2, ensure_ascii=False, allow_nan=False))

@@ -19,6 +19,7 @@ from typing import Any, Final
 from servebench import header, paths, stacks
 from servebench.errors import SetupError, UsageError
 from servebench.exclusive import HOLDER
+from servebench.inprocess.suites import read_suites
 from servebench.process import Session
 
 CONFIGURATION: Final = "asv.conf.json"
@@ -35,14 +36,6 @@ class Suite:
     name: str
     stacks: tuple[str, ...]
 
-
-SUITES: Final = (
-    Suite("gil", ("gil-in-process",)),
-    Suite("scaling", ("current",)),
-    Suite("pydantic_models", ("pydantic-v1", "pydantic-v2", "current")),
-    Suite("handlers", ("current",)),
-    Suite("instructions", ("current", "pydantic-v1", "pydantic-v2")),
-)
 
 GUARD: Final = Suite("guard", ("current", "pydantic-v1", "pydantic-v2", "gil-in-process"))
 """Run with whatever is kept: it proves with which interpreter and packages that was measured."""
@@ -79,6 +72,15 @@ class Progress:
     doing: str
 
 
+def suites(root: Path) -> tuple[Suite, ...]:
+    """The suites that a checkout declares; the guard is none of them.
+
+    Raises:
+        DeclarationError: A declaration is wrong.
+    """
+    return tuple(Suite(one.suite, one.stacks) for one in read_suites(root))
+
+
 def steps(selected: Sequence[str] = (), *, guarded: bool = False) -> tuple[Step, ...]:
     """What to run.
 
@@ -90,20 +92,21 @@ def steps(selected: Sequence[str] = (), *, guarded: bool = False) -> tuple[Step,
     Raises:
         UsageError: A glob names no suite.
     """
-    whole = {suite.name: f"{suite.name}.*" for suite in SUITES}
+    known = suites(paths.project_root())
+    whole = {suite.name: f"{suite.name}.*" for suite in known}
     selected = [whole.get(glob, glob) for glob in selected]
     wanted = [Step(GUARD.name, (expression("*", GUARD.name),), environments(GUARD))] * guarded
-    for suite in SUITES:
+    for suite in known:
         globs = [glob for glob in selected if _touches(glob, suite)]
         if selected and not globs:
             continue
         benches = tuple(expression(glob, suite.name) for glob in globs or ["*"])
         wanted.append(Step(suite.name, benches, environments(suite)))
-    lost = [glob for glob in selected if not any(_touches(glob, suite) for suite in SUITES)]
+    lost = [glob for glob in selected if not any(_touches(glob, suite) for suite in known)]
     if lost:
         raise UsageError(
             f"{' and '.join(lost)}: expected globs over benchmark names, which begin with "
-            f"{', '.join(f'{suite.name}.' for suite in SUITES)}, for example 'gil.Cpu*'"
+            f"{', '.join(f'{suite.name}.' for suite in known)}, for example 'gil.Cpu*'"
         )
     return tuple(wanted)
 

@@ -9,15 +9,14 @@ from pathlib import Path
 
 from servebench import store
 from servebench.errors import RecordError
-from servebench.inprocess.declared import FILE as INSIDE_FILE
-from servebench.inprocess.declared import read_declared
 from servebench.inprocess.readings import Snapshot
+from servebench.inprocess.suites import read_suites
 from servebench.published import load_published
 from servebench.report.about import read_about
 from servebench.site import asv_nights
 from servebench.site.data import Written
 from servebench.site.nights import Night
-from servebench.site.pages.site import Site
+from servebench.site.pages.site import Site, has_page
 from servebench.site.reading import Sources
 from servebench.summary import RunSummary, summarise
 
@@ -74,13 +73,15 @@ def gather(
         newest=dict(_newest(sources, nights, read_run)),
         about=read_about(root),
         published=load_published(root),
-        inside=read_declared(root) if (root / INSIDE_FILE).is_file() else None,
+        suites=read_suites(root),
         snapshots=snapshots,
         read_run=read_run,
         read_manifest=written.manifest,
         downloads=downloads,
         planned=frozenset(
-            case for cases in {night.header.cases for night in nights.values()} for case in cases
+            case
+            for cases in {night.header.cases for night in nights.values()}
+            for case in filter(has_page, cases)
         ),
         notes=(*written.notes, *notes),
     )
@@ -91,7 +92,7 @@ def declared(site: Site) -> str:
     told = [
         repr(sorted(site.about.items())),
         *(f"{name} {one.model_dump_json()}" for name, one in sorted(site.published.items())),
-        site.inside.model_dump_json() if site.inside else "",
+        *(suite.model_dump_json() for suite in site.suites),
         site.base,
     ]
     return hashlib.sha256("\0".join(told).encode("utf-8", "replace")).hexdigest()

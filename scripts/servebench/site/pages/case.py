@@ -12,17 +12,26 @@ import numpy as np
 from markupsafe import Markup
 
 from servebench.changes import ChangeRecord
+from servebench.inprocess.suites import SHARED_PAGE
 from servebench.metrics import METRICS
 from servebench.report.change import Told, told
 from servebench.site import history
 from servebench.site.charts import trend
 from servebench.site.history import Point, Table
 from servebench.site.nights import Header
-from servebench.site.pages import addresses, case_data, case_facts, launches, trace, trends, words
+from servebench.site.pages import (
+    addresses,
+    case_data,
+    case_facts,
+    cases,
+    launches,
+    trace,
+    trends,
+    words,
+)
 from servebench.site.pages.case_data import Folders
-from servebench.site.pages.experiment import FURTHER
 from servebench.site.pages.page import Page, digest, markup, render
-from servebench.site.pages.site import INSIDE, Site
+from servebench.site.pages.site import Site, has_page
 from servebench.summary import CaseSummary, Estimate
 
 _MODULES: Final = ("js/keyboard.js", "js/trend.js")
@@ -99,7 +108,7 @@ def pages(site: Site) -> Iterator[Page]:
     seen = _last_seen(site.headers)
     newest = _newest_headers(site.headers)
     concerned, folders = _by_case(site.changes), case_data.folders(site)
-    for case in dict.fromkeys((*tables, *seen)):
+    for case in filter(has_page, dict.fromkeys((*tables, *seen))):
         path = addresses.file(addresses.case(case))
         records = concerned.get(case, ())
         others = tuple(header for header in newest if case in header.cases)
@@ -124,8 +133,8 @@ def _last_seen(headers: Mapping[str, Header]) -> dict[str, str]:
     before: dict[tuple[str, ...], str] = {}
     for run, header in headers.items():
         before[header.cases] = run  # nearly all nights have the same cases
-    for cases, run in before.items():
-        found |= dict.fromkeys(cases, run)
+    for planned, run in before.items():
+        found |= dict.fromkeys(planned, run)
     return found
 
 
@@ -267,9 +276,8 @@ def _experiment(site: Site, case: str) -> tuple[str, str]:
     """Address and name of the experiment that a case belongs to; empty if it has no page."""
     name = case.partition("/")[0]
     if name == "inprocess":
-        benchmark = case.partition("/")[2]
-        shown = site.inside.benchmarks if site.inside else ()
-        name = INSIDE if benchmark.startswith(shown) else FURTHER
+        suite = cases.suite(case)
+        name = next((one.page for one in site.suites if one.suite == suite), SHARED_PAGE)
     elif name not in site.experiments():
         return "", name
     return addresses.experiment(name), name

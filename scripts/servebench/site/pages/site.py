@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from servebench.changes import ChangeRecord
-from servebench.inprocess import page as inside
-from servebench.inprocess.declared import Declared
 from servebench.inprocess.readings import Snapshot
+from servebench.inprocess.suites import SuiteDeclaration
 from servebench.published import Published
 from servebench.report.page import About
 from servebench.site.history import Table
@@ -20,11 +19,17 @@ from servebench.site.shards import Shard
 from servebench.site.story import Story
 from servebench.summary import RunSummary
 
-INSIDE: Final = inside.EXPERIMENT
-"""The experiment whose figures asv measures: `benchmarks/gil_in_process.toml`."""
-
 Trended = tuple[str, Kind]
 """A machine's id and a kind of figures: what has a table of its own."""
+
+
+_GUARD: Final = "inprocess/guard."
+"""Versions, recorded as figures: plumbing, and no cases for people."""
+
+
+def has_page(case: str) -> bool:
+    """Whether a case has a page of its own."""
+    return not case.startswith(_GUARD)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,13 +49,13 @@ class Site:
         newest: The newest run of each machine and profile, read and summarised.
         about: What the experiments declare in words; `about[name].question`.
         published: What their sources published.
-        inside: The same for the experiment inside the process; None: this checkout has none.
+        suites: The suites inside the process, as they are declared.
         snapshots: Of what asv measured the commits with the newest figures, newest commit first;
             read when they are asked for first.
         read_run: Reads the run file of a run's id and summarises it; RecordError as usual.
         read_manifest: `manifest.json`: which data files there are; waits for those still made.
         downloads: Further files, by address: what they are.
-        planned: Every case that any night planned: these have pages.
+        planned: Every case with a page: those that any night planned.
         notes: What people should know about the build, in sentences.
     """
 
@@ -65,7 +70,7 @@ class Site:
     newest: Mapping[tuple[str, str], RunSummary]
     about: Mapping[str, About]
     published: Mapping[str, Published]
-    inside: Declared | None
+    suites: tuple[SuiteDeclaration, ...]
     snapshots: Callable[[], tuple[Snapshot, ...]]
     read_run: Callable[[str], RunSummary]
     read_manifest: Callable[[], Mapping[str, Any]]
@@ -113,7 +118,7 @@ class Site:
             key=lambda table: (table.kind != "load", -table.nights[-1].time, table.machine),
         )
         for table in ordered:
-            for case in table.cases:
+            for case in filter(has_page, table.cases):
                 found.setdefault(case, []).append(table)
         return found
 
@@ -125,5 +130,5 @@ class Site:
             if table.kind == "load"
             for case in table.cases
         }
-        declared = {*self.about, *(() if self.inside is None else (INSIDE,))}
+        declared = {*self.about, *(suite.page for suite in self.suites if suite.source)}
         return (*sorted(declared), *sorted(measured - declared))
