@@ -14,10 +14,10 @@ from functools import partial
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Any, Final
 
 from servebench.errors import UsageError
-from servebench.site import kept
 
 HOST: Final = "127.0.0.1"
 PERIOD: Final = 1.0
@@ -29,7 +29,6 @@ _TYPES: Final = {
     ".atom": "application/atom+xml",
     ".js": "text/javascript",
     ".json": "application/json",
-    ".parquet": "application/vnd.apache.parquet",
     ".svg": "image/svg+xml",
 }
 
@@ -102,11 +101,11 @@ def served(folder: Path, port: int) -> Iterator[str]:
 def stamp(*folders: Path) -> Stamp:
     """What stands in the folders: names, sizes and dates. Another one means that files changed."""
     found = set()
-    for folder in folders:
-        for entry in kept.below(folder, ""):
-            with suppress(OSError):  # gone between the two
-                status = entry.stat()
-                found.add((entry.path, status.st_size, status.st_mtime_ns))
+    for path in (path for folder in folders for path in folder.rglob("*")):
+        with suppress(OSError):  # gone between the two
+            status = path.stat()
+            if not S_ISDIR(status.st_mode):
+                found.add((str(path), status.st_size, status.st_mtime_ns))
     return frozenset(found)
 
 

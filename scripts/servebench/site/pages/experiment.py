@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from servebench.inprocess import page as inprocess
@@ -13,7 +12,7 @@ from servebench.report.page import Section
 from servebench.site.charts import speedups
 from servebench.site.pages import addresses, evidence, inside, trace
 from servebench.site.pages.answers import answers
-from servebench.site.pages.page import Page, digest, markup, render
+from servebench.site.pages.page import Page, markup, render
 from servebench.site.pages.site import INSIDE, Site
 
 FURTHER: Final = "inside-the-process"
@@ -33,51 +32,19 @@ class Entry:
 
 def pages(site: Site) -> Iterator[Page]:
     """The list, and one page for each experiment."""
-    asv = _asv(site)
     path = addresses.file(addresses.EXPERIMENTS)
-    yield Page(path, partial(_list, site, path), digest([*_everything(site), *asv]))
+    yield Page(path, _list(site, path))
     cases = _by_experiment(site)
     for name in site.experiments():
         if name != INSIDE:
             path = addresses.file(addresses.experiment(name))
-            many = cases.get(name, ())
-            yield Page(path, partial(_page, site, path, name, many), digest(_of(site, name, many)))
+            yield Page(path, _page(site, path, name, cases.get(name, ())))
     if site.inside is not None:
         path = addresses.file(addresses.experiment(INSIDE))
-        yield Page(path, partial(_inside, site, path, INSIDE), digest(asv))
-    if any(table.kind == "inprocess" for table in site.tables.values()):
+        yield Page(path, _inside(site, path, INSIDE))
+    if not all(table.track.served for table in site.tables.values()):
         path = addresses.file(addresses.experiment(FURTHER))
-        runs = [summary.run.id for summary in site.newest.values()]
-        yield Page(path, partial(_inside, site, path, FURTHER), digest([*asv, *runs]))
-
-
-def _everything(site: Site) -> Iterator[str]:
-    """What the list depends on."""
-    for name in site.experiments():
-        yield name
-        yield repr(site.about.get(name))
-        yield site.published[name].model_dump_json() if name in site.published else ""
-    yield from (summary.run.id for summary in site.newest.values())
-    yield repr(site.inside)
-
-
-def _of(site: Site, name: str, cases: tuple[str, ...]) -> Iterator[str]:
-    """What an experiment's page depends on."""
-    yield repr(site.about.get(name))
-    yield site.published[name].model_dump_json() if name in site.published else ""
-    yield from (summary.run.id for summary in site.newest.values())
-    yield from cases
-
-
-def _asv(site: Site) -> list[str]:
-    """What pages of asv's figures depend on: every night's digest, and what is declared."""
-    sources = [
-        source
-        for table in site.tables.values()
-        if table.kind == "inprocess"
-        for source in table.sources
-    ]
-    return [*sources, repr(site.inside)]
+        yield Page(path, _inside(site, path, FURTHER))
 
 
 def _by_experiment(site: Site) -> dict[str, tuple[str, ...]]:
@@ -98,7 +65,7 @@ def _list(site: Site, path: str) -> str:
         if name == INSIDE and site.inside is not None:
             question, answer = site.inside.question, inside.answer(site)
         entries.append(Entry(name, question, answer.text if answer else ""))
-    if any(table.kind == "inprocess" for table in site.tables.values()):
+    if not all(table.track.served for table in site.tables.values()):
         entries.append(Entry(FURTHER, _FURTHER_QUESTION, ""))
     return render(
         site,
@@ -194,5 +161,5 @@ def _files(site: Site, snapshots: Sequence[Snapshot]) -> Iterator[str]:
     """Addresses of asv's files of these commits."""
     shown = {(snapshot.machine, snapshot.commit) for snapshot in snapshots}
     for run, header in site.headers.items():
-        if header.kind == "inprocess" and (header.machine, header.commit) in shown:
+        if not header.track.served and (header.machine, header.commit) in shown:
             yield from trace.raw_asv(site, run)

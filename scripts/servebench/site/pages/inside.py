@@ -12,8 +12,8 @@ from typing import Final
 
 from servebench.inprocess.declared import Declared
 from servebench.inprocess.readings import Reading, Snapshot
+from servebench.series.columns import RunColumns
 from servebench.site.charts import speedups
-from servebench.site.nights import Night
 from servebench.site.pages.answers import Answer
 from servebench.site.pages.site import Site
 
@@ -24,7 +24,7 @@ def answer(site: Site) -> Answer | None:
     """The experiment's answer from the newest commit that was measured; None: there is none."""
     if site.inside is None:
         return None
-    of_asv = [night for night in site.nights.values() if night.header.kind == "inprocess"]
+    of_asv = [night for night in site.nights.values() if not night.header.track.served]
     for night in sorted(of_asv, key=_newest_first, reverse=True):
         found = snapshot(night, site.inside)
         if found.has(*site.inside.benchmarks):
@@ -34,7 +34,7 @@ def answer(site: Site) -> Answer | None:
     return None
 
 
-def snapshot(night: Night, declared: Declared) -> Snapshot:
+def snapshot(night: RunColumns, declared: Declared) -> Snapshot:
     """The medians of the experiment's benchmarks as readings, without samples."""
     header = night.header
     return Snapshot(
@@ -48,11 +48,11 @@ def snapshot(night: Night, declared: Declared) -> Snapshot:
     )
 
 
-def _newest_first(night: Night) -> tuple[int, str]:
+def _newest_first(night: RunColumns) -> tuple[int, str]:
     return night.header.time, night.header.run
 
 
-def _readings(night: Night, benchmarks: tuple[str, ...]) -> Iterator[Reading]:
+def _readings(night: RunColumns, benchmarks: tuple[str, ...]) -> Iterator[Reading]:
     header = night.header
     columns = zip(header.cases, header.groups, header.pythons, header.stack_of, strict=True)
     for place, (case, group, python, stack) in enumerate(columns):
