@@ -49,7 +49,7 @@ def detect(
         tables: Of the history.
         records: Changes that were confirmed.
         dismissed: Candidates that were not, by id.
-        inside: Benchmarks inside the process that a comparison can play.
+        inside: Benchmarks that a comparison can play.
     """
     found: list[Candidate] = []
     unexplained: list[Step] = []
@@ -129,12 +129,7 @@ def _same(
 def of_table(
     table: Table, inside: Collection[Key] = ()
 ) -> tuple[tuple[Candidate, ...], tuple[Step, ...]]:
-    """The candidates of a machine, and steps where no stack changed.
-
-    Args:
-        table: Its nights.
-        inside: As in `detect`.
-    """
+    """The candidates of a machine, and steps where no stack changed; `inside` as in `detect`."""
     changed: dict[str, list[int]] = {}
     for bump in bumps(table):
         changed.setdefault(bump.stack, []).append(bump.night)

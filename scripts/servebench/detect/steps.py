@@ -48,14 +48,7 @@ _MEASURED: Final = STATES.index("measured")
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A step, and where it is in its table.
-
-    Attributes:
-        step: It.
-        case: Place of the case in the table.
-        night: Place of the first night on the new level.
-        before: Place of the last night on the old one.
-    """
+    """A step, and its places in the table: the last night `before` it and the first one on it."""
 
     step: Step
     case: int
@@ -66,9 +59,7 @@ class Located:
 def steps(table: Table, inside: Collection[Key] = ()) -> tuple[Located, ...]:
     """All steps of a table's series that are large enough to matter, case by case.
 
-    Args:
-        table: The nights.
-        inside: Benchmarks that a comparison can play; others are not looked at.
+    Of benchmarks only those `inside` are looked at, which a comparison can play.
     """
     breaks = events.breaks(table)
     found: list[Located] = []

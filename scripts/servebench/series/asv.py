@@ -59,7 +59,7 @@ def read(folder: Path, cache: Cache, problems: list[str]) -> list[RunColumns]:
     """Read all of asv's results; a file that cannot be read is named, and the rest is read.
 
     Args:
-        folder: asv's `results_dir`, absolute; nothing is in it if it is not there.
+        folder: asv's `results_dir`, absolute.
         cache: Of the results.
         problems: Gets sentences.
 
@@ -85,12 +85,8 @@ def with_git(runs: Sequence[RunColumns], root: Path) -> tuple[list[RunColumns], 
     A commit "Stacks as of 2025-11-20" stands at the end of that day, and not at the second at which
     somebody made it.
 
-    Args:
-        runs: Of asv's.
-        root: The checkout, whose git holds the commits.
-
     Returns:
-        The runs, and sentences about what git does not have.
+        The runs, and sentences about what the git of `root` does not have.
     """
     wanted = dict.fromkeys(
         (commit, stack)
@@ -123,14 +119,8 @@ def with_git(runs: Sequence[RunColumns], root: Path) -> tuple[list[RunColumns], 
 def newest(folder: Path, runs: Iterable[RunColumns]) -> tuple[Snapshot, ...]:
     """Read with all samples what holds today: the commits that have any benchmark's newest figure.
 
-    `readings.newest` finds among them what it finds among all.
-
-    Args:
-        folder: asv's `results_dir`.
-        runs: Of any kind.
-
-    Returns:
-        The newest commit first; what cannot be read any more is left out.
+    `readings.newest` finds among them what it finds among all. The newest commit comes first; what
+    cannot be read any more is left out.
 
     Raises:
         RecordError: asv's list of benchmarks cannot be read.

@@ -119,13 +119,9 @@ def tables(runs: Iterable[RunColumns]) -> tuple[Table, ...]:
 
 
 def points(table: Table, case: str, metric: str, newest: int | None = None) -> tuple[Point, ...]:
-    """The points of a series, oldest first; nights that did not plan the case have none.
+    """The points of a series, oldest first, or only so many of the `newest`.
 
-    Args:
-        table: Where it stands.
-        case: Its case's id.
-        metric: Its name.
-        newest: Only so many of the newest; None: all.
+    Nights that did not plan the case have none.
     """
     row, column = table.place(case, metric)
     nights = np.flatnonzero(table.status[:, row])

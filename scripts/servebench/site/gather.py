@@ -32,17 +32,7 @@ def gather(
     downloads: Mapping[str, str],
     notes: tuple[str, ...] = (),
 ) -> Site:
-    """Gather it.
-
-    Args:
-        root: The checkout, for its declarations.
-        results: Where the sources were read.
-        sources: What was read.
-        written: What became of the data.
-        static: Folder of stylesheet and modules.
-        base: Address of the site, if it is known.
-        downloads: Further files, by address.
-        notes: What people should know about the build.
+    """Gather it; what it consists of is said by `Site`.
 
     Raises:
         DeclarationError: A declaration of the checkout is wrong.

@@ -64,14 +64,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
 @contextmanager
 def served(folder: Path, port: int) -> Iterator[str]:
-    """Serve a folder while the context is open.
-
-    Args:
-        folder: The site's.
-        port: 0: any that is free.
-
-    Yields:
-        The site's address, with a slash at its end.
+    """Serve a folder while the context is open, and yield its address with a slash at its end.
 
     Raises:
         UsageError: The port is taken, or may not be used.
@@ -119,12 +112,7 @@ def watch(
 ) -> None:
     """Call `changed` whenever what `look` sees has changed and then stayed for one period.
 
-    Args:
-        look: Sees the files.
-        changed: Builds again.
-        stopped: Ends the watch.
-        built: What was seen before the build that there is: what changed since is not in it.
-        period: Seconds between two looks.
+    `built` is what was seen before the build that there is: what changed since is not in it.
     """
     last = built
     while not stopped.wait(period):

@@ -27,14 +27,9 @@ _MEASURED: Final = STATES.index("measured")
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """A figure, or a ratio of two, that stands for a whole experiment.
+    """A figure of a case, or its ratio to that of `base`, that stands for a whole experiment.
 
-    Attributes:
-        name: Of its badge's file.
-        label: In words.
-        case: Id.
-        base: Id of the case that it is divided by; None: the figure itself.
-        metric: Name.
+    `name` is that of its badge's file.
     """
 
     name: str
@@ -65,15 +60,12 @@ HEADLINES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """A headline's newest figure on one machine, SI unit.
+    """A headline's newest figure on one machine, SI unit, with its interval if it has one.
 
     Attributes:
         headline: Which one.
         night: Its place in `Table.nights`.
         launches: How many it rests on; of a ratio, the fewer of both sides.
-        mean: The figure.
-        low: Lower end of its interval; None: it has none.
-        high: Upper end.
     """
 
     headline: Headline
@@ -123,7 +115,7 @@ def overview(
 ) -> dict[str, Any]:
     """The newest figure of every series, as columns, SI units, six digits.
 
-    `when` is a place in the machine's `runs`, counted from the end: 0 is the newest night.
+    `when` counts nights from the end: 0 is the newest one.
     """
     return {
         "format": FORMAT,
