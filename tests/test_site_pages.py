@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from servebench.site.history import Table
 from servebench.site.nights import Night
 from servebench.site.pages import (
     cases,
+    glossary,
     headlines,
     machines,
     rendering,
@@ -477,3 +479,15 @@ def test_many_pages_are_made_by_several_processes_in_their_order() -> None:
 
     with pytest.raises(ZeroDivisionError):
         list(rendering.rendered([*pages, Page("x", broken)], processes=2))
+
+
+def test_the_glossary_is_in_order_and_its_links_lead_to_its_own_words() -> None:
+    """And nothing of its Markdown is left."""
+    entries = glossary.entries()
+    anchors = [anchor for anchor, _, _ in entries]
+    assert anchors == sorted(set(anchors))
+    assert {"launch", "duet", "verdict", "noise", "threshold", "change-point"} <= {*anchors}
+    said = " ".join(str(text) for _, _, text in entries)
+    assert set(re.findall(r'href="#([^"]+)"', said)) <= {*anchors}
+    assert not set("[]*`") & set(said)
+    assert "&lt;" not in said.replace("&lt;experiment&gt;", "").replace("&lt;stack&gt;", "")

@@ -72,7 +72,7 @@ class SpeedUp:
     @property
     def title(self) -> str:
         """The row in words: `4 tasks`."""
-        return ", ".join(_plural(value, key) for key, value in self.where.items())
+        return ", ".join(plural(value, key) for key, value in self.where.items())
 
 
 def make_page(
@@ -525,7 +525,7 @@ def _number(text: str) -> bool:
     return bool(re.fullmatch(r"\d+(\.\d+)?", text))
 
 
-def _plural(value: str, key: str) -> str:
+def plural(value: str, key: str) -> str:
     """`4 tasks`, `1 task`; a value that is no number stands for itself."""
     if not _number(value):
         return value
