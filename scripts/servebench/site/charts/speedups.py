@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from servebench import units
 from servebench.inprocess.readings import Snapshot
-from servebench.inprocess.report import SpeedUp, plural, speed_ups
+from servebench.inprocess.speed_ups import SpeedUp, plural, speed_ups
 from servebench.inprocess.suites import SuiteDeclaration
 from servebench.site.charts.bars import Bar, BarGroup, Bars, bars
 from servebench.site.charts.data import About, Quantity, Value
