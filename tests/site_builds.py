@@ -7,18 +7,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import made_up
 import sites
 import synthetic as runs
+from made_up import Imagined
 from servebench import changes, codec, paths, store
 from servebench.changes import ChangeRecord, Release, SeriesName, StackState
 from servebench.compare.model import PackageChange, Verdict
 from servebench.flags import Flag, FlagName
 from servebench.model import CaseResult, Commands, InterpreterRecord, Run, StackRecord
-from servebench.site import data, gather, reading, synthetic
-from servebench.site import history as history_
+from servebench.series.table import tables
+from servebench.site import data, gather
 from servebench.site.folder import Folder
 from servebench.site.pages.site import Site
-from servebench.site.synthetic import Imagined
 
 YEARS: Final = 5
 SERIES: Final = 160
@@ -48,8 +49,8 @@ HOSTILE: Final = (
 def history(folder: Path) -> tuple[Path, Imagined]:
     """Five years of nights, and one run with a file on another machine."""
     results = folder / "results"
-    imagined = synthetic.imagine(YEARS, SERIES, SEED)
-    synthetic.write(imagined, results)
+    imagined = made_up.imagine(YEARS, SERIES, SEED)
+    made_up.write(imagined, results)
     source = random.Random(SEED)
     run = runs.make_run(
         CaseResult(
@@ -104,10 +105,8 @@ def built(folder: Path) -> Path:
 def gathered(folder: Path) -> Site:
     """What the pages of `results` in this folder are made from."""
     results, output = folder / "results", folder / "gathered"
-    sources = reading.read(results, folder / "cache")
-    written = data.write(
-        Folder(output), sources, history_.tables(sources.nights), with_parquet=False
-    )
+    sources = made_up.read(results, folder / "cache")
+    written = data.write(Folder(output), sources, tables(sources.nights))
     return gather.gather(
         paths.project_root(), results, sources, written, static="static/", downloads={}
     )

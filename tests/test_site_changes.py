@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import made_up
 import records
 import site_builds
 from servebench import changes
@@ -17,7 +18,8 @@ from servebench.changes import ChangeRecord, SeriesName, StackState
 from servebench.compare.model import PackageChange, Verdict
 from servebench.metrics import METRICS
 from servebench.report import change
-from servebench.site import across, data, history, reading, scaling, synthetic
+from servebench.series import table as history
+from servebench.site import data, data_files
 from servebench.site.folder import Folder
 from servebench.site.pages import changes as pages
 
@@ -144,10 +146,10 @@ def test_only_what_a_search_tried_is_innocent(
 def test_files_across_cases_have_the_figures_of_the_shards(tmp_path: Path) -> None:
     """Metric by metric, the same integers, and what each case ran with."""
     results = tmp_path / "results"
-    synthetic.write(synthetic.imagine(1.2, 160, 2), results)
-    sources = reading.read(results, tmp_path / "cache")
+    made_up.write(made_up.imagine(1.2, 160, 2), results)
+    sources = made_up.read(results, tmp_path / "cache")
     (table,) = history.tables(sources.nights)
-    data.write(Folder(tmp_path / "site"), sources, [table], with_parquet=False)
+    data.write(Folder(tmp_path / "site"), sources, [table])
     series = {
         (case["id"], entry["metric"], shard["year"]): (entry, case)
         for path in (tmp_path / "site" / "series").rglob("*.json")
@@ -155,9 +157,9 @@ def test_files_across_cases_have_the_figures_of_the_shards(tmp_path: Path) -> No
         for entry in shard["series"]
         for case in [shard["cases"][entry["case"]]]
     }
-    years = [year.year for year in scaling.years(table)]
+    years = [year.year for year in data_files.years(table)]
     seen = 0
-    for metric in across.COMPARED:
+    for metric in data_files.COMPARED:
         files = sorted((tmp_path / "site" / "across").glob(f"*/{metric}/*.json"))
         assert [int(path.name[:4]) for path in files] == years
         for path in files:
@@ -171,18 +173,4 @@ def test_files_across_cases_have_the_figures_of_the_shards(tmp_path: Path) -> No
                 assert case["python"] == ("3.14t" if "py3.14t" in case["id"] else "3.14")
                 assert case["stack"] == "current"
                 seen += 1
-    assert seen == len(across.COMPARED) * len(years) * 8
-
-
-def test_what_did_not_change_is_not_made_again(tmp_path: Path) -> None:
-    """Neither the files across cases, nor the pages of changes."""
-    synthetic.write(synthetic.imagine(1, 60, 6), tmp_path / "results")
-    site = site_builds.built(tmp_path)
-    stamps = {path: path.stat().st_mtime_ns for path in site.rglob("*") if path.is_file()}
-    site_builds.built(tmp_path)
-    changed = {
-        path.relative_to(site).as_posix()
-        for path, stamp in stamps.items()
-        if path.stat().st_mtime_ns != stamp
-    }
-    assert changed <= {".pages.json"}
+    assert seen == len(data_files.COMPARED) * len(years) * 8

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+import made_up
 import site_builds
 import sites
 import synthetic as runs
 from servebench import store
 from servebench.flags import Flag, FlagName
 from servebench.model import CaseResult, Run
-from servebench.site import synthetic
 from servebench.site.pages.compare import make_form
 
 
@@ -41,9 +41,10 @@ def entry(mean: list[int | None], status: str, **changes: Any) -> dict[str, Any]
 def test_the_form_offers_what_can_be_compared(tmp_path: Path) -> None:
     """The newest night against the one before; one night alone: its interpreters."""
     results = tmp_path / "results"
-    synthetic.write(synthetic.imagine(0.1, 160, 2), results)
+    imagined = made_up.imagine(0.1, 160, 2)
+    made_up.write(imagined, results)
     form = make_form(site_builds.gathered(tmp_path))
-    newest = sorted(path.stem for path in results.rglob("*.night"))[-2:]
+    newest = [one.header.run for one in made_up.generate(imagined)][-2:]
     assert [form.a, form.b] == newest
     groups = {label.split(" on ")[0].split(",")[0]: choices for label, choices in form.groups}
     assert [word for word, _ in groups["Runs"][:2]] == newest[::-1]
@@ -55,10 +56,10 @@ def test_the_form_offers_what_can_be_compared(tmp_path: Path) -> None:
 
 def test_one_night_is_compared_by_interpreter(tmp_path: Path) -> None:
     """And where there is one interpreter too, nothing is."""
-    synthetic.write(synthetic.imagine(0.001, 160, 2), tmp_path / "results")
+    made_up.write(made_up.imagine(0.001, 160, 2), tmp_path / "results")
     form = make_form(site_builds.gathered(tmp_path))
     assert (form.a, form.b) == ("py:3.14", "py:3.14t")
-    synthetic.write(synthetic.imagine(0.001, 80, 2), tmp_path / "one" / "results")
+    made_up.write(made_up.imagine(0.001, 80, 2), tmp_path / "one" / "results")
     form = make_form(site_builds.gathered(tmp_path / "one"))
     assert (form.a, form.b) == ("", "")
 

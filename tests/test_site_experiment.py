@@ -25,7 +25,6 @@ from servebench.site.charts import declared, speedups
 from servebench.site.charts.declared import Shown
 from servebench.site.charts.shapes import Mark
 from servebench.site.pages import addresses, evidence, experiment, front, run
-from servebench.site.pages.page import Page
 from servebench.site.pages.site import Site
 from servebench.summary import CaseSummary, summarise_case
 
@@ -41,7 +40,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, reference_results: Path) -> S
 @pytest.fixture(scope="module")
 def written(site: Site) -> dict[str, str]:
     """All experiment pages by their path."""
-    return {page.path: page.text() for page in experiment.pages(site)}
+    return {page.path: page.html for page in experiment.pages(site)}
 
 
 def page_of(written: dict[str, str], name: str) -> str:
@@ -215,7 +214,7 @@ def test_a_run_inside_the_process_is_folded_by_suite(site: Site) -> None:
     """It has more figures than a phone should scroll through; each fold says how many it holds."""
     night = next(one for one in site.nights.values() if one.header.kind == "inprocess")
     path = addresses.file(addresses.run(night.header.run))
-    (page,) = (one.text() for one in run.pages(site) if one.path == path)
+    (page,) = (one.html for one in run.pages(site) if one.path == path)
     folds = re.findall(
         r"<details class=\"long\"><summary>(\w+): ([\d,]+) cases?(?:, [\d,]+ without a figure)?<"
         r".*?<table(.*?)</table>",
@@ -245,10 +244,10 @@ def test_the_answer_inside_the_process_is_the_same_wherever_it_stands(
     assert answer.run.endswith(f"-asv-{snapshot.commit[:8]}")
     (first,) = front.pages(site)
     for page in (
-        first.text(), page_of(written, GIL), written[addresses.file(addresses.EXPERIMENTS)]
+        first.html, page_of(written, GIL), written[addresses.file(addresses.EXPERIMENTS)]
     ):  # fmt: skip
         assert answer.text in page
-    assert f'<a href="./{addresses.run(answer.run)}">asv run</a>' in first.text()
+    assert f'<a href="./{addresses.run(answer.run)}">asv run</a>' in first.html
 
 
 def test_the_list_has_every_experiment(site: Site, written: dict[str, str]) -> None:
@@ -257,25 +256,6 @@ def test_the_list_has_every_experiment(site: Site, written: dict[str, str]) -> N
     for name in (*site.experiments(), SHARED_PAGE):
         assert f'href="../x/{name}/"' in page
     assert page.count('class="asks"') == 6
-
-
-def test_a_run_with_nothing_new_makes_no_page_anew(tmp_path: Path) -> None:
-    """The digests of pages follow from what they show; those of another run are others."""
-    (tmp_path / "results").mkdir()
-    before = inputs(experiment.pages(site_builds.gathered(tmp_path)))
-    assert inputs(experiment.pages(site_builds.gathered(tmp_path))) == before
-    site_builds.one_night(tmp_path)
-    after = inputs(experiment.pages(site_builds.gathered(tmp_path)))
-    name = addresses.file(addresses.experiment("asgi-wsgi"))
-    assert after[name] != before[name]
-    assert before.keys() == after.keys()
-
-
-def inputs(pages: Any) -> dict[str, str]:
-    """What each page was made from."""
-    found: list[Page] = list(pages)
-    assert all(page.inputs for page in found)
-    return {page.path: page.inputs for page in found}
 
 
 def test_an_experiment_without_declared_charts_has_bars_of_all_its_cases() -> None:

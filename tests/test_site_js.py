@@ -20,13 +20,15 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+import made_up
 import sites
 from servebench import paths, units
 from servebench.metrics import METRICS
-from servebench.site import history, scaling, shards, statics, story, synthetic
+from servebench.series import events
+from servebench.series import table as history
+from servebench.series.table import Table
+from servebench.site import data_files, statics
 from servebench.site.charts.data import Quantity, Value, interval
-from servebench.site.history import Table
-from servebench.site.nights_file import nights_file
 from servebench.site.pages import trends
 
 _JS = statics.FOLDER / "js"
@@ -42,8 +44,8 @@ _COPIES = {
 
 def _a_table() -> Table:
     """Five months of two cases, with failed and disturbed nights and a machine that changed."""
-    imagined = synthetic.imagine(0.4, 24, seed=3)
-    (table,) = history.tables(synthetic.generate(imagined))
+    imagined = made_up.imagine(0.4, 24, seed=3)
+    (table,) = history.tables(made_up.generate(imagined))
     return table
 
 
@@ -114,8 +116,8 @@ def test_labels_of_an_axis_share_a_unit_and_as_many_digits_as_their_step_needs()
 def test_scripts_read_from_the_data_files_what_was_measured() -> None:
     """Every night of a series: its figure to five digits, status, flags and reason."""
     table = _a_table()
-    year = scaling.years(table)[-1]
-    shard = next(one for one in shards.shards(table) if len(one.series) > 1)
+    year = data_files.years(table)[-1]
+    shard = next(one for one in data_files.series_files(table) if len(one.series) > 1)
     row, column = shard.series[0]
     case, metric = table.cases[row], table.metrics[column]
     found = sites.node(
@@ -124,8 +126,8 @@ def test_scripts_read_from_the_data_files_what_was_measured() -> None:
         result = points(given.nights, given.shard, given.case, given.metric);
         """,
         {
-            "nights": json.loads(nights_file(table, year, story.story(table))),
-            "shard": json.loads(shards.shard_file(scaling.columns(table, year), shard)),
+            "nights": data_files.nights_document(table, year, events.events(table)),
+            "shard": data_files.series_document(data_files.scaled(table, year), shard),
             "case": case,
             "metric": metric,
         },
@@ -150,10 +152,10 @@ def test_scripts_read_from_the_data_files_what_was_measured() -> None:
 def test_a_column_that_is_too_short_is_refused() -> None:
     """A shard of three nights with two figures is damaged, whatever JSON it is."""
     table = _a_table()
-    year = scaling.years(table)[-1]
-    shard = shards.shards(table)[0]
+    year = data_files.years(table)[-1]
+    shard = data_files.series_files(table)[0]
     row, column = shard.series[0]
-    document = json.loads(shards.shard_file(scaling.columns(table, year), shard))
+    document = data_files.series_document(data_files.scaled(table, year), shard)
     document["series"][0]["mean"].pop()
     found = sites.node(
         """
@@ -162,7 +164,7 @@ def test_a_column_that_is_too_short_is_refused() -> None:
         catch (problem) { result = [problem instanceof DataError, problem.message]; }
         """,
         {
-            "nights": json.loads(nights_file(table, year, story.story(table))),
+            "nights": data_files.nights_document(table, year, events.events(table)),
             "shard": document,
             "case": table.cases[row],
             "metric": table.metrics[column],

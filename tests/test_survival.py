@@ -31,8 +31,8 @@ from servebench.errors import ArtifactError, RecordError
 from servebench.metrics import METRICS
 from servebench.model import Run
 from servebench.night import planned
-from servebench.site import making, reading
-from servebench.site.nights import Night
+from servebench.series import reading
+from servebench.series.columns import RunColumns, of_run
 from test_artifacts import judged
 
 TRIES: Final = int(os.environ.get("SERVEBENCH_TRIES", "1500"))
@@ -200,7 +200,7 @@ def test_whatever_the_door_lets_in_everything_behind_it_survives(
     for files in (*sample(source, figures), *sample(source, confirmations)):
         for path, data in files.items():
             store.replace(results / path, data)
-    sources = reading.read(results, tmp_path / "cache")
+    sources = reading.read(results, tmp_path / "cache", tmp_path)
     assert sources.problems == ()
     built = sites.made(tmp_path, results)
     assert built.pages > SHOWN
@@ -234,7 +234,7 @@ def test_an_impossible_figure_in_the_history_costs_its_file_alone(
     document = json.loads(bad.read_bytes())
     document["results"][0]["launches"]["metrics"]["throughput"][0] = json.loads(figure)
     bad.write_text(json.dumps(document))
-    sources = reading.read(results, tmp_path / "cache")
+    sources = reading.read(results, tmp_path / "cache", tmp_path)
     assert [night.header.machine for night in sources.nights] == [MACHINES[0].id]
     (problem,) = sources.problems
     assert problem.startswith(f"runs/{MACHINES[1].id}/2026/")
@@ -253,14 +253,13 @@ def test_whatever_goes_wrong_with_one_file_costs_that_file_alone(
     """Also what nobody has thought of."""
     results, _ = history(tmp_path, monkeypatch)
 
-    def stumble(run: Run, source: str = "") -> Night:
+    def stumble(run: Run) -> RunColumns:
         if run.machine.id == MACHINES[1].id:
             raise ZeroDivisionError("a surprise")
-        return of_run(run, source)
+        return of_run(run)
 
-    of_run = making.of_run
-    monkeypatch.setattr(making, "of_run", stumble)
-    sources = reading.read(results, tmp_path / "cache")
+    monkeypatch.setattr(reading, "of_run", stumble)
+    sources = reading.read(results, tmp_path / "cache", tmp_path)
     assert [night.header.machine for night in sources.nights] == [MACHINES[0].id]
     assert "cannot be used (ZeroDivisionError: a surprise); it is left out" in sources.problems[0]
 

@@ -122,25 +122,25 @@ def _detected(results: Path) -> tuple[Candidates, tuple[ChangeRecord, ...], froz
     """What moved, which changes were undone, and the machines that still measure nights."""
     # numpy, and all of the site's reading: only this verb waits for them.
     from servebench.detect import declared  # noqa: PLC0415
-    from servebench.detect.asv_locks import with_locks  # noqa: PLC0415
     from servebench.detect.candidates import detect  # noqa: PLC0415
     from servebench.detect.conclude import closed  # noqa: PLC0415
     from servebench.detect.model import dismissals  # noqa: PLC0415
-    from servebench.site import history, reading  # noqa: PLC0415
+    from servebench.series import reading  # noqa: PLC0415
+    from servebench.series.table import tables as tables_of  # noqa: PLC0415
 
-    sources = reading.read(results, paths.cache_dir() / "site")
     root = paths.project_root()
-    tables, notes = with_locks(history.tables(sources.nights), root)
+    sources = reading.read(results, paths.cache_dir() / "site", root)
+    tables = tables_of(sources.nights)
     evidence, unread = _evidence(results, sources.changes)
     dismissed, unreadable = dismissals(results)
     errors = Console(stderr=True, highlight=False)
-    for problem in (*sources.problems, *notes, *unread, *unreadable):
+    for problem in (*sources.problems, *sources.notes, *unread, *unreadable):
         errors.print(f"note: {problem}", markup=False, soft_wrap=True)
     undone = closed(sources.changes, evidence)
     # Without such nights no declaration is read.
-    inside = declared.benchmarks(root) if any(table.kind == "inprocess" for table in tables) else {}
+    inside = declared.benchmarks(root) if any(not table.track.served for table in tables) else {}
     found = detect(tables, sources.changes, dismissed, inside)
-    latest = {table.machine: table.nights[-1].run for table in tables if table.kind == "load"}
+    latest = {table.machine: table.nights[-1].run for table in tables if table.track.served}
     return found, undone, present(latest)
 
 

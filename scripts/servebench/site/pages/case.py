@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -15,10 +14,10 @@ from servebench.changes import ChangeRecord
 from servebench.inprocess.suites import SHARED_PAGE
 from servebench.metrics import METRICS
 from servebench.report.change import Told, told
-from servebench.site import history
+from servebench.series import table as history
+from servebench.series.columns import RunHeader
+from servebench.series.table import Point, Table
 from servebench.site.charts import trend
-from servebench.site.history import Point, Table
-from servebench.site.nights import Header
 from servebench.site.pages import (
     addresses,
     case_data,
@@ -30,7 +29,7 @@ from servebench.site.pages import (
     words,
 )
 from servebench.site.pages.case_data import Folders
-from servebench.site.pages.page import Page, digest, markup, render
+from servebench.site.pages.page import Page, markup, render
 from servebench.site.pages.site import Site, has_page
 from servebench.summary import CaseSummary, Estimate
 
@@ -76,7 +75,7 @@ class View:
     table: Table
     metric: str
     newest: Point
-    header: Header
+    header: RunHeader
     chart: Markup
     lines: tuple[Line, ...]
 
@@ -93,7 +92,7 @@ class View:
     @property
     def interval_title(self) -> str:
         """What the interval is."""
-        return trends.interval_title(self.table.kind)
+        return self.table.track.interval_title
 
     @property
     def title(self) -> str:
@@ -104,7 +103,6 @@ class View:
 def pages(site: Site) -> Iterator[Page]:
     """One page for each case that any run planned."""
     tables = site.cases()
-    stamps = {id(table): digest(table.sources) for table in site.tables.values()}
     seen = _last_seen(site.headers)
     newest = _newest_headers(site.headers)
     concerned, folders = _by_case(site.changes), case_data.folders(site)
@@ -112,22 +110,11 @@ def pages(site: Site) -> Iterator[Page]:
         path = addresses.file(addresses.case(case))
         records = concerned.get(case, ())
         others = tuple(header for header in newest if case in header.cases)
-        inputs = digest(
-            (
-                case,
-                *(stamps[id(table)] for table in tables.get(case, ())),
-                *(record.model_dump_json() for record in records),
-                *(header.run for header in others),
-                *(summary.run.id for summary in site.newest.values() if case in summary.cases),
-                seen[case],
-            )
-        )
         here = tuple(tables.get(case, ()))
-        make = partial(_html, site, path, case, here, records, others, seen[case], folders)
-        yield Page(path, make, inputs)
+        yield Page(path, _html(site, path, case, here, records, others, seen[case], folders))
 
 
-def _last_seen(headers: Mapping[str, Header]) -> dict[str, str]:
+def _last_seen(headers: Mapping[str, RunHeader]) -> dict[str, str]:
     """By case: the newest run that planned it."""
     found: dict[str, str] = {}
     before: dict[tuple[str, ...], str] = {}
@@ -138,7 +125,7 @@ def _last_seen(headers: Mapping[str, Header]) -> dict[str, str]:
     return found
 
 
-def _newest_headers(headers: Mapping[str, Header]) -> tuple[Header, ...]:
+def _newest_headers(headers: Mapping[str, RunHeader]) -> tuple[RunHeader, ...]:
     """The newest run of each machine and profile."""
     found = {(one.machine, one.kind, one.profile): one for one in headers.values()}
     return tuple(found.values())
@@ -158,7 +145,7 @@ def _html(
     case: str,
     tables: tuple[Table, ...],
     changes: tuple[ChangeRecord, ...],
-    others: tuple[Header, ...],
+    others: tuple[RunHeader, ...],
     seen: str,
     folders: Folders,
 ) -> str:
@@ -212,7 +199,7 @@ def _view(
     names = trends.metrics(table, case)
     metric = names[0] if names else (table.metrics[0] if table.metrics else "")
     night = int(np.flatnonzero(table.status[:, table.cases.index(case)])[-1])
-    happened = site.stories[table.machine, table.kind]
+    happened = site.events[table.machine, table.kind]
     data = trends.trend(root, table, happened, changes, case, metric, anchor)
     newest = history.point(table, night, case, metric)
     return View(

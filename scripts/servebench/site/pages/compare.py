@@ -1,7 +1,7 @@
 """The compare page: a form of runs, stack states and interpreters; the browser does the rest.
 
 Any two of years of nights may be asked for, so `static/js/comparing.js` makes the table, from the
-data files that `across` writes.
+data files of one metric across cases.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from typing import Final
 
-from servebench.site import across
-from servebench.site.history import Table
+from servebench.series.table import Table
+from servebench.site import data_files
+from servebench.site.data_files import folder_name
 from servebench.site.pages import addresses, words
-from servebench.site.pages.page import Page, digest, render
+from servebench.site.pages.page import Page, render
 from servebench.site.pages.site import Site
-from servebench.site.shards import folder_name
 
 CHOICES: Final = 60
 """Newest runs, and newest states of a stack, in the form; addresses can name all others."""
@@ -50,8 +49,7 @@ class Form:
 def pages(site: Site) -> Iterator[Page]:
     """The one page."""
     path, form = addresses.file(addresses.COMPARE), make_form(site)
-    make = partial(
-        render,
+    html = render(
         site,
         "compare.html.j2",
         path=path,
@@ -60,23 +58,23 @@ def pages(site: Site) -> Iterator[Page]:
         modules=("js/compare.js",),
         form=form,
     )
-    yield Page(path, make, digest([site.static, repr(form)]))
+    yield Page(path, html)
 
 
 def make_form(site: Site) -> Form:
     """What can be chosen, of the newest nights."""
-    inprocess = (table for table in site.tables.values() if table.kind != "load")
+    inprocess = (table for table in site.tables.values() if not table.track.served)
     tables = (*site.newest_tables, *inprocess)
     names = {
-        folder_name(metric): across.title(metric)
+        folder_name(metric): data_files.metric_title(metric)
         for table in tables
-        for metric in across.metrics(table)
+        for metric in data_files.compared_metrics(table)
     }
     a, b = _default(tables[0]) if tables else ("", "")
     return Form(
         tables=tuple(
             (
-                f"{folder_name(table.machine)}-{table.kind}",
+                data_files.table_folder(table),
                 f"{table.machine}: {_KINDS[table.kind]}",
             )
             for table in tables
@@ -106,7 +104,7 @@ def _groups(site: Site, table: Table) -> Iterator[tuple[str, Choices]]:
     yield f"Runs on {label}", tuple(runs)
     yield f"Interpreters of the newest night, {label}", _several("py", newest.pythons)
     yield f"Stacks of the newest night, {label}", _several("stack", newest.stack_of)
-    bumps = [one for one in site.stories[table.machine, table.kind].bumps if one.packages]
+    bumps = [one for one in site.events[table.machine, table.kind].bumps if one.packages]
     days = {
         bump.night: f"{datetime.fromtimestamp(table.nights[bump.night].time, UTC):%Y-%m-%d}"
         for bump in bumps

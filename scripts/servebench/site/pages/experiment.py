@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from servebench.inprocess import report
@@ -14,7 +13,7 @@ from servebench.inprocess.suites import SHARED_PAGE, SuiteDeclaration
 from servebench.site.charts import speedups
 from servebench.site.pages import addresses, evidence, trace
 from servebench.site.pages.answers import Answer, answers
-from servebench.site.pages.page import Page, digest, markup, render
+from servebench.site.pages.page import Page, markup, render
 from servebench.site.pages.site import Site
 
 _SHARED_QUESTION: Final = "What does a request take inside the process, and Pydantic alone?"
@@ -33,20 +32,16 @@ class Question:
 
 def pages(site: Site) -> Iterator[Page]:
     """The list, and one page for each experiment."""
-    inprocess = _inprocess_inputs(site)
     path = addresses.file(addresses.EXPERIMENTS)
-    yield Page(path, partial(_list, site, path), digest([*_inputs(site), *inprocess]))
+    yield Page(path, _list(site, path))
     cases = _by_experiment(site)
     shared = [SHARED_PAGE] if _has_inprocess(site) else []
     for name in (*site.experiments(), *shared):
         path = addresses.file(addresses.experiment(name))
         if suites := tuple(suite for suite in site.suites if suite.page == name):
-            inputs = [*inprocess, *_inputs(site, name)]
-            yield Page(path, partial(_inprocess, site, path, name, suites), digest(inputs))
+            yield Page(path, _inprocess(site, path, name, suites))
         else:
-            many = cases.get(name, ())
-            make = partial(_page, site, path, name, many)
-            yield Page(path, make, digest([*_inputs(site, name), *many]))
+            yield Page(path, _page(site, path, name, cases.get(name, ())))
 
 
 def questions(site: Site) -> Iterator[Question]:
@@ -66,7 +61,7 @@ def questions(site: Site) -> Iterator[Question]:
 
 
 def _has_inprocess(site: Site) -> bool:
-    return any(table.kind == "inprocess" for table in site.tables.values())
+    return not all(table.track.served for table in site.tables.values())
 
 
 def _answer(site: Site, suite: SuiteDeclaration) -> Answer | None:
@@ -79,26 +74,11 @@ def _answer(site: Site, suite: SuiteDeclaration) -> Answer | None:
         (
             Answer(text, header.run, header.profile, header.machine, ())
             for header in site.headers.values()
-            if header.kind == "inprocess"
+            if not header.track.served
             and (header.machine, header.commit) == (snapshot.machine, snapshot.commit)
         ),
         None,
     )
-
-
-def _inputs(site: Site, name: str | None = None) -> Iterator[str]:
-    """What the list depends on, or the page of an experiment."""
-    for one in site.experiments() if name is None else (name,):
-        yield one
-        yield repr(site.about.get(one))
-        yield site.published[one].model_dump_json() if one in site.published else ""
-    yield from (summary.run.id for summary in site.newest.values())
-
-
-def _inprocess_inputs(site: Site) -> list[str]:
-    """What pages of asv's figures depend on: every night's digest, and what is declared."""
-    tables = (table for table in site.tables.values() if table.kind == "inprocess")
-    return [*(source for table in tables for source in table.sources), repr(site.suites)]
 
 
 def _by_experiment(site: Site) -> dict[str, tuple[str, ...]]:
@@ -194,5 +174,5 @@ def _files(site: Site, snapshots: Sequence[Snapshot]) -> Iterator[str]:
     """Addresses of asv's files of these commits."""
     shown = {(snapshot.machine, snapshot.commit) for snapshot in snapshots}
     for run, header in site.headers.items():
-        if header.kind == "inprocess" and (header.machine, header.commit) in shown:
+        if not header.track.served and (header.machine, header.commit) in shown:
             yield from trace.raw_asv(site, run)

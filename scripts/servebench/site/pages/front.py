@@ -37,7 +37,7 @@ def pages(site: Site) -> Iterator[Page]:
             states=[
                 (table, found, status.sentence(found), status.still_open(found, table.machine))
                 for table in newest[:MACHINES]
-                for story in (site.stories[table.machine, table.kind],)
+                for story in (site.events[table.machine, table.kind],)
                 for found in (status.of_table(table, story, site.changes),)
             ],
             further=len(newest) - MACHINES,

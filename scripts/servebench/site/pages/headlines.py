@@ -11,9 +11,9 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from servebench.metrics import METRICS
+from servebench.series.table import STATES, Table
 from servebench.site import overview
 from servebench.site.charts.spark import spark
-from servebench.site.history import STATES, Table
 from servebench.site.overview import HEADLINES, Headline
 from servebench.site.pages import words
 from servebench.units import significant

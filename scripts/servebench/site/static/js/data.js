@@ -12,8 +12,8 @@ export { DataError };
 /** @typedef {import("./columns.js").ShardFile} ShardFile */
 
 /**
- * Section → folder → year → digest, size and inputs of the file.
- * @typedef {{format: number} & Record<string, Record<string, Record<string, [string, number, string]>>>} Manifest
+ * Section → folder → year → digest and size of the file.
+ * @typedef {{format: number} & Record<string, Record<string, Record<string, [string, number]>>>} Manifest
  */
 
 /** One file of a section. @typedef {{year: number, address: string, digest: string}} Entry */

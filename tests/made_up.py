@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+import pickle
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -22,11 +23,11 @@ from servebench import changes, store
 from servebench.changes import ChangeRecord, Release, SeriesName, StackState
 from servebench.compare.model import PackageChange, Verdict
 from servebench.metrics import METRICS
-from servebench.site import nights
-from servebench.site.making import TRENDS
-from servebench.site.nights import SUFFIX, Header, Night, Odd, empty
-from servebench.site.reading import NIGHTS
+from servebench.series.columns import TRENDS, CaseState, RunColumns, RunHeader, empty
+from servebench.series.reading import Sources
+from servebench.series.reading import read as read_results
 
+PROJECT: Final = Path(__file__).parents[1]
 MACHINE: Final = "synthetic-2c-0a1b2c3d"
 STACK: Final = "current"
 LAST: Final = datetime(2026, 11, 20, 3, tzinfo=UTC)
@@ -43,6 +44,7 @@ _EXPERIMENTS: Final = ("gil-endpoints", "asgi-wsgi", "pydantic-v1-v2", "await-pa
 _PACKAGES: Final = ("fastapi", "granian", "pydantic", "starlette", "uvicorn", "uvloop")
 _TYPICAL: Final = {"s": 1e-3, "1/s": 5000.0, "B": 9e7, "1": 0.5}
 _MISSING, _FAILED, _DISTURBED, _PARTIAL = 0.02, 0.003, 0.04, 0.005
+_FILE: Final = "made-up.pickle"  # of a results folder: its nights
 _OUTAGE: Final = 9  # nights, once a year
 _BUMPED: Final = 0.05  # share of nights before which a package had a release
 _MARGIN: Final = 20  # nights at either end without a change
@@ -111,7 +113,7 @@ def imagine(years: float, series: int, seed: int) -> Imagined:
     )
 
 
-def generate(history: Imagined) -> Iterator[Night]:
+def generate(history: Imagined) -> Iterator[RunColumns]:
     """The nights, oldest first."""
     source = np.random.default_rng((history.seed, 1))
     level = history.levels.copy()
@@ -169,22 +171,25 @@ def records(history: Imagined) -> tuple[ChangeRecord, ...]:
 
 
 def write(history: Imagined, folder: Path) -> int:
-    """Write a history as a results folder: packed nights, and records of what was planted.
+    """Write a history as a results folder that `read` understands, with records of the changes.
 
     Returns:
         How many nights there are.
-
-    Raises:
-        RecordError: A record cannot be written.
-        OSError: A night cannot be written.
     """
-    for night in generate(history):
-        path = folder / NIGHTS / MACHINE / night.header.run[:4] / f"{night.header.run}{SUFFIX}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(nights.pack(night))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / _FILE).write_bytes(pickle.dumps(tuple(generate(history))))
     for record in records(history):
         changes.save(folder, record)
     return len(history.times)
+
+
+def read(results: Path, cache: Path, root: Path = PROJECT) -> Sources:
+    """As `series.reading.read`, and with the nights that were made up."""
+    sources = read_results(results, cache, root)
+    path = results / _FILE
+    if not path.is_file():
+        return sources
+    return replace(sources, nights=(*sources.nights, *pickle.loads(path.read_bytes())))
 
 
 def _times(days: int, source: np.random.Generator) -> tuple[datetime, ...]:
@@ -252,10 +257,10 @@ def _night(
     time: datetime,
     level: npt.NDArray[np.float64],
     source: np.random.Generator,
-) -> Night:
+) -> RunColumns:
     cases = history.cases
     versions = history.versions[place]
-    header = Header(
+    header = RunHeader(
         run=_run(history, place),
         kind="load",
         profile="nightly",
@@ -287,21 +292,23 @@ def _night(
                 block[case] = math.nan
             launches[case] = 0
     launches[np.isnan(mean)] = 0
-    return Night(header, mean, low, high, launches)
+    return RunColumns(header, mean, low, high, launches)
 
 
-def _odd(cases: int, source: np.random.Generator) -> dict[int, Odd]:
-    found: dict[int, Odd] = {}
+def _odd(cases: int, source: np.random.Generator) -> dict[int, CaseState]:
+    found: dict[int, CaseState] = {}
     chance = source.random(cases)
     for case in np.flatnonzero(chance < _FAILED + _DISTURBED).tolist():
         found[case] = (
-            Odd("failed", ("not_ready",), "not_ready: the server was not ready in 60 s")
+            CaseState("failed", ("not_ready",), "not_ready: the server was not ready in 60 s")
             if chance[case] < _FAILED
-            else Odd("disturbed", ("host_noise",))
+            else CaseState("disturbed", ("host_noise",))
         )
     if source.random() < _PARTIAL:
         reason = "the run ended before it came to this case"
-        found |= {case: Odd("not measured", (), reason) for case in range(cases * 9 // 10, cases)}
+        found |= {
+            case: CaseState("not measured", (), reason) for case in range(cases * 9 // 10, cases)
+        }
     return found
 
 

@@ -9,8 +9,7 @@ from typing import Final, Literal
 import numpy as np
 
 from servebench.compare.model import PackageChange
-from servebench.site.history import Table
-from servebench.site.nights import Header
+from servebench.series.table import Table
 
 _LONG: Final = 2.5  # so many usual distances between two nights are a gap
 _FEW: Final = 4  # nights that it takes to say what the usual distance is
@@ -52,7 +51,7 @@ class Bump:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class Events:
     """What happened to a table besides its figures.
 
     Attributes:
@@ -66,17 +65,16 @@ class Story:
     gaps: tuple[tuple[int, int], ...]
 
 
-def story(table: Table) -> Story:
-    """All that happened, looked through once."""
-    return Story(breaks(table), bumps(table), gaps(table))
+def events(table: Table) -> Events:
+    """All of them, looked through once."""
+    return Events(breaks(table), bumps(table), gaps(table))
 
 
 def breaks(table: Table) -> dict[str, tuple[Break, ...]]:
     """By case: where the machine, the interpreter's build or the case's definition changed."""
     found: dict[str, list[Break]] = {case: [] for case in table.cases}
     known: dict[str, tuple[str, str, str]] = {}
-    for night in moments(table):
-        header = table.nights[night]
+    for night, header in enumerate(table.nights):
         for case, python, definition in zip(
             header.cases, header.pythons, header.definitions, strict=True
         ):
@@ -132,20 +130,3 @@ def gaps(table: Table) -> tuple[tuple[int, int], ...]:
         for place, (one, other) in enumerate(pairwise(times))
         if other - one > _LONG * usual
     )
-
-
-def moments(table: Table) -> tuple[int, ...]:
-    """Nights whose circumstances differ in anything from the night before; the first one, too."""
-    found: list[int] = []
-    before: tuple[object, ...] = ()
-    for place, night in enumerate(table.nights):
-        now = _everything(night)
-        if now != before:
-            found.append(place)
-        before = now
-    return tuple(found)
-
-
-def _everything(night: Header) -> tuple[object, ...]:
-    """All that a break can come from."""
-    return night.fingerprint, night.interpreters, night.cases, night.definitions, night.pythons

@@ -1,4 +1,4 @@
-"""All nights of a machine as one table, and the points of its series. Pure.
+"""All runs of a machine as one table, and the points of its series. Pure.
 
 A table holds figures as blocks of nights × cases × metrics, so that years of thousands of series
 fit into memory and are cut into files without a loop over points. Failed and missing measurements
@@ -10,13 +10,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
 from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from servebench.site.nights import Counts, Figures, Header, Kind, Night, Odd, Status
+from servebench.series.columns import (
+    TRACKS,
+    CaseState,
+    Counts,
+    Figures,
+    Kind,
+    RunColumns,
+    RunHeader,
+    Status,
+    Track,
+)
 
 STATES: Final[tuple[Status | Literal["absent"], ...]] = (
     "absent", "measured", "disturbed", "failed", "not measured",
@@ -29,7 +38,7 @@ the machine has runs of."""
 
 _CODE: Final = {state: code for code, state in enumerate(STATES)}
 
-_MEASURED: Final = Odd("measured")
+_MEASURED: Final = CaseState("measured")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +48,7 @@ class Table:
     Attributes:
         machine: The machine's id.
         kind: Server runs, or asv's benchmarks.
-        nights: Their headers; `sources` are the digests of what they were made from.
+        nights: Their headers.
         cases: All that were ever measured, in order of appearance; `groups` stands beside.
         metrics: All that were ever measured, in order of appearance.
         mean: Nights × cases × metrics; NaN: no figure. `low`, `high`, `launches` likewise.
@@ -51,8 +60,7 @@ class Table:
 
     machine: str
     kind: Kind
-    nights: tuple[Header, ...]
-    sources: tuple[str, ...]
+    nights: tuple[RunHeader, ...]
     cases: tuple[str, ...]
     groups: tuple[str, ...]
     metrics: tuple[str, ...]
@@ -64,6 +72,10 @@ class Table:
     flags: npt.NDArray[np.int32]
     flag_sets: tuple[tuple[str, ...], ...]
     reasons: dict[tuple[int, int], str]
+
+    @property
+    def track(self) -> Track:
+        return TRACKS[self.kind]
 
     def place(self, case: str, metric: str) -> tuple[int, int]:
         """Where a series stands in the blocks; ValueError if there is none."""
@@ -95,11 +107,11 @@ class Point:
     reason: str = ""
 
 
-def tables(nights: Iterable[Night]) -> tuple[Table, ...]:
+def tables(runs: Iterable[RunColumns]) -> tuple[Table, ...]:
     """One table per machine and kind; of server runs those of one profile (see `PROFILES`)."""
-    found: dict[tuple[str, Kind], list[Night]] = {}
-    for night in nights:
-        found.setdefault((night.header.machine, night.header.kind), []).append(night)
+    found: dict[tuple[str, Kind], list[RunColumns]] = {}
+    for one in runs:
+        found.setdefault((one.header.machine, one.header.kind), []).append(one)
     return tuple(
         _table(machine, kind, _of_one_profile(found[machine, kind]))
         for machine, kind in sorted(found)
@@ -107,13 +119,9 @@ def tables(nights: Iterable[Night]) -> tuple[Table, ...]:
 
 
 def points(table: Table, case: str, metric: str, newest: int | None = None) -> tuple[Point, ...]:
-    """The points of a series, oldest first; nights that did not plan the case have none.
+    """The points of a series, oldest first, or only so many of the `newest`.
 
-    Args:
-        table: Where it stands.
-        case: Its case's id.
-        metric: Its name.
-        newest: Only so many of the newest; None: all.
+    Nights that did not plan the case have none.
     """
     row, column = table.place(case, metric)
     nights = np.flatnonzero(table.status[:, row])
@@ -137,55 +145,44 @@ def series(table: Table) -> Iterator[tuple[int, int]]:
     yield from ((int(case), int(metric)) for case, metric in np.argwhere(there))
 
 
-def _of_one_profile(nights: Sequence[Night]) -> list[Night]:
-    there = {night.header.profile for night in nights}
+def _of_one_profile(runs: Sequence[RunColumns]) -> list[RunColumns]:
+    there = {one.header.profile for one in runs}
     profile = next((name for name in PROFILES if name in there), None)
-    kept = [night for night in nights if profile is None or night.header.profile == profile]
-    return sorted(kept, key=lambda night: (night.header.time, night.header.run))
+    chosen = [one for one in runs if profile is None or one.header.profile == profile]
+    return sorted(chosen, key=lambda one: (one.header.time, one.header.run))
 
 
-def _table(machine: str, kind: Kind, nights: Sequence[Night]) -> Table:
+def _table(machine: str, kind: Kind, runs: Sequence[RunColumns]) -> Table:
     cases: dict[str, str] = {}
     metrics: dict[str, None] = {}
-    before: tuple[object, ...] = ()
-    for night in nights:
-        header = night.header
-        now = (header.cases, header.groups, header.metrics)
-        if now != before:  # hardly ever
-            cases.update(zip(header.cases, header.groups, strict=True))
-            metrics.update(dict.fromkeys(header.metrics))
-            before = now
-    every_case, every_metric = tuple(cases), tuple(metrics)
-    rows_of = cache(partial(_places, known=every_case))
-    columns_of = cache(partial(_places, known=every_metric))
-    shape = (len(nights), len(cases), len(metrics))
+    for header in (one.header for one in runs):
+        cases |= zip(header.cases, header.groups, strict=True)
+        metrics |= dict.fromkeys(header.metrics)
+    row_of, column_of = ({name: n for n, name in enumerate(names)} for names in (cases, metrics))
+    shape = (len(runs), len(cases), len(metrics))
     mean, low, high = (np.full(shape, math.nan, dtype=np.float32) for _ in range(3))
     launches = np.zeros(shape, dtype=np.uint8)
     status = np.zeros(shape[:2], dtype=np.uint8)
     flags = np.zeros(shape[:2], dtype=np.int32)
     sets: dict[tuple[str, ...], int] = {(): 0}
     reasons: dict[tuple[int, int], str] = {}
-    for place, night in enumerate(nights):
-        header = night.header
-        rows = rows_of(header.cases)
-        # Nearly all nights measure the same, and whole blocks are copied faster.
-        same = header.cases == every_case and header.metrics == every_metric
-        where = ... if same else np.ix_(rows, columns_of(header.metrics))
-        mean[place][where] = night.mean
-        low[place][where] = night.low
-        high[place][where] = night.high
-        launches[place][where] = night.launches
+    for place, one in enumerate(runs):
+        rows = [row_of[name] for name in one.header.cases]
+        where = np.ix_(rows, [column_of[name] for name in one.header.metrics])
+        mean[place][where] = one.mean
+        low[place][where] = one.low
+        high[place][where] = one.high
+        launches[place][where] = one.launches
         status[place, rows] = _CODE["measured"]
-        for case, odd in header.odd.items():
-            status[place, rows[case]] = _CODE[odd.status]
-            flags[place, rows[case]] = sets.setdefault(odd.flags, len(sets))
-            if odd.reason:
-                reasons[place, int(rows[case])] = odd.reason
+        for case, state in one.header.odd.items():
+            status[place, rows[case]] = _CODE[state.status]
+            flags[place, rows[case]] = sets.setdefault(state.flags, len(sets))
+            if state.reason:
+                reasons[place, rows[case]] = state.reason
     return Table(
         machine=machine,
         kind=kind,
-        nights=tuple(night.header for night in nights),
-        sources=tuple(night.source for night in nights),
+        nights=tuple(one.header for one in runs),
         cases=tuple(cases),
         groups=tuple(cases.values()),
         metrics=tuple(metrics),
@@ -198,11 +195,6 @@ def _table(machine: str, kind: Kind, nights: Sequence[Night]) -> Table:
         flag_sets=tuple(sets),
         reasons=reasons,
     )
-
-
-def _places(names: Sequence[str], known: Iterable[str]) -> npt.NDArray[np.intp]:
-    by_name = {name: place for place, name in enumerate(known)}
-    return np.array([by_name[name] for name in names], dtype=np.intp)
 
 
 def _points(table: Table, nights: npt.NDArray[np.intp], row: int, column: int) -> tuple[Point, ...]:
