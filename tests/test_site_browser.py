@@ -99,6 +99,7 @@ def kinds(past: Seen) -> dict[str, str]:
         "machine": addresses.machine(past.nights.machine),
         "data": addresses.DATA,
         "method": addresses.METHOD,
+        "glossary": addresses.GLOSSARY,
         "missing": addresses.NOT_FOUND,
     }
 

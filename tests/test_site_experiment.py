@@ -15,7 +15,7 @@ import site_builds
 import synthetic as runs
 from servebench import units
 from servebench.inprocess.readings import Snapshot, newest
-from servebench.inprocess.report import SpeedUp, speed_ups
+from servebench.inprocess.speed_ups import SpeedUp, speed_ups
 from servebench.inprocess.suites import SHARED_PAGE, SuiteDeclaration
 from servebench.layouts import BarsLayout, HeatLayout, LinesLayout
 from servebench.model import Load, LoadModel

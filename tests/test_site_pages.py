@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from servebench.series.table import Table
 from servebench.site import overview
 from servebench.site.pages import (
     cases,
+    glossary,
     headlines,
     machines,
     run,
@@ -463,3 +465,15 @@ def test_cases_are_listed_by_experiment_and_by_suite() -> None:
         "b": ("b/one", "b/two"),
         "inprocess: gil": (inside,),
     }
+
+
+def test_the_glossary_is_in_order_and_its_links_lead_to_its_own_words() -> None:
+    """And nothing of its Markdown is left."""
+    entries = glossary.entries()
+    anchors = [anchor for anchor, _, _ in entries]
+    assert anchors == sorted(set(anchors))
+    assert {"launch", "duet", "verdict", "noise", "threshold", "change-point"} <= {*anchors}
+    said = " ".join(str(text) for _, _, text in entries)
+    assert set(re.findall(r'href="#([^"]+)"', said)) <= {*anchors}
+    assert not set("[]*`") & set(said)
+    assert "&lt;" not in said.replace("&lt;experiment&gt;", "").replace("&lt;stack&gt;", "")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from servebench import units
 from servebench.inprocess.readings import Snapshot
-from servebench.inprocess.report import SpeedUp, speed_ups
+from servebench.inprocess.speed_ups import SpeedUp, plural, speed_ups
 from servebench.inprocess.suites import SuiteDeclaration
 from servebench.site.charts.bars import Bar, BarGroup, Bars, bars
 from servebench.site.charts.data import About, Quantity, Value
@@ -27,7 +27,7 @@ def charts(
         groups: dict[str, list[Bar]] = {}
         for one in found:
             groups.setdefault(one.title, []).append(_bar(one, table.variant or "", address))
-        base = f"{table.base} {table.variant}" if table.times else table.base
+        base = plural(table.base or "", table.variant or "")
         caption = f"That of {base} is 1."
         if table.best:
             caption += " The ceiling is what the cores, or the slowest wait, allow."
@@ -51,6 +51,6 @@ def _bar(one: SpeedUp, variant: str, address: Callable[[str], str]) -> Bar:
         value = Value(None, published=published, note=note)
     else:
         value = Value(one.gain, ceiling=one.ceiling, published=published)
-    name = f"{one.variant} {variant}" if one.variant.isdigit() else one.variant
+    name = plural(one.variant, variant)
     href = address(one.reading.case) if one.reading else ""
     return Bar(f"{name}, {one.python}", one.python, value, href=href)

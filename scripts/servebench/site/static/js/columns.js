@@ -18,7 +18,6 @@ const STATES = { m: "measured", d: "disturbed", f: "failed", n: "not measured" }
 
 /**
  * One night of one series. Without a figure, `reason` says why.
- *
  * @typedef {object} Point
  * @property {number} time Start, seconds since 1970.
  * @property {string} run
@@ -65,13 +64,11 @@ const STATES = { m: "measured", d: "disturbed", f: "failed", n: "not measured" }
 
 /**
  * Something happened before the night of this time.
- *
  * @typedef {{time: number, label: string}} Happening
  */
 
 /**
  * A series with what happened to it.
- *
  * @typedef {object} History
  * @property {Point[]} points Oldest first.
  * @property {Happening[]} breaks Figures on either side cannot be compared.
@@ -84,7 +81,6 @@ export class DataError extends Error {}
 
 /**
  * Decode one year of a series.
- *
  * @param {NightsFile} nights
  * @param {ShardFile} shard
  * @param {string} caseId
@@ -136,7 +132,6 @@ export function points(nights, shard, caseId, metric) {
 
 /**
  * What happened to a case in one year.
- *
  * @param {NightsFile} nights
  * @param {string} caseId
  * @param {string} stack The stack whose bumps count.
@@ -162,7 +157,6 @@ export function happenings(nights, caseId, stack) {
 
 /**
  * The packages that differ, in words.
- *
  * @param {[string, string | null, string | null][]} packages
  */
 function differences(packages) {
@@ -179,10 +173,8 @@ const MAD = 1.4826; // from a median absolute deviation to a standard deviation
 /**
  * What two nights differ by in 19 of 20 cases though nothing changed: `half`, as a logarithm, and
  * how many pairs of neighbouring nights say so.
- *
  * From the differences of neighbouring nights (von Neumann, Ann. Math. Stat. 12 (1941) 367), by
  * their median, so that a change of the series does not count as noise.
- *
  * @param {readonly (number | null)[]} values One per night; null: none, or none that is judged.
  * @param {(night: number) => boolean} changed Whether the circumstances changed before a night.
  * @returns {{half: number, pairs: number} | null} Null where too few nights tell.
@@ -202,7 +194,6 @@ export function noise(values, changed) {
 
 /**
  * Half the width of the band in which figures of identical circumstances lie, relative to them.
- *
  * @param {History} history
  * @returns {number | null} Null where too few nights tell.
  */
@@ -218,7 +209,6 @@ export function band(history) {
 
 /**
  * Stretches within which a series may be judged by its median: between breaks and change points.
- *
  * @param {Point[]} measured In the order of time.
  * @param {number[]} edges Times; an edge belongs to what follows it.
  * @returns {{start: number, end: number, middle: number}[]}
@@ -244,20 +234,14 @@ export function stretches(measured, edges) {
   }));
 }
 
-/**
- * @param {number[]} values At least one.
- * @returns {number}
- */
+/** @param {number[]} values At least one. @returns {number} */
 export function median(values) {
   const sorted = [...values].sort((one, other) => one - other);
   const half = sorted.length >> 1;
   return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
 }
 
-/**
- * @param {[number, number][]} runs How often, and which value.
- * @returns {number[]}
- */
+/** @param {[number, number][]} runs How often, and which value. @returns {number[]} */
 export function expanded(runs) {
   return runs.flatMap(([count, value]) => Array(count).fill(value));
 }

@@ -15,7 +15,6 @@ const ERRORS = 0.05; // share of the rows called different that may be so by cha
 
 /**
  * One case in a file of one metric.
- *
  * @typedef {object} CaseEntry
  * @property {string} id
  * @property {string} python
@@ -32,7 +31,6 @@ const ERRORS = 0.05; // share of the rows called different that may be so by cha
 
 /**
  * A file of one metric.
- *
  * @typedef {object} AcrossFile
  * @property {string} machine
  * @property {"load" | "inprocess"} kind
@@ -48,7 +46,6 @@ const ERRORS = 0.05; // share of the rows called different that may be so by cha
 
 /**
  * A figure of one side; without one, `why` says why.
- *
  * @typedef {object} Figure
  * @property {number | null} mean
  * @property {number | null} low
@@ -69,7 +66,6 @@ const WHY = {
 
 /**
  * The figure of one night, or the mean of several (geometric, with Student's interval over nights).
- *
  * @param {CaseEntry} entry
  * @param {readonly number[]} nights Places in the year.
  * @param {boolean} samples Whether the ends are those of the samples rather than of the mean.
@@ -123,21 +119,13 @@ function single(entry, night, samples) {
   };
 }
 
-/**
- * Why nothing is said of so many launches; empty: they are enough.
- *
- * @param {number} launches
- */
+/** Why nothing is said of so many launches; empty: they are enough. @param {number} launches */
 function few(launches) {
   if (launches >= LEAST_LAUNCHES) return "";
   return launches === 1 ? "one launch" : `${launches} launches`;
 }
 
-/**
- * Student's t beyond which both tails are 5 %.
- *
- * @param {number} freedom
- */
+/** Student's t beyond which both tails are 5 %. @param {number} freedom */
 function quantile(freedom) {
   let [low, high] = [SPREAD, 12.8];
   while (high - low > 1e-9) {
@@ -148,22 +136,17 @@ function quantile(freedom) {
   return low;
 }
 
-/**
- * @param {CaseEntry} entry
- * @param {number} night
- * @returns {string[]}
- */
+/** @param {CaseEntry} entry @param {number} night @returns {string[]} */
 export function flags(entry, night) {
   return entry.flag_sets[expanded(entry.flags)[night]] ?? [];
 }
 
 /**
  * b over a, with an interval as in `overview.ratio`.
- *
  * @param {Figure} a
  * @param {Figure} b
  * @returns {{ratio: number, low: number | null, high: number | null} | null} Null: one has no
- *   figure, or none that can be divided.
+ * figure, or none that can be divided.
  */
 export function delta(a, b) {
   if (a.mean === null || b.mean === null || a.mean <= 0 || b.mean <= 0) return null;
@@ -178,7 +161,6 @@ export function delta(a, b) {
 
 /**
  * The judged figures of a case by night, in steps: of one scale, so good enough for ratios.
- *
  * @param {CaseEntry} entry
  * @returns {(number | null)[]}
  */
@@ -189,7 +171,6 @@ export function judged(entry) {
 /**
  * How many times the noise a change is: what nights differ by, or where that is not known half the
  * change's own interval; never less than what is relevant.
- *
  * @param {{ratio: number, low: number | null, high: number | null}} change
  * @param {{half: number} | null} noisy As `columns.noise` gives it.
  * @param {number} relevant As a share.
@@ -208,7 +189,6 @@ function ownHalf(change) {
 /**
  * How often so large a change would be seen though nothing changed: 1 where its interval holds "no
  * change", otherwise by what nights differ by, or where that is not known by the interval itself.
- *
  * @param {{ratio: number, low: number | null, high: number | null}} change
  * @param {number} freedom Of the side that has less.
  * @param {{half: number, pairs: number} | null} noisy As `columns.noise` gives it.
@@ -224,7 +204,6 @@ export function chance(change, freedom, noisy) {
 /**
  * Which of many changes are called: at most one in twenty of these is one by chance (Benjamini and
  * Hochberg, J. R. Statist. Soc. B 57 (1995) 289).
- *
  * @param {readonly number[]} chances
  */
 export function called(chances) {
@@ -235,7 +214,6 @@ export function called(chances) {
 
 /**
  * Both tails of Student's t (Abramowitz and Stegun, 26.7.3 and 26.7.4).
- *
  * @param {number} t
  * @param {number} freedom Whole, at least 1.
  */
