@@ -13,13 +13,13 @@ from servebench import units
 Direction = Literal["lower", "higher", "neither"]
 
 PERCENTILES: Final[tuple[tuple[str, float, int], ...]] = (
-    ("p50", 50.0, 1),
-    ("p90", 90.0, 1),
-    ("p95", 95.0, 100),
-    ("p99", 99.0, 1_000),
-    ("p999", 99.9, 10_000),
+    ("p50", 0.5, 1),
+    ("p90", 0.9, 1),
+    ("p95", 0.95, 100),
+    ("p99", 0.99, 1_000),
+    ("p999", 0.999, 10_000),
 )
-"""Of times: name, percentile, and the fewest answers from which it is given.
+"""Of times: name, quantile, and the fewest answers from which it is given.
 
 A tail percentile needs about ten answers beyond it, or it is the maximum under another name; one
 that lacks them is left out, never guessed. p50 and p90 are always given, as the articles do for
