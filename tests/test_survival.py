@@ -19,7 +19,7 @@ import asv_files
 import sites
 from bench import invoke, make_checkout
 from foreign import COMMIT, MACHINES, NOW, TRUSTED, inside, night, shard_run
-from servebench import codec, store
+from servebench import codec, files, store
 from servebench.artifacts import nights, records
 from servebench.artifacts.folder import Found
 from servebench.artifacts.inside import check
@@ -30,7 +30,7 @@ from servebench.detect.conclude import conclude
 from servebench.errors import ArtifactError, RecordError
 from servebench.metrics import METRICS
 from servebench.model import Run
-from servebench.night import planned
+from servebench.night import planning
 from servebench.site import making, reading
 from servebench.site.nights import Night
 from test_artifacts import judged
@@ -162,16 +162,16 @@ def let_in_of_confirmations() -> Iterator[dict[str, bytes]]:
         except ValueError:  # the door stumbles over it, too, and refuses it
             continue
         folder = "changes" if isinstance(record, ChangeRecord) else "dismissed"
-        files = {
-            f"{below}/{value.id}.json": (value.model_dump_json(indent=1) + "\n").encode()
+        judged_files = {
+            f"{below}/{value.id}.json": files.encode(value)
             for below, value in ((folder, record), ("comparisons", found))
         }
-        sent = [Found(path, data) for path, data in files.items()]
+        sent = [Found(path, data) for path, data in judged_files.items()]
         try:
             records.check(sent, f"confirmed-{MACHINES[0].id}", TRUSTED, NOW, {mine.id: mine})
         except Exception:  # what the check stumbles over is refused (`accepting`)
             continue
-        yield files
+        yield judged_files
 
 
 def sample(source: random.Random, every: list[Any]) -> list[Any]:
@@ -197,9 +197,9 @@ def test_whatever_the_door_lets_in_everything_behind_it_survives(
         results / "asv",
         [asv_files.Bench("gil.Cpu.time_tasks", {"mode": ["serial"], "tasks": [1, 2, 4]})],
     )
-    for files in (*sample(source, figures), *sample(source, confirmations)):
-        for path, data in files.items():
-            store.replace(results / path, data)
+    for sent in (*sample(source, figures), *sample(source, confirmations)):
+        for path, data in sent.items():
+            files.replace(results / path, data)
     sources = reading.read(results, tmp_path / "cache")
     assert sources.problems == ()
     built = sites.made(tmp_path, results)
@@ -208,8 +208,8 @@ def test_whatever_the_door_lets_in_everything_behind_it_survives(
     done = invoke(capsys, monkeypatch, ("detect", "--json"))
     assert done.code == 0, done.err
     machines = [machine.id for machine in MACHINES]
-    again = planned.make(night().shards[0].plan, machines, results=results, commit=COMMIT)
-    assert json.loads(planned.outputs(again)["matrix"])["include"]
+    again = planning.make(night().shards[0].plan, machines, results=results, commit=COMMIT)
+    assert json.loads(planning.outputs(again)["matrix"])["include"]
 
 
 def history(root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
@@ -232,7 +232,7 @@ def test_an_impossible_figure_in_the_history_costs_its_file_alone(
     """It got in when nobody looked; site and `detect` name it, and go on with the others."""
     results, bad = history(tmp_path, monkeypatch)
     document = json.loads(bad.read_bytes())
-    document["results"][0]["launches"]["metrics"]["throughput"][0] = json.loads(figure)
+    document["results"][0]["launches"][0]["metrics"]["throughput"] = json.loads(figure)
     bad.write_text(json.dumps(document))
     sources = reading.read(results, tmp_path / "cache")
     assert [night.header.machine for night in sources.nights] == [MACHINES[0].id]
@@ -242,7 +242,10 @@ def test_an_impossible_figure_in_the_history_costs_its_file_alone(
     for words in (("detect",), ("site", "--no-asv", "-o", tmp_path / "site")):
         done = invoke(capsys, monkeypatch, words)
         assert done.code == 0
-        assert f"{MACHINES[1].id}/2026/{bad.name}: not what format 1 says" in done.out + done.err
+        assert (
+            f"{MACHINES[1].id}/2026/{bad.name}: expected a run file of format 2"
+            in done.out + done.err
+        )
     front = (tmp_path / "site" / "index.html").read_text("utf-8")
     assert "expected throughput to be" in front
 

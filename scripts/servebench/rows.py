@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from servebench.errors import LaunchError
+from servebench.files import first_problem
 from servebench.flags import FlagName
 from servebench.metrics import PERCENTILES
 from servebench.model import Load, LoadModel
@@ -127,11 +128,9 @@ def read_summary(text: str) -> Summary:
     try:
         return Summary.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the whole"
         raise LaunchError(
             FlagName.CLIENT_FAILED,
-            f"expected oha's JSON summary, found {text[:80]!r} ({where}: {first['msg']}); "
+            f"expected oha's JSON summary, found {text[:80]!r} ({first_problem(error)}); "
             "run `make setup` to get the pinned oha",
         ) from error
 

@@ -6,15 +6,20 @@ be held against the very same launches.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from pathlib import Path
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
+from servebench import files
 from servebench.compare.model import CaseComparison, Comparison, Duet, Verdict
-from servebench.model import Frozen
+from servebench.model import Artefact, Frozen
 
 FORMAT_VERSION: Final = 1
 """Version of the trial file. 1: first published format (2026-11)."""
+
+FOLDER: Final = "selftest"
+"""Below `results/`: one file per trial, by machine, never rewritten."""
 
 Kind = Literal["aa", "busy", "dependency", "memory", "queue"]
 
@@ -50,8 +55,11 @@ class Figures(Frozen):
     head: tuple[float, ...]
 
 
-class Trial(Frozen):
+class Trial(Artefact):
     """One comparison whose right answer is known."""
+
+    what: ClassVar[str] = "a trial"
+    indent: ClassVar[int | None] = None
 
     format: Literal[1] = FORMAT_VERSION
     id: str
@@ -109,8 +117,6 @@ def of_comparison(
     share: float | None = None,
 ) -> Trial:
     """Keep of a comparison what the self-test needs."""
-    from servebench.compare.samples import is_usable  # noqa: PLC0415 - readers need no numpy
-
     changed = next((one for one in comparison.cases if one.case.id == planted), None)
     counted = None if changed is None else changed.instructions
     duets = [duet for case in comparison.cases for duet in case.duets]
@@ -154,7 +160,7 @@ def of_comparison(
                 usable := [
                     duet
                     for duet in case.duets
-                    if is_usable(duet) and metric in duet.base and metric in duet.head
+                    if duet.usable and metric in duet.base and metric in duet.head
                 ]
             )
         ),
@@ -171,3 +177,14 @@ def _sequential(case: CaseComparison) -> float | None:
 
 def _seconds(duets: list[Duet], stage: str) -> float:
     return sum(duet.seconds for duet in duets if duet.stage == stage)
+
+
+def save_trial(results: Path, trial: Trial) -> Path:
+    """Write a trial; RecordError if it cannot be written."""
+    name = f"{trial.id.split('-')[0]}-{trial.kind}.json"
+    return files.write(results / FOLDER / trial.machine / name, trial)
+
+
+def load_trials(results: Path) -> tuple[Trial, ...]:
+    """Read all trials, oldest first; RecordError if one of the files is none."""
+    return tuple(files.read(Trial, path) for path in sorted((results / FOLDER).glob("*/*.json")))

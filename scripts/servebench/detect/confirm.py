@@ -14,13 +14,9 @@ from servebench.compare import keeping
 from servebench.compare.model import Comparison
 from servebench.detect.conclude import conclude
 from servebench.detect.duets import Judge
-from servebench.detect.model import (
-    Candidate,
-    Dismissal,
-    write_dismissal,
-)
+from servebench.detect.model import DISMISSED, Candidate, Dismissal
 from servebench.errors import HistoryError, SetupError, UsageError
-from servebench.store import replace
+from servebench.files import write
 
 LEAST_SECONDS: Final = 60.0
 """A comparison in less would decide nothing."""
@@ -86,11 +82,10 @@ def confirm(
             changes.save(results, concluded)
             records.append(concluded)
         else:
-            write_dismissal(results, concluded)
+            write(results / DISMISSED / f"{concluded.id}.json", concluded)
             dismissed.append(concluded)
     return Confirmed(tuple(records), tuple(dismissed), tuple(left))
 
 
 def _keep(results: Path, comparison: Comparison) -> None:
-    path = results / keeping.FOLDER / f"{comparison.id}.json"
-    replace(path, (comparison.model_dump_json(indent=1) + "\n").encode())
+    write(results / keeping.FOLDER / f"{comparison.id}.json", comparison)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from servebench.errors import SetupError
-from servebench.store import swap
+from servebench.files import swap
 
 PACKS: Final = "packs"
 ORIGIN: Final = "results"

@@ -18,12 +18,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from servebench import changes, codec, store
+from servebench import changes, codec, files, store
 from servebench.changes import ChangeRecord
-from servebench.compare import trial_store
+from servebench.compare import trials as trials_
 from servebench.compare.trials import Trial
 from servebench.errors import RecordError, SetupError
-from servebench.night.model import NightRecord, read_record
+from servebench.night.model import NightRecord
 from servebench.site import asv_nights, kept, making, nights, packs
 from servebench.site.kept import Digests
 from servebench.site.nights import SUFFIX, Night
@@ -95,7 +95,7 @@ def read(results: Path, cache: Path) -> Sources:
     records: list[ChangeRecord] = []
     for path in changes.files(results):
         records += attempt(path, partial(_record, path), problems)
-    trials = attempt(results / trial_store.FOLDER, partial(trial_store.load, results), problems)
+    trials = attempt(results / trials_.FOLDER, partial(trials_.load_trials, results), problems)
     shared: list[NightRecord] = []
     for path in sorted((results / NIGHTS).glob("*/*.json")):
         shared += attempt(path, partial(_shared, path), problems)
@@ -167,7 +167,7 @@ def _record(path: Path) -> list[ChangeRecord]:
 
 
 def _shared(path: Path) -> list[NightRecord]:
-    record = read_record(path)
+    record = files.read(NightRecord, path, named=True)
     return [_checked(path, record, record.created)]
 
 
