@@ -758,8 +758,8 @@ def test_a_comparison_that_is_none(tmp_path: Path) -> None:
         (
             (data, "x.json", "expected comparison.json and nothing else"),
             (data + b" ", "comparison.json", "written otherwise than ours are"),
-            (b"{}", "comparison.json", "no comparison: "),
-            (b"[" * 100_000, "comparison.json", "no comparison: "),
+            (b"{}", "comparison.json", "expected a comparison"),
+            (b"[" * 100_000, "comparison.json", "expected a comparison"),
         )
     ):
         found = compared(content, _made(tmp_path / str(number)), name)

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from servebench.errors import ServiceError
-from servebench.files import first_problem
 
 Sha = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 StatusState = Literal["error", "failure", "pending", "success"]
@@ -138,5 +137,8 @@ def read(kind: type[Kind], found: Any, asked: str) -> Kind:
     try:
         return kind.model_validate(found)
     except ValidationError as error:
-        problem = first_problem(error, quoted=False)
-        raise ServiceError(f"{asked}: expected {kind.__name__}, found: {problem}") from error
+        first = error.errors(include_url=False, include_input=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise ServiceError(
+            f"{asked}: expected {kind.__name__} with {key or 'its keys'}, found: {first['msg']}"
+        ) from error
