@@ -27,7 +27,7 @@ from servebench.declarations import (
 )
 from servebench.errors import DeclarationError
 from servebench.formulas import FormulaError, check_ceiling, evaluate
-from servebench.model import Case, Endpoint, Load, Profile
+from servebench.model import Case, Endpoint, Load, Profile, is_free_threaded
 
 Value = str | float
 _WORDS: Final = ("endpoint", "python", "stack", "server", "loop", "load")
@@ -187,7 +187,7 @@ class Expansion:
     ) -> Case:
         axes = {"workers": 1, **axes}
         word = {name: str(axes[name]) for name in _WORDS}
-        gil = 0.0 if word["python"].endswith("t") else 1.0
+        gil = 0.0 if is_free_threaded(word["python"]) else 1.0
         numbers = {name: v for name, v in axes.items() if isinstance(v, int | float)}
         values = {**parameters, **numbers, "gil": gil}
         workers = self._count(("cases", index, "workers"), str(numbers["workers"]), {})

@@ -76,6 +76,11 @@ class Load(Frozen):
         return "response" if self.rate is None else "service"
 
 
+def is_free_threaded(python: str) -> bool:
+    """Whether an interpreter is one without the GIL: its name says so, or `settings` refuses it."""
+    return python.endswith("t")
+
+
 class Expectation(Frozen):
     """What a right answer looks like. Exactly one of `text`, `json_value`, `json_schema`."""
 
@@ -148,7 +153,7 @@ class Case(Frozen):
     @property
     def free_threaded(self) -> bool:
         """Whether the case wants an interpreter without the GIL."""
-        return self.python.endswith("t")
+        return is_free_threaded(self.python)
 
 
 class Plan(Frozen):

@@ -8,6 +8,7 @@ everything.
 
 from __future__ import annotations
 
+import functools
 import tomllib
 from collections.abc import Container
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Final, Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from servebench import paths
 from servebench.declarations import mistake
 from servebench.errors import DeclarationError
 from servebench.layouts import ChartLayout
@@ -86,6 +88,24 @@ class Shape(Frozen):
         return self
 
 
+class Headline(Frozen):
+    """A figure, or a ratio of two, that stands for an experiment: a card and a badge."""
+
+    name: str = Field(pattern="^[a-z][a-z0-9-]*$", description="Of its badge's file.")
+    place: int = Field(description="Its order among the cards of all experiments.")
+    label: str = Field(description="In words.")
+    case: str = Field(description="Case id.")
+    base: str | None = Field(
+        default=None, description="Id of the case that it is divided by; null: the figure itself."
+    )
+    metric: str
+
+    @model_validator(mode="after")
+    def _known_metric(self) -> Self:
+        _known_metrics({self.metric})
+        return self
+
+
 class Published(Frozen):
     """Everything declared about an experiment's source."""
 
@@ -103,6 +123,7 @@ class Published(Frozen):
     tables: tuple[TableLayout, ...] = ()
     charts: tuple[ChartLayout, ...] = Field(default=(), description="For the site: layouts.py.")
     shapes: tuple[Shape, ...] = ()
+    headlines: tuple[Headline, ...] = Field(default=(), description="For the site's front page.")
     answers: tuple[str, ...] = Field(
         default=(), description="Sentences with figures: templates, see report/sentences.py."
     )
@@ -169,6 +190,17 @@ def load_published(root: Path) -> dict[str, Published]:
     return {
         path.parent.name: read_published(path) for path in sorted((root / "apps").glob(f"*/{FILE}"))
     }
+
+
+def headlines(root: Path | None = None) -> tuple[Headline, ...]:
+    """All headlines of a checkout, by default of the one around us, in their order."""
+    return _headlines(root or paths.project_root())
+
+
+@functools.cache
+def _headlines(root: Path) -> tuple[Headline, ...]:
+    found = (one for published in load_published(root).values() for one in published.headlines)
+    return tuple(sorted(found, key=lambda one: (one.place, one.name)))
 
 
 def _declaration_error(path: Path, problem: ValidationError) -> DeclarationError:

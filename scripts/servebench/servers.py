@@ -60,6 +60,7 @@ class Server:
         counter: Name of the exporter's counter of handled requests, where it has one.
         loads: Distributions that a case's arguments make it load, beyond its own requirements.
         costs: For planning; the default is of a server that nobody has timed yet.
+        shown: Packages whose versions reports name beside its own.
         style: Place of its series' style among the site's styles, on every page; None: any.
     """
 
@@ -76,6 +77,7 @@ class Server:
     counter: str | None = None
     loads: Callable[[Case], frozenset[str]] = _loop
     costs: ServerCosts = ServerCosts()
+    shown: tuple[str, ...] = ()
     style: int | None = None
 
 
@@ -139,6 +141,7 @@ SERVERS: Final[dict[str, Server]] = {
             exit_codes=frozenset({0, -15, 143}),
             loads=lambda case: _loop(case) | {"httptools"},
             costs=ServerCosts(first=0.45, further=0.15, uneven=1.25),
+            shown=("httptools", "uvloop"),
             style=6,
         ),
     )

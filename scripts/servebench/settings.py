@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 from servebench import paths
 from servebench.declarations import mistake
 from servebench.errors import DeclarationError
-from servebench.model import Frozen
+from servebench.model import Frozen, is_free_threaded
 
 _Model = TypeVar("_Model", bound=BaseModel)
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -79,6 +79,16 @@ class Settings(Frozen):
         description="Packages that nights lock at once: one's own.",
     )  # fmt: skip
 
+    @property
+    def gil(self) -> str | None:
+        """The interpreter with the GIL that is measured where only one is: the first of them."""
+        return next((n for n, spec in self.interpreters.items() if not spec.free_threaded), None)
+
+    @property
+    def free_threaded(self) -> str | None:
+        """The interpreter without the GIL that is held against it: the first of them."""
+        return next((n for n, spec in self.interpreters.items() if spec.free_threaded), None)
+
 
 class StackSpec(Frozen):
     """What a stack needs beyond its dependency group."""
@@ -116,7 +126,7 @@ def _load(root: Path) -> Settings:
 def _require_names_that_tell_the_build(found: Settings, file: Path) -> None:
     for name, spec in found.interpreters.items():
         key = f"tool.servebench.interpreters.{name}"
-        if name.endswith("t") != spec.free_threaded:
+        if is_free_threaded(name) != spec.free_threaded:
             raise DeclarationError(
                 str(file),
                 f"{key}.free_threaded",

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from servebench import files
 from servebench.compare.model import CaseComparison, Comparison, Duet, Verdict
+from servebench.metrics import LEADING
 from servebench.model import Artefact, Frozen
 
 FORMAT_VERSION: Final = 1
@@ -24,11 +25,6 @@ FOLDER: Final = "selftest"
 Kind = Literal["aa", "busy", "dependency", "memory", "queue"]
 
 CPU_METRIC: Final = "server_cpu_per_request"
-
-KEPT: Final = (
-    CPU_METRIC, "throughput", "response_p50", "service_p50", "efficiency", "pss_steady",
-)  # fmt: skip
-"""Metrics whose figures a trial keeps, per duet and side."""
 
 
 class Said(Frozen):
@@ -155,7 +151,7 @@ def of_comparison(
                 head=tuple(duet.head[metric] for duet in usable),
             )
             for case in comparison.cases
-            for metric in KEPT
+            for metric in LEADING
             if (
                 usable := [
                     duet

@@ -23,18 +23,15 @@ from servebench.changes import SeriesName
 from servebench.compare import inprocess
 from servebench.compare.inprocess import Key
 from servebench.detect.model import Step
-from servebench.metrics import METRICS
+from servebench.metrics import JUDGED, METRICS
 from servebench.site import history, story
 from servebench.site.history import Table
 from servebench.site.nights import Kind
 
 DETECTED: Final[dict[Kind, tuple[str, ...]]] = {
-    "load": (
-        "server_cpu_per_request", "throughput", "response_p50", "service_p50", "efficiency",
-        "pss_steady", "response_p99", "service_p99",
-    ),
+    "load": JUDGED,
     "inprocess": (inprocess.SECONDS,),
-}  # fmt: skip
+}
 """Metrics that a duet judges in some case (`compare.judged`), or a pair of processes: no other
 could be confirmed."""
 

@@ -21,10 +21,7 @@ DEFAULT_KEYS: Final = (
     "endpoint", "python", "stack", "server", "loop", "workers", "threads", "load", "connections",
     "rate", "cores",
 )  # fmt: skip
-DEFAULT_COLUMNS: Final = (
-    "throughput", "response_mean", "response_p50", "response_p99", "response_max", "server_cores",
-    "server_cpu_per_request", "pss_steady", "ceiling", "efficiency",
-)  # fmt: skip
+DEFAULT_COLUMNS: Final = tuple(name for name, row in METRICS.items() if row.column)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,12 @@ from typing import Final
 
 import numpy as np
 
-from servebench.metrics import METRICS
+from servebench.metrics import HEADLINES, METRICS
 from servebench.site.history import Table
 from servebench.site.scaling import Columns, Year, lengths
 from servebench.site.shards import FORMAT, INTERVALS, extended, folder_name
 
-COMPARED: Final = (
-    "server_cpu_per_request", "throughput", "response_p50", "response_p99", "pss_steady",
-)  # fmt: skip
+COMPARED: Final = tuple(name for name in HEADLINES if METRICS[name].compared)
 """The metrics of server runs that have such files, the default first."""
 
 _GUARD: Final = "inprocess/guard."

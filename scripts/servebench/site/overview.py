@@ -13,6 +13,7 @@ import numpy as np
 from servebench.changes import ChangeRecord
 from servebench.compare.model import Verdict
 from servebench.metrics import METRICS
+from servebench.published import Headline, headlines
 from servebench.site import history
 from servebench.site.history import STATES, Point, Table
 from servebench.site.scaling import LETTERS
@@ -27,44 +28,6 @@ _DIGITS: Final = 6
 _WIDE: Final = 0.1
 """From half an interval of such a share on, a figure is shown as its ends."""
 _MEASURED: Final = STATES.index("measured")
-
-
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """A figure, or a ratio of two, that stands for a whole experiment.
-
-    Attributes:
-        name: Of its badge's file.
-        label: In words.
-        case: Id.
-        base: Id of the case that it is divided by; None: the figure itself.
-        metric: Name.
-    """
-
-    name: str
-    label: str
-    case: str
-    base: str | None
-    metric: str
-
-
-HEADLINES: Final = (
-    Headline(
-        "free-threaded-cpu", "free-threaded / GIL, two CPU-bound threads",
-        "gil-endpoints/sync_cpu/py3.14t", "gil-endpoints/sync_cpu/py3.14", "throughput",
-    ),
-    Headline(
-        "free-threaded-asgi", "free-threaded / GIL, FastAPI JSON",
-        "asgi-wsgi/asgi-json/py3.14t/w1/c128", "asgi-wsgi/asgi-json/py3.14/w1/c128", "throughput",
-    ),
-    Headline(
-        "pydantic", "Pydantic 2 / 1, CPU per request",
-        "pydantic-v1-v2/pydantic-v2/py3.14/c16", "pydantic-v1-v2/pydantic-v1/py3.14/c16",
-        "server_cpu_per_request",
-    ),
-    Headline("asgi", "FastAPI JSON", "asgi-wsgi/asgi-json/py3.14/w1/c128", None, "throughput"),
-    Headline("wsgi", "Flask JSON", "asgi-wsgi/wsgi-json/py3.14/w1/t64/c128", None, "throughput"),
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +128,7 @@ def badges(tables: Sequence[Table], changes: Sequence[ChangeRecord]) -> dict[str
     All figures are of one machine (`speaker`).
     """
     one = speaker(tables)
-    found = {headline.name: _badge(headline, one) for headline in HEADLINES}
+    found = {headline.name: _badge(headline, one) for headline in headlines()}
     worse = [r for r in changes if r.status == "open" and r.verdict is Verdict.SLOWER]
     if one is None:
         found["changes"] = _shield("open regressions", "not measured", "lightgrey")
@@ -228,7 +191,7 @@ def speaker(tables: Iterable[Table]) -> Table | None:
 
 
 def _having(table: Table) -> tuple[int, int, int, str]:
-    found = [one for one in (stated(table, headline) for headline in HEADLINES) if one]
+    found = [one for one in (stated(table, headline) for headline in headlines()) if one]
     sure = sum(not one.doubt for one in found)
     return sure, len(found), table.nights[-1].time, table.machine
 

@@ -21,7 +21,7 @@ from servebench.site.charts.data import About, Quantity, Value
 from servebench.site.charts.figure import Chart
 
 _THREADS: Final = "threads"
-SPEED_UP: Final = Quantity("times as fast as serial", units.significant, "higher")
+SPEED_UP: Final = Quantity("times as fast as serial", units.plain, "higher")
 
 
 def charts(

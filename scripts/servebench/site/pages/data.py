@@ -8,8 +8,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from servebench.metrics import METRICS
+from servebench.published import headlines
 from servebench.site import parquet
-from servebench.site.overview import HEADLINES
 from servebench.site.pages import addresses
 from servebench.site.pages.page import Page, render
 from servebench.site.pages.site import Site
@@ -63,7 +63,8 @@ def pages(site: Site) -> Iterator[Page]:
             intervals=INTERVALS,
             format=FORMAT,
             example=_example(site),
-            badges=[(one.name, one.label) for one in HEADLINES] + [("changes", "open regressions")],
+            badges=[(one.name, one.label) for one in headlines()]
+            + [("changes", "open regressions")],
             schemas=[
                 (address, told)
                 for address, told in site.downloads.items()
@@ -88,7 +89,7 @@ def _files(manifest: Mapping[str, Any], section: str, suffix: str) -> Iterator[D
 def _example(site: Site) -> Download | None:
     """A shard's file: of a headline, if one was measured, and of the newest year."""
     by_shard = site.manifest.get("series", {})
-    wanted = {headline.case for headline in HEADLINES}
+    wanted = {headline.case for headline in headlines()}
     every = [
         (shard.group not in wanted, shard.id)
         for many in site.shards.values()
