@@ -172,7 +172,7 @@ NAMES_TAKEN = (
 MISTAKES = {
     "not TOML": (
         ('question = "Why?"', "question ="),
-        "file: found 'Invalid value (at line 1, column 11)'; allowed: TOML in UTF-8",
+        "file: found 'Invalid value (at line 1, column 11)'; allowed: valid TOML in UTF-8",
     ),
     "missing key": (
         ('path = "/nap"\n', ""),

@@ -1,28 +1,21 @@
 """`apps/<experiment>/published.toml`: what the source published, and how to show ours beside it.
 
-Five things are declared there, none of them is code: the published figures (SI units, by case),
-the tables of the article, its charts, the statements about its shape as ratios that can be
-checked, and the sentences that answer its question. An experiment without the file gets a table of
-everything.
+An experiment without the file gets a table of everything.
 """
 
 from __future__ import annotations
 
 import functools
-import tomllib
 from collections.abc import Container
 from pathlib import Path
 from typing import Final, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from servebench import paths
-from servebench.declarations import mistake
-from servebench.errors import DeclarationError
-from servebench.layouts import ChartLayout
-from servebench.metrics import METRICS
+from servebench.declarations import read_toml, validated
+from servebench.layouts import ChartLayout, known_keys, known_metrics
 from servebench.model import Frozen
-from servebench.report.keys import KEYS
 
 FILE: Final = "published.toml"
 
@@ -48,10 +41,8 @@ class TableLayout(Frozen):
 
     @model_validator(mode="after")
     def _known_names(self) -> Self:
-        named = {*self.keys, *([self.across] if self.across else [])}
-        if unknown := sorted(named - set(KEYS)):
-            raise ValueError(f"unknown properties {unknown}; known: {', '.join(KEYS)}")
-        _known_metrics({*self.columns, *self.headings})
+        known_keys({*self.keys, *([self.across] if self.across else [])})
+        known_metrics({*self.columns, *self.headings})
         return self
 
 
@@ -84,7 +75,7 @@ class Shape(Frozen):
             raise ValueError("a shape needs metric and numerator (or says why it is pending)")
         if self.least is None and self.most is None:
             raise ValueError("a shape needs least or most, or both")
-        _known_metrics({self.metric})
+        known_metrics({self.metric})
         return self
 
 
@@ -102,7 +93,7 @@ class Headline(Frozen):
 
     @model_validator(mode="after")
     def _known_metric(self) -> Self:
-        _known_metrics({self.metric})
+        known_metrics({self.metric})
         return self
 
 
@@ -138,7 +129,7 @@ class Published(Frozen):
         )
         if unknown := sorted(name for name in named if "/" not in name and name not in self.cases):
             raise ValueError(f"names {unknown} are not in [cases]: {', '.join(self.cases)}")
-        _known_metrics({metric for row in self.figures.values() for metric in row})
+        known_metrics({metric for row in self.figures.values() for metric in row})
         anchors = [chart.name for chart in self.charts]
         if len(set(anchors)) < len(anchors):
             raise ValueError(f"charts need names of their own, found {anchors}")
@@ -173,12 +164,8 @@ def read_published(path: Path) -> Published:
     Raises:
         DeclarationError: It is not TOML, or declares what is not allowed.
     """
-    try:
-        return Published.model_validate(tomllib.loads(path.read_text("utf-8")))
-    except tomllib.TOMLDecodeError as problem:
-        raise DeclarationError(str(path), "file", str(problem), "valid TOML") from problem
-    except ValidationError as problem:
-        raise _declaration_error(path, problem) from problem
+    keys = "only the documented keys: results/README.md"
+    return validated(Published, read_toml(path), str(path), keys=keys)
 
 
 def load_published(root: Path) -> dict[str, Published]:
@@ -201,16 +188,3 @@ def headlines(root: Path | None = None) -> tuple[Headline, ...]:
 def _headlines(root: Path) -> tuple[Headline, ...]:
     found = (one for published in load_published(root).values() for one in published.headlines)
     return tuple(sorted(found, key=lambda one: (one.place, one.name)))
-
-
-def _declaration_error(path: Path, problem: ValidationError) -> DeclarationError:
-    first = problem.errors(include_url=False)[0]
-    key = ".".join(map(str, first["loc"])) or "file"
-    return DeclarationError(
-        str(path), key, *mistake(first, "only the documented keys: results/README.md")
-    )
-
-
-def _known_metrics(names: set[str]) -> None:
-    if unknown := sorted(names - set(METRICS)):
-        raise ValueError(f"unknown metrics {unknown}; known: {', '.join(METRICS)}")

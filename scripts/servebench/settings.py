@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, Field, StringConstraints
 
 from servebench import paths
-from servebench.declarations import mistake
+from servebench.declarations import read_toml, validated
 from servebench.errors import DeclarationError
 from servebench.model import Frozen, is_free_threaded
 
@@ -145,6 +144,11 @@ def _table(file: Path) -> dict[str, Any]:
     return table
 
 
+def _validated(kind: type[_Model], file: Path, table: dict[str, Any]) -> _Model:
+    keys = "only the keys that CONTRIBUTING.md names"
+    return validated(kind, table, str(file), table="tool.servebench", keys=keys)
+
+
 def stack_specs(root: Path | None = None) -> dict[str, StackSpec]:
     """Read the stacks: one per dependency group of `apps/pyproject.toml`.
 
@@ -173,24 +177,3 @@ def stack_specs(root: Path | None = None) -> dict[str, StackSpec]:
                     str(file), f"{key}.interpreters", python, f"one of {', '.join(sorted(known))}"
                 )
     return {name: declared.get(name, StackSpec()) for name in groups}
-
-
-def read_toml(file: Path) -> dict[str, Any]:
-    """Read a TOML file; a missing or broken one is a `DeclarationError`."""
-    try:
-        with file.open("rb") as stream:
-            return tomllib.load(stream)
-    except OSError as error:
-        raise DeclarationError(str(file), "file", error.strerror, "a readable file") from error
-    except tomllib.TOMLDecodeError as error:
-        raise DeclarationError(str(file), "file", str(error), "valid TOML") from error
-
-
-def _validated(kind: type[_Model], file: Path, table: dict[str, Any]) -> _Model:
-    try:
-        return kind.model_validate(table)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(("tool.servebench", *(str(part) for part in first["loc"])))
-        found, allowed = mistake(first, "only the keys that CONTRIBUTING.md names")
-        raise DeclarationError(str(file), key, found, allowed) from error

@@ -6,14 +6,12 @@ benchmark and its table), published seconds, and statements about the shape.
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Final, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from servebench.declarations import mistake
-from servebench.errors import DeclarationError
+from servebench.declarations import read_toml, validated
 from servebench.formulas import FormulaError, evaluate
 from servebench.model import Frozen
 
@@ -132,13 +130,4 @@ def read_declared(root: Path) -> Declared:
     Raises:
         DeclarationError: It is missing, is not TOML, or declares what is not allowed.
     """
-    try:
-        return Declared.model_validate(tomllib.loads((root / FILE).read_text("utf-8")))
-    except OSError as problem:
-        raise DeclarationError(FILE, "file", problem.strerror, "a readable file") from problem
-    except tomllib.TOMLDecodeError as problem:
-        raise DeclarationError(FILE, "file", str(problem), "valid TOML") from problem
-    except ValidationError as problem:
-        first = problem.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"])) or "file"
-        raise DeclarationError(FILE, key, *mistake(first, "only documented keys")) from problem
+    return validated(Declared, read_toml(root / FILE, FILE), FILE, keys="only documented keys")
