@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,26 +16,23 @@ from servebench.expansion import Known
 from servebench.experiments import Experiment, expand, load_experiments
 from servebench.formulas import NO_UNIT, FormulaError, evaluate
 from servebench.model import Case, LoadModel, Profile
+from servebench.servers import SERVERS
 from synthetic import MACHINE
 
 IDS = Path(__file__).parent / "data" / "case_ids.txt"
 
 
-@dataclass(frozen=True)
-class FakeServer:
-    """A server that accepts 100 connections per worker."""
-
-    interfaces: frozenset[str] = frozenset({"asgi", "wsgi"})
-    loops: frozenset[str] = frozenset({"asyncio"})
-    backpressure: Callable[[int], int | None] = field(default=lambda workers: 100 * workers)
-
+FAKE = replace(
+    SERVERS["granian"], loops=frozenset({"asyncio"}), backpressure=lambda workers: 100 * workers
+)
+"""A server that accepts 100 connections per worker."""
 
 KNOWN = Known(
     interpreters=("3.14", "3.14t"),
     stacks={"current": ("3.14", "3.14t"), "old": ("3.14",)},
     servers={
-        "fake": FakeServer(),
-        "picky": FakeServer(interfaces=frozenset({"asgi"}), loops=frozenset({"uvloop"})),
+        "fake": FAKE,
+        "picky": replace(FAKE, interfaces=frozenset({"asgi"}), loops=frozenset({"uvloop"})),
     },
 )
 

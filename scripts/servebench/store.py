@@ -24,14 +24,9 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def run_id(started: str, profile: Profile, commit: str | None) -> str:
-    """A run's name: when, what and of which commit. Names sort by time.
+    """A run's name, such as `20261120T094012Z-nightly-3f2a9c17`; names sort by time.
 
-    Args:
-        started: ISO 8601 with an offset.
-        profile: The plan's profile.
-        commit: 40 hex digits; None outside a repository.
-
-    Example: `20261120T094012Z-nightly-3f2a9c17`.
+    `started` is ISO 8601 with an offset.
     """
     moment = datetime.fromisoformat(started)
     if moment.tzinfo is None:
@@ -101,13 +96,12 @@ def load(path: Path) -> Run:
 
 def runs(results: Path, *, profile: Profile | None = None, partial: bool = False) -> list[Path]:
     """Run files, oldest first; partial ones too when asked."""
-    found = [
+    found = (
         path
         for path in (results / "runs").glob("*/*/*.json")
-        if partial or not path.name.endswith(PARTIAL)
-    ]
-    if profile is not None:
-        found = [path for path in found if f"-{profile}-" in path.name]
+        if (partial or not path.name.endswith(PARTIAL))
+        and (profile is None or f"-{profile}-" in path.name)
+    )
     return sorted(found, key=lambda path: path.name)
 
 
@@ -136,10 +130,7 @@ def latest(results: Path, *, profile: Profile | None = None, partial: bool = Fal
 def find(results: Path, name: str, others: Sequence[str] = ()) -> Path:
     """The run file that a person means: a path, `latest`, a run's id, or enough of it.
 
-    Args:
-        results: The results folder.
-        name: What the person calls it.
-        others: What else could have been named where that was asked for.
+    `others` could have been named, too, where that was asked for.
 
     Raises:
         UsageError: Nothing, or more than one run, goes by that name.

@@ -1,7 +1,4 @@
-"""Where comparisons are kept while they grow, and afterwards: beside the logs, not in the checkout.
-
-A file is always replaced as a whole: whatever happens, the one that was there before is still good.
-"""
+"""Where comparisons are kept while they grow, and afterwards: beside the logs."""
 
 from __future__ import annotations
 
@@ -32,22 +29,13 @@ def folder() -> Path:
 
 
 def file_of(comparison: Comparison, place: Path | None = None) -> Path:
-    """Where a comparison is kept.
-
-    Args:
-        comparison: What there is so far.
-        place: The folder, if not `folder()`.
-    """
+    """Where a comparison is kept: in `place`, or in `folder()`."""
     ending = PARTIAL if comparison.status == "partial" else ".json"
     return (place or folder()) / f"{comparison.id}{ending}"
 
 
 def save(comparison: Comparison, place: Path | None = None) -> Path:
     """Write a comparison; a complete one takes the place of its partial file.
-
-    Args:
-        comparison: What there is so far.
-        place: The folder, if not `folder()`.
 
     Raises:
         RecordError: It cannot be written; what was saved before is unharmed.
@@ -66,10 +54,6 @@ def read(path: Path) -> Comparison:
 
 def find(name: str, results: Path) -> Path | None:
     """The file of the comparison that a person means by its id, or by enough of it.
-
-    Args:
-        name: What the person calls it.
-        results: The results folder, where evidence is kept.
 
     Returns:
         None if no comparison can be meant.

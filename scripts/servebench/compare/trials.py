@@ -6,13 +6,14 @@ be held against the very same launches.
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
 from servebench import files
-from servebench.compare.model import CaseComparison, Comparison, Duet, Verdict
+from servebench.compare.model import CaseComparison, Comparison, Verdict
 from servebench.metrics import LEADING
 from servebench.model import Artefact, Frozen
 
@@ -114,54 +115,51 @@ def of_comparison(
 ) -> Trial:
     """Keep of a comparison what the self-test needs."""
     changed = next((one for one in comparison.cases if one.case.id == planted), None)
-    counted = None if changed is None else changed.instructions
+    counted = changed.instructions if changed else None
     duets = [duet for case in comparison.cases for duet in case.duets]
-    flags: dict[str, int] = {}
-    for duet in duets:
-        for name in {str(flag.name) for flag in (*duet.flags_base, *duet.flags_head)}:
-            flags[name] = flags.get(name, 0) + 1
+    flags = Counter(
+        name
+        for duet in duets
+        for name in {str(flag.name) for flag in (*duet.flags_base, *duet.flags_head)}
+    )
     return Trial(
         id=comparison.id,
         kind=kind,
         size=size,
         planted=planted,
-        instructions=None if counted is None else counted.head / counted.base,
+        instructions=counted.head / counted.base if counted else None,
         share=share,
-        sequential=None if changed is None else _sequential(changed),
+        sequential=_sequential(changed) if changed else None,
         machine=comparison.machine.id,
         commit=comparison.head.commit,
         started=comparison.started,
-        screening_seconds=_seconds(duets, "screening"),
-        confirmation_seconds=_seconds(duets, "confirmation"),
+        screening_seconds=sum(duet.seconds for duet in duets if duet.stage == "screening"),
+        confirmation_seconds=sum(duet.seconds for duet in duets if duet.stage == "confirmation"),
         wall_seconds=comparison.wall_seconds,
         planned=comparison.planned,
         said=tuple(
-            Said(
-                case=case.case.id,
-                **judged.model_dump(include=set(Said.model_fields) - {"case"}),
-            )
+            Said(case=case.case.id, **judged.model_dump(include=set(Said.model_fields) - {"case"}))
             for case in comparison.cases
             for judged in case.judgements
         ),
         figures=tuple(
-            Figures(
-                case=case.case.id,
-                metric=metric,
-                base=tuple(duet.base[metric] for duet in usable),
-                head=tuple(duet.head[metric] for duet in usable),
-            )
+            found
             for case in comparison.cases
             for metric in LEADING
-            if (
-                usable := [
-                    duet
-                    for duet in case.duets
-                    if duet.usable and metric in duet.base and metric in duet.head
-                ]
-            )
+            if (found := _figures(case, metric)).base
         ),
         flags=dict(sorted(flags.items())),
         memory=str(comparison.method["memory"]) if "memory" in comparison.method else None,
+    )
+
+
+def _figures(case: CaseComparison, metric: str) -> Figures:
+    usable = [duet for duet in case.duets if duet.usable and metric in duet.base.keys() & duet.head]
+    return Figures(
+        case=case.case.id,
+        metric=metric,
+        base=tuple(duet.base[metric] for duet in usable),
+        head=tuple(duet.head[metric] for duet in usable),
     )
 
 
@@ -169,10 +167,6 @@ def _sequential(case: CaseComparison) -> float | None:
     """Ratio of the CPU per request of sequential launches; None without them."""
     base, head = (one.get(CPU_METRIC) for one in (case.absolute_base, case.absolute_head))
     return head / base if base and head else None
-
-
-def _seconds(duets: list[Duet], stage: str) -> float:
-    return sum(duet.seconds for duet in duets if duet.stage == stage)
 
 
 def save_trial(results: Path, trial: Trial) -> Path:

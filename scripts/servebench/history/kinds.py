@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final
 
 from servebench import changes, codec, files, store
@@ -166,9 +166,11 @@ def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Run, ...], tuple[str,
     others: list[str] = []
     for path in sorted(_plain(folder), key=lambda p: (p.name.endswith(store.PARTIAL), p)):
         below = path.relative_to(folder).as_posix()
-        final = below.removesuffix(store.PARTIAL) + ".json" if _partial(below) else below
+        final = (
+            below.removesuffix(store.PARTIAL) + ".json" if below.endswith(store.PARTIAL) else below
+        )
         kind = kind_of(final)
-        if kind is None or (_partial(below) and kind.name != "run"):
+        if kind is None or (below.endswith(store.PARTIAL) and kind.name != "run"):
             others.append(below)
             continue
         data = files.contents(path, MOST_BYTES)
@@ -185,17 +187,9 @@ def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Run, ...], tuple[str,
     return tuple(found.values()), tuple(runs), tuple(others)
 
 
-def _partial(path: str) -> bool:
-    return path.endswith(store.PARTIAL)
-
-
 def _plain(folder: Path) -> Iterator[Path]:
     for path in folder.rglob("*"):
         if path.is_symlink():
             raise RecordError(f"{path}: expected a plain file, found a link; remove it")
-        if path.is_file() and not any(part[0] == "." for part in _parts(path, folder)):
+        if path.is_file() and not any(part[0] == "." for part in path.relative_to(folder).parts):
             yield path
-
-
-def _parts(path: Path, folder: Path) -> tuple[str, ...]:
-    return PurePosixPath(path.relative_to(folder).as_posix()).parts
