@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import random
 from collections.abc import Iterator
@@ -283,17 +282,3 @@ def test_a_run_cannot_be_faster_than_its_case_allows() -> None:
     nights.run(claiming(12_928), "shard-1", plan, TRUSTED, NOW)
     with pytest.raises(ArtifactError, match=r"at most 12,800/s, its ceiling, found 12,929/s"):
         nights.run(claiming(12_929), "shard-1", plan, TRUSTED, NOW)
-
-
-def test_every_metric_has_bounds() -> None:
-    """Zero always counts; below zero only what can shrink; neither dust nor more than there is."""
-    for metric in METRICS.values():
-        assert metric.wrong(0) is None
-        assert metric.wrong(0.5) is None
-        assert all(metric.wrong(value) for value in (1e16, math.inf, math.nan, 1e-13))
-        assert bool(metric.wrong(-0.5)) is not metric.negative
-    shrinking = replace(METRICS["pss_steady"], negative=True)
-    assert shrinking.wrong(-1e6) is None
-    assert shrinking.wrong(-1e16) == (
-        "expected pss_steady to be a number from -1e+15 to 1e+15, found -1e+16"
-    )
