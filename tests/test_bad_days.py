@@ -472,7 +472,7 @@ def test_a_full_disk(
         assert saves == ["save_partial"] * 3 + ["finalise"]
         assert done.code == 4
         (line,) = done.err.splitlines()
-        assert "the run could not be saved" in line
+        assert "the file could not be saved" in line
         assert ("the disk is full" if how == "full" else "file size limit") in line
         assert done.out.count("note: not saved yet, going on") == 2
         assert "[3/3]" in done.out

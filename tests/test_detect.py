@@ -18,7 +18,7 @@ import made_up
 from bench import Bench, make_checkout
 from histories import FIRST, night_run, save
 from made_up import Imagined, Planted
-from servebench import changes, store, tools
+from servebench import changes, files, store, tools
 from servebench.changes import ChangeRecord, SeriesName, StackState
 from servebench.compare import session
 from servebench.compare.model import Comparison, PackageChange, Verdict
@@ -34,9 +34,6 @@ from servebench.detect.model import (
     Dismissal,
     Step,
     dismissals,
-    read_candidates,
-    write_candidates,
-    write_dismissal,
 )
 from servebench.detect.steps import steps
 from servebench.errors import HistoryError, RecordError
@@ -479,14 +476,14 @@ def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path:
 def test_files_of_detection_read_back(tmp_path: Path) -> None:
     """Candidates and dismissals; what is damaged is named, and stops nothing but a judgement."""
     found = Candidates(candidates=(candidate_of(("x/a", 1.05)),), known=2)
-    write_candidates(path := tmp_path / "candidates.json", found)
-    assert read_candidates(path) == found
+    files.write(path := tmp_path / "candidates.json", found)
+    assert files.read(Candidates, path) == found
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(RecordError, match=r"candidates\.json: expected candidates"):
-        read_candidates(path)
+        files.read(Candidates, path)
     whole = dismissed(candidate_of(("x/a", 1.05)), Verdict.NO_CHANGE, 1)
-    write_dismissal(tmp_path, whole)
-    write_dismissal(tmp_path, whole.model_copy(update={"id": "damaged"})).write_text("{}")
+    files.write(tmp_path / "dismissed" / f"{whole.id}.json", whole)
+    (tmp_path / "dismissed" / "damaged.json").write_text("{}")
     kept, (problem,) = dismissals(tmp_path)
     assert kept == {whole.id: whole}
     assert "damaged.json: expected a dismissal" in problem
@@ -519,7 +516,7 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     done = command("detect", "--output", file, "--github-output", "--to", folder / "out", "--json")
     assert done.code == 0, done
     said = json.loads(done.out)
-    found = read_candidates(file)
+    found = files.read(Candidates, file)
     assert found.candidates
     assert said["closed"] == ["change-20-a"]
     assert [path.name for path in (folder / "out" / "changes").iterdir()] == ["change-20-a.json"]

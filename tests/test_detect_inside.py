@@ -18,7 +18,7 @@ from bench import Bench
 from foreign import MACHINES, NOW, TRUSTED, comparison
 from histories import FIRST
 from repos import commit, make_repository, write
-from servebench import changes, paths, tools
+from servebench import changes, files, paths, tools
 from servebench.artifacts import accepting
 from servebench.changes import ChangeRecord, SeriesName
 from servebench.compare import inprocess
@@ -35,7 +35,7 @@ from servebench.detect import blame, declared
 from servebench.detect.candidates import detect, of_table
 from servebench.detect.conclude import closed, conclude
 from servebench.detect.confirm import confirm
-from servebench.detect.model import Candidate, Dismissal, Step, read_candidates
+from servebench.detect.model import Candidate, Candidates, Dismissal, Step
 from servebench.detect.steps import steps
 from servebench.github import announce
 from servebench.inprocess.readings import Reading
@@ -320,7 +320,7 @@ def test_a_bump_in_asvs_results_becomes_a_change(
     done = Bench(checkout, tmp_path, "detecting", capsys, monkeypatch)("detect", "--output", file)
     assert (done.code, done.err) == (0, "")
     assert "time in process (seconds)" in done.out
-    (candidate,) = read_candidates(file).candidates
+    (candidate,) = files.read(Candidates, file).candidates
     assert [step.series for step in candidate.steps] == [SERIES]
     assert candidate.steps[0].ratio == pytest.approx(1.06, abs=0.005)
     assert candidate.packages == (

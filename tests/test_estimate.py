@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from servebench.estimate import Estimate
+from servebench.duration import RemainingTime
 
 
 def test_before_anything_the_declared_expectation_counts() -> None:
     """Nothing is corrected that has not been seen."""
-    estimate = Estimate([10.0, 20.0])
+    estimate = RemainingTime([10.0, 20.0])
     assert (estimate.correction, estimate.remaining, estimate.total) == (0.0, 30.0, 30.0)
 
 
 def test_the_correction_grows_in() -> None:
     """2 s more than expected: 2/5 of it after one launch, 8/8 after four."""
-    estimate = Estimate([10.0] * 5)
+    estimate = RemainingTime([10.0] * 5)
     estimate.observe(12)
     assert estimate.correction == pytest.approx(0.4)
     assert estimate.remaining == pytest.approx(4 * 10.4)
@@ -28,14 +28,14 @@ def test_the_correction_grows_in() -> None:
 
 def test_the_correction_is_per_launch_whatever_its_length() -> None:
     """A slow machine adds its seconds to short and long launches alike."""
-    estimate = Estimate([1.0, 100.0])
+    estimate = RemainingTime([1.0, 100.0])
     estimate.observe(6)
     assert estimate.remaining == pytest.approx(101)
 
 
 def test_nothing_takes_less_than_no_time() -> None:
     """Failed launches are short; the correction of long ones does not make short ones negative."""
-    estimate = Estimate([100.0, 1.0, 50.0])
+    estimate = RemainingTime([100.0, 1.0, 50.0])
     estimate.observe(0)
     assert estimate.correction == pytest.approx(-20)
     assert estimate.remaining == pytest.approx(0 + 30)
@@ -43,7 +43,7 @@ def test_nothing_takes_less_than_no_time() -> None:
 
 def test_in_the_end_nothing_remains() -> None:
     """The total is then what was observed."""
-    estimate = Estimate([1.0, 2.0])
+    estimate = RemainingTime([1.0, 2.0])
     estimate.observe(3)
     estimate.observe(4)
     assert (estimate.remaining, estimate.total) == (0, 7)
@@ -53,7 +53,7 @@ def test_in_the_end_nothing_remains() -> None:
 def test_honest_after_the_first_tenth(overhead: float) -> None:
     """Of 100 launches, each off by the same seconds, ten are enough for an error below 20 %."""
     expected = [8.0 + 4 * (number % 3) for number in range(100)]
-    estimate = Estimate(expected)
+    estimate = RemainingTime(expected)
     for seconds in expected[:10]:
         estimate.observe(seconds + overhead)
     truth = sum(expected) + 100 * overhead

@@ -14,8 +14,8 @@ from servebench import plan as planning
 from servebench import rig
 from servebench.cli.plan import plan_command
 from servebench.declarations import PROFILES
+from servebench.duration import COSTS, Expected, drain, expected
 from servebench.errors import DeclarationError, UsageError
-from servebench.expected import COSTS, Expected, drain, expected
 from servebench.model import Case, Endpoint, Expectation, Load, LoadModel, Plan, Profile
 from servebench.plan import make_plan, plan_seconds
 from servebench.protocol import WINDOW_SECONDS

@@ -15,13 +15,12 @@ import site_builds
 import sites
 import synthetic as runs
 from bench import Bench
-from servebench import store
-from servebench.compare import trial_store
+from servebench import files, store
 from servebench.compare.model import Verdict
-from servebench.compare.trials import Said, Trial
+from servebench.compare.trials import Said, Trial, save_trial
 from servebench.errors import UsageError
 from servebench.model import Run
-from servebench.night.model import NightRecord, ShardRecord, encode
+from servebench.night.model import NightRecord, ShardRecord
 from servebench.site import asv_site, statics
 
 CASE = "asgi-wsgi/asgi-json/py3.14/w1/c128"
@@ -277,7 +276,7 @@ def test_what_is_missing_of_a_night_is_said_on_the_first_page(tmp_path: Path) ->
         )
         path = results / night.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(encode(night))
+        path.write_bytes(files.encode(night))
 
     record(1, "a/one", "a/two")
     sites.made(tmp_path, results)
@@ -327,9 +326,9 @@ def test_the_method_page_has_the_instrument_s_own_error_rates(tmp_path: Path) ->
     machine = site / "machines" / runs.MACHINE.id / "index.html"
     assert "has not been measured" in sites.read(machine).text
     for number, verdict in ((1, Verdict.NO_CHANGE), (2, Verdict.SLOWER)):
-        trial_store.save(results, a_trial(number, "aa", verdict))
+        save_trial(results, a_trial(number, "aa", verdict))
     plant = a_trial(3, "busy", Verdict.SLOWER, planted=CASE, size=0.05)
-    trial_store.save(results, plant)
+    save_trial(results, plant)
     sites.made(tmp_path, results)
     text = sites.read(site / "method" / "index.html").text
     assert "3 comparisons whose right answer was known beforehand" in text

@@ -17,7 +17,7 @@ from servebench import codec, store
 from servebench.errors import UsageError
 from servebench.flags import Flag, FlagName
 from servebench.inprocess import readings
-from servebench.metrics import METRICS
+from servebench.metrics import HEADLINES, METRICS
 from servebench.model import CaseResult, Run, RunStatus
 from servebench.series import asv, columns, events, reading
 from servebench.series import table as history
@@ -82,8 +82,8 @@ def test_a_night_holds_the_run_s_means_and_intervals() -> None:
 
 def test_headlines_share_the_first_file_and_exist() -> None:
     """What people look at first is fetched at once."""
-    assert len(columns.HEADLINES) == data_files.PER_FILE
-    assert columns.TRENDS[: data_files.PER_FILE] == columns.HEADLINES
+    assert len(HEADLINES) == data_files.PER_FILE
+    assert columns.TRENDS[: data_files.PER_FILE] == HEADLINES
     assert set(columns.TRENDS) == {n for n, row in METRICS.items() if row.better != "neither"}
 
 
@@ -225,7 +225,7 @@ def test_a_dozen_series_per_file() -> None:
     found = data_files.series_files(table)
     assert [len(shard.series) for shard in found[:-1]] == [12] * (len(found) - 1)
     assert sum(len(shard.series) for shard in found) == len(columns.TRENDS)
-    assert [table.metrics[metric] for _, metric in found[0].series] == list(columns.HEADLINES)
+    assert [table.metrics[metric] for _, metric in found[0].series] == list(HEADLINES)
     assert len({shard.id for shard in found}) == len(found)
 
 
@@ -397,7 +397,7 @@ def test_the_overview_has_the_newest_figure_of_every_series() -> None:
     table = table_of(a_run(1, 5000.0), a_run(2, 5100.0), a_run(3, results=[]))
     (machine,) = overview.overview([table], (), ())["machines"]
     assert machine["series"] == {
-        "case": [0], "metric": [0], "mean": [5100], "low": [5100], "high": [5100],
+        "case": [0], "metric": [1], "mean": [5100], "low": [5100], "high": [5100],
         "status": "m", "when": [1], "points": [2],
     }  # fmt: skip
     assert machine["cases"] == (JSON,)

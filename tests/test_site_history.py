@@ -35,7 +35,7 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_a_record_under_another_name_is_refused(tmp_path: Path) -> None:
     """Its address on the site is its id."""
     path = changes.save(tmp_path, a_record())
-    with pytest.raises(RecordError, match="expected the record's id"):
+    with pytest.raises(RecordError, match="expected the id of a change record"):
         changes.read(path.rename(path.with_name("other.json")))
 
 

@@ -14,6 +14,7 @@ import httpx
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from servebench.errors import LaunchError
+from servebench.files import first_problem
 from servebench.flags import FlagName
 
 BATCH: Final = 4
@@ -230,11 +231,10 @@ class _Search:
         try:
             one = Identity.model_validate_json(answer.content)
         except ValidationError as error:
-            first = error.errors()[0]
             raise LaunchError(
                 FlagName.WRONG_BODY,
                 f"GET {self._url}: expected an identity, found {answer.text[:80]!r} "
-                f"({'.'.join(map(str, first['loc']))}: {first['msg']})",
+                f"({first_problem(error)})",
             ) from error
         self.found.setdefault(str(getattr(one, self._distinct)), one)
         return True

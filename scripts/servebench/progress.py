@@ -55,11 +55,7 @@ def _outcome(launch: Launch) -> str:
         )
     shown = [
         f"{metrics.METRICS[name].format(launch.metrics[name])} {label}"
-        for name, label in (
-            ("throughput", ""),
-            ("response_p50", "p50"),
-            ("server_cpu_per_request", "CPU/request"),
-        )
+        for name, label in metrics.BRIEF.items()
         if name in launch.metrics
     ]
     warnings = ", ".join(sorted({flag.name for flag in launch.flags}))

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from servebench import store
+from servebench.duration import RemainingTime
 from servebench.errors import NothingMeasuredError, RecordError
-from servebench.estimate import Estimate
 from servebench.flags import Flag
 from servebench.model import Case, CaseResult, Commands, Launch, Plan, Run, RunStatus, Status
 from servebench.progress import Reporter
@@ -138,7 +138,7 @@ def execute(
     todo = [
         (order, step) for order, step in enumerate(steps) if (step.case.id, step.round) not in done
     ]
-    estimate = Estimate([expected(step.case) for _, step in todo])
+    estimate = RemainingTime([expected(step.case) for _, step in todo])
     reporter.begin(len(steps), estimate.remaining)
     try:
         for order, step in todo:

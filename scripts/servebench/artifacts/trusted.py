@@ -19,7 +19,14 @@ from servebench.errors import ArtifactError, HistoryError
 from servebench.history.git import run
 from servebench.inprocess import micro
 from servebench.machine import slug
-from servebench.model import Case, Commands, InterpreterRecord, Machine, StackRecord
+from servebench.model import (
+    Case,
+    Commands,
+    InterpreterRecord,
+    Machine,
+    StackRecord,
+    is_free_threaded,
+)
 from servebench.rig import Rig
 from servebench.servers import SERVERS
 
@@ -88,7 +95,9 @@ class Trusted:
                 raise ArtifactError(f"interpreter {shown(record.name)}, which is not declared")
             require(f"version of interpreter {record.name}", declared, record.version)
             require(
-                f"build of {record.name}", str(record.name.endswith("t")), str(record.free_threaded)
+                f"build of {record.name}",
+                str(is_free_threaded(record.name)),
+                str(record.free_threaded),
             )
 
 

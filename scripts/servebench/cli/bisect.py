@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from servebench import changes, load, machine, orphans, paths, store
+from servebench import changes, files, load, machine, orphans, paths
 from servebench.changes import ChangeRecord
 from servebench.cli.options import DEFAULT_SEED, SeedOption, budget_option, budget_seconds
 from servebench.errors import HistoryError, SetupError, UsageError
@@ -56,7 +56,7 @@ def bisect_command(
     for sentence in orphans.reap():
         console.print(f"note: {sentence}", markup=False, soft_wrap=True)
     load.sweep()
-    store.require_room(folder)
+    files.require_room(folder)
     ends = time.monotonic() + (budget_seconds(budget) or 0.0)
     found: list[ChangeRecord] = []
     failed = False

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 from rich.table import Table
 
-from servebench import actions, changes, load, machine, orphans, paths, store
+from servebench import actions, changes, files, load, machine, orphans, paths
 from servebench.changes import ChangeRecord
 from servebench.cli.options import (
     DEFAULT_SEED,
@@ -26,12 +26,9 @@ from servebench.detect.model import (
     Candidate,
     Candidates,
     Dismissal,
-    encode_candidates,
-    read_candidates,
-    write_candidates,
 )
 from servebench.errors import RecordError, UsageError
-from servebench.night.recorded import present
+from servebench.night.planning import present
 from servebench.printing import Console
 from servebench.report.change import title
 from servebench.report.comparison.words import percent
@@ -100,14 +97,14 @@ def detect_command(
     console = Console(highlight=False)
     results = to or paths.results_dir()
     if confirm:
-        store.require_room(results)
+        files.require_room(results)
         _confirm(from_, results, budget_seconds(budget), seed, console, as_json=as_json)
         return
     found, undone, there = _detected(paths.results_dir())
     for record in undone:
         changes.save(results, record)
     if output is not None:
-        write_candidates(output, found)
+        files.write(output, found)
     if github_output:
         actions.outputs(_outputs(found, there))
     actions.summary(_markdown(found, undone))
@@ -175,7 +172,9 @@ def _confirm(
     from servebench.detect.duets import RealDuets  # noqa: PLC0415
 
     errors = Console(stderr=True, highlight=False)
-    found = read_candidates(from_) if from_ is not None else _detected(paths.results_dir())[0]
+    found = (
+        files.read(Candidates, from_) if from_ is not None else _detected(paths.results_dir())[0]
+    )
     here = machine.fingerprint().id
     ours = [candidate for candidate in found.candidates if candidate.machine == here]
     for candidate in found.candidates:
@@ -229,7 +228,7 @@ def _outputs(found: Candidates, machines: Collection[str]) -> dict[str, str]:
         "matrix": json.dumps({"include": include}, separators=(",", ":")),
         "machines": json.dumps(list(counts), separators=(",", ":")),
         "candidates": str(sum(counts.values())),
-        "sha256": hashlib.sha256(encode_candidates(found)).hexdigest(),
+        "sha256": hashlib.sha256(files.encode(found)).hexdigest(),
     }
 
 

@@ -15,7 +15,7 @@ import typer
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from servebench import orphans, paths, store
+from servebench import files, orphans, paths, store
 from servebench.errors import NothingMeasuredError, RecordError, ServebenchError, UsageError
 from servebench.exclusive import measuring
 from servebench.inprocess import micro, readings
@@ -65,7 +65,7 @@ def micro_command(
     root = paths.project_root()
     micro.require_suites(root)
     if record:
-        store.require_room(to or paths.results_dir())
+        files.require_room(to or paths.results_dir())
     commit, dirty = micro.require_commit(root)
     wanted = micro.steps(select or (), guarded=record)
     for sentence in orphans.reap():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Protocol
 
 from rich.console import Console
 from rich.status import Status
@@ -10,11 +10,9 @@ from rich.text import Text
 
 from servebench.compare.model import Duet
 from servebench.compare.samples import is_usable
-from servebench.metrics import METRICS
+from servebench.metrics import BRIEF, METRICS
 from servebench.model import Case
 from servebench.progress import duration
-
-_SHOWN: Final = ("server_cpu_per_request", "throughput", "response_p50")
 
 
 class Reporter(Protocol):
@@ -51,7 +49,7 @@ def outcome(duet: Duet) -> str:
         return "void: " + "; ".join(failing)
     changes = [
         f"{METRICS[name].title} {duet.head[name] / duet.base[name] - 1:+.1%}"
-        for name in _SHOWN
+        for name in BRIEF
         if duet.base.get(name) and duet.head.get(name)
     ]
     warnings = sorted({flag.name for flag in (*duet.flags_base, *duet.flags_head)})

@@ -13,9 +13,9 @@ from servebench.changes import ChangeRecord
 from servebench.compare import keeping
 from servebench.detect.conclude import conclude
 from servebench.detect.duets import Judge
-from servebench.detect.model import Candidate, Dismissal, write_dismissal
+from servebench.detect.model import DISMISSED, Candidate, Dismissal
 from servebench.errors import HistoryError, SetupError, UsageError
-from servebench.store import replace
+from servebench.files import write
 
 LEAST_SECONDS: Final = 60.0
 """A comparison in less would decide nothing."""
@@ -70,12 +70,11 @@ def confirm(
             left.append((candidate, str(problem)))
             continue
         concluded = conclude(candidate, comparison)
-        path = results / keeping.FOLDER / f"{comparison.id}.json"
-        replace(path, (comparison.model_dump_json(indent=1) + "\n").encode())
+        write(results / keeping.FOLDER / f"{comparison.id}.json", comparison)
         if isinstance(concluded, ChangeRecord):
             changes.save(results, concluded)
             records.append(concluded)
         else:
-            write_dismissal(results, concluded)
+            write(results / DISMISSED / f"{concluded.id}.json", concluded)
             dismissed.append(concluded)
     return Confirmed(tuple(records), tuple(dismissed), tuple(left))

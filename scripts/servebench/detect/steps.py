@@ -23,14 +23,11 @@ from servebench.changes import SeriesName
 from servebench.compare import inprocess
 from servebench.compare.inprocess import Key
 from servebench.detect.model import Step
-from servebench.metrics import METRICS
+from servebench.metrics import JUDGED, METRICS
 from servebench.series import events
 from servebench.series.table import STATES, Table
 
-DETECTED: Final = (
-    "server_cpu_per_request", "throughput", "response_p50", "service_p50", "efficiency",
-    "pss_steady", "response_p99", "service_p99", inprocess.SECONDS,
-)  # fmt: skip
+DETECTED: Final = (*JUDGED, inprocess.SECONDS)
 """Metrics that a duet judges in some case (`compare.judged`), or a pair of processes: no other
 could be confirmed."""
 

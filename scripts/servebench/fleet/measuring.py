@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from servebench import machine, paths, store
+from servebench import files, machine, paths
 from servebench.artifacts import comparisons, folder, trusted
 from servebench.artifacts.folder import Limits
 from servebench.artifacts.text import shown
@@ -168,7 +168,7 @@ def bring(room: Room, name: str) -> None:
         except (tarfile.TarError, OSError) as error:
             raise ArtifactError(f"{name}: {error}") from error
         for file in folder.read(Path(scratch)):
-            store.replace(Path(file.path), file.data)
+            files.replace(Path(file.path), file.data)
 
 
 def _unpack(packed: tarfile.TarFile, member: tarfile.TarInfo, scratch: Path) -> None:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from servebench.declarations import mistake, read_toml
-from servebench.errors import DeclarationError
+from servebench.declarations import read_toml, validated
 from servebench.formulas import FormulaError, evaluate
 from servebench.model import Frozen
 
@@ -213,9 +212,5 @@ def read_suites(root: Path) -> tuple[SuiteDeclaration, ...]:
 
 def _read(path: Path) -> SuiteDeclaration:
     shown = f"{FOLDER}/{path.name}"
-    try:
-        return SuiteDeclaration.model_validate({"suite": path.stem, **read_toml(path, shown)})
-    except ValidationError as problem:
-        first = problem.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"])) or "file"
-        raise DeclarationError(shown, key, *mistake(first, "only documented keys")) from problem
+    written = {"suite": path.stem, **read_toml(path, shown)}
+    return validated(SuiteDeclaration, written, shown, keys="only documented keys")

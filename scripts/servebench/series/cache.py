@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from servebench.errors import SetupError
+from servebench.files import swap
 from servebench.series.columns import RunColumns
-from servebench.store import swap
 
 FOLDER: Final = "columns"
 """Of the site's cache; `prune` removes what is not used for long."""

@@ -16,17 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from servebench.flags import DISTURBING
-from servebench.metrics import METRICS
+from servebench.metrics import HEADLINES, METRICS
 from servebench.model import CaseResult, Machine, Run
 from servebench.model import Status as LaunchStatus
 from servebench.summary import CaseSummary, Estimate, summarise_case
-
-HEADLINES: Final = (
-    "throughput", "server_cpu_per_request", "service_p50", "service_p95", "service_p99",
-    "response_p50", "response_p99", "efficiency", "pss_steady", "server_cores", "ready_time",
-    "unit_service",
-)  # fmt: skip
-"""The metrics that people look at first; their figures share one data file."""
 
 TRENDS: Final = (
     *HEADLINES,

@@ -15,12 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from servebench import changes, codec, store
+from servebench import changes, codec, files, store
 from servebench.changes import ChangeRecord
-from servebench.compare import trial_store
+from servebench.compare import trials as trials_
 from servebench.compare.trials import Trial
 from servebench.errors import RecordError
-from servebench.night.model import NightRecord, read_record
+from servebench.night.model import NightRecord
 from servebench.series import asv, cache
 from servebench.series.columns import RunColumns, of_run
 
@@ -79,7 +79,7 @@ def read(results: Path, cache_dir: Path, root: Path) -> Sources:
     records: list[ChangeRecord] = []
     for path in changes.files(results):
         records += attempt(path, partial(_record, path), problems)
-    trials = attempt(results / trial_store.FOLDER, partial(trial_store.load, results), problems)
+    trials = attempt(results / trials_.FOLDER, partial(trials_.load_trials, results), problems)
     nights: list[NightRecord] = []
     for path in sorted((results / NIGHTS).glob("*/*.json")):
         nights += attempt(path, partial(_night, path), problems)
@@ -124,7 +124,7 @@ def _record(path: Path) -> list[ChangeRecord]:
 
 
 def _night(path: Path) -> list[NightRecord]:
-    record = read_record(path)
+    record = files.read(NightRecord, path, named=True)
     return [_checked(path, record, record.created)]
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from servebench.metrics import METRICS
+from servebench.metrics import HEADLINES, METRICS
 from servebench.series import table as series
 from servebench.series.columns import TRACKS
 from servebench.series.events import Events
@@ -41,9 +41,7 @@ LETTERS: Final = dict(zip(STATES, ".mdfn", strict=True))
 """One letter per state in `status`."""
 INTERVALS: Final = {kind: track.interval for kind, track in TRACKS.items()}
 
-COMPARED: Final = (
-    "server_cpu_per_request", "throughput", "response_p50", "response_p99", "pss_steady",
-)  # fmt: skip
+COMPARED: Final = tuple(name for name in HEADLINES if METRICS[name].compared)
 """The metrics of server runs that have files across cases, the default first."""
 
 _DIGITS: Final = 5

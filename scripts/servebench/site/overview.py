@@ -13,6 +13,7 @@ import numpy as np
 from servebench.changes import ChangeRecord
 from servebench.compare.model import Verdict
 from servebench.metrics import METRICS
+from servebench.published import Headline, headlines
 from servebench.series import table as series
 from servebench.series.table import STATES, Point, Table
 from servebench.site.data_files import FORMAT, LETTERS, SeriesFile
@@ -23,39 +24,6 @@ _DIGITS: Final = 6
 _WIDE: Final = 0.1
 """From half an interval of such a share on, a figure is shown as its ends."""
 _MEASURED: Final = STATES.index("measured")
-
-
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """A figure of a case, or its ratio to that of `base`, that stands for a whole experiment.
-
-    `name` is that of its badge's file.
-    """
-
-    name: str
-    label: str
-    case: str
-    base: str | None
-    metric: str
-
-
-HEADLINES: Final = (
-    Headline(
-        "free-threaded-cpu", "free-threaded / GIL, two CPU-bound threads",
-        "gil-endpoints/sync_cpu/py3.14t", "gil-endpoints/sync_cpu/py3.14", "throughput",
-    ),
-    Headline(
-        "free-threaded-asgi", "free-threaded / GIL, FastAPI JSON",
-        "asgi-wsgi/asgi-json/py3.14t/w1/c128", "asgi-wsgi/asgi-json/py3.14/w1/c128", "throughput",
-    ),
-    Headline(
-        "pydantic", "Pydantic 2 / 1, CPU per request",
-        "pydantic-v1-v2/pydantic-v2/py3.14/c16", "pydantic-v1-v2/pydantic-v1/py3.14/c16",
-        "server_cpu_per_request",
-    ),
-    Headline("asgi", "FastAPI JSON", "asgi-wsgi/asgi-json/py3.14/w1/c128", None, "throughput"),
-    Headline("wsgi", "Flask JSON", "asgi-wsgi/wsgi-json/py3.14/w1/t64/c128", None, "throughput"),
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +123,7 @@ def badges(tables: Sequence[Table], changes: Sequence[ChangeRecord]) -> dict[str
     All figures are of one machine (`speaker`).
     """
     one = speaker(tables)
-    found = {headline.name: _badge(headline, one) for headline in HEADLINES}
+    found = {headline.name: _badge(headline, one) for headline in headlines()}
     worse = [r for r in changes if r.status == "open" and r.verdict is Verdict.SLOWER]
     if one is None:
         found["changes"] = _shield("open regressions", "not measured", "lightgrey")
@@ -218,7 +186,7 @@ def speaker(tables: Iterable[Table]) -> Table | None:
 
 
 def _having(table: Table) -> tuple[int, int, int, str]:
-    found = [one for one in (stated(table, headline) for headline in HEADLINES) if one]
+    found = [one for one in (stated(table, headline) for headline in headlines()) if one]
     sure = sum(not one.doubt for one in found)
     return sure, len(found), table.nights[-1].time, table.machine
 

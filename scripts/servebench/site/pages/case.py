@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from servebench.changes import ChangeRecord
 from servebench.inprocess.suites import SHARED_PAGE
-from servebench.metrics import METRICS
+from servebench.metrics import HEADLINES, METRICS
 from servebench.report.change import Told, told
 from servebench.series import table as history
 from servebench.series.columns import RunHeader
@@ -249,7 +249,7 @@ def _metric(summary: CaseSummary | None) -> str | None:
     """The metric that launches are shown of, for a case without a trend."""
     if summary is None:
         return None
-    return next((name for name in trends.PREFERRED if name in summary.metrics), None)
+    return next((name for name in HEADLINES if name in summary.metrics), None)
 
 
 def _where(change: Told, case: str) -> str:

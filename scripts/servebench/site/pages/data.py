@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from servebench.metrics import METRICS
+from servebench.published import headlines
 from servebench.site.data_files import FORMAT, INTERVALS, LETTERS
-from servebench.site.overview import HEADLINES
 from servebench.site.pages import addresses
 from servebench.site.pages.page import Page, render
 from servebench.site.pages.site import Site
@@ -58,7 +58,8 @@ def pages(site: Site) -> Iterator[Page]:
             intervals=INTERVALS,
             format=FORMAT,
             example=_example(site),
-            badges=[(one.name, one.label) for one in HEADLINES] + [("changes", "open regressions")],
+            badges=[(one.name, one.label) for one in headlines()]
+            + [("changes", "open regressions")],
             schemas=[
                 (address, told)
                 for address, told in site.downloads.items()
@@ -75,7 +76,7 @@ def pages(site: Site) -> Iterator[Page]:
 def _example(site: Site) -> Download | None:
     """A shard's file: of a headline, if one was measured, and of the newest year."""
     by_shard = site.manifest.get("series", {})
-    wanted = {headline.case for headline in HEADLINES}
+    wanted = {headline.case for headline in headlines()}
     every = [
         (shard.group not in wanted, shard.id)
         for many in site.shards.values()

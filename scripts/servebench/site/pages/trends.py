@@ -12,9 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from servebench import units
 from servebench.changes import ChangeRecord
-from servebench.metrics import METRICS
+from servebench.metrics import HEADLINES, METRICS
 from servebench.series import table as history
 from servebench.series.events import Events
 from servebench.series.table import Point, Table
@@ -28,13 +27,6 @@ RECENT: Final = 400
 MARKS: Final = 60
 """So many marks stand for them: the page is made anew every night."""
 
-PREFERRED: Final = ("server_cpu_per_request", "throughput", "response_p50")
-"""The metric that a page shows first is the first of these that the case has a figure of."""
-
-_FORMATS: Final[dict[units.Formatter, str]] = {
-    units.seconds: "seconds", units.rate: "rate", units.size: "size", units.share: "share",
-    units.cores: "cores", units.count: "count", units.significant: "significant",
-}  # fmt: skip
 _FEW: Final = 8  # differences that it takes to say how large they usually are
 _SPREAD: Final = 1.96  # 95 % of a normal distribution
 _MAD: Final = 1.4826  # from a median absolute deviation to a standard deviation
@@ -45,7 +37,7 @@ def metrics(table: Table, case: str) -> tuple[str, ...]:
     row = table.cases.index(case)
     there = ~np.isnan(table.mean[:, row]).all(axis=0)
     found = [table.metrics[column] for column in np.flatnonzero(there).tolist()]
-    first = next((name for name in PREFERRED if name in found), None)
+    first = next((name for name in HEADLINES if name in found), None)
     return tuple(sorted(found, key=lambda name: name != first))
 
 
@@ -58,7 +50,7 @@ def title(metric: str) -> str:
 
 def format_name(metric: str) -> str:
     """What `formats.js` calls the format of a metric's figures; of benchmarks it is the unit."""
-    return _FORMATS[METRICS[metric].format] if metric in METRICS else metric
+    return METRICS[metric].format.name if metric in METRICS else metric
 
 
 def trend(

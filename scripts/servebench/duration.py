@@ -1,18 +1,20 @@
-"""How long a launch will take: what plans are balanced by, and where a run's estimate starts.
+"""How long a launch will take, and what remains of a run, corrected by what its launches took.
 
-Waits, durations and drains follow from the case by arithmetic. What only a machine can tell (how
-quick servers start and stop, how long rows take to read) stands in one table, `COSTS`.
+Waits, durations and drains follow from the case by arithmetic. What only a machine can tell stands
+in `COSTS`, and in the costs of a server's entry in `servers`.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from servebench.formulas import evaluate
 from servebench.model import Case, LoadModel, Profile
 from servebench.protocol import RATE_WINDOWS, SLOW_SECONDS, UNIT_REQUESTS, WINDOW_SECONDS
+from servebench.servers import costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +22,6 @@ class Costs:
     """What was measured on a 2-core virtual machine.
 
     Attributes:
-        start: First worker of a server until it has answered, s.
-        worker: Each further worker, s.
         probes: Identifying all workers twice, and the fast requests of both verifications, s.
         windows: Windows of a warm-up until the throughput is steady (5 at least, 10 at most; short
             ones differ more).
@@ -32,11 +32,8 @@ class Costs:
         stop: Stopping the server and proving that it is gone, s.
         cores: Server cores that a plan may count on.
         left: Share of its service that a paced load in flight at the deadline still has before it.
-        uneven: How much longer a queue lasts because uvicorn's workers share it unevenly.
     """
 
-    start: dict[str, float]
-    worker: dict[str, float]
     probes: float
     windows: dict[Profile, float]
     window_gap: float
@@ -46,12 +43,9 @@ class Costs:
     stop: float
     cores: int
     left: float
-    uneven: float
 
 
 COSTS: Final = Costs(
-    start={"granian": 0.55, "uvicorn": 0.45},
-    worker={"granian": 0.2, "uvicorn": 0.15},
     probes=0.25,
     windows={"quick": 7.5, "nightly": 6.0, "published": 6.0},
     window_gap=0.05,
@@ -61,11 +55,10 @@ COSTS: Final = Costs(
     stop=0.2,
     cores=2,
     left=0.8,
-    uneven=1.25,
 )
 
-_DEFAULT_START: Final = 0.5  # s, servers that the table does not know yet
-_DEFAULT_WORKER: Final = 0.2
+PRIOR_LAUNCHES: Final = 4.0
+"""Weight of the declared expectation, in launches: the correction grows in over the first few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +81,11 @@ def expected(case: Case, profile: Profile) -> Expected:
     """Work out what one launch of a case will take."""
     single = max(case.endpoint.takes, case.endpoint.floor)
     duration = case.load.duration
-    first = COSTS.start.get(case.server, _DEFAULT_START)
-    further = COSTS.worker.get(case.server, _DEFAULT_WORKER)
     # A wave shows floor and concurrency at once; what does not overlap is asked three times.
     # Afterwards once is enough: the fastest single request is known.
     asked = 1 if case.endpoint.overlap > 1 and single >= SLOW_SECONDS else UNIT_REQUESTS
     return Expected(
-        start=first + further * (case.workers - 1),
+        start=costs(case.server).start(case.workers),
         verify=COSTS.probes + (asked + 1) * single,
         warm_up=_warm_up(case, single, profile),
         load=COSTS.generator + duration + drain(case),
@@ -115,7 +106,7 @@ def drain(case: Case) -> float:
         # All connections move in waves: the last one ends a multiple of the service time.
         waves = math.ceil(duration / single - 0.01) if single else 0
         return max(0.0, waves * single - duration)
-    uneven = COSTS.uneven if case.server == "uvicorn" and case.workers > 1 else 1.0
+    uneven = costs(case.server).uneven if case.workers > 1 else 1.0
     return uneven * connections / capacity
 
 
@@ -150,3 +141,37 @@ def _capacity(case: Case) -> float:
 
 def _rate(case: Case) -> float:
     return min(COSTS.rate, case.load.rate or math.inf, _capacity(case))
+
+
+@dataclass(slots=True)
+class RemainingTime:
+    """Expected and observed seconds of a run's launches.
+
+    What an expectation cannot know is how quick this machine starts interpreters. That is an
+    overhead per launch, so the correction is additive: the mean of (observed - expected), shrunk
+    towards zero while launches are few.
+    """
+
+    expected: Sequence[float]
+    _errors: list[float] = field(default_factory=list)
+
+    def observe(self, seconds: float) -> None:
+        """Note what the next launch of the sequence took, in s."""
+        self._errors.append(seconds - self.expected[len(self._errors)])
+
+    @property
+    def correction(self) -> float:
+        """Seconds to add to each launch still to come."""
+        return sum(self._errors) / (len(self._errors) + PRIOR_LAUNCHES)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds that the launches still to come will take."""
+        left = self.expected[len(self._errors) :]
+        return sum(max(0.0, seconds + self.correction) for seconds in left)
+
+    @property
+    def total(self) -> float:
+        """Seconds for the whole sequence: observed so far plus what remains."""
+        done = len(self._errors)
+        return sum(self.expected[:done]) + sum(self._errors) + self.remaining
