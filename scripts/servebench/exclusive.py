@@ -23,7 +23,7 @@ from typing import Final
 import psutil
 
 from servebench.errors import BusyError
-from servebench.visible import visible
+from servebench.text import visible
 
 HOLDER: Final = "SERVEBENCH_MEASURING"
 """Variable in which a holder tells its number to the measuring programs that it starts."""

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 
 from servebench.artifacts import comparisons
 from servebench.artifacts.folder import Found
-from servebench.artifacts.text import require_plain, shown
 from servebench.artifacts.trusted import Trusted, require, require_time
 from servebench.changes import FOLDER as CHANGES
 from servebench.changes import ChangeRecord, SeriesName, StackState
@@ -24,6 +23,7 @@ from servebench.detect.suspects import follows
 from servebench.errors import ArtifactError
 from servebench.metrics import METRICS
 from servebench.model import Frozen
+from servebench.text import require_plain, shown
 
 Judged = ChangeRecord | Dismissal
 _Model = TypeVar("_Model", bound=Frozen)

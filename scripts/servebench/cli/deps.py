@@ -16,8 +16,8 @@ from servebench.errors import UsageError
 from servebench.printing import Console
 from servebench.signals import interruptible
 from servebench.stacklock import write
+from servebench.text import visible
 from servebench.toolchain.narrator import Narrator
-from servebench.visible import visible
 
 if TYPE_CHECKING:
     from servebench.github.client import Client
