@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
-from servebench import __version__, interpreters, store, tools
+from servebench import __version__, git, interpreters, store, tools
 from servebench.errors import UsageError
+from servebench.git import HopelessError
 from servebench.model import Plan, Run, RunStatus
 from servebench.rig import Rig
 from servebench.runner import utc_now
@@ -40,20 +40,11 @@ def revision(root: Path) -> tuple[str | None, bool]:
 
     Results that earlier runs have written do not count: they are not what is measured.
     """
-
-    def git(*arguments: str) -> str | None:
-        try:
-            done = subprocess.run(
-                ["git", "-C", str(root), *arguments],
-                capture_output=True, text=True, check=True, timeout=30,
-            )  # fmt: skip
-        except (OSError, subprocess.SubprocessError):
-            return None
-        return done.stdout.strip()
-
-    commit = git("rev-parse", "HEAD")
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")
-    return commit, bool(changed)
+    status = ("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")
+    try:
+        return git.ask_or_none(root, "rev-parse", "HEAD"), bool(git.ask_or_none(root, *status))
+    except HopelessError:
+        return None, False
 
 
 def require_resumable(run: Run, rig: Rig, root: Path) -> None:

@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 from servebench import __version__, interpreters, settings, stacks
 from servebench.errors import ArtifactError, HistoryError
-from servebench.history.git import run
+from servebench.git import run
 from servebench.inprocess import micro
 from servebench.machine import slug
 from servebench.model import Case, Commands, InterpreterRecord, Machine, StackRecord

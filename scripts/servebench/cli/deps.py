@@ -69,8 +69,8 @@ def deps_command(
     told = [plain(sentence) for sentence in renewal.told]
     proposed = None
     if propose and moved:
+        from servebench.git import remote_of  # noqa: PLC0415
         from servebench.github import proposal  # noqa: PLC0415 - only this needs GitHub
-        from servebench.history.git import remote_of  # noqa: PLC0415
 
         body = "\n\n".join((harnesslock.listed(moved), *told, _NOTE))
         where = remote_of(root, remote)

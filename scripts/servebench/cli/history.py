@@ -10,7 +10,7 @@ import typer
 
 from servebench import actions, paths
 from servebench.errors import NothingMeasuredError
-from servebench.history.git import BRANCH, remote_of
+from servebench.git import BRANCH, remote_of
 from servebench.model import Run
 from servebench.night import outcome as outcome_
 from servebench.night.model import NightRecord, encode, read_plan

@@ -13,7 +13,7 @@ from rich.table import Table
 from servebench import actions, paths, stackbump, stacklock, stacks
 from servebench.cli.options import FOR_WORKFLOWS, day
 from servebench.errors import SetupError, UsageError
-from servebench.history.git import remote_of
+from servebench.git import remote_of
 from servebench.printing import Console
 from servebench.signals import interruptible
 from servebench.stackbump import Bumped

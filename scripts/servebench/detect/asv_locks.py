@@ -20,7 +20,7 @@ import numpy as np
 from servebench import stacks
 from servebench.detect.steps import LONGEST
 from servebench.errors import DeclarationError, HistoryError
-from servebench.history.git import run
+from servebench.git import batch_contents, run
 from servebench.site.history import Table
 from servebench.site.nights import Header
 
@@ -147,14 +147,10 @@ def _objects(root: Path, names: Sequence[str]) -> list[str | None]:
 
 def _locks(root: Path, blobs: Sequence[str]) -> dict[str, _Lock]:
     """Locks by the id of their blob; what is no lock is none."""
-    answer, start = _asked(root, "--batch", blobs), 0
     found = {}
-    for blob in blobs:
-        # A line "<id> blob <bytes>", the bytes, and the end of a line.
-        end = answer.index(b"\n", start)
-        size = int(answer[start:end].rpartition(b" ")[2])
-        content = answer[end + 1 : end + 1 + size]
-        start = end + size + 2
+    for blob, content in zip(blobs, batch_contents(_asked(root, "--batch", blobs)), strict=True):
+        if content is None:
+            continue
         try:
             packages = stacks.parse(content.decode(), f"blob {blob}", root)
         except (DeclarationError, UnicodeDecodeError):

@@ -20,7 +20,7 @@ from typing import IO, Final
 
 from servebench import codec, store
 from servebench.errors import HistoryError
-from servebench.history.git import BRANCH, Remote, run
+from servebench.git import BRANCH, Remote, run
 from servebench.history.kinds import File
 from servebench.history.pull import pull
 from servebench.history.push import push

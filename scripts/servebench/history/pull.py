@@ -17,10 +17,9 @@ from filelock import FileLock
 
 from servebench import paths
 from servebench.errors import HistoryError, RecordError
+from servebench.git import GitError, HopelessError, Patience, Remote
 from servebench.history.branch import Branch, Entry
-from servebench.history.git import GitError, HopelessError, Remote
 from servebench.history.kinds import kind_of
-from servebench.history.patience import Patience
 from servebench.store import swap
 from servebench.toolchain import artefact
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from servebench.errors import RecordError
+from servebench import git
+from servebench.errors import HistoryError, RecordError
 from servebench.inprocess import readings
 from servebench.inprocess.readings import Snapshot
 from servebench.site import kept, making, nights, packs
@@ -164,12 +164,10 @@ def _days(root: Path, commits: Iterable[str]) -> dict[str, int]:
     if not given:
         return {}
     try:
-        told = subprocess.run(
-            ["git", "-C", str(root), "log", "--no-walk", "--ignore-missing", "--stdin",
-             "--format=%H %s"],
-            input=given, capture_output=True, text=True, check=True, timeout=30,
-        ).stdout  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
+        told = git.ask(
+            root, "log", "--no-walk", "--ignore-missing", "--stdin", "--format=%H %s", stdin=given
+        )
+    except HistoryError:
         return {}
     found = {}
     for line in told.splitlines():

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from servebench import git
 from servebench.errors import SetupError
 from servebench.site.nights import SUFFIX, Night
 from servebench.site.reading import NIGHTS
@@ -235,18 +236,9 @@ def _commits(folder: Path, times: Sequence[int]) -> list[str]:
         f"data 5\nnight\nM 100644 inline night\ndata {len(str(number))}\n{number}\n"
         for number, when in enumerate(times)
     )
-    _git(folder, "init", "--quiet", "--initial-branch", "main")
-    _git(folder, "fast-import", "--quiet", given=stream)
-    return _git(folder, "log", "--reverse", "--format=%H", "main").split()
-
-
-def _git(folder: Path, *arguments: str, given: str = "") -> str:
-    done = subprocess.run(
-        ["git", *arguments], cwd=folder, input=given, capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise SetupError(f"git {arguments[0]} in {folder}: {done.stderr.strip()}")
-    return done.stdout
+    git.ask(folder, "init", "--quiet", "--initial-branch", "main")
+    git.ask(folder, "fast-import", "--quiet", stdin=stream)
+    return git.ask(folder, "log", "--reverse", "--format=%H", "main").split()
 
 
 def _dump(path: Path, document: Any) -> None:
