@@ -10,9 +10,9 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 from rich.console import Console
 
+from servebench.progress import Narrator
 from servebench.site import build
 from servebench.site.build import Built, Order
-from servebench.toolchain.narrator import Narrator
 
 PROJECT = Path(__file__).parents[1]
 HOST = "http://site.invalid/below/"

@@ -22,7 +22,7 @@ from servebench.cli.asv import asv_app
 from servebench.errors import SetupError, UsageError
 from servebench.inprocess import publish, tachyon, vendored
 from servebench.model import CaseResult
-from servebench.toolchain.narrator import Narrator
+from servebench.progress import Narrator
 
 COMMITS = 40
 STEP = 25

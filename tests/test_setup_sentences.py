@@ -15,8 +15,8 @@ from rich.console import Console
 
 from servebench import interpreters, paths, settings, setup, stacks
 from servebench.errors import SetupError
+from servebench.progress import Narrator
 from servebench.toolchain import archive, artefact, command, cpython, oha, source, space
-from servebench.toolchain.narrator import Narrator
 
 NOBODY = "http://127.0.0.1:9"  # the discard port, where nothing listens
 

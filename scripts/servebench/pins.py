@@ -24,9 +24,9 @@ from packaging.version import Version
 from servebench import settings, tools
 from servebench.errors import ServiceError, SetupError
 from servebench.harnesslock import Move
+from servebench.progress import Narrator
 from servebench.settings import GoToolSpec, OhaSpec, Settings, SourceBuild
 from servebench.toolchain import archive, artefact, command, oha
-from servebench.toolchain.narrator import Narrator
 
 if TYPE_CHECKING:
     from servebench.github.client import Client

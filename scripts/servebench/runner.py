@@ -11,14 +11,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
+
+from rich.text import Text
 
 from servebench import store
 from servebench.errors import NothingMeasuredError, RecordError
 from servebench.estimate import Estimate
 from servebench.flags import Flag
+from servebench.metrics import METRICS
 from servebench.model import Case, CaseResult, Commands, Launch, Plan, Run, RunStatus, Status
-from servebench.progress import Reporter
+from servebench.progress import Progress, duration
 from servebench.signals import InterruptedRun
+
+_SHOWN: Final = {"throughput": "", "response_p50": "p50", "server_cpu_per_request": "CPU/request"}
+"""Metrics in the line of a launch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +116,7 @@ def execute(
     commands: Callable[[Case], Commands],
     expected: Callable[[Case], float],
     results: Path,
-    reporter: Reporter,
+    progress: Progress,
 ) -> tuple[Run, Path]:
     """Do all launches of `plan` that `header` does not hold already, and save the run.
 
@@ -120,7 +127,7 @@ def execute(
         commands: The command lines of a case, for the record.
         expected: Seconds that one launch of a case is expected to take.
         results: The results folder.
-        reporter: Told of everything.
+        progress: What a person sees.
 
     Returns:
         The complete run and its file.
@@ -139,21 +146,24 @@ def execute(
         (order, step) for order, step in enumerate(steps) if (step.case.id, step.round) not in done
     ]
     estimate = Estimate([expected(step.case) for _, step in todo])
-    reporter.begin(len(steps), estimate.remaining)
+    counted = f"{len(steps)} launch{'es' * (len(steps) != 1)}"
+    progress.start(
+        f"{counted}, about {duration(estimate.remaining)}", estimate.remaining, len(steps)
+    )
     try:
         for order, step in todo:
-            reporter.launching(step.case, order, estimate.remaining)
+            progress.work(step.case.id, order, estimate.remaining)
             launch = _launch(step, order, perform)
             estimate.observe(launch.seconds)
             growing.launches.setdefault(step.case.id, []).append(launch)
-            reporter.launched(step.case, launch)
-            _save_or_report(growing, results, reporter)
+            progress.say(_line(launch, len(steps)))
+            _save_or_report(growing, results, progress)
     except InterruptedRun as interruption:
         growing.notes.append(f"interrupted by {interruption} at {utc_now()}")
         store.save_partial(results, growing.snapshot(RunStatus.PARTIAL))
         raise
     finally:
-        reporter.end()
+        progress.end()
     run = growing.snapshot(RunStatus.COMPLETE)
     path = store.finalise(results, run)
     if not any(launch.status is Status.OK for r in run.results for launch in r.launches):
@@ -179,9 +189,26 @@ def _launch(step: Step, order: int, perform: Callable[[Case], Outcome]) -> Launc
     )
 
 
-def _save_or_report(growing: _Progressing, results: Path, reporter: Reporter) -> None:
+def _line(launch: Launch, launches: int) -> Text:
+    if launch.status is Status.FAILED:
+        fails = [flag for flag in launch.flags if flag.severity == "fail"]
+        found = "failed: " + "; ".join(f"{flag.name}: {flag.detail}" for flag in fails)
+    else:
+        found = ", ".join(
+            f"{METRICS[name].format(launch.metrics[name])} {label}".strip()
+            for name, label in _SHOWN.items()
+            if name in launch.metrics
+        )
+        if warnings := ", ".join(sorted({flag.name for flag in launch.flags})):
+            found += f"  [{warnings}]"
+    style = "red" if launch.status is Status.FAILED else ""
+    order = f"[{launch.order + 1}/{launches}] "
+    return Text.assemble(order, (launch.case, "bold"), "  ", (found, style))
+
+
+def _save_or_report(growing: _Progressing, results: Path, progress: Progress) -> None:
     """A full disk must not end the run: what was measured is still in memory."""
     try:
         store.save_partial(results, growing.snapshot(RunStatus.PARTIAL))
     except RecordError as error:
-        reporter.note(f"not saved yet, going on: {error}")
+        progress.note(f"not saved yet, going on: {error}")

@@ -11,8 +11,8 @@ from servebench import paths, store
 from servebench import plan as planning
 from servebench.cli.options import DEFAULT_SEED
 from servebench.printing import Console
+from servebench.progress import Narrator
 from servebench.signals import interruptible
-from servebench.toolchain.narrator import Narrator
 
 asv_app = typer.Typer(
     no_args_is_help=True, help="The load runs among asv's results, and asv's site."

@@ -14,10 +14,10 @@ from servebench import actions, harnesslock, paths, pins
 from servebench.cli.github import DEFAULT_PATIENCE, Json, Patience, connected
 from servebench.errors import UsageError
 from servebench.printing import Console
+from servebench.progress import Narrator
 from servebench.signals import interruptible
 from servebench.stacklock import write
 from servebench.text import visible
-from servebench.toolchain.narrator import Narrator
 
 if TYPE_CHECKING:
     from servebench.github.client import Client

@@ -17,8 +17,8 @@ from servebench.cli.scale import scale_command
 from servebench.cli.show import findings_command, schema_command
 from servebench.errors import UsageError
 from servebench.printing import Console
+from servebench.progress import Narrator
 from servebench.signals import interruptible
-from servebench.toolchain.narrator import Narrator
 
 dev_app = typer.Typer(no_args_is_help=True, help="For those who work on servebench itself.")
 

@@ -28,7 +28,7 @@ from servebench.model import Case, Plan, Profile, Run, Status
 from servebench.night import assigned as assigned_
 from servebench.night.assigned import Assigned
 from servebench.printing import Console
-from servebench.progress import reporter
+from servebench.progress import Progress
 from servebench.protocol import WINDOW_SECONDS
 from servebench.rig import Rig, assemble
 from servebench.signals import InterruptedRun, interruptible
@@ -221,7 +221,7 @@ def _measure(
     folder.mkdir(parents=True, exist_ok=True)
     _forget_logs(rig.logs)
     numbers = count(sum(1 for _ in folder.iterdir()))
-    told = reporter(console)
+    told = Progress(console)
     options = launch.Options(
         window=WINDOW_SECONDS[plan.profile], count=count_requests, phase=told.phase
     )
@@ -239,7 +239,7 @@ def _measure(
                 commands=rig.commands,
                 expected=lambda case: planning.expected_seconds(case, plan.profile),
                 results=results,
-                reporter=told,
+                progress=told,
             )
     except InterruptedRun as interruption:
         interruption.advice = _advice(start, results)

@@ -21,8 +21,8 @@ from typing import Final
 
 from servebench import git, paths
 from servebench.errors import UsageError
+from servebench.progress import Narrator
 from servebench.toolchain import artefact
-from servebench.toolchain.narrator import Narrator
 
 MAIN: Final = ("main", "master")
 """What the default branch may be called, where a clone does not say it."""

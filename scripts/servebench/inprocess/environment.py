@@ -24,13 +24,14 @@ from asv import util
 from asv.console import log
 from asv.environment import Environment, EnvironmentUnavailable
 from asv.machine import Machine
+from rich.text import Text
 
 from servebench import interpreters, stacks
 from servebench.errors import ServebenchError, SetupError
 from servebench.exclusive import held_for_us, measuring
 from servebench.inprocess import bench_runner, machine_profile
+from servebench.progress import Narrator
 from servebench.stacks import Stack
-from servebench.toolchain.narrator import Narrator
 
 _LOOKING: Final = ("discover", "check")
 """What asv's `benchmark.py` is asked for when nothing is measured."""
@@ -182,5 +183,5 @@ class _Narrator(Narrator):
     def __init__(self) -> None:
         super().__init__(rich.console.Console(quiet=True))
 
-    def say(self, sentence: str) -> None:
-        log.info(sentence)
+    def say(self, sentence: str | Text) -> None:
+        log.info(str(sentence))

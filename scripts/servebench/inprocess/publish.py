@@ -17,8 +17,8 @@ from asv.graph import Graph
 from servebench import paths
 from servebench.errors import SetupError, UsageError
 from servebench.inprocess import tachyon, vendored
+from servebench.progress import Narrator
 from servebench.toolchain import command
-from servebench.toolchain.narrator import Narrator
 
 _FOLDER: Final = "vendor"
 _REMOTE: Final = re.compile(

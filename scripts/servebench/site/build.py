@@ -20,12 +20,12 @@ from urllib.parse import quote
 
 import servebench
 from servebench.errors import UsageError
+from servebench.progress import Narrator
 from servebench.site import asv_nights, asv_site, data, gather, history, reading, statics
 from servebench.site.folder import Folder
 from servebench.site.pages import addresses, kinds, missing, rendering
 from servebench.site.pages.page import Page
 from servebench.site.pages.site import Site
-from servebench.toolchain.narrator import Narrator
 
 MARKER: Final = ".servebench-site"
 """A file in the site's folder: without it, what stands in the folder is somebody else's."""

@@ -20,7 +20,7 @@ from typing import Any, Final
 import filelock
 
 from servebench.errors import SetupError
-from servebench.toolchain.narrator import Narrator
+from servebench.progress import Narrator
 
 STAMP: Final = "made.json"
 _STAGING: Final = ".making-"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from servebench.errors import SetupError
-from servebench.toolchain.narrator import Tick
+from servebench.progress import Tick
 
 _POLL_S: Final = 0.25
 _TAIL_BYTES: Final = 8192

@@ -9,9 +9,9 @@ from typing import Any
 from servebench import interpreters, paths, tools
 from servebench.errors import SetupError
 from servebench.interpreters import Origin
+from servebench.progress import Narrator
 from servebench.settings import InterpreterSpec, Settings
 from servebench.toolchain import archive, artefact, command, source, space
-from servebench.toolchain.narrator import Narrator
 
 
 def ensure(configured: Settings, narrator: Narrator) -> bool:

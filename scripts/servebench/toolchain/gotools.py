@@ -13,9 +13,9 @@ from typing import Final
 
 from servebench import paths, tools
 from servebench.errors import SetupError
+from servebench.progress import Narrator
 from servebench.settings import GoToolSpec
 from servebench.toolchain import artefact, command, space
-from servebench.toolchain.narrator import Narrator
 
 _ROOM_GB: Final = 2.0
 """What sources and objects take while they are built (10⁹ bytes)."""

@@ -12,9 +12,9 @@ from typing import Final
 
 from servebench import paths, tools
 from servebench.errors import SetupError
+from servebench.progress import Narrator
 from servebench.settings import OhaSpec, Settings
 from servebench.toolchain import archive, artefact, command, source, space
-from servebench.toolchain.narrator import Narrator
 
 _PROFILE: Final = ("profile.release.lto=false", "profile.release.codegen-units=16")
 """Half the build time of the release profile; the generator is not what is measured."""
