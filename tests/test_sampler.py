@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from bench import eventually
-from servebench import procfs, sampler
+from servebench import sampler
+from servebench.machine import CoreTimes
 from servebench.sampler import Edge, MemorySample, ProcessEdge, ProcessMemory, TreeSampler
 from serverlings import launch, said
 
@@ -218,28 +219,14 @@ def test_memory_that_may_not_be_read_is_missing_not_zero() -> None:
     assert memory.rss == sampler.Level(200, 150, 200)
 
 
-def test_the_machines_account_is_parsed() -> None:
-    """10 + 2 + 3 + 1 + 1 ticks busy and 5 stolen of two cores, a tick being 10 ms."""
-    text = (
-        "cpu  10 2 3 400 50 1 1 5 7 0\ncpu0 5 1 2 200 25 1 0 5 7 0\ncpu1 5 1 1 200 25 0 1 0 0 0\n"
-    )
-    tick = procfs.TICK
-    busy, steal, cores = sampler.parse_host(text)
-    assert (busy, steal) == pytest.approx((17 * tick, 5 * tick))
-    assert cores == 2
-
-
-def test_other_load_is_what_nobody_known_used() -> None:
-    """1.9 cores busy, 0.1 ours, 1.2 the server's, 0.4 the client's: 0.2 somebody else's."""
-    a = sampler.HostEdge(at=0, busy=100, steal=5, cores=2, harness=1)
-    b = sampler.HostEdge(at=10, busy=119, steal=6, cores=2, harness=2)
+def test_the_machines_account_is_a_difference() -> None:
+    """1.9 of two cores busy, 0.1 of them ours; 1 of 20 core seconds stolen."""
+    a = sampler.HostEdge(at=0, times=CoreTimes(total=200, busy=100, steal=5), harness=1)
+    b = sampler.HostEdge(at=10, times=CoreTimes(total=220, busy=119, steal=6), harness=2)
     host = sampler.host_between(a, b)
     assert host.busy_cores == pytest.approx(1.9)
     assert host.steal_share == pytest.approx(0.05)
-    server = sampler.Usage(12, 10, 0, 0, pids_changed=False, method="cpu-clock")
-    client = sampler.Usage(4, 10, 0, 0, pids_changed=False, method="cpu-clock")
-    assert host.other_cores(server, client) == pytest.approx(0.2)
-    assert host.other_cores(server, client, client) == 0
+    assert host.harness_cores == pytest.approx(0.1)
 
 
 def test_another_process_is_seen_in_the_machines_account(tmp_path: Path) -> None:
@@ -250,5 +237,5 @@ def test_another_process_is_seen_in_the_machines_account(tmp_path: Path) -> None
         os.kill(session.pid, signal.SIGUSR1)
         said(session, "used")
     after = sampler.host_edge()
-    assert after.busy - before.busy > 0.4
+    assert after.times.busy - before.times.busy > 0.4
     assert after.at > before.at

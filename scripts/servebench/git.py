@@ -77,13 +77,7 @@ class HopelessError(HistoryError):
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """Where the history is.
-
-    Attributes:
-        address: A URL or a path.
-        branch: Its branch.
-        environment: What git needs besides, such as credentials; never printed.
-    """
+    """Where the history is: a URL or path, its branch, and the environment with credentials."""
 
     address: str
     branch: str = BRANCH
@@ -99,11 +93,7 @@ class Git:
 
     @classmethod
     def make(cls, folder: Path, remote: Remote) -> Git:
-        """Make the repository, or take the one that is there.
-
-        Raises:
-            HistoryError: It cannot be made.
-        """
+        """Make the repository, or take the one that is there."""
         made = cls(folder, remote)
         if not (folder / "HEAD").is_file():
             run(["init", "--quiet", "--bare", str(folder)])
@@ -162,12 +152,7 @@ class Patience:
 
 
 def remote_of(root: Path, name: str, branch: str = BRANCH) -> Remote:
-    """Find a remote with what is known of its credentials.
-
-    Args:
-        root: The checkout.
-        name: A remote of the checkout, a URL, or a path.
-        branch: The history's branch.
+    """Find a remote (of the checkout, a URL, or a path) with what is known of its credentials.
 
     Raises:
         HopelessError: There is none of that name.
@@ -191,14 +176,10 @@ def remote_of(root: Path, name: str, branch: str = BRANCH) -> Remote:
 def credentials(
     address: str, environment: Mapping[str, str], persisted: str | None = None
 ) -> dict[str, str]:
-    """What git needs in its environment to be let in.
+    """What git needs in its environment to be let in, or nothing.
 
-    The workflow's token is for GitHub alone: it is sent to no other server.
-
-    Args:
-        address: The remote's URL.
-        environment: Where the token may be.
-        persisted: A header that the checkout's configuration sends to the remote.
+    The workflow's token is for GitHub alone: it is sent to no other server. `persisted` is a header
+    that the checkout's configuration sends to the remote.
     """
     server = environment.get("GITHUB_SERVER_URL", _SERVER).rstrip("/")
     token = environment.get(TOKEN, "").strip()
@@ -222,11 +203,7 @@ def ask(root: Path, *arguments: str, stdin: str = "", env: Mapping[str, str] | N
 
 
 def ask_or_none(root: Path, *arguments: str) -> str | None:
-    """What git answers in a checkout; None if it fails.
-
-    Raises:
-        HopelessError: There is no git.
-    """
+    """What git answers in a checkout; None if it fails. HopelessError: there is no git."""
     try:
         return ask(root, *arguments)
     except GitError:
@@ -247,12 +224,7 @@ def batch_contents(answer: bytes) -> Iterator[bytes | None]:
 def run(
     arguments: Sequence[str], environment: Mapping[str, str] | None = None, stdin: bytes = b""
 ) -> bytes:
-    """Run git, and give what it writes.
-
-    Args:
-        arguments: Without `git` itself.
-        environment: Added to ours.
-        stdin: What it reads.
+    """Run git with these arguments and additions to our environment, and give what it writes.
 
     Raises:
         HopelessError: It failed, and will fail again.

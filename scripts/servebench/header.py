@@ -1,4 +1,4 @@
-"""What a run says of itself before its first launch: commit, machine, tools, stacks."""
+"""Provenance: what a run says of itself before its first launch, and whether it still holds."""
 
 from __future__ import annotations
 
@@ -36,10 +36,7 @@ def write(plan: Plan, rig: Rig, root: Path) -> Run:
 
 
 def revision(root: Path) -> tuple[str | None, bool]:
-    """Commit of the checkout, and whether tracked files differ from it.
-
-    Results that earlier runs have written do not count: they are not what is measured.
-    """
+    """Commit of the checkout, and whether tracked files differ from it, results left out."""
     status = ("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")
     try:
         return git.ask_or_none(root, "rev-parse", "HEAD"), bool(git.ask_or_none(root, *status))
@@ -48,12 +45,7 @@ def revision(root: Path) -> tuple[str | None, bool]:
 
 
 def require_resumable(run: Run, rig: Rig, root: Path) -> None:
-    """Refuse to go on with a run whose conditions are no longer there.
-
-    Raises:
-        UsageError: The commit, machine, interpreters, stacks or oha differ: what is measured now
-            would not belong to the same run.
-    """
+    """Refuse to go on with a run whose conditions are no longer there (UsageError)."""
     commit, _ = revision(root)
     now = {
         "commit": commit,

@@ -39,18 +39,12 @@ _TRIES: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A listening socket.
-
-    Attributes:
-        address: Local address, as `127.0.0.1:8000` or `[::]:8000`.
-        pid: The youngest process that holds it; None if no readable process does.
-    """
+    """A listening socket: local address, and the youngest process that may be seen to hold it."""
 
     address: str
     pid: int | None
 
     def __str__(self) -> str:
-        """Say who listens where."""
         if self.pid is None:
             return f"a process that this user may not see listens on {self.address}"
         try:
@@ -93,11 +87,7 @@ def listeners(port: int) -> list[Listener]:
 
 
 def require_free(port: int) -> None:
-    """Refuse a port that is taken.
-
-    Raises:
-        LaunchError: foreign_listener, naming who listens.
-    """
+    """Refuse a port that is taken: LaunchError foreign_listener, naming who listens."""
     if found := listeners(port):
         raise LaunchError(
             FlagName.FOREIGN_LISTENER,
@@ -127,11 +117,7 @@ def foreign_listeners(port: int, session: Session) -> list[str]:
 
 
 def wait_free(port: int, timeout: float) -> None:
-    """Wait until nothing listens on `port`.
-
-    Raises:
-        LaunchError: foreign_listener, naming who still listens after `timeout` seconds.
-    """
+    """Wait until nothing listens on `port`; LaunchError foreign_listener after `timeout` s."""
     deadline, pause = time.monotonic() + timeout, Event()
     while listeners(port):
         if time.monotonic() >= deadline:
@@ -141,11 +127,10 @@ def wait_free(port: int, timeout: float) -> None:
 
 
 def connections_per_process(port: int, session: Session) -> dict[int, int]:
-    """Count the accepted connections of the server on `port` per process of the session.
+    """Count the server's accepted connections on `port` per process of the session that has any.
 
-    Returns:
-        Pid to connections; members without any are not listed. A socket that several processes
-        hold counts for the youngest pid: a worker, rather than the master that it inherited from.
+    A socket that several processes hold counts for the youngest pid: a worker, rather than the
+    master that it inherited from.
     """
     found = Counter(pid for _, pid in _sockets(port, psutil.CONN_ESTABLISHED))
     return {process.pid: found[process.pid] for process in session.members() if found[process.pid]}
@@ -155,8 +140,7 @@ def clients(port: int, seconds: float = -1.0) -> frozenset[int]:
     """Ports of those whose connections to `port` are in use, or ended in the last `seconds`.
 
     There may have been more: the kernel lists a connection for a minute after its end (TIME_WAIT),
-    at the side that ended it, and until another one has the same client's port, which of some
-    thousands in a minute some have.
+    unless another one takes the same client's port.
     """
     return frozenset(
         remote
@@ -168,13 +152,9 @@ def clients(port: int, seconds: float = -1.0) -> frozenset[int]:
 
 
 def parse_table(text: str) -> Iterator[tuple[int, int, float | None]]:
-    """Parse the sockets of 127.0.0.1 in /proc/net/tcp.
+    """Parse the sockets of 127.0.0.1 in /proc/net/tcp (proc_net_tcp.rst).
 
-    Source: Documentation/networking/proc_net_tcp.rst.
-
-    Yields:
-        Local port, remote port (0 of a listener), and seconds since the connection's end; None
-        while it is in use.
+    Yields local port, remote port (0 of a listener), and seconds since the end, None while in use.
     """
     for line in text.splitlines()[1:]:
         _, local, remote, _, _, when = line.split()[:6]

@@ -58,22 +58,14 @@ def probe(
     distinct: Literal["worker", "pid"] = "worker",
     timeout: float = 10.0,
 ) -> tuple[Identity, ...]:
-    """Ask until every worker has answered.
+    """Ask until every worker has answered; one identity per worker, ordered by `distinct`.
 
-    Args:
-        base_url: Address without path.
-        workers_expected: How many different workers must answer.
-        path: Where the applications identify themselves.
-        distinct: What tells workers apart. Threads that share a process and have no event loop
-            cannot be told apart: expect one pid there.
-        timeout: Seconds for all of it.
-
-    Returns:
-        One identity per worker, ordered by `distinct`.
+    `distinct` tells workers apart. Threads that share a process and have no event loop cannot be
+    told apart: expect one pid there.
 
     Raises:
-        LaunchError: not_ready if fewer answer in time; worker_restarted if more do; wrong_status
-            or wrong_body if something else answers.
+        LaunchError: not_ready if fewer answer in `timeout` s; worker_restarted if more do;
+            wrong_status or wrong_body if something else answers.
     """
     search = _Search(base_url.rstrip("/") + path, workers_expected, distinct)
     try:
@@ -112,10 +104,10 @@ def check_identity(
         packages: The stack's lock. A universal one also holds packages of other systems, so only
             those that are installed are compared …
         required: … but these must be: framework, server, whatever the question is about.
-        loop: The event loop's top-level package (asyncio, uvloop, …); None or `none`: not checked.
+        loop: The event loop's top-level package; None or `none`: not checked.
 
     Raises:
-        LaunchError: gil_mismatch or version_mismatch, with what was expected and found.
+        LaunchError: gil_mismatch or version_mismatch.
     """
     lock = {_canonical(name): version for name, version in packages.items()}
     for one in identities:
@@ -177,7 +169,7 @@ def _check_packages(
 
 
 def _canonical(name: str) -> str:
-    """Normalise a distribution's name (PEP 503)."""
+    """PEP 503."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -186,8 +178,6 @@ def _listed(found: Mapping[str, Identity]) -> str:
 
 
 class _Search:
-    """The identities found so far, and the last reason why there are not more."""
-
     def __init__(self, url: str, expected: int, distinct: Literal["worker", "pid"]):
         self.found: dict[str, Identity] = {}
         self.problem = ""

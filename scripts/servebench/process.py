@@ -1,12 +1,11 @@
 """A server or load generator in a session of its own: started pinned, and provably ended.
 
-How it is pinned: the affinity of the *thread* that starts it is set, and the child inherits it, as
-its own children do in turn. Setting it afterwards would race with the first workers. The thread is
-a short-lived one, so nothing has to be restored, and since signal handlers run in the main thread
-only, no Ctrl-C can fall between the fork and the note of its pid.
+Pinning sets the affinity of the short-lived *thread* that starts the command: the child and its own
+children inherit it. Setting it afterwards would race with the first workers, and since signal
+handlers run in the main thread only, no Ctrl-C can fall between the fork and the note of its pid.
 
-How it is identified: the master is not reaped before the session has ended. As long as it is at
-least a zombie, the kernel gives neither its pid nor its session id to anybody else.
+The master is not reaped before the session has ended: as long as it is at least a zombie, the
+kernel gives neither its pid nor its session id to anybody else.
 """
 
 from __future__ import annotations
@@ -44,9 +43,8 @@ class StopReport:
     """How a session ended.
 
     Attributes:
-        clean: Everything ended by itself within the grace; nothing had to be killed.
-        exit_code: Of the master, negative for a signal; None if another part of this process
-            reaped it.
+        clean: Everything ended by itself within the grace.
+        exit_code: Of the master, negative for a signal; None if it was reaped elsewhere.
         killed: Pids that SIGKILL was sent to, ascending.
         seconds: From the order to stop to the proof of the end.
     """
@@ -61,7 +59,6 @@ class Session:
     """A running command with all the processes that it starts. Use it as a context manager."""
 
     def __init__(self, popen: subprocess.Popen[bytes], record: orphans.SessionRecord, log: Path):
-        """Take over a freshly started process; use `start`."""
         self.pid: Final = popen.pid
         self.sid: Final = popen.pid  # the leader of a new session gives it its id
         self.argv: Final = record.argv
@@ -91,15 +88,9 @@ class Session:
         cwd: Path,
         log: Path,
     ) -> Session:
-        """Start a command: stdin empty, stdout and stderr to `log`, pinned to `cores`.
+        """Start a command: stdin empty, stdout and stderr to `log`, pinned to `cores` (None: not).
 
-        Args:
-            argv: The command and its arguments.
-            role: What it is for; named in errors and in reports about orphans.
-            cores: Cores for all its processes; None leaves the affinity as it is.
-            env: Its whole environment; the session's marker is added.
-            cwd: Its working directory.
-            log: File for its output, overwritten.
+        The session's marker is added to `env`, its whole environment.
 
         Raises:
             LaunchError: not_ready (server) or client_failed (client) if it cannot be executed;
@@ -137,8 +128,7 @@ class Session:
     def members(self) -> list[psutil.Process]:
         """List all live processes of the session, the master first if it lives.
 
-        They are those with its session id, those that left it but carry its marker, and the
-        children of any of them.
+        They have its session id, or left it and carry its marker, or are children of any of them.
         """
         found = []
         for item in self._members():
@@ -148,16 +138,14 @@ class Session:
 
     @property
     def cpu_seconds(self) -> float | None:
-        """User and system seconds of the master and the children it waited for, once stopped."""
         return None if self.rusage is None else self.rusage.ru_utime + self.rusage.ru_stime
 
     def stop(self, grace: float) -> StopReport:
-        """End the session and prove it.
+        """End the session and prove it; a second call returns the first one's report.
 
         SIGTERM to the master alone (a group-wide one has hung servers whose master waits for its
         workers), up to `grace` seconds for all to end, then SIGKILL for each process that is left.
-        An exception in the middle, such as Ctrl-C, cuts the grace short. A second call returns the
-        first one's report.
+        An exception in the middle, such as Ctrl-C, cuts the grace short.
 
         Raises:
             LaunchError: not_stopped if a process survives; a later call tries again.
@@ -190,7 +178,6 @@ class Session:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop it, whatever happened."""
         self.stop(_EXIT_GRACE)
 
     def _members(self) -> list[procfs.Stat]:

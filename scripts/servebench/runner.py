@@ -1,7 +1,4 @@
-"""Run a plan: every launch in seeded random order, round by round, saved after each.
-
-The runner knows nothing of servers: it is handed a function that performs one launch.
-"""
+"""Run a plan: every launch in seeded random order, round by round, saved after each."""
 
 from __future__ import annotations
 
@@ -39,7 +36,6 @@ class Outcome:
 
     @property
     def status(self) -> Status:
-        """Failed as soon as one flag says so."""
         failed = any(flag.severity == "fail" for flag in self.flags) or not self.metrics
         return Status.FAILED if failed else Status.OK
 
@@ -73,8 +69,6 @@ def utc_now() -> str:
 
 @dataclass(slots=True)
 class _Progressing:
-    """The run while it grows: header and launches by case."""
-
     header: Run
     cases: Sequence[Case]
     commands: Callable[[Case], Commands]
@@ -129,12 +123,9 @@ def execute(
         results: The results folder.
         progress: What a person sees.
 
-    Returns:
-        The complete run and its file.
-
     Raises:
         InterruptedRun: The partial run has been saved.
-        RecordError: The run could not be saved at its end (earlier failures are only reported).
+        RecordError: The run could not be saved at its end (earlier failures are only noted).
         NothingMeasuredError: No launch of any case was usable. The run has been saved.
     """
     growing = _Progressing(header, plan.cases, commands)

@@ -14,6 +14,7 @@ from typing import Final
 
 from servebench import units
 from servebench.flags import Flag, FlagName
+from servebench.machine import STEAL
 from servebench.metrics import METRICS, PERCENTILES
 from servebench.model import Case, LoadModel
 
@@ -65,9 +66,6 @@ IMBALANCE: Final = 1.25
 
 Two workers at 160 and 40 connections are measured as little more than one; 53 to 47 is chance.
 """
-
-STEAL: Final = 0.01
-"""Share of the machine's core time that a hypervisor may take: the smallest change reported."""
 
 OTHER_CORES: Final = 0.1
 """Cores that processes other than server and generator may use."""
@@ -303,7 +301,7 @@ def _unit(facts: Facts) -> Iterator[Flag]:
 
 
 def _disorder(kind: str, figures: Mapping[str, float]) -> Iterator[str]:
-    """Find figures out of order: min <= percentiles <= max, and the mean between the ends."""
+    """Min <= percentiles <= max, and the mean between the ends."""
     percentiles = [name for name, _, _ in PERCENTILES]
     for order in (["min", *percentiles, "max"], ["min", "mean", "max"]):
         present = [f"{kind}_{point}" for point in order if f"{kind}_{point}" in figures]

@@ -45,14 +45,7 @@ _Answer = tuple[float, int]
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What an idle server showed.
-
-    Attributes:
-        unit: Fastest single request, s.
-        requests: Requests sent to find out.
-        overlap_seconds: Time of the overlapping requests together, s; None if none were asked.
-        sizes: Bytes that right bodies had.
-    """
+    """What an idle server showed, times in s; `sizes` are the bytes of right bodies."""
 
     unit: float
     requests: int
@@ -65,11 +58,7 @@ def verify(
 ) -> Verified:
     """Ask an idle server and check every answer; all connections are closed afterwards.
 
-    Args:
-        endpoint: What was declared.
-        base_url: Address without path.
-        repeats: Requests sent one after another; slow endpoints that overlap need none.
-        timeout: Of one request, s.
+    `repeats` requests go one after another; slow endpoints that overlap need none.
 
     Raises:
         LaunchError: wrong_status, wrong_body, transport_errors, impossible (too fast to be true)
@@ -79,18 +68,7 @@ def verify(
 
 
 def check_answer(expect: Expectation, where: str, status: int, media: str, body: bytes) -> None:
-    """Compare an answer with its declaration.
-
-    Args:
-        expect: The declaration.
-        where: The request, for the error.
-        status: Status found.
-        media: Content type found, with or without parameters.
-        body: Body found.
-
-    Raises:
-        LaunchError: wrong_status or wrong_body.
-    """
+    """Compare an answer to `where` with its declaration; LaunchError wrong_status or wrong_body."""
     if status != expect.status:
         raise LaunchError(
             FlagName.WRONG_STATUS,
@@ -126,15 +104,7 @@ class SpotChecks:
         timeout: float,
         cores: Sequence[int] | None,
     ) -> None:
-        """Prepare checks of the server on a port of this machine.
-
-        Args:
-            endpoint: What was declared.
-            port: Where the server listens.
-            throughput: Requests/s that the load is going to have; 0: too slow for checks.
-            timeout: Of one request, s.
-            cores: Client cores; None does not pin.
-        """
+        """Prepare checks of the server on a port; `throughput` is the load's, 0: too slow."""
         self._endpoint, self._port, self._timeout = endpoint, port, timeout
         self._every = max(SPOT_SECONDS, SPOT_SHARE / throughput) if throughput else math.inf
         self._cores = cores
@@ -156,7 +126,6 @@ class SpotChecks:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the checks; after a failure without waiting for the answer to the last one."""
         self._over.set()
         if error is None:
             self.end()

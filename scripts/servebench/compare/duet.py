@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Final
 
 from servebench import load, observation, ports, sampler, warmup
-from servebench.burst import Burst
 from servebench.compare.model import SideName
 from servebench.compare.player import Part, Player, duet_load
 from servebench.flags import Flag
@@ -211,7 +210,7 @@ class _Duet:
         """Load both sides briefly at the same time; every answer must be good."""
         found: list[tuple[Player, Summary]] = []
         with ExitStack() as stack:
-            running: list[tuple[Player, Burst]] = []
+            running: list[tuple[Player, load.Burst]] = []
             for player in self.order:
                 with player.blamed():
                     running.append((player, stack.enter_context(player.burst(wave=wave))))

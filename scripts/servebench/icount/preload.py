@@ -18,11 +18,7 @@ _COMPILE_S: Final = 60.0  # 0.1 s measured
 
 
 def build(folder: Path) -> Path | None:
-    """Compile the library into a folder, with the machine's C compiler.
-
-    Returns:
-        The library, for LD_PRELOAD; None where there is no compiler that could make it.
-    """
+    """Compile the library for LD_PRELOAD into a folder; None without a C compiler."""
     compiler = shutil.which("cc")
     if compiler is None:
         return None

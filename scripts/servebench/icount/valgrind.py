@@ -32,17 +32,7 @@ class Process:
     def __init__(
         self, python: Path, payload: Sequence[str], folder: Path, env: Mapping[str, str]
     ) -> None:
-        """Start it; dumps go to `folder`, as `<process>.<number>`.
-
-        Args:
-            python: The interpreter.
-            payload: Its arguments.
-            folder: Working directory, with the payload's `plan.json`.
-            env: The payload's environment variables; it gets PATH and these.
-
-        Raises:
-            CountError: It could not be started.
-        """
+        """Start it in `folder`, which holds `plan.json` and gets the dumps `<process>.<number>`."""
         self._argv, self._log = _argv(python, payload, folder), folder / "log"
         with self._log.open("wb") as output:
             self._popen = subprocess.Popen(
@@ -56,11 +46,7 @@ class Process:
             )
 
     def wait(self, timeout: float) -> None:
-        """Wait for its end, for so many seconds.
-
-        Raises:
-            CountError: It failed, or took too long; with its last words.
-        """
+        """Wait for its end, for so many seconds; CountError if it failed or took too long."""
         try:
             code = self._popen.wait(max(timeout, 0))
         except subprocess.TimeoutExpired as error:
@@ -78,7 +64,6 @@ class Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it, and the payload's own processes too."""
         with suppress(ProcessLookupError):
             os.killpg(self._popen.pid, signal.SIGKILL)
         self._popen.wait()

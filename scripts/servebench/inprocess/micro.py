@@ -1,8 +1,4 @@
-"""A quick look inside the process: the suites worth a table, run by asv itself with few samples.
-
-asv keeps doing what it does: environments from the commit's locks, a process per benchmark, its
-results. Only what is run, how long, and where the results go is chosen here.
-"""
+"""A quick run of the in-process suites: asv itself with few samples."""
 
 from __future__ import annotations
 
@@ -53,13 +49,7 @@ ATTRIBUTES: Final = ("repeat=(2,5,0.5)",)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One call of asv: a suite in its environments.
-
-    Attributes:
-        suite: Name of the suite.
-        benches: Regular expressions for `name(parameters)`.
-        environments: asv's names of them.
-    """
+    """One call of asv: a suite, expressions for `name(parameters)`, and environments."""
 
     suite: str
     benches: tuple[str, ...]
@@ -68,27 +58,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a step is.
-
-    Attributes:
-        share: 0 to 1.
-        doing: asv's last line.
-    """
+    """How far a step is (0 to 1), and asv's last line."""
 
     share: float
     doing: str
 
 
 def steps(selected: Sequence[str] = (), *, guarded: bool = False) -> tuple[Step, ...]:
-    """What to run.
+    """What to run: all suites, or what globs such as `gil.Cpu*` or `gil.Cpu.time_tasks(*, 4)` name.
 
-    Args:
-        selected: Globs over benchmark names, e.g. `gil.Cpu*`, or with parameters
-            `gil.Cpu.time_tasks('threads', 4)`; all suites if none.
-        guarded: Begin with the guard.
-
-    Raises:
-        UsageError: A glob names no suite.
+    `guarded` runs begin with the guard. UsageError: a glob names no suite.
     """
     whole = {suite.name: f"{suite.name}.*" for suite in SUITES}
     selected = [whole.get(glob, glob) for glob in selected]
@@ -131,11 +110,7 @@ def environments(suite: Suite) -> tuple[str, ...]:
 
 
 def configuration(root: Path, results: Path | None) -> dict[str, Any]:
-    """Read asv's configuration of a checkout, with absolute folders.
-
-    Args:
-        root: The checkout.
-        results: Where results go; None leaves them where the configuration says.
+    """Read asv's configuration of a checkout, with absolute folders; results go to `results`.
 
     Raises:
         SetupError: There is none, or asv cannot read it.
@@ -158,11 +133,7 @@ def configuration(root: Path, results: Path | None) -> dict[str, Any]:
 
 
 def require_suites(root: Path) -> None:
-    """Prove that a checkout has in-process suites.
-
-    Raises:
-        UsageError: It is of a repository that has servebench measure its applications.
-    """
+    """Prove that a checkout has in-process suites (UsageError: it is another repository)."""
     if not (root / CONFIGURATION).is_file():
         raise UsageError(
             f"{root} has no {CONFIGURATION}: the suites inside the process are servebench's own "
@@ -172,11 +143,7 @@ def require_suites(root: Path) -> None:
 
 
 def require_commit(root: Path) -> tuple[str, bool]:
-    """The commit that asv would measure, and whether the checkout differs from it.
-
-    Raises:
-        UsageError: The checkout is no git repository, or has no commit.
-    """
+    """The commit that asv would measure, and whether the checkout differs; UsageError if none."""
     commit, dirty = header.revision(root)
     if commit is None:
         raise UsageError(
@@ -198,14 +165,7 @@ def run(
 ) -> Iterator[Progress]:
     """Run a step, telling how far it is; asv and all that it started end with the iteration.
 
-    Args:
-        step: What to run.
-        config: The configuration file to use.
-        root: The checkout.
-        scratch: Folder for asv's temporary files.
-        log: File for asv's output.
-        rounds: Processes per benchmark.
-        commit: What to measure: HEAD, or 40 hex digits.
+    `rounds` are processes per benchmark, `commit` is HEAD or 40 hex digits.
 
     Raises:
         SetupError: asv could not do its work; benchmarks that fail are no error here.

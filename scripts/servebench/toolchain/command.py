@@ -50,11 +50,7 @@ def missing(tool: str, why: str, remedy: str) -> list[str]:
 
 
 def require(faults: Sequence[str]) -> None:
-    """Refuse to begin while anything is missing; says all of it at once, each thing once.
-
-    Raises:
-        SetupError: Something is.
-    """
+    """Refuse to begin while anything is missing; the SetupError says all of it at once."""
     found = list(dict.fromkeys(faults))
     if len(found) > 1:
         listed = "".join(f"\n  - {fault}" for fault in found)
@@ -64,11 +60,7 @@ def require(faults: Sequence[str]) -> None:
 
 
 def need(tool: str, why: str, remedy: str) -> str:
-    """Return the path of a tool.
-
-    Raises:
-        SetupError: It is not on PATH.
-    """
+    """Return the path of a tool; SetupError if it is not on PATH."""
     found = shutil.which(tool)
     if found is None:
         raise SetupError(missing(tool, why, remedy)[0])
@@ -84,18 +76,10 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a tool to its end; its output goes to `log` (appended).
+    """Run a tool to its end; its output is appended to `log`, its last line goes to `tick`.
 
     The tool gets a process group of its own, which is killed whatever ends the wait, so that an
-    interrupted set-up leaves no compiler running.
-
-    Args:
-        argv: Absolute program and its arguments.
-        what: What is being done, for the message.
-        log: File for the output.
-        tick: Told the last line of output from time to time.
-        cwd: Working directory.
-        env: Added to the environment.
+    interrupted set-up leaves no compiler running. `env` is added to ours.
 
     Raises:
         CommandError: It could not be started or returned another code than 0.
@@ -131,7 +115,7 @@ def run(
 
 
 def _dies_with_us() -> list[str]:
-    """Prefix that makes the kernel end the tool when we are killed without a chance to clean up."""
+    """Makes the kernel end the tool when we are killed without a chance to clean up."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "KILL"] if setpriv else []
 

@@ -28,10 +28,6 @@ def faults(folder: Path, needed_gb: float) -> list[str]:
 
 
 def require(folder: Path, needed_gb: float) -> None:
-    """Refuse to start a build that would fill the disk.
-
-    Raises:
-        SetupError: Less than `needed_gb` (10⁹ bytes) is free.
-    """
+    """Refuse to start a build that would fill the disk: SetupError."""
     if lacking := faults(folder, needed_gb):
         raise SetupError(lacking[0])
