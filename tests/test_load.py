@@ -41,7 +41,6 @@ def closed(connections: int = 2, duration: float = 0.3, timeout: float = 30) -> 
 
 
 def fake(tmp_path: Path, body: str) -> Path:
-    """A program called oha that does something else."""
     program = tmp_path / "oha"
     program.write_text(f"#!/bin/sh\n{body}\n")
     program.chmod(0o755)
@@ -216,10 +215,7 @@ def test_a_missing_generator_is_one_sentence(tmp_path: Path) -> None:
         ("echo broken >&2; exit 3", "expected exit code 0, found 3; it said: broken"),
         ("echo '<html>' >summary.json", "found '<html>"),
         ("kill -KILL $$", "found -9"),
-        (
-            f"echo '{LYING}' >summary.json",
-            "rows.sqlite, found unable to open",
-        ),
+        (f"echo '{LYING}' >summary.json", "rows.sqlite, found unable to open"),
     ],
 )
 def test_a_generator_that_fails_or_prints_rubbish_gives_no_figure(
@@ -235,8 +231,7 @@ def test_a_generator_that_says_more_than_it_stored_gives_no_figure(
 ) -> None:
     """Five answers in the summary and none in the rows."""
     wrapper = fake(
-        tmp_path,
-        f'"{oha}" "$@"; sed -i \'s/"200": [0-9]*/"200": 5000000/\' summary.json',
+        tmp_path, f'"{oha}" "$@"; sed -i \'s/"200": [0-9]*/"200": 5000000/\' summary.json'
     )
     with serving(Answer(delay=0.01)) as server:
         assert "5000000 rows" in failure(wrapper, server.url, tmp_path).detail

@@ -29,10 +29,7 @@ def lives(pid: int) -> bool:
 def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
     tmp_path: Path, sessions: Path
 ) -> None:
-    """Kill -9 of the owner in the middle: exactly its three server processes are ended.
-
-    An unrelated process with the same command line, and the session of a live owner, live on.
-    """
+    """Kill -9 of the owner in the middle: exactly its three server processes are ended."""
     env = {k: v for k, v in os.environ.items() if k != orphans.MARKER}
     look_alike = subprocess.Popen(
         command("stubborn_master"),
@@ -75,7 +72,6 @@ def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
 
 
 def dead_owners(record: orphans.SessionRecord) -> orphans.SessionRecord:
-    """A pid that lives, but with another start time: its first owner is dead."""
     return record.model_copy(update={"owner_start": record.owner_start - 1})
 
 

@@ -15,7 +15,7 @@ from servebench.errors import NothingMeasuredError, RecordError
 from servebench.flags import Flag, FlagName
 from servebench.model import Case, Commands, Plan, Run, RunStatus, Status
 from servebench.progress import Progress
-from servebench.runner import Outcome, Step
+from servebench.runner import LaunchStep, Outcome
 from servebench.signals import InterruptedRun
 from synthetic import make_case, make_run
 
@@ -35,7 +35,6 @@ def make_plan(launches: int = 2, seed: int = 1, cases: tuple[Case, ...] = CASES)
 
 
 def fresh(plan: Plan) -> Run:
-    """The header of a run that begins."""
     return make_run(
         (), status=RunStatus.PARTIAL, finished=None, launches=plan.launches, wall_seconds=0.0
     )
@@ -187,11 +186,11 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
     assert sorted(before) == [0, 1, 2]
     assert (before[1].case, before[1].round) == (first_bad.case.id, first_bad.round)
 
-    again: list[Step] = []
+    again: list[LaunchStep] = []
     told = Told()
 
     def go_on(case: Case) -> Outcome:
-        again.append(Step(case, told.work_[-1][1] // 3))
+        again.append(LaunchStep(case, told.work_[-1][1] // 3))
         return GOOD
 
     run, _ = execute(plan, partial, go_on, tmp_path, told)

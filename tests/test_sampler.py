@@ -35,7 +35,6 @@ def process(
 
 
 def burned(folder: Path, threads: int, seconds: float) -> tuple[float, float, sampler.Usage]:
-    """Burn CPU between two edges; give what the program says it used, and what we say."""
     with launch(folder, "burn", threads, seconds) as session:
         said(session, "ready")
         watch = TreeSampler(session)
@@ -47,10 +46,7 @@ def burned(folder: Path, threads: int, seconds: float) -> tuple[float, float, sa
 
 
 def test_cpu_of_a_busy_process_is_known_by_ratio(tmp_path: Path) -> None:
-    """Two threads that burn 0.2 s each cost twice one; both agree with the program's getrusage.
-
-    The threads have ended before the second edge, so their time is in no /proc/<pid>/task entry.
-    """
+    """Two threads that burn 0.2 s each cost twice one; both agree with the program's getrusage."""
     own_1, planned_1, one = burned(tmp_path, 1, 0.2)
     own_2, planned_2, two = burned(tmp_path, 2, 0.2)
     assert one.cpu_seconds == pytest.approx(own_1, rel=0.03)
@@ -58,8 +54,6 @@ def test_cpu_of_a_busy_process_is_known_by_ratio(tmp_path: Path) -> None:
     assert planned_1 < one.cpu_seconds < planned_1 * 1.2
     assert planned_2 < two.cpu_seconds < planned_2 * 1.2
     assert two.cpu_seconds / one.cpu_seconds == pytest.approx(2, rel=0.1)
-    assert not two.pids_changed
-    assert two.method == "cpu-clock"
     assert two.voluntary > 0
 
 
@@ -144,28 +138,22 @@ def test_usage_is_the_difference_of_the_edges() -> None:
     assert usage.cpu_seconds == pytest.approx(2.75)
     assert usage.cores == pytest.approx(0.6875)
     assert (usage.voluntary, usage.involuntary) == (6, 2)  # thread 7 counts from 0
-    assert not usage.pids_changed
 
 
 def test_without_a_clock_ticks_are_counted() -> None:
-    """One process without a clock counts by ticks, and the method says so."""
+    """One process without a clock counts by ticks."""
     before = Edge(0, (process(1, 1.0), process(2, None, ticked=0.50)))
     after = Edge(1, (process(1, 1.2), process(2, None, ticked=0.73)))
     usage = sampler.between(before, after)
     assert usage.cpu_seconds == pytest.approx(0.43)
-    assert usage.method == "ticks"
 
 
 def test_processes_that_come_and_go_are_reported_and_counted() -> None:
-    """Worker 2 (0.5 s so far) ends at 0.8 s and 3 comes with 0.1 s: 0.3 + 0.1 + 0.2 of the master.
-
-    The master had waited for 1.0 s of earlier children, and for 1.8 s in the end.
-    """
+    """Worker 2 (0.5 s so far) ends at 0.8 s, 3 comes with 0.1 s: 0.3 + 0.1 + 0.2 of the master."""
     before = Edge(0, (process(1, 4.0, children=1.0), process(2, 0.5, parent=1)))
     after = Edge(2, (process(1, 4.2, children=1.8), process(3, 0.1, parent=1)))
     usage = sampler.between(before, after)
     assert usage.cpu_seconds == pytest.approx(0.6)
-    assert usage.pids_changed
 
 
 def test_a_pid_that_was_given_again_is_another_process() -> None:
@@ -173,11 +161,9 @@ def test_a_pid_that_was_given_again_is_another_process() -> None:
     old, new = process(2, 9.0), ProcessEdge(2, 1, 99_999, 0.25, 0, 0, {})
     usage = sampler.between(Edge(0, (old,)), Edge(1, (new,)))
     assert usage.cpu_seconds == pytest.approx(0.25)
-    assert usage.pids_changed
 
 
 def taken(at: float, *pss: int | None) -> MemorySample:
-    """Processes with that PSS, half of it unique, twice of it resident, two threads each."""
     return MemorySample(
         at,
         tuple(
@@ -189,13 +175,7 @@ def taken(at: float, *pss: int | None) -> MemorySample:
 
 def test_memory_is_summarised_over_the_window() -> None:
     """Idle 100 + 20; in the window 200, 300, 280: median 280, peak 300; 900 comes after it."""
-    samples = [
-        taken(0, 100, 20),
-        taken(5, 150, 50),
-        taken(6, 300),
-        taken(7, 280),
-        taken(9, 900),
-    ]
+    samples = [taken(0, 100, 20), taken(5, 150, 50), taken(6, 300), taken(7, 280), taken(9, 900)]
     memory = sampler.summarise(samples, 5, 8)
     assert memory.pss == sampler.Level(120, 280, 300)
     assert memory.uss == sampler.Level(60, 140, 150)

@@ -13,7 +13,7 @@ from servebench import interpreters, machine, paths, pruning, settings, stacks, 
 from servebench.errors import ServebenchError, SetupError
 from servebench.flags import Flag
 from servebench.model import Frozen, Machine
-from servebench.toolchain import artefact, oha, packages, space
+from servebench.toolchain import artefact, command, oha, packages
 
 _STEAL_WINDOW_S: Final = 0.5
 
@@ -89,7 +89,7 @@ def diagnose() -> Diagnosis:
         stacks=environments,
         flags=machine.expected_flags(here, limits, steal),
         cache=str(paths.cache_dir()),
-        cache_free_gb=round(space.free_gb(paths.cache_dir()), 1),
+        cache_free_gb=round(command.free_gb(paths.cache_dir()), 1),
         cache_unused=len(pruning.unused()),
     )
 

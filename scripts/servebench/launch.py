@@ -88,7 +88,7 @@ class _Launch:
                 serving.flags += flags
             serving.require_same(workers)
 
-    def _measure(self, unit: float) -> observation.Observed:
+    def _measure(self, unit: float) -> observation.Observation:
         serving, session = self.serving, self.serving.session
         counter = None
         if serving.metrics_port is not None and serving.server.counter is not None:
@@ -118,7 +118,7 @@ class _Launch:
         serving.require_alive()
         serving.require_ours()
         serving.heed(checks)
-        return observation.Observed(
+        return observation.Observation(
             result=result,
             usage=sampler.between(edge_a, edge_b),
             host=sampler.host_between(host_a, host_b),

@@ -150,7 +150,7 @@ def environment_changes(before: Machine, after: Machine) -> tuple[str, ...]:
     )
 
 
-def expected_flags(machine: Machine, limits: Limits, steal: float) -> tuple[Flag, ...]:
+def expected_flags(machine: Machine, limits: CgroupLimits, steal: float) -> tuple[Flag, ...]:
     """Tell the warnings that launches on this machine will get, whatever is measured.
 
     `steal` is the share of core time (0 to 1) that the hypervisor took of late.
@@ -183,14 +183,14 @@ def expected_flags(machine: Machine, limits: Limits, steal: float) -> tuple[Flag
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CgroupLimits:
     """What control groups allow: core time per time, and bytes; None: unlimited or unseen."""
 
     cores: float | None
     memory: int | None
 
 
-def limits(mount: Path = _CGROUPS, own: Path = _OWN_CGROUP) -> Limits:
+def limits(mount: Path = _CGROUPS, own: Path = _OWN_CGROUP) -> CgroupLimits:
     """Read the tightest limits from this process's group up to the root (versions 1 and 2)."""
     cores: list[float] = []
     memory: list[int] = []
@@ -201,7 +201,7 @@ def limits(mount: Path = _CGROUPS, own: Path = _OWN_CGROUP) -> Limits:
             for name in ("memory.max", "memory.limit_in_bytes")
             if (text := _read(folder / name)).isdigit() and int(text) < _UNLIMITED_BYTES
         ]
-    return Limits(min(cores, default=None), min(memory, default=None))
+    return CgroupLimits(min(cores, default=None), min(memory, default=None))
 
 
 def _folders(mount: Path, own: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from servebench.servers import SERVERS
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class Observation:
     """What a measurement saw, before anything is concluded from it.
 
     Usage, host and memory span from before the load until its last answer; `connections` are per
@@ -49,7 +49,7 @@ ALONE = Beside()
 def conclude(
     case: Case,
     rig: Rig,
-    seen: Observed,
+    seen: Observation,
     *,
     workers: tuple[probe.Identity, ...],
     unit: float,
@@ -121,7 +121,7 @@ def conclude(
     return figures, (*judged, *changed)
 
 
-def _costs(figures: dict[str, float], seen: Observed, beside: Beside) -> dict[str, float]:
+def _costs(figures: dict[str, float], seen: Observation, beside: Beside) -> dict[str, float]:
     usage, result, memory, host = seen.usage, seen.result, seen.memory, seen.host
     found: dict[str, float] = {
         # The whole load, with the drain after the deadline: its answers cost core time as well.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import ssl
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -11,6 +10,7 @@ from contextlib import AsyncExitStack
 from typing import Final, Literal
 
 import httpx
+from packaging.utils import canonicalize_name
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from servebench.errors import LaunchError
@@ -109,11 +109,11 @@ def check_identity(
     Raises:
         LaunchError: gil_mismatch or version_mismatch.
     """
-    lock = {_canonical(name): version for name, version in packages.items()}
+    lock: dict[str, str] = {canonicalize_name(name): version for name, version in packages.items()}
     for one in identities:
         where = f"worker {one.worker}"
         _check_interpreter(one, where, free_threaded, python_version)
-        _check_packages(one, where, lock, {_canonical(name) for name in required})
+        _check_packages(one, where, lock, {canonicalize_name(name) for name in required})
         if loop not in (None, "none") and (one.loop or "none").partition(".")[0] != loop:
             raise LaunchError(
                 FlagName.VERSION_MISMATCH,
@@ -148,7 +148,9 @@ def _check_interpreter(one: Identity, where: str, free_threaded: bool, version: 
 def _check_packages(
     one: Identity, where: str, lock: Mapping[str, str], required: Collection[str]
 ) -> None:
-    installed = {_canonical(name): version for name, version in one.packages.items()}
+    installed: dict[str, str] = {
+        canonicalize_name(name): version for name, version in one.packages.items()
+    }
     wrong = [
         f"{name}: expected {lock[name]}, found {installed[name]}"
         for name in sorted(lock.keys() & installed.keys())
@@ -166,11 +168,6 @@ def _check_packages(
         raise LaunchError(
             FlagName.VERSION_MISMATCH, f"{where}: {'; '.join(wrong)}; run `make setup`"
         )
-
-
-def _canonical(name: str) -> str:
-    """PEP 503."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _listed(found: Mapping[str, Identity]) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import resource
 import shlex
 import signal
 import subprocess
@@ -22,7 +21,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 from uuid import uuid4
 
@@ -66,7 +64,6 @@ class Session:
         self.marker: Final = record.marker
         self.log: Final = log
         self.started: Final = time.monotonic()
-        self.rusage: resource.struct_rusage | None = None
         self._popen = popen
         self._owner = os.getpid()
         self._lock = threading.RLock()
@@ -96,22 +93,50 @@ class Session:
             LaunchError: not_ready (server) or client_failed (client) if it cannot be executed;
                 harness_error if it cannot be recorded or pinned.
         """
-        marker = uuid4()
-        record = orphans.new_record(marker, role, tuple(argv))
+        record = orphans.new_record(uuid4(), role, tuple(argv))
         orphans.record(record)
-        spawner = _Spawner(record, cores, {**env, orphans.MARKER: record.marker}, cwd, log)
-        spawner.start()
+        session: Session | None = None
+        problem: Exception | None = None
+
+        def spawn() -> None:
+            nonlocal session, problem
+            try:
+                if cores is not None:
+                    os.sched_setaffinity(0, cores)  # 0: this thread only
+                with log.open("wb") as output:
+                    popen = subprocess.Popen(
+                        record.argv,
+                        stdin=subprocess.DEVNULL,
+                        stdout=output,
+                        stderr=subprocess.STDOUT,
+                        env={**env, orphans.MARKER: record.marker},
+                        cwd=cwd,
+                        start_new_session=True,
+                    )
+                session = Session(popen, record, log)
+                _live.add(session)
+                found = procfs.stat(popen.pid)
+                known = {"pid": popen.pid, "sid": popen.pid, "start": found and found.start}
+                # The marker alone finds the session again; the rest is for who reads the file.
+                with suppress(LaunchError):
+                    orphans.record(record.model_copy(update=known))
+            except (OSError, ValueError) as error:
+                problem = error
+
+        # Out of reach of signal handlers, and free to pin itself.
+        thread = threading.Thread(target=spawn, name=f"start-{role}", daemon=False)
+        thread.start()
         try:
-            spawner.join()
+            thread.join()
         except BaseException:
-            spawner.join()
-            if spawner.session is not None:
-                spawner.session.stop(0)
+            thread.join()
+            if session is not None:
+                session.stop(0)
             raise
-        if spawner.session is None:
+        if session is None:
             orphans.forget(record.marker)
-            raise _not_started(spawner.error, record, cores) from spawner.error
-        return spawner.session
+            raise _not_started(problem, record, cores) from problem
+        return session
 
     def poll(self) -> int | None:
         """Give the master's exit code (negative for a signal), or None while it lives."""
@@ -135,10 +160,6 @@ class Session:
             with suppress(psutil.NoSuchProcess):
                 found.append(psutil.Process(item.pid))
         return found
-
-    @property
-    def cpu_seconds(self) -> float | None:
-        return None if self.rusage is None else self.rusage.ru_utime + self.rusage.ru_stime
 
     def stop(self, grace: float) -> StopReport:
         """End the session and prove it; a second call returns the first one's report.
@@ -172,12 +193,7 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop(_EXIT_GRACE)
 
     def _members(self) -> list[procfs.Stat]:
@@ -251,51 +267,9 @@ class Session:
     def _reap(self) -> None:
         self._observe(0)
         with suppress(ChildProcessError):
-            _, _, self.rusage = os.wait4(self.pid, 0)
+            os.waitpid(self.pid, 0)
         # Tells Popen that there is nothing left to wait for.
         self._popen.returncode = self._exit_code if self._exit_code is not None else 0
-
-
-class _Spawner(threading.Thread):
-    """The thread that pins itself and starts the command, out of reach of signal handlers."""
-
-    def __init__(
-        self,
-        record: orphans.SessionRecord,
-        cores: Sequence[int] | None,
-        env: Mapping[str, str],
-        cwd: Path,
-        log: Path,
-    ):
-        super().__init__(name=f"start-{record.role}", daemon=False)
-        self.session: Session | None = None
-        self.error: Exception | None = None
-        self._record, self._cores, self._env = record, cores, env
-        self._cwd, self._log = cwd, log
-
-    def run(self) -> None:
-        try:
-            if self._cores is not None:
-                os.sched_setaffinity(0, self._cores)  # 0: this thread only
-            with self._log.open("wb") as output:
-                popen = subprocess.Popen(
-                    self._record.argv,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    env=self._env,
-                    cwd=self._cwd,
-                    start_new_session=True,
-                )
-            self.session = Session(popen, self._record, self._log)
-            _live.add(self.session)
-            found = procfs.stat(popen.pid)
-            known = {"pid": popen.pid, "sid": popen.pid, "start": found and found.start}
-            # The marker alone finds the session again; the rest is for people who read the file.
-            with suppress(LaunchError):
-                orphans.record(self._record.model_copy(update=known))
-        except (OSError, ValueError) as error:
-            self.error = error
 
 
 def _not_started(

@@ -18,7 +18,7 @@ from servebench.errors import DeclarationError
 from servebench.formulas import evaluate
 from servebench.interpreters import Interpreter
 from servebench.model import Case, Commands, Machine
-from servebench.servers import SERVERS, Server
+from servebench.servers import SERVERS
 
 _INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
 """What a server gets of our environment. Anything else (PYTHON_GIL, UVICORN_WORKERS, a proxy)
@@ -90,33 +90,19 @@ class Rig:
     def commands(self, case: Case) -> Commands:
         """The case's command lines for people, with names in place of this machine's paths."""
         variables = {"PYTHONPATH": f"apps/{case.experiment}:apps", **case.env}
-        server = SERVERS[case.server]
-        arguments = _placeholder(server, case)
+        server, port = SERVERS[case.server], 65_000
+        arguments = ["$PORT" if a == str(port) else a for a in server.arguments(case, port, None)]
+        clients = self.client_cores(case)
         generator = load.command(
             Path("oha"), case.load, f"http://127.0.0.1:$PORT{case.endpoint.path}",
-            Path("$ROWS"), threads=len(self.client_cores(case)),
+            Path("rows.sqlite"), threads=len(clients),
         )  # fmt: skip
-        database = generator.index("$ROWS")
-        generator[database] = "rows.sqlite"
+        serve = ["env", *(f"{name}={value}" for name, value in variables.items())]
+        serve += ["taskset", "-c", _list(self.server_cores(case)), "$PYTHON", "-m", server.name]
         return Commands(
-            server=_shell(
-                [
-                    "env", *(f"{name}={value}" for name, value in variables.items()),
-                    "taskset", "-c", _list(self.server_cores(case)),
-                    "$PYTHON", "-m", server.name, *arguments,
-                ]
-            ),
-            load=_shell(["taskset", "-c", _list(self.client_cores(case)), *generator]),
-        )  # fmt: skip
-
-
-def _placeholder(server: Server, case: Case) -> list[str]:
-    marker = 65_000
-    return ["$PORT" if a == str(marker) else a for a in server.arguments(case, marker, None)]
-
-
-def _shell(argv: Iterable[str]) -> str:
-    return " ".join(map(_word, argv))
+            server=" ".join(map(_word, [*serve, *arguments])),
+            load=" ".join(map(_word, ["taskset", "-c", _list(clients), *generator])),
+        )
 
 
 def _word(text: str) -> str:

@@ -41,24 +41,24 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LaunchStep:
     """One launch to be done: its case and which launch of the case it is."""
 
     case: Case
     round: int
 
 
-def sequence(plan: Plan) -> tuple[Step, ...]:
+def sequence(plan: Plan) -> tuple[LaunchStep, ...]:
     """All launches of a plan, interleaved: each round holds every case once, in its own order.
 
     Drift of the machine then falls on all cases alike, and no case always follows the same other.
     """
     order = random.Random(plan.seed)  # noqa: S311 - an order that can be repeated, not a secret
-    steps: list[Step] = []
+    steps: list[LaunchStep] = []
     for round_ in range(plan.launches):
         cases = list(plan.cases)
         order.shuffle(cases)
-        steps += [Step(case, round_) for case in cases]
+        steps += [LaunchStep(case, round_) for case in cases]
     return tuple(steps)
 
 
@@ -148,7 +148,10 @@ def execute(
             estimate.observe(launch.seconds)
             growing.launches.setdefault(step.case.id, []).append(launch)
             progress.say(_line(launch, len(steps)))
-            _save_or_report(growing, results, progress)
+            try:
+                store.save_partial(results, growing.snapshot(RunStatus.PARTIAL))
+            except RecordError as error:  # a full disk: what was measured is still in memory
+                progress.note(f"not saved yet, going on: {error}")
     except InterruptedRun as interruption:
         growing.notes.append(f"interrupted by {interruption} at {utc_now()}")
         store.save_partial(results, growing.snapshot(RunStatus.PARTIAL))
@@ -164,7 +167,7 @@ def execute(
     return run, path
 
 
-def _launch(step: Step, order: int, perform: Callable[[Case], Outcome]) -> Launch:
+def _launch(step: LaunchStep, order: int, perform: Callable[[Case], Outcome]) -> Launch:
     started = utc_now()
     outcome = perform(step.case)
     return Launch(
@@ -195,11 +198,3 @@ def _line(launch: Launch, launches: int) -> Text:
     style = "red" if launch.status is Status.FAILED else ""
     order = f"[{launch.order + 1}/{launches}] "
     return Text.assemble(order, (launch.case, "bold"), "  ", (found, style))
-
-
-def _save_or_report(growing: _Progressing, results: Path, progress: Progress) -> None:
-    """A full disk must not end the run: what was measured is still in memory."""
-    try:
-        store.save_partial(results, growing.snapshot(RunStatus.PARTIAL))
-    except RecordError as error:
-        progress.note(f"not saved yet, going on: {error}")

@@ -15,8 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Final, Literal, Self
+from typing import Final, Self
 
 import psutil
 
@@ -28,8 +27,6 @@ COURSE_SECONDS: Final = 0.2
 """Between two readings of the resident set size, s; one takes 13 µs per process."""
 
 _COST_SHARE: Final = 0.01  # of the time may be spent on sampling memory
-
-Method = Literal["cpu-clock", "ticks"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +64,16 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process tree used between two edges; `pids_changed`: a process came or went.
+    """What a process tree used between two edges.
 
-    `voluntary` context switches are those in which a thread began to wait; `method` is `ticks` if
-    any process had to be counted in ticks (10 ms steps).
+    `voluntary` context switches are those in which a thread began to wait; in the others it was
+    displaced.
     """
 
     cpu_seconds: float
     wall_seconds: float
     voluntary: int
     involuntary: int
-    pids_changed: bool
-    method: Method
 
     @property
     def cores(self) -> float:
@@ -95,11 +90,8 @@ def between(a: Edge, b: Edge) -> Usage:
     before = {(p.pid, p.start): p for p in a.processes}
     after = {(p.pid, p.start): p for p in b.processes}
     cpu, voluntary, involuntary = 0.0, 0, 0
-    method: Method = "cpu-clock"
     for identity, now in after.items():
         then = before.get(identity)
-        by_clock = now.clock is not None and (then is None or then.clock is not None)
-        method = method if by_clock else "ticks"
         if then is None:
             cpu += now.cpu
         elif now.clock is not None and then.clock is not None:
@@ -114,7 +106,7 @@ def between(a: Edge, b: Edge) -> Usage:
             old = (0, 0) if then is None else then.switches.get(thread, (0, 0))
             voluntary += max(0, counts[0] - old[0])
             involuntary += max(0, counts[1] - old[1])
-    return Usage(cpu, b.at - a.at, voluntary, involuntary, before.keys() != after.keys(), method)
+    return Usage(cpu, b.at - a.at, voluntary, involuntary)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,12 +229,7 @@ class TreeSampler:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
 

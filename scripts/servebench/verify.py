@@ -13,7 +13,6 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, Self
 
 import httpx
@@ -44,7 +43,7 @@ _Answer = tuple[float, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class Verification:
     """What an idle server showed, times in s; `sizes` are the bytes of right bodies."""
 
     unit: float
@@ -55,7 +54,7 @@ class Verified:
 
 def verify(
     endpoint: Endpoint, base_url: str, *, repeats: int = 3, timeout: float = 60.0
-) -> Verified:
+) -> Verification:
     """Ask an idle server and check every answer; all connections are closed afterwards.
 
     `repeats` requests go one after another; slow endpoints that overlap need none.
@@ -120,12 +119,7 @@ class SpotChecks:
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._over.set()
         if error is None:
             self.end()
@@ -158,11 +152,7 @@ class SpotChecks:
                 answer = connection.getresponse()
                 body = answer.read()
         except (OSError, http.client.HTTPException) as error:
-            raise LaunchError(
-                FlagName.TRANSPORT_ERRORS,
-                f"{where}: expected an answer, found {type(error).__name__} ({error}); "
-                "see the server's log",
-            ) from error
+            raise _unanswered(where, error) from error
         media = answer.headers.get("content-type", "")
         check_answer(self._endpoint.expect, where, answer.status, media, body)
 
@@ -184,12 +174,20 @@ def _body_problem(expect: Expectation, body: bytes) -> str | None:
     return None if json.dumps(value, sort_keys=True) == wanted else f"expected {wanted}"
 
 
+def _unanswered(where: str, error: Exception) -> LaunchError:
+    return LaunchError(
+        FlagName.TRANSPORT_ERRORS,
+        f"{where}: expected an answer, found {type(error).__name__} ({error}); "
+        "see the server's log",
+    )
+
+
 def _excerpt(body: bytes) -> str:
     text = body[: _EXCERPT + 1].decode(errors="replace")
     return repr(text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}…")
 
 
-async def _verify(endpoint: Endpoint, base_url: str, repeats: int, timeout: float) -> Verified:
+async def _verify(endpoint: Endpoint, base_url: str, repeats: int, timeout: float) -> Verification:
     limits = httpx.Limits(max_connections=None)
     # No proxy of the environment: the server is on this machine.
     async with httpx.AsyncClient(
@@ -204,7 +202,7 @@ async def _verify(endpoint: Endpoint, base_url: str, repeats: int, timeout: floa
         alone = 0 if overlaps and endpoint.floor >= SLOW_FLOOR else max(1, repeats)
         answers = [await _ask(client, endpoint) for _ in range(alone)]
         together = await _overlap(client, endpoint, answers) if overlaps else None
-    return Verified(
+    return Verification(
         unit=min(seconds for seconds, _ in answers),
         requests=len(answers),
         overlap_seconds=together,
@@ -224,11 +222,7 @@ async def _ask(client: httpx.AsyncClient, endpoint: Endpoint) -> _Answer:
             "see the server's log",
         ) from error
     except httpx.HTTPError as error:
-        raise LaunchError(
-            FlagName.TRANSPORT_ERRORS,
-            f"{where}: expected an answer, found {type(error).__name__} ({error}); "
-            "see the server's log",
-        ) from error
+        raise _unanswered(where, error) from error
     seconds = time.perf_counter() - began
     media = answer.headers.get("content-type", "")
     check_answer(endpoint.expect, where, answer.status_code, media, answer.content)

@@ -223,7 +223,7 @@ class _Duet:
             self._go_on()
         return found
 
-    def _measure(self) -> dict[SideName, observation.Observed]:
+    def _measure(self) -> dict[SideName, observation.Observation]:
         """Load both sides at the same time, and look at everything at the same moments."""
         order = self.order
         with ExitStack() as stack:
@@ -258,12 +258,12 @@ class _Duet:
                 )
                 for player in order
             }
-            seen: dict[SideName, observation.Observed] = {}
+            seen: dict[SideName, observation.Observation] = {}
             for player in order:
                 name = player.name
                 a, b = before[name], after[name]
                 with player.blamed():
-                    seen[name] = observation.Observed(
+                    seen[name] = observation.Observation(
                         result=generators[name].collect(),
                         usage=sampler.between(a, b),
                         host=used,
@@ -310,7 +310,7 @@ class _Duet:
             if pending:
                 generators[pending[0].name].session.wait(_POLL_SECONDS)
 
-    def _finish(self, player: Player, seen: dict[SideName, observation.Observed]) -> None:
+    def _finish(self, player: Player, seen: dict[SideName, observation.Observation]) -> None:
         """Verify once more, and conclude; what was wrong with the load comes first."""
         other = seen["head" if player.name == "base" else "base"]
         beside = observation.Beside(

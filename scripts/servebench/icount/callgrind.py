@@ -20,7 +20,7 @@ _INSTRUCTIONS: Final = "Ir"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Dump:
     """One dump: its number from 1, and what caused it, such as `--dump-before=getppid`.
 
     The instructions are those of all threads since the dump before it, or since the last zero.
@@ -31,7 +31,7 @@ class Part:
     instructions: int
 
 
-def parse(text: str, name: str) -> Part:
+def parse(text: str, name: str) -> Dump:
     """Read one dump, called `name` in errors; CountError if it does not count instructions."""
     number, trigger = _NUMBER.search(text), _TRIGGER.search(text)
     events = _EVENTS.search(text)
@@ -50,10 +50,10 @@ def parse(text: str, name: str) -> Part:
             f"{name}: expected a count of instructions ({_INSTRUCTIONS}), found events {names} "
             f"with {len(counts)} totals; was Valgrind started with other options?"
         )
-    return Part(int(number[1]), trigger[1], int(counts[names.index(_INSTRUCTIONS)]))
+    return Dump(int(number[1]), trigger[1], int(counts[names.index(_INSTRUCTIONS)]))
 
 
-def read(folder: Path, process: int) -> tuple[Part, ...]:
+def read(folder: Path, process: int) -> tuple[Dump, ...]:
     """Read the dumps `<process>.<number>` of a folder, in order; CountError if one is missing."""
     parts = []
     for file in folder.glob(f"{process}.*"):

@@ -5,7 +5,7 @@ noisy the machine. What would make a difference is held still (`valgrind`), and 
 happens between the counted phases. A unit's figure is the difference between doing it 2n and n
 times, divided by n, so that what is done once per phase is in no figure either.
 
-Random numbers are held still by a library that a C compiler makes (`preload`); without one all is
+Random numbers are held still by a library that a C compiler makes (`valgrind.fixed_random`); without one all is
 counted nevertheless, and `Instructions.seeded` tells. Valgrind runs one thread at a time: the
 figures tell what work costs, and nothing about contention.
 """
@@ -26,7 +26,7 @@ from typing import Any, Final
 from servebench import owned
 from servebench.errors import CountError
 from servebench.icount import callgrind, phases, valgrind
-from servebench.icount.callgrind import Part
+from servebench.icount.callgrind import Dump
 
 ROUNDS: Final = 3
 TIMEOUT_S: Final = 1800.0
@@ -138,7 +138,7 @@ def started(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def figure(parts: Sequence[Part], n: int, rounds: int) -> Instructions | Uncounted:
+def figure(parts: Sequence[Dump], n: int, rounds: int) -> Instructions | Uncounted:
     """Compute a target's figure from the parts of its process: warm-up, nothing, n and 2n in turn.
 
     Raises:

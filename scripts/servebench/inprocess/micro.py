@@ -48,7 +48,7 @@ ATTRIBUTES: Final = ("repeat=(2,5,0.5)",)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SuiteRun:
     """One call of asv: a suite, expressions for `name(parameters)`, and environments."""
 
     suite: str
@@ -57,27 +57,27 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SuiteProgress:
     """How far a step is (0 to 1), and asv's last line."""
 
     share: float
     doing: str
 
 
-def steps(selected: Sequence[str] = (), *, guarded: bool = False) -> tuple[Step, ...]:
+def steps(selected: Sequence[str] = (), *, guarded: bool = False) -> tuple[SuiteRun, ...]:
     """What to run: all suites, or what globs such as `gil.Cpu*` or `gil.Cpu.time_tasks(*, 4)` name.
 
     `guarded` runs begin with the guard. UsageError: a glob names no suite.
     """
     whole = {suite.name: f"{suite.name}.*" for suite in SUITES}
     selected = [whole.get(glob, glob) for glob in selected]
-    wanted = [Step(GUARD.name, (expression("*", GUARD.name),), environments(GUARD))] * guarded
+    wanted = [SuiteRun(GUARD.name, (expression("*", GUARD.name),), environments(GUARD))] * guarded
     for suite in SUITES:
         globs = [glob for glob in selected if _touches(glob, suite)]
         if selected and not globs:
             continue
         benches = tuple(expression(glob, suite.name) for glob in globs or ["*"])
-        wanted.append(Step(suite.name, benches, environments(suite)))
+        wanted.append(SuiteRun(suite.name, benches, environments(suite)))
     lost = [glob for glob in selected if not any(_touches(glob, suite) for suite in SUITES)]
     if lost:
         raise UsageError(
@@ -154,7 +154,7 @@ def require_commit(root: Path) -> tuple[str, bool]:
 
 
 def run(
-    step: Step,
+    step: SuiteRun,
     config: Path,
     root: Path,
     scratch: Path,
@@ -162,7 +162,7 @@ def run(
     *,
     rounds: int = 1,
     commit: str = "HEAD",
-) -> Iterator[Progress]:
+) -> Iterator[SuiteProgress]:
     """Run a step, telling how far it is; asv and all that it started end with the iteration.
 
     `rounds` are processes per benchmark, `commit` is HEAD or 40 hex digits.
@@ -183,7 +183,7 @@ def run(
     with Session.start(
         argv, role="client", cores=None, env=_variables(root, scratch), cwd=root, log=log
     ) as session:
-        last = Progress(0.0, "starting asv")
+        last = SuiteProgress(0.0, "starting asv")
         while session.wait(_POLL_S) is None:
             last = _progress(log, last)
             yield last
@@ -219,13 +219,13 @@ def _variables(root: Path, scratch: Path) -> dict[str, str]:
     }
 
 
-def _progress(log: Path, last: Progress) -> Progress:
+def _progress(log: Path, last: SuiteProgress) -> SuiteProgress:
     lines = log.read_text("utf-8", errors="replace").splitlines()
     for line in reversed(lines[-200:]):
         found = _PROGRESS.match(line)
         # Not the lines of a table, nor what a benchmark printed.
         if found and found[2][:1].isalpha() and not found[2].startswith("For parameters"):
-            return Progress(float(found[1]) / 100, " ".join(found[2].split()))
+            return SuiteProgress(float(found[1]) / 100, " ".join(found[2].split()))
     return last
 
 

@@ -67,6 +67,28 @@ def need(tool: str, why: str, remedy: str) -> str:
     return found
 
 
+def free_gb(folder: Path) -> float:
+    """Free space (10⁹ bytes) where a folder is, or will be."""
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free / 1e9
+
+
+def space_faults(folder: Path, needed_gb: float) -> list[str]:
+    """Say that a build would fill the disk: less than `needed_gb` (10⁹ bytes) is free."""
+    free = free_gb(folder)
+    if free >= needed_gb:
+        return []
+    room = f"{folder} has {free:.1f} GB free, and building needs {needed_gb:g} GB"
+    return [f"{room}: make room, or set XDG_CACHE_HOME to a folder on a larger disk"]
+
+
+def require_space(folder: Path, needed_gb: float) -> None:
+    """Refuse to start a build that would fill the disk: SetupError."""
+    if lacking := space_faults(folder, needed_gb):
+        raise SetupError(lacking[0])
+
+
 def run(
     argv: Sequence[str | Path],
     *,
