@@ -5,9 +5,9 @@ noisy the machine. What would make a difference is held still (`valgrind`), and 
 happens between the counted phases. A unit's figure is the difference between doing it 2n and n
 times, divided by n, so that what is done once per phase is in no figure either.
 
-Random numbers are held still by a library that a C compiler makes (`valgrind.fixed_random`); without one all is
-counted nevertheless, and `Instructions.seeded` tells. Valgrind runs one thread at a time: the
-figures tell what work costs, and nothing about contention.
+Random numbers are held still by a library that a C compiler makes (`valgrind.fixed_random`);
+without one all is counted nevertheless, and `Instructions.seeded` tells. Valgrind runs one thread
+at a time: the figures tell what work costs, and nothing about contention.
 """
 
 from __future__ import annotations

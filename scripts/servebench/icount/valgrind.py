@@ -1,7 +1,7 @@
 """One process under Valgrind's Callgrind, with all held still that would change its instructions.
 
-Held still are the seed of hashes, random numbers (`fixed_random`), the layout of the address space, and
-the environment. Whatever ends us ends the process, too.
+Held still are the seed of hashes, random numbers, the layout of the address space, and the
+environment. Whatever ends us ends the process, too.
 """
 
 from __future__ import annotations
