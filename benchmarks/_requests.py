@@ -75,7 +75,7 @@ def open_request(name: str) -> Request:
 def check_answer(
     name: str, expect: Mapping[str, Any], status: int, headers: Iterable[Any], body: bytes
 ) -> None:
-    """Compare an answer with its declaration, but for JSON schemas; ValueError says what differs."""
+    """Compare an answer with its declaration, but for JSON schemas; ValueError: they differ."""
     found: dict[str, Any] = {"status": status, "content_type": _media_type(headers)}
     wanted = {"status": expect.get("status", 200), "content_type": expect["content_type"]}
     if found == wanted and "json_value" in expect:

@@ -356,7 +356,7 @@ def test_the_other_side_is_no_noise_of_the_host() -> None:
         ),
         usage=usage,
         host=sampler.HostUsage(2.0, busy_cores=1.6, steal_share=0.0, harness_cores=0.1),
-        memory=sampler.Memory(level, level, level, 1, 1, None),
+        memory=sampler.Memory(level, level, level, 1, 1),
         pids_before=frozenset({1}),
         pids_after=frozenset({1}),
         connections={},

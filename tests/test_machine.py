@@ -17,18 +17,10 @@ XEON = "Intel(R) Xeon(R) Processor"
 
 def example(**changes: object) -> Machine:
     values: dict[str, object] = {
-        "id": "xeon-2c-abcdef",
-        "cpu": XEON,
-        "cores": 2,
-        "server_cores": (0,),
-        "client_cores": (1,),
-        "memory": 8 * 2**30,
-        "kernel": "6.1",
-        "os": "Debian",
-        "virtual": None,
-        "governor": None,
+        "id": "xeon-2c-abcdef", "cpu": XEON, "cores": 2, "server_cores": (0,), "client_cores": (1,),
+        "memory": 8 * 2**30, "kernel": "6.1", "os": "Debian", "virtual": None, "governor": None,
         "pinned": True,
-    }
+    }  # fmt: skip
     return Machine.model_validate({**values, **changes})
 
 
@@ -193,7 +185,5 @@ def test_limits_of_version_1(tmp_path: Path) -> None:
     (mount / "memory" / "memory.limit_in_bytes").write_text("1000\n")
     assert machine.limits(mount, own) == machine.CgroupLimits(0.5, 1000)
 
-
-def test_no_control_groups_at_all(tmp_path: Path) -> None:
-    """A machine without them has no limits."""
+    # A machine without any has no limits.
     assert machine.limits(tmp_path / "x", tmp_path / "y") == machine.CgroupLimits(None, None)

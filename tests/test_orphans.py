@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pytest
 
+from bench import lives
 from servebench import orphans, procfs
 from serverlings import command, launch, said
 
@@ -19,11 +20,6 @@ from serverlings import command, launch, said
 def sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     return tmp_path / "servebench" / "sessions"
-
-
-def lives(pid: int) -> bool:
-    found = procfs.stat(pid)
-    return found is not None and found.alive
 
 
 def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from bench import lives
 from servebench import process, procfs
 from servebench.errors import LaunchError
 from servebench.flags import FlagName
@@ -26,11 +27,6 @@ def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pids(session: Session) -> set[int]:
     return {process.pid for process in session.members()}
-
-
-def lives(pid: int) -> bool:
-    found = procfs.stat(pid)
-    return found is not None and found.alive
 
 
 def test_an_obedient_server_ends_cleanly(tmp_path: Path) -> None:

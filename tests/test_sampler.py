@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,16 +23,9 @@ def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
 
-def process(
-    pid: int,
-    cpu: float | None,
-    *,
-    ticked: float = 0,
-    children: float = 0,
-    parent: int = 1,
-    switches: dict[int, tuple[int, int]] | None = None,
-) -> ProcessEdge:
-    return ProcessEdge(pid, parent, 1000 + pid, cpu, ticked, children, switches or {})
+def process(pid: int, cpu: float | None, **changes: Any) -> ProcessEdge:
+    known = {"parent": 1, "ticked": 0, "children": 0, "switches": {}}
+    return ProcessEdge(pid=pid, start=1000 + pid, clock=cpu, **{**known, **changes})
 
 
 def burned(folder: Path, threads: int, seconds: float) -> tuple[float, float, sampler.Usage]:
@@ -100,7 +94,6 @@ def test_the_thread_samples_until_it_is_left(tmp_path: Path) -> None:
     assert memory.pss is not None
     assert memory.pss.idle > 1 * MB
     assert memory.threads_peak == 1
-    assert memory.note is None
 
 
 def test_what_is_resident_is_read_more_often(tmp_path: Path) -> None:
@@ -191,11 +184,10 @@ def test_a_window_without_a_sample_takes_the_last_before_its_end() -> None:
 
 
 def test_memory_that_may_not_be_read_is_missing_not_zero() -> None:
-    """PSS and USS are None with a note; RSS remains."""
+    """PSS and USS are None; RSS remains."""
     memory = sampler.summarise([taken(0, 100), taken(1, None)])
     assert memory.pss is None
     assert memory.uss is None
-    assert memory.note is not None
     assert memory.rss == sampler.Level(200, 150, 200)
 
 

@@ -155,7 +155,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Memory of a process tree over a window of so many samples; `note`: why a figure is missing.
+    """Memory of a process tree over a window of so many samples; PSS and USS may be unreadable.
 
     `course` has moments of the monotonic clock (s), and resident bytes of all processes at each.
     """
@@ -165,7 +165,6 @@ class Memory:
     rss: Level
     threads_peak: int
     samples: int
-    note: str | None
     course: tuple[tuple[float, int], ...] = ()
 
 
@@ -200,7 +199,6 @@ def summarise(
         rss=Level(samples[0].rss, statistics.median(rss), max(rss)),
         threads_peak=max(sample.threads for sample in inside),
         samples=len(inside),
-        note=None if pss else "PSS and USS are missing: /proc/<pid>/smaps_rollup is not readable",
         course=tuple(
             (at, size)
             for at, size in course
