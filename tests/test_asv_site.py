@@ -25,7 +25,7 @@ from servebench import paths
 from servebench.cli.asv import asv_app
 from servebench.errors import SetupError, UsageError
 from servebench.inprocess import publish
-from servebench.toolchain.narrator import Narrator
+from servebench.progress import Narrator
 
 COMMITS = 24
 STEP = 14

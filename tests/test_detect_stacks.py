@@ -30,9 +30,9 @@ from servebench.detect.conclude import conclude
 from servebench.detect.duets import RealDuets
 from servebench.detect.model import Candidate, Dismissal, Step
 from servebench.errors import HistoryError, SetupError, UsageError
-from servebench.history.git import Remote
+from servebench.git import Remote
+from servebench.progress import Narrator
 from servebench.stacklock import Move
-from servebench.toolchain.narrator import Narrator
 from test_session import Told
 from tiny_index import Index, serving_beta
 

@@ -30,10 +30,9 @@ from histories import (
 )
 from servebench import changes, store
 from servebench.errors import HistoryError, RecordError
+from servebench.git import BRANCH, HopelessError, Patience, Remote, credentials, remote_of
 from servebench.history.branch import Branch
-from servebench.history.git import BRANCH, HopelessError, Remote, credentials, remote_of
 from servebench.history.kinds import MOST_BYTES, File, collect
-from servebench.history.patience import Patience
 from servebench.history.pull import pull
 from servebench.history.push import Pushed, push
 from servebench.model import RunStatus

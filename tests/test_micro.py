@@ -34,7 +34,6 @@ ROOT = paths.project_root()
 
 
 def chosen(*globs: str) -> dict[str, tuple[str, ...]]:
-    """Suites that globs select, with asv's regular expressions."""
     return {step.suite: step.benches for step in micro.steps(globs)}
 
 
@@ -96,7 +95,6 @@ def test_asv_is_configured_with_absolute_folders(tmp_path: Path) -> None:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A repository with our suites, configuration and locks, and one commit."""
     root = tmp_path / "repository"
     ignored = shutil.ignore_patterns("__pycache__")
     for folder in ("benchmarks", "apps"):
@@ -111,7 +109,6 @@ def repository(tmp_path: Path) -> Path:
 
 @contextmanager
 def running_micro(root: Path, home: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Run the verb in a checkout, with a home of its own and the machine's cache."""
     home.mkdir(exist_ok=True)
     process = subprocess.Popen(
         [sys.executable, "-c", "from servebench.cli import main; main()", "micro", *arguments],
@@ -137,7 +134,6 @@ def running_micro(root: Path, home: Path, *arguments: str) -> Iterator[subproces
 
 
 def run_micro(root: Path, home: Path, *arguments: str) -> tuple[int, str, str]:
-    """Run it to its end: exit code, standard output, standard error."""
     with running_micro(root, home, *arguments) as process:
         output, said = process.communicate(timeout=250)
         return process.returncode, output, said
@@ -252,7 +248,6 @@ print(json.dumps({mode: [in_mode(mode, count, [1, 10, 100]), raised(mode)] for m
 
 @pytest.fixture
 def suite(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The suite of the experiment gil-in-process, imported as asv does."""
     monkeypatch.syspath_prepend(str(ROOT))
     monkeypatch.setenv("SERVEBENCH_STACK", "gil-in-process")
     return importlib.import_module("benchmarks.gil")

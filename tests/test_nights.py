@@ -18,7 +18,7 @@ from histories import good, listing, make_remote, night_run, result_of, save
 from servebench import files, machine, store
 from servebench.errors import RecordError, UsageError
 from servebench.flags import FlagName
-from servebench.history.git import Remote
+from servebench.git import Remote
 from servebench.model import Case, Load, LoadModel, Plan, Run, RunStatus
 from servebench.night import outcome, planning
 from servebench.night.model import (

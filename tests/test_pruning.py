@@ -16,8 +16,8 @@ from servebench import interpreters, paths, pruning, settings, stacks
 from servebench.cli import setup as setup_cli
 from servebench.errors import BusyError
 from servebench.exclusive import measuring
+from servebench.progress import Narrator
 from servebench.toolchain import artefact
-from servebench.toolchain.narrator import Narrator
 
 _DAY: Final = 86400.0
 

@@ -51,7 +51,7 @@ HOSTILE: Final = (
     "<img src=x onerror=alert(1)>",
     "\"><script>alert(1)</script><b title='",
     "*Markdown* [a](javascript:alert(1)) | `x` {{ 7 * 7 }} {% raw %}",
-    "a\x00b\x1b[31m\x7f\u202egnp.\ud800\ufffe]]>&amp;",
+    "a\x00b\x1b[31m\x7f\u202e\u061cgnp.\ud800\ufffe]]>&amp;",
     "n" * 10_000,
 )
 

@@ -25,9 +25,9 @@ from servebench import settings, tools
 from servebench.declarations import read_toml
 from servebench.errors import ServiceError, SetupError
 from servebench.harnesslock import Move
+from servebench.progress import Narrator
 from servebench.settings import GoToolSpec, OhaSpec, Settings, SourceBuild
 from servebench.toolchain import archive, artefact, command, oha
-from servebench.toolchain.narrator import Narrator
 
 if TYPE_CHECKING:
     from servebench.github.client import Client

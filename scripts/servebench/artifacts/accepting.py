@@ -19,13 +19,13 @@ from servebench import files as files_
 from servebench import store
 from servebench.artifacts import comparisons, folder, inside, nights, records
 from servebench.artifacts.folder import Found, Limits
-from servebench.artifacts.text import shown
 from servebench.artifacts.trusted import Trusted
 from servebench.detect.model import Candidate
 from servebench.errors import ArtifactError
 from servebench.model import Frozen, Run
 from servebench.night import outcome
 from servebench.night.model import NightPlan
+from servebench.text import shown
 
 COMPARISON: Final = "comparison.json"
 _REASON: Final = 400

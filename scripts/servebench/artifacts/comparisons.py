@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Final
 
 from servebench import files
-from servebench.artifacts.text import require_plain, shown
 from servebench.artifacts.trusted import (
     Trusted,
     require,
@@ -19,6 +18,7 @@ from servebench.artifacts.trusted import (
 from servebench.compare import again
 from servebench.compare.model import Comparison
 from servebench.errors import ArtifactError, RecordError
+from servebench.text import require_plain, shown
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 _REASON: Final = 400

@@ -11,7 +11,6 @@ from typing import Final, TypeVar
 from servebench import files as files_
 from servebench.artifacts import comparisons
 from servebench.artifacts.folder import Found
-from servebench.artifacts.text import require_plain, shown
 from servebench.artifacts.trusted import Trusted, require, require_time
 from servebench.changes import FOLDER as CHANGES
 from servebench.changes import ChangeRecord, SeriesName, StackState
@@ -23,6 +22,7 @@ from servebench.detect.suspects import follows
 from servebench.errors import ArtifactError, RecordError
 from servebench.metrics import METRICS
 from servebench.model import Artefact
+from servebench.text import require_plain, shown
 
 Judged = ChangeRecord | Dismissal
 _Model = TypeVar("_Model", bound=Artefact)

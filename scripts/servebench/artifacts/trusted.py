@@ -14,9 +14,8 @@ from typing import Final
 from packaging.utils import canonicalize_name
 
 from servebench import __version__, interpreters, settings, stacks
-from servebench.artifacts.text import shown
 from servebench.errors import ArtifactError, HistoryError
-from servebench.history.git import run
+from servebench.git import run
 from servebench.inprocess import micro
 from servebench.machine import slug
 from servebench.model import (
@@ -29,6 +28,7 @@ from servebench.model import (
 )
 from servebench.rig import Rig
 from servebench.servers import SERVERS
+from servebench.text import shown
 
 CLOCKS: Final = timedelta(days=1)
 """How far a machine's clock may be off. A run from the future would stay the latest one until then;

@@ -9,8 +9,8 @@ import typer
 
 from servebench import paths
 from servebench.printing import Console
+from servebench.progress import Narrator
 from servebench.signals import interruptible
-from servebench.toolchain.narrator import Narrator
 
 asv_app = typer.Typer(no_args_is_help=True, help="asv's own site.")
 

@@ -30,10 +30,10 @@ from servebench.detect.model import (
 from servebench.errors import RecordError, UsageError
 from servebench.night.planning import present
 from servebench.printing import Console
+from servebench.progress import Narrator
 from servebench.report.change import title
 from servebench.report.comparison.words import percent
 from servebench.signals import interruptible
-from servebench.toolchain.narrator import Narrator
 
 _SHOWN: Final = 5  # series of a candidate, and steps without a cause, that are printed
 
@@ -167,7 +167,7 @@ def _confirm(
     as_json: bool,
 ) -> None:
     """Judge the candidates of this machine."""
-    from servebench.compare.progress import reporter  # noqa: PLC0415 - statistics take a second
+    from servebench.compare.progress import Reporter  # noqa: PLC0415 - statistics take a second
     from servebench.detect.confirm import confirm  # noqa: PLC0415
     from servebench.detect.duets import RealDuets  # noqa: PLC0415
 
@@ -186,7 +186,7 @@ def _confirm(
         errors.print(f"note: {sentence}", markup=False, soft_wrap=True)
     load.sweep()
     told = errors if as_json else console
-    judge = RealDuets(paths.project_root(), seed, reporter(told), Narrator(told))
+    judge = RealDuets(paths.project_root(), seed, Reporter(told), Narrator(told))
     with interruptible():
         confirmed = confirm(
             ours,

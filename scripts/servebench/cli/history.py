@@ -11,7 +11,7 @@ import typer
 from servebench import actions, paths
 from servebench import files as files_
 from servebench.errors import NothingMeasuredError
-from servebench.history.git import BRANCH, remote_of
+from servebench.git import BRANCH, remote_of
 from servebench.model import Run
 from servebench.night import outcome as outcome_
 from servebench.night.model import NightPlan, NightRecord

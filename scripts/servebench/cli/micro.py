@@ -164,7 +164,7 @@ def _log(suite: str) -> Path:
 
 
 class _Watch(Protocol):
-    def __call__(self, seen: micro.Progress) -> None: ...
+    def __call__(self, seen: micro.SuiteProgress) -> None: ...
 
 
 @contextmanager
@@ -173,7 +173,7 @@ def _watcher(console: Console, name: str) -> Iterator[_Watch]:
     if not console.is_terminal:
         said = [""]
 
-        def tell(seen: micro.Progress) -> None:
+        def tell(seen: micro.SuiteProgress) -> None:
             # asv first names a benchmark, then writes its result behind the name.
             if (first := seen.doing.partition(" ")[0]) != said[0]:
                 said[0] = first

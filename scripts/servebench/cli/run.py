@@ -27,7 +27,7 @@ from servebench.exclusive import measuring
 from servebench.model import Case, Plan, Profile, Run, Status
 from servebench.night.model import Assignment, assignment
 from servebench.printing import Console
-from servebench.progress import reporter
+from servebench.progress import Progress
 from servebench.protocol import WINDOW_SECONDS
 from servebench.rig import Rig, assemble
 from servebench.signals import InterruptedRun, interruptible
@@ -220,7 +220,7 @@ def _measure(
     folder.mkdir(parents=True, exist_ok=True)
     _forget_logs(rig.logs)
     numbers = count(sum(1 for _ in folder.iterdir()))
-    told = reporter(console)
+    told = Progress(console)
     options = launch.Options(
         window=WINDOW_SECONDS[plan.profile], count=count_requests, phase=told.phase
     )
@@ -238,7 +238,7 @@ def _measure(
                 commands=rig.commands,
                 expected=lambda case: planning.expected_seconds(case, plan.profile),
                 results=results,
-                reporter=told,
+                progress=told,
             )
     except InterruptedRun as interruption:
         interruption.advice = _advice(start, results)

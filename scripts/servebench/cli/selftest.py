@@ -146,7 +146,7 @@ def show_command(
 
 def _make(tasks: Sequence[Task], minutes: float | None, results: Path) -> None:
     from servebench.compare import selftest  # noqa: PLC0415
-    from servebench.compare.progress import reporter  # noqa: PLC0415
+    from servebench.compare.progress import Reporter  # noqa: PLC0415
     from servebench.compare.trials import Trial, save_trial  # noqa: PLC0415
 
     files.require_room(results)
@@ -171,7 +171,7 @@ def _make(tasks: Sequence[Task], minutes: float | None, results: Path) -> None:
 
     try:
         with interruptible(), measuring():
-            bench = selftest.Bench(cases, scratch, reporter(console))
+            bench = selftest.Bench(cases, scratch, Reporter(console))
             made = selftest.each(
                 tasks, bench.trial, keep, told,
                 lambda: ends is not None and time.monotonic() >= ends,

@@ -14,7 +14,7 @@ from servebench.compare import keeping
 from servebench.errors import RecordError, UsageError
 from servebench.model import Profile
 from servebench.printing import Console
-from servebench.visible import visible_json
+from servebench.text import visible_json
 
 if TYPE_CHECKING:  # what makes figures and pages waits until one is asked for
     from servebench.report.findings import Source

@@ -15,9 +15,8 @@ import typer
 from servebench import paths
 from servebench.errors import ServebenchError, UsageError
 from servebench.printing import Console
-from servebench.progress import duration
+from servebench.progress import Narrator, duration
 from servebench.signals import InterruptedRun, interruptible
-from servebench.toolchain.narrator import Narrator
 
 if TYPE_CHECKING:
     from servebench.site.build import Built, Order

@@ -17,9 +17,9 @@ from packaging.utils import canonicalize_name
 from servebench import paths, stacklock, stacks
 from servebench.declarations import read_toml
 from servebench.errors import UsageError
+from servebench.progress import Narrator
 from servebench.stacks import Stack
 from servebench.toolchain import artefact
-from servebench.toolchain.narrator import Narrator
 
 RESOLVING: Final = (
     "UV_CONSTRAINT", "UV_DEFAULT_INDEX", "UV_EXCLUDE", "UV_EXCLUDE_NEWER", "UV_EXTRA_INDEX_URL",

@@ -20,7 +20,7 @@ from servebench.detect import locks as locks_
 from servebench.detect.model import Candidate
 from servebench.errors import UsageError
 from servebench.exclusive import measuring
-from servebench.toolchain.narrator import Narrator
+from servebench.progress import Narrator
 
 MOST_CASES: Final = 8
 """Cases of a candidate that are played, and as many benchmarks inside the process: the strongest

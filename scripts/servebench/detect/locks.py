@@ -16,8 +16,8 @@ from servebench import stacklock, stacks
 from servebench.changes import ChangeRecord, StackState
 from servebench.detect.model import Candidate
 from servebench.errors import HistoryError
-from servebench.history.git import GitError, HopelessError, run
-from servebench.toolchain.narrator import Narrator
+from servebench.git import GitError, HopelessError, run
+from servebench.progress import Narrator
 
 _SEARCHED: Final = 2000  # commits of one lock: five years of nights
 

@@ -14,7 +14,7 @@ from servebench.artifacts.folder import Limits
 from servebench.artifacts.folder import read as read_file
 from servebench.compare.model import Comparison
 from servebench.errors import RecordError
-from servebench.github.faults import one_line
+from servebench.text import one_line
 
 LIMIT: Final = 32_000_000
 """Bytes of a comparison file; a real one of a hundred cases has a tenth of it."""

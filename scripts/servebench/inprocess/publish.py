@@ -19,8 +19,8 @@ from asv.graph import Graph
 
 from servebench import paths
 from servebench.errors import SetupError, UsageError
+from servebench.progress import Narrator
 from servebench.toolchain import command
-from servebench.toolchain.narrator import Narrator
 
 VENDOR: Final = Path(__file__).parent / "vendor"
 _REMOTE: Final = re.compile(

@@ -23,7 +23,7 @@ import numpy as np
 
 from servebench import stacks
 from servebench.errors import DeclarationError, HistoryError, RecordError
-from servebench.history.git import run
+from servebench.git import run
 from servebench.inprocess import readings
 from servebench.inprocess.readings import Snapshot
 from servebench.series.cache import Cache

@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 from typing import Final
 
+from servebench.progress import Narrator
 from servebench.site.folder import Folder
-from servebench.toolchain.narrator import Narrator
 
 FOLDER: Final = "asv"
 SIGN: Final = "asv.js"

@@ -12,6 +12,7 @@ from typing import Final
 from urllib.parse import quote
 
 from servebench.errors import UsageError
+from servebench.progress import Narrator
 from servebench.series import reading
 from servebench.series.reading import Sources
 from servebench.series.table import tables
@@ -19,7 +20,6 @@ from servebench.site import asv_site, data, gather, statics
 from servebench.site.folder import Folder
 from servebench.site.pages import addresses, kinds, missing
 from servebench.site.pages.site import Site
-from servebench.toolchain.narrator import Narrator
 
 MARKER: Final = ".servebench-site"
 """A file in the site's folder: without it, what stands in the folder is somebody else's."""

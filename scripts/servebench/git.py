@@ -1,8 +1,8 @@
-"""Git on a bare repository of our own, and the credentials that a remote asks for.
+"""Git, run in a checkout or on a bare repository of our own, with a remote's credentials.
 
-The checkout is left alone: no worktree, no index and no configuration of it is used or changed, so
-that a killed push leaves nothing in it. What the checkout or the workflow knows of credentials
-reaches git by its environment, which no process list shows.
+`Git` leaves the checkout alone: no worktree, no index and no configuration of it is used or
+changed, so that a killed push leaves nothing in it. What the checkout or the workflow knows of
+credentials reaches git by its environment, which no process list shows.
 """
 
 from __future__ import annotations
@@ -12,12 +12,17 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
+
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt
+from tenacity.wait import wait_random_exponential
 
 from servebench.errors import HistoryError
+
+T = TypeVar("T")
 
 BRANCH: Final = "gh-pages"
 TOKEN: Final = "GITHUB_TOKEN"  # noqa: S105 - the name of a variable, not a secret
@@ -72,13 +77,7 @@ class HopelessError(HistoryError):
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """Where the history is.
-
-    Attributes:
-        address: A URL or a path.
-        branch: Its branch.
-        environment: What git needs besides, such as credentials; never printed.
-    """
+    """Where the history is: a URL or path, its branch, and the environment with credentials."""
 
     address: str
     branch: str = BRANCH
@@ -94,45 +93,72 @@ class Git:
 
     @classmethod
     def make(cls, folder: Path, remote: Remote) -> Git:
-        """Make the repository, or take the one that is there.
-
-        Raises:
-            HistoryError: It cannot be made.
-        """
+        """Make the repository, or take the one that is there."""
         made = cls(folder, remote)
         if not (folder / "HEAD").is_file():
-            run(["init", "--quiet", "--bare", str(folder)], {})
+            run(["init", "--quiet", "--bare", str(folder)])
         made.ask("config", "remote.origin.url", remote.address)
         return made
 
-    def ask(
-        self, *arguments: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None
-    ) -> str:
+    def ask(self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> str:
         """What git answers, without the line's end; errors as `run`."""
-        found = self.read(*arguments, stdin=stdin, env=env)
-        return found.decode("utf-8", "replace").rstrip("\n")
+        return _text(self.read(*arguments, stdin=stdin, env=env))
 
     def read(
-        self, *arguments: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None
+        self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None
     ) -> bytes:
         """What git answers, as bytes; errors as `run`."""
         environment = {**self.remote.environment, **(env or {})}
         return run([f"--git-dir={self.folder}", *arguments], environment, stdin)
 
 
-def remote_of(root: Path, name: str, branch: str = BRANCH) -> Remote:
-    """Find a remote with what is known of its credentials.
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often a fetch or push is tried, and how long is waited in between.
 
-    Args:
-        root: The checkout.
-        name: A remote of the checkout, a URL, or a path.
-        branch: The history's branch.
+    Full jitter (waits drawn evenly from nothing to twice the last bound): of many pushers that were
+    refused at the same time no two come back together. Twelve at once all got through within twelve
+    tries.
+
+    Attributes:
+        tries: At most so many.
+        first: Longest wait after the first of them, s; doubled from then on.
+        longest: Longest wait of all, s.
+    """
+
+    tries: int = 20
+    first: float = 0.5
+    longest: float = 8.0
+
+    def keep_trying(self, attempt: Callable[[], T], told: Callable[[str], None]) -> T:
+        """Try until it works, and call `told` with a sentence before each wait.
+
+        Raises:
+            GitError: No attempt worked; it is the last one's.
+            HopelessError: An attempt said that no other will.
+        """
+
+        def waiting(state: RetryCallState) -> None:
+            problem = state.outcome.exception() if state.outcome else None
+            told(f"try {state.attempt_number} of {self.tries}: {problem}")
+
+        return Retrying(
+            retry=retry_if_exception_type(GitError),
+            stop=stop_after_attempt(self.tries),
+            wait=wait_random_exponential(multiplier=self.first, max=self.longest),
+            before_sleep=waiting,
+            reraise=True,
+        )(attempt)
+
+
+def remote_of(root: Path, name: str, branch: str = BRANCH) -> Remote:
+    """Find a remote (of the checkout, a URL, or a path) with what is known of its credentials.
 
     Raises:
         HopelessError: There is none of that name.
     """
     try:
-        address = run(["-C", str(root), "remote", "get-url", "--", name], {}).decode().strip()
+        address = ask(root, "remote", "get-url", "--", name)
     except GitError:
         if "/" not in name:
             raise HopelessError(
@@ -142,20 +168,18 @@ def remote_of(root: Path, name: str, branch: str = BRANCH) -> Remote:
         address = name
     if address.startswith(("./", "../")):
         address = str((root / address).resolve())
-    return Remote(address, branch, credentials(address, os.environ, _persisted(root, address)))
+    # The header that the checkout sends to this address, as actions/checkout leaves it.
+    persisted = ask_or_none(root, "config", "--get-urlmatch", "http.extraheader", address)
+    return Remote(address, branch, credentials(address, os.environ, persisted))
 
 
 def credentials(
     address: str, environment: Mapping[str, str], persisted: str | None = None
 ) -> dict[str, str]:
-    """What git needs in its environment to be let in.
+    """What git needs in its environment to be let in, or nothing.
 
-    The workflow's token is for GitHub alone: it is sent to no other server.
-
-    Args:
-        address: The remote's URL.
-        environment: Where the token may be.
-        persisted: A header that the checkout's configuration sends to the remote.
+    The workflow's token is for GitHub alone: it is sent to no other server. `persisted` is a header
+    that the checkout's configuration sends to the remote.
     """
     server = environment.get("GITHUB_SERVER_URL", _SERVER).rstrip("/")
     token = environment.get(TOKEN, "").strip()
@@ -173,18 +197,34 @@ def credentials(
     }
 
 
+def ask(root: Path, *arguments: str, stdin: str = "", env: Mapping[str, str] | None = None) -> str:
+    """What git answers in a checkout, without the line's end; errors as `run`."""
+    return _text(run(["-C", str(root), *arguments], env, stdin.encode()))
+
+
+def ask_or_none(root: Path, *arguments: str) -> str | None:
+    """What git answers in a checkout; None if it fails. HopelessError: there is no git."""
+    try:
+        return ask(root, *arguments)
+    except GitError:
+        return None
+
+
+def batch_contents(answer: bytes) -> Iterator[bytes | None]:
+    """Parse what `git cat-file --batch` writes: each blob, None for what is none or not there."""
+    start = 0
+    while start < len(answer):
+        end = answer.index(b"\n", start)
+        words = answer[start:end].split()  # "<id> <type> <bytes>" or "<name> missing"
+        size = int(words[2]) if len(words) == 3 else -1
+        yield answer[end + 1 : end + 1 + size] if words[1] == b"blob" else None
+        start = end + 1 + size + 1
+
+
 def run(
-    arguments: Sequence[str], environment: Mapping[str, str], stdin: bytes | None = None
+    arguments: Sequence[str], environment: Mapping[str, str] | None = None, stdin: bytes = b""
 ) -> bytes:
-    """Run git.
-
-    Args:
-        arguments: Without `git` itself.
-        environment: Added to ours.
-        stdin: What it reads.
-
-    Returns:
-        What it wrote.
+    """Run git with these arguments and additions to our environment, and give what it writes.
 
     Raises:
         HopelessError: It failed, and will fail again.
@@ -196,14 +236,14 @@ def run(
     try:
         done = subprocess.run(
             ["git", *settings, *arguments],
-            input=stdin if stdin is not None else b"",
+            input=stdin,
             capture_output=True,
             check=False,
             timeout=_TIMEOUT_S,
-            env={**inherited, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", **environment},
+            env={**inherited, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", **(environment or {})},
         )
     except FileNotFoundError as error:
-        raise HopelessError("git is needed for the history, and is not on PATH") from error
+        raise HopelessError("git is needed, and is not on PATH") from error
     except subprocess.TimeoutExpired as error:
         raise GitError(f"git {verb} did not end within {_TIMEOUT_S} s") from error
     if done.returncode != 0:
@@ -211,13 +251,8 @@ def run(
     return done.stdout
 
 
-def _persisted(root: Path, address: str) -> str | None:
-    """The header that the checkout sends to this address, as actions/checkout leaves it."""
-    asked = ["-C", str(root), "config", "--get-urlmatch", "http.extraheader", address]
-    try:
-        return run(asked, {}).decode().strip() or None
-    except HistoryError:
-        return None
+def _text(answer: bytes) -> str:
+    return answer.decode("utf-8", "replace").rstrip("\n")
 
 
 def _failure(verb: str, code: int, said: str) -> HistoryError:
