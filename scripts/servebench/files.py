@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from servebench.errors import RecordError
 from servebench.model import Artefact
@@ -85,8 +86,8 @@ def parse(
         return kind.model_validate_json(data, strict=True)
     except ValidationError as problem:
         raise RecordError(
-            f"{expected}: {problems(problem, quoted=quoted)}. A file of a newer servebench needs a "
-            "newer servebench (git pull, make setup); otherwise it is damaged"
+            f"{expected}: {_problems(problem, quoted=quoted)}. A file of a newer servebench needs "
+            "a newer servebench (git pull, make setup); otherwise it is damaged"
         ) from problem
 
 
@@ -146,29 +147,25 @@ def describe(kind: type[BaseModel], title: str) -> str:
     return json.dumps({**dialect, **described}, indent=1, ensure_ascii=False) + "\n"
 
 
-def first_problem(error: ValidationError, *, quoted: bool = True) -> str:
-    """The first mistake: its place, the rule and what was found.
-
-    Args:
-        error: What validation has raised.
-        quoted: Whether what was found may be repeated.
-    """
-    return problems(error, most=1, quoted=quoted).partition("; and ")[0]
+def first_problem(error: ValidationError) -> str:
+    """The first mistake: its place, the rule and what was found."""
+    return _problem(error.errors(include_url=False, include_context=False)[0], quoted=True)
 
 
-def problems(error: ValidationError, *, most: int = _SHOWN_PROBLEMS, quoted: bool = True) -> str:
-    """The first mistakes, each with its place, and how many more there are."""
+def _problems(error: ValidationError, *, quoted: bool) -> str:
     every = error.errors(include_url=False, include_context=False)
-    told = []
-    for one in every[:most]:
-        place = ".".join(map(str, one["loc"])) or "the file"
-        # What is wrong with an object as a whole says so itself; the object says nothing more.
-        plain = isinstance(one["input"], str | int | float | None)
-        silent = one["type"] == "missing" or (one["type"] == "value_error" and not plain)
-        found = f", found {one['input']!r:.60}" if quoted and not silent else ""
-        told.append(f"{place}: {one['msg'].removeprefix('Value error, ')}{found}")
+    told = [_problem(one, quoted=quoted) for one in every[:_SHOWN_PROBLEMS]]
     more = len(every) - len(told)
     return "; ".join(told) + (f"; and {more} more" if more else "")
+
+
+def _problem(one: ErrorDetails, *, quoted: bool) -> str:
+    place = ".".join(map(str, one["loc"])) or "the file"
+    # What is wrong with an object as a whole says so itself; the object says nothing more.
+    plain = isinstance(one["input"], str | int | float | None)
+    silent = one["type"] == "missing" or (one["type"] == "value_error" and not plain)
+    found = f", found {one['input']!r:.60}" if quoted and not silent else ""
+    return f"{place}: {one['msg'].removeprefix('Value error, ')}{found}"
 
 
 def _document(data: bytes, expected: str) -> Document:
