@@ -11,9 +11,9 @@ from rich.console import Console
 
 from servebench import settings, tools
 from servebench.errors import SetupError
+from servebench.progress import Narrator
 from servebench.settings import GoToolSpec
 from servebench.toolchain import gotools, packages
-from servebench.toolchain.narrator import Narrator
 from servebench.toolchain.packages import CHROMIUM, VALGRIND, Package, ensure
 
 SPEC = GoToolSpec(

@@ -14,8 +14,8 @@ from rich.console import Console
 
 from servebench import interpreters, paths, settings, setup, stacks
 from servebench.errors import SetupError
-from servebench.toolchain import archive, artefact, command, cpython, oha, space
-from servebench.toolchain.narrator import Narrator
+from servebench.progress import Narrator
+from servebench.toolchain import archive, artefact, command, cpython, oha
 
 NOBODY = "http://127.0.0.1:9"  # the discard port, where nothing listens
 QUIET = Narrator(Console(quiet=True))
@@ -111,7 +111,9 @@ def test_a_rust_that_is_missing_or_too_old(tools_only: Path, says: str, told: st
         script(tools_only, "cargo", says)
     found = oha.faults(settings.load())
     assert re.search(told, found[0]) if told else found == []
-    assert f"cargo (Rust ≥ {oha.RUST})" in (paths.project_root() / "README.md").read_text("utf-8")
+    assert f"cargo (Rust ≥ {oha.RUST})" in (paths.project_root() / "docs" / "install.md").read_text(
+        "utf-8"
+    )
 
 
 @pytest.mark.usefixtures("offline")
@@ -155,8 +157,8 @@ def test_a_cache_that_cannot_be_written_or_has_no_room(
         setup.set_up(QUIET)
     room = r"GB free, and building needs 1e\+09 GB: make room, or set XDG_CACHE_HOME"
     with pytest.raises(SetupError, match=room):
-        space.require(tmp_path / "not" / "yet" / "there", 1e9)
-    space.require(tmp_path, 1e-9)
+        command.require_space(tmp_path / "not" / "yet" / "there", 1e9)
+    command.require_space(tmp_path, 1e-9)
 
 
 def test_no_network_for_a_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from servebench import interpreters, locks, paths, settings, stacks, tools
 from servebench.errors import DeclarationError, SetupError, UsageError
-from servebench.toolchain.narrator import Narrator
+from servebench.progress import Narrator
 from tiny_index import Index, serving
 
 ROOT = paths.project_root()

@@ -14,9 +14,9 @@ from typing import Final
 import rich.console
 from packaging.version import Version
 
-from servebench import interpreters, paths, settings, stacks, store, tools
+from servebench import files, interpreters, paths, settings, stacks, tools
+from servebench.progress import Narrator, Tick
 from servebench.toolchain import command
-from servebench.toolchain.narrator import Narrator, Tick
 
 HARNESS: Final = "requirements.txt"
 """The harness's own lock."""
@@ -232,4 +232,4 @@ def write(file: Path, text: str) -> None:
         RecordError: It cannot be written.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    store.replace(file, text.encode())
+    files.replace(file, text.encode())

@@ -18,7 +18,7 @@ from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from servebench.errors import RecordError
-from servebench.visible import ACTING, visible, visible_json
+from servebench.text import CONTROL, visible, visible_json
 
 PLAIN_WIDTH: Final = 120
 """Columns of files and pipes, which have no width to ask for, unless COLUMNS says another."""
@@ -44,7 +44,7 @@ class Console(rich.console.Console):
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
-            if segment.control or not ACTING.search(segment.text):
+            if segment.control or not CONTROL.search(segment.text):
                 yield segment
             else:
                 yield Segment(visible(segment.text), segment.style)

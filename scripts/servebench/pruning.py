@@ -15,7 +15,6 @@ from typing import Final
 
 from servebench import interpreters, paths, settings, stacks, tools
 from servebench.errors import ServebenchError
-from servebench.site.kept import PACKS, orphaned
 from servebench.toolchain import artefact
 
 DAYS: Final = 30
@@ -56,15 +55,12 @@ def unused(days: float = DAYS) -> tuple[Unused, ...]:
     """
     kept = _declared()
     environments = list(_folders("environments"))
-    packs = filter(orphaned, _folders(f"site/{PACKS}"))
-    nights = [*_folders("site/runs"), *_folders("site/asv")]
     kinds: dict[str, Iterable[Path]] = {
         "environment": environments,
         "snapshot": _folders("snapshots"),
         "resolved lock": _folders("resolved"),
         "load generator": _folders("tools", "oha-*"),
-        "packed nights": packs,
-        "nights of format": nights,
+        "columns of results": _folders("site/columns"),
     }
     old = [one for kind, found in kinds.items() for one in _old(kind, found, kept, days)]
     going = {one.path for one in old}

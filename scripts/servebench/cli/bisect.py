@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Argument, Exit, Option
 
-from servebench import changes, paths, store
+from servebench import changes, files, paths
 from servebench.changes import ChangeRecord
 from servebench.cli.options import (
     DEFAULT_SEED,
@@ -18,14 +18,14 @@ from servebench.cli.options import (
     budget_seconds,
     clean_up,
 )
-from servebench.compare.progress import reporter
+from servebench.compare.progress import Reporter
 from servebench.detect import blame, locks, suspects
 from servebench.detect.duets import RealDuets
 from servebench.errors import HistoryError, SetupError, UsageError
 from servebench.machine import fingerprint
 from servebench.printing import Console, errors, print_json
+from servebench.progress import Narrator
 from servebench.signals import interruptible
-from servebench.toolchain.narrator import Narrator
 
 
 def bisect_command(
@@ -61,7 +61,7 @@ def bisect_command(
         console.say(f"no change on this machine ({here}) whose cause is to be found")
     else:
         clean_up(console)
-        store.require_room(folder)
+        files.require_room(folder)
     ends = time.monotonic() + (budget_seconds(budget) or 0.0)
     found: list[ChangeRecord] = []
     for place, record in enumerate(chosen):
@@ -112,8 +112,10 @@ def _chosen(records: list[ChangeRecord], names: list[str], here: str) -> list[Ch
 
 def _blamed(record: ChangeRecord, ends: float, seed: int, console: Console) -> ChangeRecord:
     """The record with its culprit, as far as duets can tell."""
+    # Statistics take a second to import, which no other verb should wait for.
+
     root, narrator = paths.project_root(), Narrator(console)
-    duets = RealDuets(root, seed, reporter(console), narrator)
+    duets = RealDuets(root, seed, Reporter(console), narrator)
     mixtures = blame.Mixtures(duets, record, locks.find(root, record, narrator), ends)
     found = blame.search(record.packages, mixtures)
     return suspects.blamed(record, found)

@@ -25,18 +25,18 @@ from servebench.compare import sides as sides_
 from servebench.compare import touched as touched_
 from servebench.compare.draft import Header, unmeasured
 from servebench.compare.model import Comparison
-from servebench.compare.progress import reporter
+from servebench.compare.progress import Reporter
 from servebench.compare.sides import Sides, Wanted
 from servebench.compare.touched import Touched
 from servebench.errors import UsageError
 from servebench.exclusive import measuring
 from servebench.printing import Console, write
+from servebench.progress import Narrator
 from servebench.report.comparison.forest import forest
 from servebench.report.comparison.markdown import markdown as as_markdown
 from servebench.report.comparison.outcome import exit_code
 from servebench.report.comparison.terminal import print_comparison
 from servebench.signals import InterruptedRun, interruptible
-from servebench.toolchain.narrator import Narrator
 
 _AS_LOCKED: Final = "locked"
 _OR: Final = f", or {_AS_LOCKED!r}"
@@ -185,7 +185,7 @@ def _compared(
     """Measure, if there is something to judge; an interrupted comparison is partial."""
     if touched.nothing:
         return unmeasured(sides.base, sides.head, touched, header, limit), None
-    told = reporter(console)
+    told = Reporter(console)
     for note in touched.notes:
         told.note(note)
     sentence = (

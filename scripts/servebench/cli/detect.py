@@ -12,7 +12,7 @@ from typing import Annotated, Final
 from rich.table import Table
 from typer import Exit, Option
 
-from servebench import actions, changes, machine, paths, store
+from servebench import actions, changes, files, machine, paths
 from servebench.artifacts.accepting import require_digest
 from servebench.changes import ChangeRecord
 from servebench.cli.options import (
@@ -26,9 +26,8 @@ from servebench.cli.options import (
 )
 from servebench.compare import keeping
 from servebench.compare.model import Comparison
-from servebench.compare.progress import reporter
+from servebench.compare.progress import Reporter
 from servebench.detect import declared
-from servebench.detect.asv_locks import with_locks
 from servebench.detect.candidates import detect
 from servebench.detect.conclude import closed
 from servebench.detect.confirm import confirm as conclude
@@ -38,18 +37,16 @@ from servebench.detect.model import (
     Candidates,
     Dismissal,
     dismissals,
-    encode_candidates,
-    read_candidates,
-    write_candidates,
 )
 from servebench.errors import RecordError, UsageError
-from servebench.night.recorded import present
+from servebench.night.planning import present
 from servebench.printing import Console, errors, print_json
+from servebench.progress import Narrator
 from servebench.report.change import title
 from servebench.report.comparison.words import percent
+from servebench.series import reading
+from servebench.series.table import tables as tables_of
 from servebench.signals import interruptible
-from servebench.site import history, reading
-from servebench.toolchain.narrator import Narrator
 
 _SHOWN: Final = 5  # series of a candidate, and steps without a cause, that are printed
 
@@ -102,14 +99,14 @@ def detect_command(
         require_digest(from_, from_sha256)
     results = to or paths.results_dir()
     if confirm:
-        store.require_room(results)
+        files.require_room(results)
         _confirm(from_, results, budget_seconds(budget) or 0.0, seed, as_json=as_json)
         return
     found, undone, there = _detected(paths.results_dir())
     for record in undone:
         changes.save(results, record)
     if output is not None:
-        write_candidates(output, found)
+        files.write(output, found)
     if github_output:
         actions.outputs(_outputs(found, there))
     actions.summary(_markdown(found, undone))
@@ -121,18 +118,18 @@ def detect_command(
 
 def _detected(results: Path) -> tuple[Candidates, tuple[ChangeRecord, ...], frozenset[str]]:
     """What moved, which changes were undone, and the machines that still measure nights."""
-    sources = reading.read(results, paths.cache_dir() / "site")
     root = paths.project_root()
-    tables, notes = with_locks(history.tables(sources.nights), root)
+    sources = reading.read(results, paths.cache_dir() / "site", root)
+    tables = tables_of(sources.nights)
     evidence, unread = _evidence(results, sources.changes)
     dismissed, unreadable = dismissals(results)
-    for problem in (*sources.problems, *notes, *unread, *unreadable):
+    for problem in (*sources.problems, *sources.notes, *unread, *unreadable):
         errors().say(f"note: {problem}")
     undone = closed(sources.changes, evidence)
     # Without such nights no declaration is read.
-    inside = declared.benchmarks(root) if any(table.kind == "inprocess" for table in tables) else {}
+    inside = declared.benchmarks(root) if any(not table.track.served for table in tables) else {}
     found = detect(tables, sources.changes, dismissed, inside)
-    latest = {table.machine: table.nights[-1].run for table in tables if table.kind == "load"}
+    latest = {table.machine: table.nights[-1].run for table in tables if table.track.served}
     return found, undone, present(latest)
 
 
@@ -156,7 +153,9 @@ def _confirm(
     from_: Path | None, results: Path, seconds: float, seed: int, *, as_json: bool
 ) -> None:
     """Judge the candidates of this machine."""
-    found = read_candidates(from_) if from_ is not None else _detected(paths.results_dir())[0]
+    found = (
+        files.read(Candidates, from_) if from_ is not None else _detected(paths.results_dir())[0]
+    )
     here = machine.fingerprint().id
     ours = [candidate for candidate in found.candidates if candidate.machine == here]
     for candidate in found.candidates:
@@ -164,7 +163,7 @@ def _confirm(
             errors().say(f"note: {candidate.id} waits for its machine {candidate.machine}")
     clean_up(errors())
     told = Console(stderr=as_json)
-    judge = RealDuets(paths.project_root(), seed, reporter(told), Narrator(told))
+    judge = RealDuets(paths.project_root(), seed, Reporter(told), Narrator(told))
     with interruptible():
         confirmed = conclude(ours, judge, seconds, results, told=told.say)
     if as_json:
@@ -197,7 +196,7 @@ def _outputs(found: Candidates, machines: Collection[str]) -> dict[str, str]:
         "matrix": json.dumps({"include": include}, separators=(",", ":")),
         "machines": json.dumps(list(counts), separators=(",", ":")),
         "candidates": str(counts.total()),
-        "sha256": hashlib.sha256(encode_candidates(found)).hexdigest(),
+        "sha256": hashlib.sha256(files.encode(found)).hexdigest(),
     }
 
 

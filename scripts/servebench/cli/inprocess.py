@@ -15,14 +15,14 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 from typer import Argument, Exit, Option
 
-from servebench import actions, paths, store
+from servebench import actions, files, paths, store
 from servebench.cli.options import JsonOption, clean_up, machine
 from servebench.compare import revisions
 from servebench.errors import NothingMeasuredError, RecordError, ServebenchError, UsageError
 from servebench.inprocess import micro, readings, screening
-from servebench.inprocess import page as pages
-from servebench.inprocess.declared import read_declared
+from servebench.inprocess import report as pages
 from servebench.inprocess.readings import Snapshot
+from servebench.inprocess.suites import read_suites
 from servebench.printing import Console, errors, print_json, write
 from servebench.report.terminal import print_page
 from servebench.summary import RunSummary, summarise
@@ -66,7 +66,7 @@ def inprocess_command(
     root = paths.project_root()
     micro.require_suites(root)
     if record:
-        store.require_room(to or paths.results_dir())
+        files.require_room(to or paths.results_dir())
     commit, dirty = micro.require_commit(root)
     wanted = micro.steps(select or (), guarded=record)
     clean_up(progress)
@@ -88,7 +88,7 @@ def inprocess_command(
                     watch(seen)
         suites = tuple(step.suite for step in wanted)
         snapshots = _of_now(readings.read(Path(conf["results_dir"])), commit, suites, began)
-    page = pages.make_page(snapshots, read_declared(root), _newest_run())
+    page = pages.make_page(snapshots, read_suites(root), _newest_run())
     if as_json:
         print_json(pages.as_json(snapshots, page))
     else:
@@ -212,12 +212,12 @@ def _logs() -> Path:
 
 
 @contextmanager
-def _watcher(console: Console, name: str) -> Iterator[Callable[[micro.Progress], None]]:
+def _watcher(console: Console, name: str) -> Iterator[Callable[[micro.SuiteProgress], None]]:
     """A bar on a terminal; elsewhere a line whenever asv has something else to say."""
     if not console.is_terminal:
         said = ""
 
-        def tell(seen: micro.Progress) -> None:
+        def tell(seen: micro.SuiteProgress) -> None:
             nonlocal said
             # asv first names a benchmark, then writes its result behind the name.
             if (first := seen.doing.partition(" ")[0]) != said:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 from typer import Context, Option
 
-from servebench import load, orphans, paths, store, units
+from servebench import files, load, orphans, paths, units
 from servebench.errors import UsageError
 from servebench.exclusive import measuring
 from servebench.model import Profile
@@ -147,7 +147,7 @@ def require_writable(targets: Mapping[str, Path | None]) -> None:
         if not path.parent.is_dir():
             raise UsageError(f"{option} {path}: there is no folder {path.parent}: make it first")
         if path.is_file() or not path.exists():  # a pipe or device is not tried
-            store.require_writable(path)
+            files.require_writable(path)
 
 
 def given(context: Context, name: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from rich.table import Table
 from typer import Option
 
-from servebench import actions, header, paths, rig, stacks, units
+from servebench import actions, files, header, paths, rig, stacks, units
 from servebench import plan as planning
 from servebench.cli.options import (
     DEFAULT_SEED,
@@ -22,8 +22,7 @@ from servebench.cli.options import (
 )
 from servebench.errors import DeclarationError, NothingMeasuredError, SetupError, UsageError
 from servebench.model import Plan
-from servebench.night import planned
-from servebench.night.model import write_plan
+from servebench.night import planning as nights
 from servebench.printing import Console, print_json
 from servebench.progress import duration
 
@@ -97,13 +96,13 @@ def plan_command(
     if not plan.cases:
         raise NothingMeasuredError(f"profile {profile} has no cases: there is nothing to plan")
     unready = _unready(plan)
-    fleet = planned.fleet(shards, machines or ())
+    fleet = nights.fleet(shards, machines or ())
     commit, _ = header.revision(root)
-    night = planned.make(plan, fleet, results=paths.results_dir(), commit=commit)
+    night = nights.make(plan, fleet, results=paths.results_dir(), commit=commit)
     if output is not None:
-        write_plan(output, night)
+        files.write(output, night)
     if github_output:
-        actions.outputs(planned.outputs(night))
+        actions.outputs(nights.outputs(night))
     if as_json:
         print_json({"shards": [_described(shard.plan) for shard in night.shards]})
         return

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 from typer import Context, Exit, Option
 
-from servebench import header, launch, paths, runner, store
+from servebench import files, header, launch, paths, runner, store
 from servebench import plan as planning
 from servebench.artifacts.accepting import require_digest
 from servebench.cli.options import (
@@ -28,10 +28,9 @@ from servebench.cli.options import (
 )
 from servebench.errors import UsageError
 from servebench.model import Case, Plan, Profile, Run, Status
-from servebench.night import assigned as assigned_
-from servebench.night.assigned import Assigned
+from servebench.night.model import Assignment, assignment
 from servebench.printing import Console
-from servebench.progress import reporter
+from servebench.progress import Progress
 from servebench.protocol import WINDOW_SECONDS
 from servebench.rig import Rig, assemble
 from servebench.signals import InterruptedRun
@@ -92,10 +91,10 @@ def run_command(
     results = results or paths.results_dir()
     left = clean_up(console)
     earlier = _earlier(resume, results)
-    assigned = assigned_.read(plan_file, shard)
+    assigned = assignment(plan_file, shard)
     plan = _planned(earlier, assigned, profile, select, launches, seed, seconds)
     _require_planned(context, plan, profile, seed)
-    store.require_room(results)
+    files.require_room(results)
     rig = assemble(plan.cases, paths.state_dir() / "logs")
     if earlier is not None:
         header.require_resumable(earlier, rig, root)
@@ -144,7 +143,7 @@ def _earlier(resume: str | None, results: Path) -> Run | None:
 
 def _planned(
     earlier: Run | None,
-    assigned: Assigned | None,
+    assigned: Assignment | None,
     profile: Profile,
     select: list[str] | None,
     launches: int | None,
@@ -192,7 +191,7 @@ def _measure(
     folder.mkdir(parents=True, exist_ok=True)
     _forget_logs(rig.logs)
     numbers = count(sum(1 for _ in folder.iterdir()))
-    told = reporter(console)
+    told = Progress(console)
     options = launch.Options(
         window=WINDOW_SECONDS[plan.profile], count=count_requests, phase=told.phase
     )
@@ -210,7 +209,7 @@ def _measure(
                 commands=rig.commands,
                 expected=lambda case: planning.expected_seconds(case, plan.profile),
                 results=results,
-                reporter=told,
+                progress=told,
             )
     except InterruptedRun as interruption:
         interruption.advice = _advice(start, results)

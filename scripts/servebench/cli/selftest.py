@@ -13,7 +13,7 @@ from typing import Annotated, Final, get_args
 from rich.markdown import Markdown
 from typer import Option, Typer
 
-from servebench import paths, store
+from servebench import files, paths
 from servebench.cli.options import (
     ResultsOption,
     SelectOption,
@@ -22,11 +22,11 @@ from servebench.cli.options import (
     clean_up,
     machine,
 )
-from servebench.compare import selftest, trial_store
+from servebench.compare import selftest
 from servebench.compare.plants import Kind
-from servebench.compare.progress import reporter
+from servebench.compare.progress import Reporter
 from servebench.compare.selftest import Task
-from servebench.compare.trials import Trial
+from servebench.compare.trials import Trial, load_trials, save_trial
 from servebench.errors import UsageError
 from servebench.printing import Console, print_json, write
 from servebench.report import selftest as report
@@ -122,7 +122,7 @@ def show_command(
     """Show what all trials together say: as a page on a terminal, as Markdown elsewhere."""
     if as_json and markdown is not None:
         raise UsageError("--json and --markdown were both given; choose one")
-    trials = trial_store.load(results or paths.results_dir())
+    trials = load_trials(results or paths.results_dir())
     console = Console()
     if as_json:
         print_json(report.as_json(trials))
@@ -133,7 +133,7 @@ def show_command(
 
 
 def _make(tasks: Sequence[Task], minutes: float | None, results: Path) -> None:
-    store.require_room(results)
+    files.require_room(results)
     console = Console()
     clean_up(console)
     names = {name for task in tasks for name in task.cases}
@@ -141,7 +141,7 @@ def _make(tasks: Sequence[Task], minutes: float | None, results: Path) -> None:
     ends = math.inf if minutes is None else time.monotonic() + 60 * minutes
 
     def keep(trial: Trial) -> None:
-        trial_store.save(results, trial)
+        save_trial(results, trial)
         moved = [one for one in trial.said if one.verdict in {"faster", "slower"}]
         named = "; ".join(f"{one.case} {one.metric} {one.verdict}" for one in moved)
         console.say(f"said: {named or 'nothing moved'}")
@@ -156,6 +156,6 @@ def _make(tasks: Sequence[Task], minutes: float | None, results: Path) -> None:
         ) as scratch,
         machine(),
     ):
-        bench = selftest.Bench(cases, Path(scratch), reporter(console))
+        bench = selftest.Bench(cases, Path(scratch), Reporter(console))
         made = selftest.each(tasks, bench.trial, keep, told, lambda: time.monotonic() >= ends)
     console.say(f"{made} of {len(tasks)} comparisons made; read them: servebench selftest show")

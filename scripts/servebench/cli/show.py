@@ -12,9 +12,8 @@ from servebench import codec, paths, store
 from servebench.cli.options import SelectOption
 from servebench.compare import keeping
 from servebench.errors import RecordError, UsageError
-from servebench.inprocess import page as inside
 from servebench.inprocess import readings
-from servebench.inprocess.declared import read_declared
+from servebench.inprocess.suites import read_suites
 from servebench.model import Profile
 from servebench.printing import Console, print_json, write
 from servebench.published import load_published
@@ -171,11 +170,13 @@ def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown
 
 def _inside(root: Path, results: Path, sources: list[Source]) -> tuple[Section, ...]:
     """What asv has measured, beside the run with the most launches; nothing where it has not."""
+    from servebench.inprocess import report  # noqa: PLC0415
+
     snapshots = readings.read(results / "asv")
     if not snapshots:
         return ()
     most = max(sources, key=lambda source: source.summary.run.launches)
-    return inside.sections(snapshots, read_declared(root), most.summary)
+    return report.sections(snapshots, read_suites(root), most.summary)
 
 
 def _chosen(results: Path, profile: Profile, name: str | None) -> Path | None:

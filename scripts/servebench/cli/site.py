@@ -16,10 +16,9 @@ from servebench import paths
 from servebench.cli.options import ResultsOption
 from servebench.errors import ServebenchError, UsageError
 from servebench.printing import Console, print_json
-from servebench.progress import duration
+from servebench.progress import Narrator, duration
 from servebench.signals import InterruptedRun, interruptible
 from servebench.site import build, local
-from servebench.toolchain.narrator import Narrator
 
 FOLDER: Final = "site"
 """Of the checkout; it is ignored by git."""
@@ -60,8 +59,8 @@ def site_command(
 ) -> None:
     """Build the site from results/: trends, experiments, changes, runs, downloads.
 
-    A static folder that works below any address and needs no other host. Only what changed is made
-    again; the same results always give the same bytes. Files that cannot be read are named, and the
+    A static folder that works below any address and needs no other host. The same
+    results always give the same bytes. Files that cannot be read are named, and the
     rest is shown. Look at it with --serve.
     """
     if serve and as_json:
@@ -112,7 +111,7 @@ def _tell(narrator: Narrator, built: build.Built, order: build.Order, began: flo
     for note in built.notes:
         narrator.say(f"note: {note}")
     narrator.say(
-        f"{order.output}: {built.pages} pages, {built.rendered} of them made now; "
+        f"{order.output}: {built.pages} pages; "
         f"{built.written} files written, {built.kept} kept, {built.removed} removed, "
         f"in {duration(time.monotonic() - began)}"
     )

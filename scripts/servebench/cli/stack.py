@@ -12,12 +12,12 @@ from typer import Argument, Option, Typer
 from servebench import actions, locks, paths, stackbump, stacks
 from servebench.cli.options import JsonOption, day, workflow_option
 from servebench.errors import SetupError, UsageError
-from servebench.history.git import remote_of
+from servebench.git import remote_of
 from servebench.locks import Move
 from servebench.printing import Console, errors, print_json, write
+from servebench.progress import Narrator
 from servebench.signals import interruptible
 from servebench.stackbump import Bumped
-from servebench.toolchain.narrator import Narrator
 
 stack_app = Typer(help="The stacks under test and their locks.", no_args_is_help=True)
 

@@ -47,7 +47,7 @@ VERBS: Final[Table] = {
     "site": ("site:site_command",
         "Build the site from results/: trends, experiments, changes, runs, downloads."),
     "asv": ("asv:asv_app",
-        "The load runs among asv's results, and asv's site."),
+        "asv's own site."),
     "selftest": ("selftest:selftest_app",
         "Measure the instrument: false verdicts, power, bias."),
     "ci": ("verbs:ci_app",
@@ -85,20 +85,12 @@ CI: Final[Table] = {
 """The verbs of `servebench ci`."""
 
 DEV: Final[Table] = {
-    "overhead": ("dev:overhead_command",
-        "Measure one case by hand and by servebench in turns: their ratio should be 1."),
-    "site-scale": ("scale:scale_command",
-        "Build the site of a made-up history, and compare with asv."),
     "findings": ("show:findings_command",
         "Answer each experiment's question from the reference runs, as Markdown."),
     "schema": ("show:schema_command",
         "Write the JSON Schema of run files (kept as results/schema.json)."),
-    "history": ("dev:history_command",
-        "Make up a history: nights with planted changes, gaps, breaks and failures."),
     "pictures": ("dev:pictures_command",
         "Take the README's pictures of the site of the committed results."),
-    "growth": ("dev:growth_command",
-        "Make up years of nights on a branch, and measure what cloning and pulling them takes."),
 }
 """The verbs of `servebench dev`."""
 # fmt: on

@@ -12,9 +12,9 @@ from typing import Final
 from servebench import interpreters, paths, tools
 from servebench.errors import SetupError
 from servebench.interpreters import Origin
+from servebench.progress import Narrator, Tick
 from servebench.settings import InterpreterSpec, Settings, SourceBuild
-from servebench.toolchain import archive, artefact, command, space
-from servebench.toolchain.narrator import Narrator, Tick
+from servebench.toolchain import archive, artefact, command
 
 _HEADERS: Final = {
     "openssl/ssl.h": ("ssl", "libssl-dev"),
@@ -68,7 +68,7 @@ def faults(configured: Settings) -> list[str]:
             f"{' '.join(lacking)} (Debian's names)"
         )
     found += command.missing("make", "to build CPython", _REMEDY)
-    return found + space.faults(paths.cache_dir(), configured.setup.disk_gb)
+    return found + command.space_faults(paths.cache_dir(), configured.setup.disk_gb)
 
 
 def no_compiler() -> list[str]:

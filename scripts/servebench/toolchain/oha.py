@@ -12,9 +12,9 @@ from typing import Final
 
 from servebench import paths, tools
 from servebench.errors import SetupError
+from servebench.progress import Narrator
 from servebench.settings import OhaSpec, Settings
-from servebench.toolchain import archive, artefact, command, cpython, space
-from servebench.toolchain.narrator import Narrator
+from servebench.toolchain import archive, artefact, command, cpython
 
 RUST: Final = "1.88"
 """The oldest Rust that compiles it, as its crate says (`rust-version`)."""
@@ -114,7 +114,7 @@ def faults(configured: Settings) -> list[str]:
     if cargo := shutil.which("cargo"):
         found = list(filter(None, [rust_fault(configured.oha, cargo, tools.version(cargo))]))
     found += cpython.no_compiler()
-    return found + space.faults(paths.cache_dir(), configured.setup.disk_gb)
+    return found + command.space_faults(paths.cache_dir(), configured.setup.disk_gb)
 
 
 def _build(spec: OhaSpec, staging: Path, narrator: Narrator) -> artefact.Facts:
