@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from servebench import __version__, codec, rig
-from servebench.artifacts.inside import COLUMNS
+from servebench.artifacts.inprocess import COLUMNS
 from servebench.artifacts.trusted import Lock, Trusted
 from servebench.changes import ChangeRecord, SeriesName, StackState
 from servebench.compare.model import CaseComparison, Comparison, SideRecord, Verdict
@@ -39,7 +39,6 @@ TRUSTED: Final = Trusted(
         record.name: Lock(record.digest, frozenset(record.packages.items()))
         for record in _SOURCE.stacks
     },
-    benchmarks={"gil": frozenset({"Cpu", "time_tasks"})},
     dates={COMMIT: DATE},
 )
 

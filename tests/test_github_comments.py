@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from servebench.artifacts import comparisons
 from servebench.compare.model import (
     CaseComparison,
     Comparison,
@@ -18,7 +19,7 @@ from servebench.compare.model import (
     Verdict,
 )
 from servebench.errors import ArtifactError, RecordError
-from servebench.github import evidence, marker, text, wording
+from servebench.github import marker, text, wording
 from servebench.github.comments import Note, publish, read_note
 from steps import BASE, BOT, HEAD, NEXT, TOKEN, Step
 from synthetic import MACHINE, make_case
@@ -230,8 +231,8 @@ def test_files_that_are_no_plain_files_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for path in (link, pipe, hole, tmp_path / "folder"):
         with pytest.raises((ArtifactError, RecordError)):
-            evidence.read(path, HEAD)
-    assert evidence.read(real, HEAD).head.commit == HEAD
+            comparisons.read(path, HEAD)
+    assert comparisons.read(real, HEAD).head.commit == HEAD
 
 
 _ACTIVE = re.compile(r"(?<!\\)<img|(?<!\\)\]\((?!\))")

@@ -22,7 +22,7 @@ from foreign import COMMIT, MACHINES, NOW, TRUSTED, inside, night, shard_run
 from servebench import codec, store
 from servebench.artifacts import nights, records
 from servebench.artifacts.folder import Found
-from servebench.artifacts.inside import check
+from servebench.artifacts.inprocess import check
 from servebench.artifacts.trusted import Lock, Trusted
 from servebench.changes import ChangeRecord
 from servebench.compare.model import Comparison

@@ -1,25 +1,23 @@
 """From a folder of artifacts to a folder of checked files.
 
 An artifact counts as a whole or not at all: where one file is not what it should be, the others
-come from the same hand. Each is read, checked and written by itself, so that a bad one costs the
-others nothing. Where a file goes follows from what has been checked in it, never from its name, and
-what is written is what was checked, byte for byte.
+come from the same hand. A bad one costs the others nothing. Where a file goes follows from what has
+been checked in it, never from its name.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from servebench import store
-from servebench.artifacts import comparisons, folder, inside, nights, records
+from servebench.artifacts import comparisons, folder, inprocess, nights, records
 from servebench.artifacts.folder import Found, Limits
 from servebench.artifacts.text import shown
-from servebench.artifacts.trusted import Trusted
+from servebench.artifacts.trusted import Trusted, problem
 from servebench.detect.model import Candidate
 from servebench.errors import ArtifactError
 from servebench.model import Frozen, Run
@@ -27,7 +25,6 @@ from servebench.night import outcome
 from servebench.night.model import NightPlan
 
 COMPARISON: Final = "comparison.json"
-_REASON: Final = 400
 
 
 class Refusal(Frozen):
@@ -47,9 +44,9 @@ class Acceptance(Frozen):
     @property
     def exit_code(self) -> int:
         """0: all is there and accepted; 1: something is refused or missing; 3: nothing is left."""
-        if not self.accepted:
-            return 3 if self.refused or self.missing else 0
-        return 1 if self.refused or self.missing else 0
+        if not (self.refused or self.missing):
+            return 0
+        return 1 if self.accepted else 3
 
 
 def require_digest(path: Path, digest: str) -> None:
@@ -60,13 +57,14 @@ def require_digest(path: Path, digest: str) -> None:
     Raises:
         ArtifactError: It is another one, larger than any of ours, or not there.
     """
+    most = Limits().file_bytes
     try:
         with path.open("rb") as file:
-            data = file.read(Limits().file_bytes + 1)
+            data = file.read(most + 1)
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read: {error.strerror}") from error
-    if len(data) > Limits().file_bytes:
-        raise ArtifactError(f"{path}: expected at most {Limits().file_bytes:,} bytes, found more")
+    if len(data) > most:
+        raise ArtifactError(f"{path}: expected at most {most:,} bytes, found more")
     found = hashlib.sha256(data).hexdigest()
     if found != digest:
         raise ArtifactError(f"{path}: expected SHA-256 {digest}, found {found}: it was replaced")
@@ -96,27 +94,20 @@ def night(
     """
     runs: list[Run] = []
     beside: dict[str, bytes] = {}
-    refused: list[Refusal] = []
-    for name in folder.names(source):
-        try:
-            files = [
-                replace(_json(file), path=_below(file.path, name))
-                for file in _some(folder.read(source, name))
-            ]
-            found = [
-                nights.run(file.data, name, plan, trusted, now)
-                for file in files
-                if not inside.belongs(file.path)
-            ]
-            _require_new(found, runs)
-            came = [file for file in files if inside.belongs(file.path)]
-            figures = inside.check(came, found, plan, trusted, now)
-        except Exception as error:  # whatever it is, it is this artifact's
-            refused.append(_refusal(error, shown(name)))
-        else:
-            runs += found
-            # One machine may have had two shards: what it measured first is as good.
-            beside = figures | beside
+
+    def check(name: str, files: tuple[Found, ...]) -> None:
+        _require_results(files)
+        asv = [file for file in files if inprocess.belongs(file.path)]
+        found = [
+            nights.run(file.data, name, plan, trusted, now) for file in files if file not in asv
+        ]
+        _require_new(found, runs)
+        figures = inprocess.check(asv, found, plan, trusted, now)
+        runs.extend(found)
+        # One machine may have had two shards: what it measured first is as good.
+        beside.update(figures | beside)
+
+    refused = _each(source, check)
     written = [store.finalise(target, run) for run in runs]
     for path, data in beside.items():
         store.replace(target / path, data)
@@ -125,20 +116,15 @@ def night(
     record = record.model_copy(update={"shards": awaited})
     return Acceptance(
         accepted=(*(path.relative_to(target).as_posix() for path in written), *beside),
-        refused=tuple(refused),
+        refused=refused,
         missing=outcome.sentences(record) if record.missing else (),
     )
 
 
 def comparison(
-    source: Path,
-    target: Path,
-    base: str,
-    head: str,
-    trusted: Trusted,
-    now: datetime,
+    source: Path, target: Path, base: str, head: str, trusted: Trusted, now: datetime
 ) -> Acceptance:
-    """Check the one comparison of a folder, and write it.
+    """Check the one comparison of a folder, and write it byte for byte.
 
     Args:
         source: The folder that holds `comparison.json`, and nothing else.
@@ -152,11 +138,14 @@ def comparison(
         RecordError: It cannot be written.
     """
     try:
-        data = _only(folder.read(source), COMPARISON)
-        comparisons.comparison(data, base, head, trusted, now)
+        found = folder.read(source)
+        if [file.path for file in found] != [COMPARISON]:
+            listed = ", ".join(shown(file.path) for file in found[:3]) or "nothing"
+            raise ArtifactError(f"expected {COMPARISON} and nothing else, found {listed}")
+        comparisons.comparison(found[0].data, base, head, trusted, now)
     except Exception as error:  # whatever it is
         return Acceptance(refused=(_refusal(error, "comparison"),))
-    store.replace(target / COMPARISON, data)
+    store.replace(target / COMPARISON, found[0].data)
     return Acceptance(accepted=(COMPARISON,))
 
 
@@ -180,67 +169,54 @@ def confirmed(
         ArtifactError: The folder cannot be read, or has far too much in it.
         RecordError: A file cannot be written.
     """
-    kept: dict[str, bytes] = {}
-    refused: list[Refusal] = []
+    accepted: dict[str, bytes] = {}
+
+    def check(name: str, files: tuple[Found, ...]) -> None:
+        found = records.check(files, name, trusted, now, candidates)
+        if twice := sorted(accepted.keys() & found.keys()):
+            raise ArtifactError(f"{shown(twice[0])}, which another machine has sent")
+        accepted.update(found)
+
+    refused = _each(source, check)
+    for path, data in accepted.items():
+        store.replace(target / path, data)
+    return Acceptance(accepted=tuple(accepted), refused=refused)
+
+
+def _each(
+    source: Path, check: Callable[[str, tuple[Found, ...]], None]
+) -> tuple[Refusal, ...]:  # fmt: skip
+    """Check every artifact of a folder; those that are refused."""
+    refused = []
     for name in folder.names(source):
         try:
-            found = folder.read(source, name)
-            below = [replace(file, path=_below(file.path, name)) for file in found]
-            records.check(below, name, trusted, now, candidates)
-            _require_absent(kept, below)
+            check(name, folder.read(source, name))
         except Exception as error:  # whatever it is, it is this artifact's
             refused.append(_refusal(error, shown(name)))
-        else:
-            kept |= {file.path: file.data for file in below}
-    for path, data in kept.items():
-        store.replace(target / path, data)
-    return Acceptance(accepted=tuple(kept), refused=tuple(refused))
+    return tuple(refused)
 
 
 def _refusal(error: Exception, artifact: str) -> Refusal:
     """Why nothing of an artifact is used; also where a check stumbles over it."""
     reason = str(error)
     if not isinstance(error, ArtifactError):
-        reason = shown(f"{type(error).__name__}: {' '.join(reason.split())}", _REASON)
+        reason = problem(f"{type(error).__name__}: {reason}")
     return Refusal(artifact=artifact, reason=reason)
 
 
-def _below(path: str, artifact: str) -> str:
-    return path.removeprefix(f"{artifact}/")
-
-
-def _require_absent(kept: Collection[str], found: Iterable[Found]) -> None:
-    for file in found:
-        if file.path in kept:
-            raise ArtifactError(f"{shown(file.path)}, which another machine has sent")
-
-
-def _only(found: tuple[Found, ...], name: str) -> bytes:
-    if [file.path for file in found] != [name]:
-        listed = ", ".join(shown(file.path) for file in found[:3]) or "nothing"
-        raise ArtifactError(f"expected {name} and nothing else, found {listed}")
-    return found[0].data
-
-
-def _some(found: tuple[Found, ...]) -> tuple[Found, ...]:
-    if not found:
+def _require_results(files: Iterable[Found]) -> None:
+    if not files:
         raise ArtifactError("expected at least one file, found none")
-    return found
-
-
-def _json(file: Found) -> Found:
-    if not file.name.endswith(".json"):
-        raise ArtifactError(f"expected results (*.json) only, found {shown(file.path)}")
-    return file
+    for file in files:
+        if not file.path.endswith(".json"):
+            raise ArtifactError(f"expected results (*.json) only, found {shown(file.path)}")
 
 
 def _require_new(found: list[Run], before: list[Run]) -> None:
     """One artifact per shard, and no run twice."""
-    known = {(run.machine.id, run.id) for run in before}
-    if len({run.id for run in found}) != len(found) or any(
-        (run.machine.id, run.id) in known for run in found
-    ):
+    known = [(run.machine.id, run.id) for run in (*before, *found)]
+    if len(set(known)) != len(known):
         raise ArtifactError("a run that is there already")
-    taken = {run.shard for run in before} & {run.shard for run in found}
-    if taken or len({run.shard for run in found}) > 1:
+    shards = {run.shard for run in found}
+    if len(shards) > 1 or shards & {run.shard for run in before}:
         raise ArtifactError("runs of a shard that has sent its own")

@@ -1,28 +1,34 @@
-"""Whether a comparison that a machine sent is the one that was asked for. Pure."""
+"""Reads and checks the comparison that a measuring machine sent: other people's code ran there."""
 
 from __future__ import annotations
 
 import json
 import re
 from datetime import datetime
+from pathlib import Path
 from typing import Final
 
 from pydantic import ValidationError
 
+from servebench.artifacts import folder
 from servebench.artifacts.text import require_plain, shown
 from servebench.artifacts.trusted import (
     Trusted,
+    problem,
     require,
     require_commands,
     require_machine,
     require_time,
 )
 from servebench.compare import again
-from servebench.compare.model import Comparison
-from servebench.errors import ArtifactError
+from servebench.compare.model import FORMAT_VERSION, Comparison
+from servebench.errors import ArtifactError, RecordError
 
+LIMIT: Final = 32_000_000
+"""Bytes of a comparison file; a real one of a hundred cases has a tenth of it."""
+
+_LIMITS: Final = folder.Limits(entries=1, depth=0, file_bytes=LIMIT, total_bytes=LIMIT)
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
-_REASON: Final = 400
 _MOST_CASES: Final = 2000
 
 
@@ -88,9 +94,45 @@ def decode(data: bytes) -> Comparison:
     try:
         found = Comparison.model_validate_json(data)
     except ValidationError as error:
-        first = shown(" ".join(str(error).splitlines()[:3]), _REASON)
-        raise ArtifactError(f"no comparison: {first}") from error
+        raise ArtifactError(f"no comparison: {problem(error)}") from error
     if (found.model_dump_json(indent=1) + "\n").encode() != data:
         raise ArtifactError("a comparison that is written otherwise than ours are")
     require_plain(json.loads(data))
     return found
+
+
+def read(path: Path, head: str) -> Comparison:
+    """Read the comparison of a certain commit from a folder, to show it.
+
+    Nothing in it decides where it is shown, and its words are shown as text.
+
+    Args:
+        path: The file.
+        head: The commit that was asked for, 40 hex digits.
+
+    Raises:
+        ArtifactError: It is not there, no plain file, or too large.
+        RecordError: It is no comparison, or one of another commit.
+    """
+    if not path.exists():
+        raise RecordError(f"{path.name}: expected a comparison, and none has arrived")
+    found = folder.read(path.parent, path.name, _LIMITS)
+    if len(found) != 1:
+        raise RecordError(f"{path.name}: expected a comparison, found an empty folder")
+    try:
+        comparison = Comparison.model_validate_json(found[0].data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise RecordError(
+            f"{path.name}: expected a comparison of format {FORMAT_VERSION}, found in "
+            f"{shown(key) if key else 'the file'}: {first['msg']}"
+        ) from error
+    side = comparison.head
+    if side.commit != head or side.dirty:
+        raise RecordError(
+            f"{path.name}: expected a comparison of {head[:12]}, found one of "
+            f"{shown((side.commit or 'no commit')[:12])}"
+            f"{' with uncommitted changes' * side.dirty}"
+        )
+    return comparison

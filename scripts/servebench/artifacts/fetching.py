@@ -1,8 +1,6 @@
-"""Fetching the artifacts of a workflow run one by one, so that a bad one costs the others nothing.
+"""Fetches the artifacts of a workflow run one by one, so that a bad one costs the others nothing.
 
-Each is downloaded and unpacked with bounds: a small archive can hold terabytes, and one that is
-damaged, or does not have the digest that GitHub tells, is none. What is unpacked is foreign data
-still (`accepting`).
+Each is downloaded and unpacked with bounds: a small archive can hold terabytes.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ def fetch(
     refused: list[Refusal] = []
     for artifact in found:
         try:
-            files = _files(repository, artifact, Limits())
+            files = _files(repository, artifact)
         except (ArtifactError, ServiceError) as error:
             refused.append(Refusal(artifact=shown(artifact.name), reason=str(error)))
             continue
@@ -63,13 +61,13 @@ def fetch(
     return tuple(fetched), tuple(refused)
 
 
-def _files(repository: Repository, artifact: Artifact, limits: Limits) -> dict[str, bytes]:
+def _files(repository: Repository, artifact: Artifact) -> dict[str, bytes]:
     if not NAME.fullmatch(artifact.name):
         raise ArtifactError("a name that none of ours has")
     data = _archive(repository, artifact)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            return dict(_unpacked(archive, limits))
+            return dict(_unpacked(archive, Limits()))
     except ArtifactError:
         raise
     except Exception as error:  # the library raises what it stumbles over

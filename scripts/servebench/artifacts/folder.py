@@ -1,8 +1,7 @@
-"""Reading a folder that somebody else has filled.
+"""Reads a folder that somebody else has filled, with bounds.
 
-Nothing in it is followed, executed or trusted: links, devices and names that are none of ours end
-the reading; so does more than was agreed, before it is read. Files are opened below the folder's
-own descriptor, so that what is checked is what is read, whatever happens to the names meanwhile.
+Links, devices, names that are none of ours and more than was agreed end the reading. Files are
+opened below the folder's own descriptor, so that what is checked is what is read.
 """
 
 from __future__ import annotations
@@ -64,11 +63,6 @@ class Found:
     path: str
     data: bytes
 
-    @property
-    def name(self) -> str:
-        """The last part of its path."""
-        return self.path.rpartition("/")[2]
-
 
 def names(folder: Path) -> tuple[str, ...]:
     """The artifacts in a folder: what lies directly in it, by name; none if it is not there.
@@ -109,7 +103,8 @@ def read(folder: Path, name: str = ".", limits: Limits | None = None) -> tuple[F
     try:
         reading = _Reading(limits or Limits())
         found = reading.folder(handle, "", 0) if name == "." else reading.entry(handle, name, "", 0)
-        return tuple(sorted(found, key=lambda file: file.path))
+        files = (Found(file.path.removeprefix(f"{name}/"), file.data) for file in found)
+        return tuple(sorted(files, key=lambda file: file.path))
     except OSError as error:
         raise ArtifactError(f"cannot be read: {error.strerror}") from error
     finally:

@@ -1,4 +1,4 @@
-"""Whether what a machine has confirmed may join the history: changes, and their evidence. Pure."""
+"""Checks changes that a machine has confirmed, with their evidence, for the history. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from servebench.artifacts import comparisons
 from servebench.artifacts.folder import Found
 from servebench.artifacts.text import require_plain, shown
-from servebench.artifacts.trusted import Trusted, require, require_time
+from servebench.artifacts.trusted import Trusted, problem, require, require_time
 from servebench.changes import FOLDER as CHANGES
 from servebench.changes import ChangeRecord, SeriesName, StackState
 from servebench.compare import inprocess, keeping
@@ -29,7 +29,6 @@ Judged = ChangeRecord | Dismissal
 _Model = TypeVar("_Model", bound=Frozen)
 _ARTIFACT: Final = "confirmed-"
 _CASE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*(/[A-Za-z0-9][A-Za-z0-9._+-]*)+")
-_REASON: Final = 400
 _MOST: Final = 2000  # series that one change may move
 _LARGEST: Final = 1000.0
 """No release makes anything a thousand times slower without breaking it."""
@@ -41,7 +40,7 @@ def check(
     trusted: Trusted,
     now: datetime,
     candidates: Mapping[str, Candidate] | None = None,
-) -> None:
+) -> dict[str, bytes]:
     """Check all that one machine has sent.
 
     Args:
@@ -52,47 +51,46 @@ def check(
         candidates: By id, what was to be judged, as detection on our own side found it. Then
             each judgement must be what follows from its evidence, and nothing else.
 
+    Returns:
+        What to write: path below a results folder → bytes.
+
     Raises:
         ArtifactError: Something else, something wrong, or a judgement without its evidence.
     """
     machine = artifact.removeprefix(_ARTIFACT) if artifact.startswith(_ARTIFACT) else None
     evidence: dict[str, Comparison] = {}
     judged: list[Judged] = []
+    checked: dict[str, bytes] = {}
     for file in files:
         folder, _, name = file.path.rpartition("/")
+        value: Comparison | Judged
         if folder == keeping.FOLDER:
-            compared = comparisons.decode(file.data)
-            comparisons.require_ours(compared, trusted, now, machine)
-            evidence[compared.id] = compared
-            identity = compared.id
+            value = comparisons.decode(file.data)
+            comparisons.require_ours(value, trusted, now, machine)
+            evidence[value.id] = value
         elif folder in {CHANGES, DISMISSED}:
-            one: Judged = (
-                _parsed(ChangeRecord, file.data)
-                if folder == CHANGES
-                else _parsed(Dismissal, file.data)
-            )
-            _require_possible(one, machine, now)
-            judged.append(one)
-            identity = one.id
+            kind = ChangeRecord if folder == CHANGES else Dismissal
+            value = _decoded(kind, file.data)
+            _require_possible(value, machine, now)
+            judged.append(value)
         else:
             raise ArtifactError(f"{shown(file.path)}, which is no result of a confirmation")
-        require("name of a file", f"{identity}.json", name)
+        require("name of a file", f"{value.id}.json", name)
+        checked[file.path] = (value.model_dump_json(indent=1) + "\n").encode()
     for one in judged:
         found = evidence.get(one.evidence or "")
         if found is None:
             raise ArtifactError(f"{shown(one.id)} without its evidence {shown(str(one.evidence))}")
         if candidates is not None:
             _require_conclusion(one, found, candidates)
+    return checked
 
 
-def _parsed(kind: type[_Model], data: bytes) -> _Model:
+def _decoded(kind: type[_Model], data: bytes) -> _Model:
     try:
         found = kind.model_validate_json(data)
     except ValidationError as error:
-        first = shown(" ".join(str(error).splitlines()[:3]), _REASON)
-        raise ArtifactError(f"no {kind.__name__}: {first}") from error
-    if (found.model_dump_json(indent=1) + "\n").encode() != data:
-        raise ArtifactError(f"a {kind.__name__} that is written otherwise than ours are")
+        raise ArtifactError(f"no {kind.__name__}: {problem(error)}") from error
     require_plain(json.loads(data))
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
@@ -17,7 +16,6 @@ from servebench import __version__, interpreters, settings, stacks
 from servebench.artifacts.text import shown
 from servebench.errors import ArtifactError, HistoryError
 from servebench.history.git import run
-from servebench.inprocess import micro
 from servebench.machine import slug
 from servebench.model import Case, Commands, InterpreterRecord, Machine, StackRecord
 from servebench.rig import Rig
@@ -29,6 +27,7 @@ one night's error is worth less than the night."""
 
 _PIN: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
 _NOWHERE: Final = Path("nowhere")
+_REASON: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,6 @@ class Trusted:
         oha: Version.
         interpreters: Name → full version.
         locks: Stack → its lock.
-        benchmarks: Suite inside the process → the classes and functions that it defines.
         dates: Commit → its date as asv counts (the author's, ms since 1970): the one checked out.
     """
 
@@ -56,7 +54,6 @@ class Trusted:
     oha: str
     interpreters: Mapping[str, str]
     locks: Mapping[str, Lock]
-    benchmarks: Mapping[str, frozenset[str]] = field(default_factory=dict)
     dates: Mapping[str, int] = field(default_factory=dict)
 
     def require_tools(self, servebench: str, oha: str) -> None:
@@ -65,7 +62,7 @@ class Trusted:
         require("oha", self.oha, oha)
 
     def require_stacks(self, records: Iterable[StackRecord]) -> None:
-        """Refuse results of other locks, or with packages that no lock names.
+        """Refuse other locks than the checkout's, and packages that no lock names.
 
         Raises:
             ArtifactError: A stack is not what the checkout has locked.
@@ -87,9 +84,7 @@ class Trusted:
             if declared is None:
                 raise ArtifactError(f"interpreter {shown(record.name)}, which is not declared")
             require(f"version of interpreter {record.name}", declared, record.version)
-            require(
-                f"build of {record.name}", str(record.name.endswith("t")), str(record.free_threaded)
-            )
+            require(f"build of {record.name}", record.name.endswith("t"), record.free_threaded)
 
 
 def of_checkout(root: Path) -> Trusted:
@@ -98,7 +93,6 @@ def of_checkout(root: Path) -> Trusted:
     Raises:
         DeclarationError: Its declarations are wrong.
     """
-    configured = settings.load(root)
     locks = {}
     for name in stacks.names(root):
         file = stacks.lock_file(name, root)
@@ -109,25 +103,11 @@ def of_checkout(root: Path) -> Trusted:
             locks[name] = Lock(hashlib.sha256(content).hexdigest(), named)
     return Trusted(
         servebench=__version__,
-        oha=configured.oha.version,
+        oha=settings.load(root).oha.version,
         interpreters={n: spec.version for n, spec in interpreters.declared(root).items()},
         locks=locks,
-        benchmarks=_benchmarks(root),
         dates=_dates(root),
     )
-
-
-def _benchmarks(root: Path) -> dict[str, frozenset[str]]:
-    """What the suites define; they are read, not run, since the packages they need are not here."""
-    found = {}
-    for suite in (*micro.SUITES, micro.GUARD):
-        file = root / "benchmarks" / f"{suite.name}.py"
-        if file.is_file():
-            nodes = ast.walk(ast.parse(file.read_bytes(), str(file)))
-            found[suite.name] = frozenset(
-                node.name for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef)
-            )
-    return found
 
 
 def _dates(root: Path) -> dict[str, int]:
@@ -138,6 +118,11 @@ def _dates(root: Path) -> dict[str, int]:
         return {}
     _, commit, seconds = said.decode().split()
     return {commit: 1000 * int(seconds)}
+
+
+def problem(error: Exception | str) -> str:
+    """What went wrong with foreign data, as one line that is fit for a log."""
+    return shown(" ".join(str(error).split()), _REASON)
 
 
 def require(what: str, expected: object, found: object) -> None:
@@ -176,13 +161,12 @@ def require_commands(given: Commands | None, case: Case, machine: Machine) -> No
         return
     if case.server not in SERVERS:
         raise ArtifactError(f"the server {shown(case.server)}, which is none of ours")
-    ours = rig_of(machine).commands(case)
-    name = shown(case.id)
+    ours, name = rig_of(machine).commands(case), shown(case.id)
     require(f"server's command line of {name}", ours.server, given.server)
     require(f"load's command line of {name}", ours.load, given.load)
 
 
-def require_time(what: str, text: str, earliest: datetime | None, now: datetime) -> datetime:
+def require_time(what: str, text: str, earliest: datetime | None, now: datetime) -> None:
     """Refuse a time that cannot be, give or take `CLOCKS`.
 
     Args:
@@ -207,4 +191,3 @@ def require_time(what: str, text: str, earliest: datetime | None, now: datetime)
             f"{what}: expected a time between {since}{now:%Y-%m-%d %H:%M} UTC, found "
             f"{shown(text)}: is the machine's clock right?"
         )
-    return moment

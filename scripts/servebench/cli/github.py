@@ -204,17 +204,19 @@ def status_command(
 
 
 def _report(path: Path | None, head: str, url: str) -> str:
-    from servebench.github import evidence, wording  # noqa: PLC0415
+    from servebench.artifacts import comparisons
+    from servebench.github import wording  # noqa: PLC0415
 
     if path is None:
         raise RecordError("expected a comparison, and none was given")
-    return wording.final(evidence.read(path, head), head, url)
+    return wording.final(comparisons.read(path, head), head, url)
 
 
 def _judged(path: Path, sha: str) -> tuple[StatusState, str]:
-    from servebench.github import evidence, verdicts  # noqa: PLC0415
+    from servebench.artifacts import comparisons
+    from servebench.github import verdicts  # noqa: PLC0415
 
-    return verdicts.status_of(evidence.read(path, sha))
+    return verdicts.status_of(comparisons.read(path, sha))
 
 
 def _tell(published: Published) -> None:
