@@ -138,14 +138,11 @@ def comparison(
         RecordError: It cannot be written.
     """
     try:
-        found = folder.read(source)
-        if [file.path for file in found] != [COMPARISON]:
-            listed = ", ".join(shown(file.path) for file in found[:3]) or "nothing"
-            raise ArtifactError(f"expected {COMPARISON} and nothing else, found {listed}")
-        comparisons.comparison(found[0].data, base, head, trusted, now)
+        data = _only(folder.read(source), COMPARISON)
+        comparisons.comparison(data, base, head, trusted, now)
     except Exception as error:  # whatever it is
         return Acceptance(refused=(_refusal(error, "comparison"),))
-    store.replace(target / COMPARISON, found[0].data)
+    store.replace(target / COMPARISON, data)
     return Acceptance(accepted=(COMPARISON,))
 
 
@@ -202,6 +199,13 @@ def _refusal(error: Exception, artifact: str) -> Refusal:
     if not isinstance(error, ArtifactError):
         reason = problem(f"{type(error).__name__}: {reason}")
     return Refusal(artifact=artifact, reason=reason)
+
+
+def _only(found: tuple[Found, ...], name: str) -> bytes:
+    if [file.path for file in found] != [name]:
+        listed = ", ".join(shown(file.path) for file in found[:3]) or "nothing"
+        raise ArtifactError(f"expected {name} and nothing else, found {listed}")
+    return found[0].data
 
 
 def _require_results(files: Iterable[Found]) -> None:

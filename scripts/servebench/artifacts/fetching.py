@@ -18,8 +18,7 @@ from servebench.artifacts.accepting import Refusal
 from servebench.artifacts.folder import ARTIFACTS, NAME, Limits, is_plain
 from servebench.artifacts.text import shown
 from servebench.errors import ArtifactError, ServiceError
-from servebench.github.answers import Artifact
-from servebench.github.repository import Repository
+from servebench.github.repository import Artifact, Repository
 
 PACKED_BYTES: Final = 16_000_000
 """Of an archive: half of what its files may have, although they are packed to a fourth."""

@@ -61,18 +61,22 @@ def check(
     evidence: dict[str, Comparison] = {}
     judged: list[Judged] = []
     checked: dict[str, bytes] = {}
+    value: Comparison | Judged
     for file in files:
         folder, _, name = file.path.rpartition("/")
-        value: Comparison | Judged
         if folder == keeping.FOLDER:
-            value = comparisons.decode(file.data)
-            comparisons.require_ours(value, trusted, now, machine)
-            evidence[value.id] = value
+            compared = comparisons.decode(file.data)
+            comparisons.require_ours(compared, trusted, now, machine)
+            evidence[compared.id] = compared
+            value = compared
         elif folder in {CHANGES, DISMISSED}:
-            kind = ChangeRecord if folder == CHANGES else Dismissal
-            value = _decoded(kind, file.data)
-            _require_possible(value, machine, now)
-            judged.append(value)
+            is_change = folder == CHANGES
+            one: Judged = (
+                _decoded(ChangeRecord, file.data) if is_change else _decoded(Dismissal, file.data)
+            )
+            _require_possible(one, machine, now)
+            judged.append(one)
+            value = one
         else:
             raise ArtifactError(f"{shown(file.path)}, which is no result of a confirmation")
         require("name of a file", f"{value.id}.json", name)

@@ -1,20 +1,18 @@
-"""Issues that open, change and close by themselves: one for each thing, and never a second.
+"""Issues that open, change and close by themselves, one for each thing.
 
 An issue is known again by its hidden first line and its author. The line says what servebench did
-last, so that what people do counts: an issue that somebody has closed stays closed until there is
-news.
+last: an issue that somebody has closed stays closed until there is news.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from servebench.github import marker, text
-from servebench.github.answers import Issue
-from servebench.github.repository import Repository
+from servebench.github import client, marker, text
+from servebench.github.repository import Issue, Repository
 
 KIND: Final = "issue"
 PAUSE: Final = 1.0
@@ -78,32 +76,27 @@ def keep(
     there = _by_key(repository, author)
     kept: list[Kept] = []
     for one in wanted:
-        opened = sum(found.done == "opened" for found in kept)
         ours = there.get(one.key, [])
-        if not ours:
-            kept.append(_open(repository, one, author, room=opened < most, dry=dry))
-        else:
+        if ours:
             kept.append(_change(repository, one, ours[0], dry=dry))
-            _close_doubles(repository, ours, dry=dry)
+        elif not one.is_open:
+            kept.append(Kept(one.key, "nothing"))
+        elif sum(found.done == "opened" for found in kept) >= most:
+            kept.append(Kept(one.key, "left"))
+        elif dry:
+            kept.append(Kept(one.key, "opened"))
+        else:
+            title, body = one.written()
+            url = repository.open_issue(title, body, one.labels).html_url
+            client.WAIT(PAUSE)
+            kept.append(Kept(one.key, "opened", url))
+            ours = _by_key(repository, author).get(one.key, [])
+        for double in ours[1:]:  # what a lost answer may have left: all but the oldest
+            if double.state == "open" and not dry:
+                closed = {"state": "closed", "state_reason": "not_planned"}
+                repository.edit_issue(double.number, closed)
+                client.WAIT(PAUSE)
     return kept
-
-
-def _open(
-    repository: Repository, one: Wanted, author: str, *, room: bool, dry: bool
-) -> Kept:  # fmt: skip
-    if not one.is_open:
-        return Kept(one.key, "nothing")
-    if not room:
-        return Kept(one.key, "left")
-    if dry:
-        return Kept(one.key, "opened")
-    title, body = one.written()
-    issue = repository.client.once(
-        lambda: next(iter(_by_key(repository, author).get(one.key, ())), None),
-        lambda: repository.open_issue(title, body, one.labels),
-    )
-    repository.client.pause(PAUSE)
-    return Kept(one.key, "opened", issue.html_url)
 
 
 def _change(repository: Repository, one: Wanted, issue: Issue, *, dry: bool) -> Kept:
@@ -120,16 +113,8 @@ def _change(repository: Repository, one: Wanted, issue: Issue, *, dry: bool) -> 
         done = "reopened" if one.is_open else "closed"
     if not dry:
         repository.edit_issue(issue.number, changes)
-        repository.client.pause(PAUSE)
+        client.WAIT(PAUSE)
     return Kept(one.key, done, issue.html_url)
-
-
-def _close_doubles(repository: Repository, ours: Iterable[Issue], *, dry: bool) -> None:
-    """Close what a lost answer may have left twice: all but the oldest."""
-    for double in list(ours)[1:]:
-        if double.state == "open" and not dry:
-            repository.edit_issue(double.number, {"state": "closed", "state_reason": "not_planned"})
-            repository.client.pause(PAUSE)
 
 
 def _by_key(repository: Repository, author: str) -> dict[str, list[Issue]]:

@@ -1,7 +1,6 @@
-"""A change of ours as one pull request: opened once, and renewed as long as it is open.
+"""One pull request for a change of ours: opened once, and renewed as long as it is open.
 
-The branch is ours alone; what else is on it is overwritten. The checkout is left alone: its branch,
-its index and its files stay as they are.
+The branch is ours alone; what else is on it is overwritten. The checkout stays as it is.
 """
 
 from __future__ import annotations
@@ -74,30 +73,29 @@ def propose(
         HistoryError: Git refuses.
         ServiceError: GitHub does.
     """
-    tree = _tree(root, files)
-    there = _tip(root, remote, proposal.branch)
-    pushed = there is None or _git(root, "rev-parse", f"{there}^{{tree}}") != tree
-    commit = there or ""
-    if pushed:
-        message = f"{proposal.title}\n\n{proposal.body}\n"
-        commit = _git(
-            root, "commit-tree", "-p", "HEAD", "-F", "-", tree, stdin=message, env=_author()
-        )
-        _push(root, remote, f"+{commit}:refs/heads/{proposal.branch}")
+    reference = f"refs/heads/{proposal.branch}"
+    tree, commit = _tree(root, files), ""
+    if _git(root, "ls-remote", remote.address, reference, env=remote.environment):
+        argv = ["fetch", "--quiet", "--no-tags", "--depth=1", remote.address, reference]
+        _git(root, *argv, env=remote.environment)
+        commit = _git(root, "rev-parse", "FETCH_HEAD")
+    moved = not commit or _git(root, "rev-parse", f"{commit}^{{tree}}") != tree
+    if moved:
+        said = f"{proposal.title}\n\n{proposal.body}\n"
+        author = {name: value for name, value in _AUTHOR.items() if name not in os.environ}
+        commit = _git(root, "commit-tree", "-p", "HEAD", "-F", "-", tree, stdin=said, env=author)
+        argv = ["push", "--quiet", remote.address, f"+{commit}:{reference}"]
+        Patience().keep_trying(lambda: _git(root, *argv, env=remote.environment), lambda _: None)
     found = repository.open_pulls(proposal.branch)
     if not found:
-        pull = repository.client.once(
-            lambda: next(iter(repository.open_pulls(proposal.branch)), None),
-            lambda: repository.open_pull(
-                proposal.title, proposal.body, proposal.branch, proposal.base
-            ),
-        )
+        pull = repository.open_pull(
+            proposal.title, proposal.body, proposal.branch, proposal.base
+        )  # fmt: skip
         return Proposed("opened", pull.html_url, commit)
-    if not pushed:
+    if not moved:
         return Proposed("unchanged", found[0].html_url, commit)
     changes = {"title": proposal.title, "body": proposal.body}
-    pull = repository.edit_pull(found[0].number, changes)
-    return Proposed("renewed", pull.html_url, commit)
+    return Proposed("renewed", repository.edit_pull(found[0].number, changes).html_url, commit)
 
 
 def default_branch(root: Path, remote: Remote) -> str:
@@ -114,11 +112,6 @@ def default_branch(root: Path, remote: Remote) -> str:
     return found[1]
 
 
-def _author() -> dict[str, str]:
-    """Who commits, unless the environment says it."""
-    return {name: value for name, value in _AUTHOR.items() if name not in os.environ}
-
-
 def _tree(root: Path, files: Sequence[str]) -> str:
     """The tree of HEAD with the files as they are in the checkout."""
     with tempfile.TemporaryDirectory() as folder:
@@ -126,25 +119,6 @@ def _tree(root: Path, files: Sequence[str]) -> str:
         _git(root, "read-tree", "HEAD", env=index)
         _git(root, "add", "--", *files, env=index)
         return _git(root, "write-tree", env=index)
-
-
-def _tip(root: Path, remote: Remote, branch: str) -> str | None:
-    """What the branch is on the remote, fetched; None: it is not there."""
-    listed = _git(root, "ls-remote", remote.address, f"refs/heads/{branch}", env=remote.environment)
-    if not listed:
-        return None
-    _git(
-        root, "fetch", "--quiet", "--no-tags", "--depth=1", remote.address, f"refs/heads/{branch}",
-        env=remote.environment,
-    )  # fmt: skip
-    return _git(root, "rev-parse", "FETCH_HEAD")
-
-
-def _push(root: Path, remote: Remote, refspec: str) -> None:
-    def attempt() -> None:
-        _git(root, "push", "--quiet", remote.address, refspec, env=remote.environment)
-
-    Patience().keep_trying(attempt, lambda _: None)
 
 
 def _git(root: Path, *arguments: str, stdin: str = "", env: Mapping[str, str] | None = None) -> str:
