@@ -25,8 +25,7 @@ from servebench.cli import main as servebench
 from servebench.errors import ArtifactError, ServebenchError
 from servebench.fleet import measuring
 from servebench.fleet import room as room_
-from servebench.fleet.other_user import PATH, OtherUser
-from servebench.fleet.room import Room
+from servebench.fleet.room import PATH, OtherUser, Room
 
 USER: Final = "nobody"
 OPEN_TO_ALL: Final = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))

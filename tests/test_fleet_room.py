@@ -21,7 +21,7 @@ from servebench.cli import app
 from servebench.compare.model import Comparison
 from servebench.errors import SetupError, UsageError
 from servebench.fleet import place
-from servebench.fleet.other_user import OtherUser
+from servebench.fleet.room import OtherUser
 from staging import LONG_AGO, SERVER, make_tree, stock
 from tiny_index import serving
 

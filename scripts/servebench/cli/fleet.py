@@ -35,7 +35,7 @@ def hook_command(
 ) -> None:
     """Decide whether a job may start here, from GitHub's variables: what the runner's hook does.
 
-    The runner itself does not start this, but the copy that scripts/prepare_runner.py installs.
+    The runner itself does not start this, but the copy that scripts/prepare-runner.sh installs.
     Here, nothing is ended. Exit code 0: it may. 1: it may not, with the reason.
     """
     file = policy or place.file()

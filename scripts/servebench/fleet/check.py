@@ -16,14 +16,13 @@ from servebench import machine, paths
 from servebench.doctor import Finding
 from servebench.errors import ServebenchError, SetupError
 from servebench.fleet import hook, place
-from servebench.fleet.other_user import OtherUser
-from servebench.fleet.room import Room
+from servebench.fleet.room import OtherUser, Room
 
 LISTENER: Final = "Runner.Listener"
 """Name of the process that waits for jobs; one per registered runner."""
 
 VARIABLE: Final = "ACTIONS_RUNNER_HOOK_JOB_STARTED"
-_REMEDY: Final = "sudo python3 scripts/prepare_runner.py --repository OWNER/NAME"
+_REMEDY: Final = "sudo sh scripts/prepare-runner.sh repository=OWNER/NAME"
 _OTHERS_WRITE: Final = 0o022
 _TIMEOUT_S: Final = 30
 
@@ -89,19 +88,15 @@ def _policy(where: Where) -> str:
 
 
 def _hook(where: Where) -> str:
-    installed, launcher = where.library / "hook.py", where.library / "job-started.sh"
-    for file in (installed, launcher):
+    ours = Path(hook.__file__).parent
+    for name in ("hook.py", "job-started.sh"):
+        file = where.library / name
         _require_roots(file, where)
-    if not os.access(launcher, os.X_OK):
-        raise ServebenchError(f"{launcher}: expected an executable file")
-    if installed.read_bytes() != Path(hook.__file__).read_bytes():
-        raise ServebenchError(f"{installed} is not the hook of this checkout")
-    # Beside the package, for a machine on which nothing else is there yet.
-    from prepare_runner import launched  # noqa: PLC0415
-
-    if launcher.read_text("utf-8") != launched():
-        raise ServebenchError(f"{launcher} is not the launcher of this checkout")
-    return f"{installed} is that of this checkout; nobody but root can change it"
+        if not os.access(file, os.X_OK):
+            raise ServebenchError(f"{file}: expected an executable file")
+        if file.read_bytes() != (ours / name).read_bytes():
+            raise ServebenchError(f"{file} is not that of this checkout")
+    return f"{where.library} has this checkout's; nobody but root can change it"
 
 
 def _require_roots(file: Path, where: Where) -> None:

@@ -30,9 +30,8 @@ from servebench.artifacts.folder import Limits
 from servebench.artifacts.text import shown
 from servebench.compare.model import Comparison
 from servebench.errors import ArtifactError, UsageError
-from servebench.fleet.other_user import OtherUser
 from servebench.fleet.place import Place
-from servebench.fleet.room import Room
+from servebench.fleet.room import OtherUser, Room
 
 PROGRAM: Final = "from servebench.cli import main; main()"
 RESULT: Final = "out/comparison.json"

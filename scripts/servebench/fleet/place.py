@@ -46,12 +46,12 @@ def read(path: Path | None = None) -> Place:
     except OSError as error:
         raise SetupError(
             f"{path}: {error.strerror}: this machine is not prepared to run foreign code; "
-            "scripts/prepare_runner.py does that (docs/runners.md)"
+            "scripts/prepare-runner.sh does that (docs/runners.md)"
         ) from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"])) or "the file"
-        raise SetupError(f"{path}: {key}: {first['msg']}; run scripts/prepare_runner.py") from error
+        raise SetupError(f"{path}: {key}: {first['msg']}; run scripts/prepare-runner.sh") from error
     if not place.room.is_absolute() or len(place.room.parts) < 3:
         raise SetupError(
             f"{path}: room: expected the absolute path of a folder that may be emptied, found "
