@@ -12,7 +12,7 @@ import typer
 from servebench import actions, paths
 from servebench.artifacts import accepting, trusted
 from servebench.artifacts.accepting import Acceptance
-from servebench.detect.model import Candidate, read_candidates
+from servebench.detect.model import read_candidates
 from servebench.errors import UsageError
 from servebench.night import assigned
 from servebench.night import model as nights
@@ -78,9 +78,9 @@ def accept_command(
     """Check artifacts of measuring machines, and copy what is right.
 
     Artifacts are foreign data. Links, odd names, too many files and too large ones are refused
-    before anything is read; the rest must be byte for byte what servebench writes, and fit what was
-    asked for: the plan's cases, commit, packages and machines. Nothing is executed, and no path of
-    an artifact decides where a file goes. A refused artifact costs the others nothing.
+    before anything is read; the rest must fit what was asked for: the plan's cases, commit,
+    packages and machines, or the two commits. Nothing is executed, and no path of an artifact
+    decides where a file goes. A refused artifact costs the others nothing.
 
     Give one of --plan, --comparison and --confirmed. Exit code 0: all is there and was accepted.
     1: something is refused or missing, the rest was copied. 3: nothing was accepted.
@@ -99,17 +99,21 @@ def accept_command(
         )
     now = datetime.now(UTC)
     checkout = trusted.of_checkout(paths.project_root())
-    if plan is not None and plan_sha256 is not None:
-        accepting.require_digest(plan, plan_sha256)
     if shard is not None:
         assigned.read(plan, shard)  # it is one of the plan's
     if plan is not None:
+        if plan_sha256 is not None:
+            accepting.require_digest(plan, plan_sha256)
         found = accepting.night(nights.read_plan(plan), source, target, checkout, now, shard)
     elif comparison:
         sides = _commit("--base", base), _commit("--head", head)
         found = accepting.comparison(source, target, *sides, checkout, now)
     else:
-        known = _judged(candidates, candidates_sha256)
+        known = None
+        if candidates is not None:
+            if candidates_sha256 is not None:
+                accepting.require_digest(candidates, candidates_sha256)
+            known = {one.id: one for one in read_candidates(candidates).candidates}
         found = accepting.confirmed(source, target, checkout, now, known)
     _tell(found, "accepted", as_json=as_json)
     if found.exit_code:
@@ -122,16 +126,7 @@ def _fetch(names: str, target: Path) -> None:
 
     with connected(DEFAULT_PATIENCE) as (context, repository):
         fetched, refused = fetching.fetch(repository, context.run_id, names, target)
-    found = Acceptance(accepted=fetched, refused=refused)
-    _tell(found, "fetched")
-
-
-def _judged(path: Path | None, sha256: str | None) -> dict[str, Candidate] | None:
-    if path is None:
-        return None
-    if sha256 is not None:
-        accepting.require_digest(path, sha256)
-    return {one.id: one for one in read_candidates(path).candidates}
+    _tell(Acceptance(accepted=fetched, refused=refused), "fetched")
 
 
 def _commit(option: str, text: str | None) -> str:
@@ -147,24 +142,18 @@ def _tell(found: Acceptance, done: str, *, as_json: bool = False) -> None:
     if as_json:
         console.print_json(found.model_dump_json())
         return
-    for line in _lines(found, done):
-        console.print(line, markup=False, soft_wrap=True)
-
-
-def _lines(found: Acceptance, done: str) -> list[str]:
     lines = [f"{done}: {path}" for path in found.accepted]
     lines += [f"refused: artifact {one.artifact}: {one.reason}" for one in found.refused]
     lines += [f"missing: {sentence}" for sentence in found.missing]
-    return lines or ["nothing came, and nothing was expected"]
+    for line in lines or ["nothing came, and nothing was expected"]:
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def _markdown(found: Acceptance, done: str) -> str:
     """The same for people; foreign text stands as code, which it cannot end."""
     lines = [f"**{len(found.accepted)} {done}, {len(found.refused)} refused**", ""]
-    lines += [f"- refused: `{one.artifact}`: `{_code(one.reason)}`" for one in found.refused]
+    for one in found.refused:
+        reason = one.reason.replace("`", "'")
+        lines.append(f"- refused: `{one.artifact}`: `{reason}`")
     lines += [f"- missing: {sentence}" for sentence in found.missing]
     return "\n".join(lines).rstrip("\n") + "\n"
-
-
-def _code(text: str) -> str:
-    return text.replace("`", "'")

@@ -20,7 +20,6 @@ from servebench.visible import visible
 
 if TYPE_CHECKING:
     from servebench.github.issues import Kept
-    from servebench.github.watchdog import Trouble
 
 _MOST: Final = 10
 _QUEUED_MINUTES: Final = 60
@@ -68,7 +67,13 @@ def announce_command(
     """
     from servebench.github import announce, issues  # noqa: PLC0415
 
-    records, problems = _records(results or paths.results_dir())
+    records: list[ChangeRecord] = []
+    problems: list[str] = []
+    for path in changes.files(results or paths.results_dir()):
+        try:
+            records.append(changes.read(path))
+        except RecordError as error:
+            problems.append(str(error))
     with connected(patience) as (context, repository):
         base = _base(site) if site else context.pages_url
         kept = issues.keep(
@@ -128,7 +133,12 @@ def watchdog_command(
             ended = watchdog.end_held_up(repository, found)
     if as_json:
         rows = [
-            {"what": one.what, "hint": one.hint, "url": one.url or None, "since": _iso(one)}
+            {
+                "what": one.what,
+                "hint": one.hint,
+                "url": one.url or None,
+                "since": one.since and one.since.isoformat(),
+            }
             for one in found
         ]
         typer.echo(json.dumps(rows, ensure_ascii=False))
@@ -140,18 +150,6 @@ def watchdog_command(
         if not found:
             typer.echo("nothing waits for a machine, and the nights take place")
     actions.summary(wanted.body)
-
-
-def _records(results: Path) -> tuple[list[ChangeRecord], list[str]]:
-    """The change records, and what is wrong with those that cannot be read."""
-    records: list[ChangeRecord] = []
-    problems: list[str] = []
-    for path in changes.files(results):
-        try:
-            records.append(changes.read(path))
-        except RecordError as error:
-            problems.append(str(error))
-    return records, problems
 
 
 def _show(kept: Sequence[Kept], problems: Sequence[str], *, as_json: bool) -> None:
@@ -183,7 +181,3 @@ def _base(site: str) -> str:
     ):
         raise UsageError(f"--site {site!r}: expected an address, https://…/")
     return site.rstrip("/") + "/"
-
-
-def _iso(trouble: Trouble) -> str | None:
-    return trouble.since.isoformat() if trouble.since is not None else None
