@@ -69,10 +69,6 @@ def message(moves: Sequence[Move]) -> str:
 def commit(root: Path, text: str) -> Bumped:
     """Commit the locks as they are, and nothing else.
 
-    Args:
-        root: The checkout; what else is changed or staged in it stays as it is.
-        text: The message.
-
     Raises:
         UsageError: It is no git repository with a commit.
         HistoryError: Git refuses.
@@ -103,16 +99,6 @@ def advance(
     branch's own, and so are the workflow files, which a workflow's own token may not change (nobody
     runs them there). So whatever else somebody has pushed to the branch is not measured, nor run on
     a measuring machine. It all happens in a worktree of its own; the checkout stays as it is.
-
-    Args:
-        root: The checkout, with the past of its commit.
-        remote: Where the branch is; it begins at the checkout's commit.
-        renew: Renews the locks of a checkout, and says what moved.
-        branch: Its name.
-        patience: How long to keep trying, where somebody else is faster.
-        told: Called with a sentence for every try that failed.
-        reached: Called with a commit that is on the branch, before the locks are renewed: where
-            they cannot be, this is what is to be measured.
 
     Raises:
         UsageError: The checkout is no git repository with a commit.

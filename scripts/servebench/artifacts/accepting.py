@@ -78,15 +78,9 @@ def night(
     now: datetime,
     shard: int | None = None,
 ) -> Acceptance:
-    """Check what the shards of a night have sent, and write their runs and what came with them.
+    """Check what the shards of a night have sent, one folder per artifact, and write what is right.
 
-    Args:
-        plan: The night's.
-        source: One folder per artifact.
-        target: A results folder.
-        trusted: What the checkout says.
-        now: With an offset.
-        shard: The only one that can be missing; None: all of them.
+    With a shard, no other one is missing.
 
     Raises:
         ArtifactError: The folder cannot be read, or has far too much in it.
@@ -126,14 +120,6 @@ def comparison(
 ) -> Acceptance:
     """Check the one comparison of a folder, and write it byte for byte.
 
-    Args:
-        source: The folder that holds `comparison.json`, and nothing else.
-        target: Where its checked copy goes.
-        base: The commit that was asked for.
-        head: The same.
-        trusted: What the checkout says.
-        now: With an offset.
-
     Raises:
         RecordError: It cannot be written.
     """
@@ -153,14 +139,9 @@ def confirmed(
     now: datetime,
     candidates: Mapping[str, Candidate] | None = None,
 ) -> Acceptance:
-    """Check the changes that machines have confirmed, with their evidence, and write them.
+    """Check changes that machines have confirmed, with their evidence, and write them.
 
-    Args:
-        source: One folder per artifact.
-        target: A results folder.
-        trusted: What the checkout says.
-        now: With an offset.
-        candidates: By id, what was to be judged; None: not known.
+    Where candidates (by id) are given, nothing else may be judged.
 
     Raises:
         ArtifactError: The folder cannot be read, or has far too much in it.

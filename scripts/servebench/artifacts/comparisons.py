@@ -35,18 +35,10 @@ _MOST_CASES: Final = 2000
 def comparison(
     data: bytes, base: str, head: str, trusted: Trusted, now: datetime, machine: str | None = None
 ) -> Comparison:
-    """Read and check a comparison of two commits.
+    """Read and check a comparison of two commits (40 hex digits), by a machine if that is known.
 
     Whatever in it comes from the head's own declarations (names of cases, packages, addresses) is
     its author's, and shown as foreign text.
-
-    Args:
-        data: The file.
-        base: The commit that was asked for, 40 hex digits.
-        head: The same.
-        trusted: What the checkout that compared says.
-        now: With an offset.
-        machine: Id of the machine that was to compare; None: any.
 
     Raises:
         ArtifactError: It is not the comparison that was asked for.
@@ -102,13 +94,9 @@ def decode(data: bytes) -> Comparison:
 
 
 def read(path: Path, head: str) -> Comparison:
-    """Read the comparison of a certain commit from a folder, to show it.
+    """Read the comparison of a certain commit (40 hex digits), to show it.
 
     Nothing in it decides where it is shown, and its words are shown as text.
-
-    Args:
-        path: The file.
-        head: The commit that was asked for, 40 hex digits.
 
     Raises:
         ArtifactError: It is not there, no plain file, or too large.

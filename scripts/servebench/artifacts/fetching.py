@@ -27,13 +27,7 @@ PACKED_BYTES: Final = 16_000_000
 def fetch(
     repository: Repository, run: int, names: str, target: Path
 ) -> tuple[tuple[str, ...], tuple[Refusal, ...]]:
-    """Fetch the artifacts of a run that have such names.
-
-    Args:
-        repository: Where.
-        run: The workflow's run.
-        names: A glob that their names match.
-        target: Gets a folder for each of them.
+    """Fetch the artifacts of a run whose names match a glob, each into a folder of its name.
 
     Returns:
         The names of those that are there now, and the others with the reasons.

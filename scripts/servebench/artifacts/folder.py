@@ -85,11 +85,6 @@ def names(folder: Path) -> tuple[str, ...]:
 def read(folder: Path, name: str = ".", limits: Limits | None = None) -> tuple[Found, ...]:
     """Read one artifact as a whole.
 
-    Args:
-        folder: Where artifacts were put.
-        name: The artifact's, as `names` gives it; by default the folder is the artifact.
-        limits: By default the usual ones.
-
     Returns:
         Its files, by path.
 

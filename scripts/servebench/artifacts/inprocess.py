@@ -123,13 +123,6 @@ def check(
 ) -> dict[str, bytes]:
     """Check all that one machine has sent of asv.
 
-    Args:
-        files: Those that `belongs` names.
-        runs: The checked runs that came with them.
-        night: The plan.
-        trusted: What the checkout says.
-        now: With an offset.
-
     Returns:
         What to write: path below a results folder → bytes, with the machine's description.
 

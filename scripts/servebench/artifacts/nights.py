@@ -37,13 +37,6 @@ _SHORTEST_S: Final = 0.1
 def run(data: bytes, artifact: str, night: NightPlan, trusted: Trusted, now: datetime) -> Run:
     """Read and check one run file.
 
-    Args:
-        data: The file.
-        artifact: Name of the artifact that it came in.
-        night: The plan, as the store itself knows it.
-        trusted: What the checkout says.
-        now: With an offset.
-
     Raises:
         ArtifactError: It is not a run of this night.
     """

@@ -41,15 +41,9 @@ def check(
     now: datetime,
     candidates: Mapping[str, Candidate] | None = None,
 ) -> dict[str, bytes]:
-    """Check all that one machine has sent.
+    """Check all that one machine has sent: `changes/…`, `dismissed/…` and `comparisons/…`.
 
-    Args:
-        files: `changes/…`, `dismissed/…` and `comparisons/…`, each named by its id.
-        artifact: Name of the artifact: `confirmed-<machine>`.
-        trusted: What the checkout says.
-        now: With an offset.
-        candidates: By id, what was to be judged, as detection on our own side found it. Then
-            each judgement must be what follows from its evidence, and nothing else.
+    Where candidates (by id) are given, each judgement must be what follows from its evidence.
 
     Returns:
         What to write: path below a results folder → bytes.

@@ -167,13 +167,7 @@ def require_commands(given: Commands | None, case: Case, machine: Machine) -> No
 
 
 def require_time(what: str, text: str, earliest: datetime | None, now: datetime) -> None:
-    """Refuse a time that cannot be, give or take `CLOCKS`.
-
-    Args:
-        what: Whose time.
-        text: ISO 8601 with an offset.
-        earliest: Nothing can have begun before; None: nobody knows.
-        now: Nothing can have begun after.
+    """Refuse a time (ISO 8601) before `earliest` or after `now`, give or take `CLOCKS`.
 
     Raises:
         ArtifactError: It is no time, or an impossible one.

@@ -117,12 +117,7 @@ def _is_word(value: object) -> bool:
 
 
 def refusals(policy: Policy, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Say why a job may not start; nothing: it may.
-
-    Args:
-        policy: What may.
-        environ: The job's environment, as GitHub sets it.
-    """
+    """Say why a job may not start; nothing: it may."""
     expected: dict[str, tuple[str, ...]] = {
         "server": (policy.server,),
         "repository": (policy.repository,),

@@ -58,13 +58,6 @@ def compare(
 ) -> tuple[Comparison, bytes]:
     """Compare two commits of a checkout in the machine's room.
 
-    Args:
-        root: The checkout, whose own servebench compares.
-        base: 40 hex digits.
-        head: The same: foreign code.
-        options: Of `servebench compare`.
-        place: What the machine says of itself.
-
     Returns:
         The checked comparison, and its bytes.
 
@@ -98,11 +91,6 @@ def measure(root: Path, words: Sequence[str], place: Place) -> int:
 
     The verb works in a folder of the room. What it is to read is handed in, and what it leaves
     below its folder for results comes out, whatever its exit code; both keep their names.
-
-    Args:
-        root: The checkout, whose own servebench measures.
-        words: The verb and its options.
-        place: What the machine says of itself.
 
     Returns:
         The verb's exit code.

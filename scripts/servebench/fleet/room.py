@@ -72,13 +72,7 @@ class OtherUser:
     def command(
         self, argv: Sequence[str | Path], env: Mapping[str, str], folder: Path
     ) -> list[str | Path]:
-        """The command line that runs a program as that user.
-
-        Args:
-            argv: The program and its arguments.
-            env: Its whole environment.
-            folder: Where it is started; that user must be able to enter it.
-        """
+        """The command line that runs a program as that user."""
         change: list[str | Path] = ["sudo", "-n", "-u", self.name, "--"]
         change += ["setpriv", "--no-new-privs", "--"]
         if os.geteuid() == 0:
@@ -177,9 +171,6 @@ class Room:
     def furnish(self, cache: Path) -> None:
         """Lay out the folders, and link what is made already.
 
-        Args:
-            cache: servebench's cache of this machine.
-
         Raises:
             SetupError: The room cannot be written by its user.
         """
@@ -200,10 +191,6 @@ class Room:
 
     def hand(self, name: str, data: bytes) -> None:
         """Put a file into the room, as its own user.
-
-        Args:
-            name: Below the room.
-            data: What it holds.
 
         Raises:
             SetupError: It cannot be written.
@@ -239,23 +226,13 @@ class Room:
     def collect(self, name: str, most: int) -> bytes:
         """Read a file of the room as its own user: it may be a link to anywhere.
 
-        Args:
-            name: Below the room.
-            most: Bytes.
-
         Raises:
             ArtifactError: It is not there, or larger.
         """
         return self._collected(["head", "-c", str(most + 1), self.folder / name], name, most)
 
     def collect_folder(self, parent: str, name: str, most: int) -> bytes:
-        """Pack a folder of the room as its own user: an archive of tar; errors as of `collect`.
-
-        Args:
-            parent: Below the room.
-            name: The folder's.
-            most: Bytes of the archive.
-        """
+        """Pack a folder of the room as its own user: an archive of tar; errors as of `collect`."""
         script = 'tar --create --file=- --directory "$1" -- "$2" | head -c "$3"'
         argv: list[str | Path] = [
             "/bin/sh",

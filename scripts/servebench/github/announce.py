@@ -29,12 +29,7 @@ _FASTER: Final = ("servebench", "faster")
 
 
 def wanted(records: Iterable[ChangeRecord], site: str) -> list[Wanted]:
-    """One issue per change, the newest change first.
-
-    Args:
-        records: The change records.
-        site: Base address of the history site, with a slash at its end.
-    """
+    """One issue per change, the newest change first."""
     newest = sorted(records, key=lambda record: (record.when, record.id), reverse=True)
     return [
         Wanted(

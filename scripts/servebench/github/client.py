@@ -73,13 +73,7 @@ class PassingError(ServiceError):
 
 
 class Client:
-    """Requests to one API with one token. Close it (`contextlib.closing`).
-
-    Args:
-        context: Addresses and token.
-        patience: How long to go on trying, s.
-        timeout: Longest silence within a request, s.
-    """
+    """Requests to one API with one token. Close it (`contextlib.closing`)."""
 
     def __init__(
         self, context: Context, *, patience: float = PATIENCE, timeout: float = TIMEOUT
@@ -120,13 +114,6 @@ class Client:
     ) -> tuple[bytes, httpx.Response]:
         """Ask, and ask again while it may help; the token goes to GitHub alone.
 
-        Args:
-            method: GET, POST, PATCH or DELETE.
-            path: Below the API's base address, starting with a slash.
-            json: The body.
-            params: The query.
-            most: Bytes; of a larger answer so many and one more are read.
-
         Returns:
             The answer's body, and the rest of the answer.
 
@@ -158,11 +145,6 @@ class Client:
         self, path: str, *, key: str | None = None, params: Mapping[str, str | int] | None = None
     ) -> Iterator[Any]:
         """Give the entries of a list, page after page.
-
-        Args:
-            path: Of the list.
-            key: Where the list is in an object that is wrapped around it.
-            params: The query.
 
         Raises:
             ServiceError: As `request`, or an answer that is no list.

@@ -75,13 +75,6 @@ def read_note(body: str | None) -> Note | None:
 def publish(repository: Repository, pull: int, note: Note, said: str, author: str) -> Published:
     """Write the comment, in place of what it said before.
 
-    Args:
-        repository: Where.
-        pull: Number of the pull request.
-        note: What is written about.
-        said: The text, in Markdown.
-        author: The account that writes; comments of others are never touched.
-
     Raises:
         ServiceError: It could not be written; what it said before is unharmed.
     """

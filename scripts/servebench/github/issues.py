@@ -63,13 +63,6 @@ def keep(
 ) -> list[Kept]:
     """Let the repository's issues be as wanted.
 
-    Args:
-        repository: Where.
-        wanted: In the order in which they are opened; keys that are not among them are left alone.
-        author: The account that writes; issues of others are never touched.
-        most: Issues that are opened at once; further ones are `left` for the next time.
-        dry: Only say what would be done.
-
     Raises:
         ServiceError: GitHub refuses. What was done is done, and is not done again.
     """

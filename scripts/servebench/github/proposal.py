@@ -62,13 +62,6 @@ def propose(
 ) -> Proposed:
     """Push changed files to the branch, and have one open pull request for it.
 
-    Args:
-        repository: On GitHub.
-        root: The checkout; its HEAD is what is changed.
-        remote: Where the branch goes.
-        files: Below the checkout.
-        proposal: What is said of it.
-
     Raises:
         HistoryError: Git refuses.
         ServiceError: GitHub does.

@@ -170,12 +170,7 @@ def read(kind: type[Kind], found: Any, asked: str) -> Kind:
 
 
 class Repository:
-    """A repository on GitHub. All methods raise `ServiceError` when GitHub refuses.
-
-    Args:
-        client: Who asks.
-        name: `owner/name`.
-    """
+    """A repository on GitHub. All methods raise `ServiceError` when GitHub refuses."""
 
     def __init__(self, client: Client, name: str) -> None:
         self.client, self._base = client, f"/repos/{name}"

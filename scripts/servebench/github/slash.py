@@ -90,12 +90,6 @@ def handle(
 ) -> Decision:
     """Decide about a comment, and do what follows from it.
 
-    Args:
-        repository: Where.
-        event: Of `issue_comment`, as GitHub gives it.
-        context: Of this step.
-        author: The account that servebench writes with.
-
     Raises:
         ServiceError: GitHub could not be asked or told. Nothing was started.
     """

@@ -55,11 +55,6 @@ class Trouble:
 def look(repository: Repository, *, queued: timedelta, night: timedelta) -> list[Trouble]:
     """Find what goes wrong.
 
-    Args:
-        repository: Where.
-        queued: How long a job may wait for a machine.
-        night: How long ago the last complete night may have begun.
-
     Raises:
         ServiceError: GitHub could not be asked.
     """

@@ -41,10 +41,6 @@ class Patience:
     def keep_trying(self, attempt: Callable[[], T], told: Callable[[str], None]) -> T:
         """Try until it works.
 
-        Args:
-            attempt: What is tried.
-            told: Called with a sentence before each wait.
-
         Returns:
             What the first attempt that worked gave.
 

@@ -55,13 +55,6 @@ def pull(
 ) -> Pulled:
     """Lay the history out in a results folder; what else is in it stays.
 
-    Args:
-        remote: Where the history is.
-        results: The folder.
-        patience: How long to keep trying.
-        told: Called with a sentence for every try that failed.
-        cache: Where fetched copies are kept; by default beside the other caches.
-
     Raises:
         RecordError: A run of the folder is in the history with other bytes; nothing was written.
         HistoryError: The history cannot be fetched or written.

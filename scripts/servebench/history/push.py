@@ -49,13 +49,6 @@ def push(
 ) -> Pushed:
     """Add files to the history.
 
-    Args:
-        files: What is added; checked already.
-        remote: Where the history is.
-        subject: First line of the commit's message.
-        patience: How long to keep trying.
-        told: Called with a sentence for every try that failed.
-
     Raises:
         RecordError: A file is there with other bytes, and its kind is never rewritten.
         HistoryError: It could not be pushed; what was to be pushed is unharmed.
