@@ -213,12 +213,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def open_up(needed: list[Path]) -> None:
-    """Let other users reach these folders, in this mount namespace only.
-
-    A home that is closed to others is covered by an empty one that is not, with nothing in it but
-    what is needed: as on a prepared machine. So are the folders that everybody writes to, where
-    other tests have rooms of the same user, which clearing this one would remove.
-    """
+    """Let other users reach these folders, in this mount namespace only."""
     closed: dict[Path, list[Path]] = {path: [] for path in OPEN_TO_ALL if path.is_dir()}
     for path in needed:
         above = [p for p in reversed(path.parents) if p in closed or p.stat().st_mode & 0o001 == 0]

@@ -13,7 +13,6 @@ import json
 import re
 import shutil
 import subprocess
-import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -110,9 +109,6 @@ dev = []
 """
 _LEFT_BEHIND: Final = {"INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json"}
 
-_MADE: list[tuple[tempfile.TemporaryDirectory[str], dict[str, tuple[str, str, bytes]]]] = []
-"""The small repository and its packages, once made: later stages are copies."""
-
 
 @contextmanager
 def theatre(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, Index]]:
@@ -136,17 +132,9 @@ def theatre(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, In
 def staged(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, Index]]:
     """The stage, with the small repository on it."""
     with theatre(folder, patch) as (stage, index):
-        if not _MADE:
-            stock(index, SERVER)
-            index.add("alpha", "1.0", LONG_AGO)
-            make_tree(stage.tree)
-            template = tempfile.TemporaryDirectory(prefix="servebench-staged-")
-            shutil.copytree(stage.tree, Path(template.name) / "tree")
-            _MADE.append((template, dict(index.files)))
-        else:
-            ((template, files),) = _MADE
-            index.files.update(files)
-            shutil.copytree(Path(template.name) / "tree", stage.tree)
+        stock(index, SERVER)
+        index.add("alpha", "1.0", LONG_AGO)
+        make_tree(stage.tree)
         publish(stage.tree, stage.remote)
         yield stage, index
 

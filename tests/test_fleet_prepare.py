@@ -160,11 +160,7 @@ def machine(tmp_path: Path) -> Machine:
 
 @pytest.mark.parametrize("shell", ["bash", "sh"])
 def test_a_job_that_is_refused_is_over(machine: Machine, shell: str) -> None:
-    """Not even its next step runs, which the runner would start whatever the hook says.
-
-    The reason is in its log, in the journal, and in what its process has written last: that is what
-    the runner tells GitHub of a process that was killed. A job that may start goes on.
-    """
+    """Not even its next step runs, which the runner would start whatever the hook says."""
     allowed = machine.job(shell)
     assert (allowed.code, allowed.went_on, allowed.told) == (0, True, ""), allowed
     assert (machine.folder / "job" / "hook").read_text() == "yes\n"

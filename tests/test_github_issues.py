@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from bench import eventually
 from fake_github import Table
 from servebench import changes
 from servebench.changes import ChangeRecord, Release, SeriesName, StackState
@@ -22,7 +19,7 @@ from servebench.github import announce, marker
 from servebench.github.comments import Note, Stage, read_note
 from servebench.github.slash import run_name
 from servebench.night.model import NightRecord, ShardRecord, encode
-from steps import BASE, BOT, HEAD, Step
+from steps import BOT, HEAD, Step
 
 SITE = "https://owner.github.io/name/"
 CASE = "asgi-wsgi/asgi-json/py3.14t/w2/c256"
@@ -315,10 +312,7 @@ def nights(step: Step) -> Step:
 
 
 def night(step: Step, when: str, stored: str = "complete", conclusion: str = "failure") -> Table:
-    """Add a night that has ended, and what the history holds of it, if anything.
-
-    By default one of its launches failed, and GitHub calls the whole run a failure.
-    """
+    """Add a night that has ended, and what the history holds of it, if anything."""
     if stored:
         missing = ("short/two",) if stored == "incomplete" else ()
         shard = ShardRecord(
@@ -563,40 +557,6 @@ def test_a_watchdog_that_cannot_look_says_so(nights: Step) -> None:
     assert done.code == 4
     assert "nothing waits" not in done.out
     assert nights.github.state.issues == []
-
-
-def test_the_stand_in_is_a_process_too(tmp_path: Path) -> None:
-    """As the workflows' tests start it: told what there is, asked what was done, and ended."""
-    port, state = tmp_path / "port", tmp_path / "state.json"
-    state.write_text(json.dumps({"permissions": {"alice": "write"}}), "utf-8")
-    server = Path(__file__).with_name("fake_github.py")
-    process = subprocess.Popen(
-        [sys.executable, server, "--port-file", port, "--state", state],
-        env={**os.environ, "PYTHONPATH": str(server.parent)},
-    )
-    try:
-        eventually("the port is written", port.exists)
-        with httpx.Client(
-            base_url=f"http://127.0.0.1:{port.read_text()}",
-            headers={"Authorization": "Bearer x"},
-            trust_env=False,
-        ) as client:
-            repository = "/repos/owner/name"
-            assert client.get(f"{repository}/collaborators/alice/permission").is_success
-            pull = {"12": {"number": 12, "state": "open", "head": {"sha": HEAD}}}
-            assert client.post("/_state", json={"pulls": pull}).is_success
-            assert client.get(f"{repository}/pulls/12").json()["head"]["sha"] == HEAD
-            assert client.post("/_faults", json=[{"path": "pulls", "status": 503}]).is_success
-            assert client.get(f"{repository}/pulls/12").status_code == 503
-            assert client.get(f"{repository}/pulls/12").status_code == 200
-            assert client.get("/_state").json()["requests"][0] == (
-                f"GET {repository}/collaborators/alice/permission"
-            )
-            made = client.post(f"{repository}/statuses/{BASE}", json={"state": "pending"})
-            assert made.status_code == 201
-    finally:
-        process.terminate()
-        assert process.wait(30) == 0
 
 
 def test_words_of_issues_wait_for_no_chart() -> None:
