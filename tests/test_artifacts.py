@@ -109,7 +109,6 @@ def test_what_a_killed_shard_has_saved_counts(inbox: Path) -> None:
 
 
 def test_a_launch_that_failed_is_no_reason_to_refuse_a_run(inbox: Path) -> None:
-    """Failures are results, too."""
     run = shard_run(1)
     first = run.results[0]
     bad = failed(first.case.id, 2, FlagName.NOT_READY, "server ended with exit code 1")
@@ -172,7 +171,6 @@ def test_a_folder_that_is_none_of_ours_costs_the_others_nothing(inbox: Path, att
 
 
 def test_an_artifact_that_is_itself_a_link_or_a_pipe(inbox: Path) -> None:
-    """The first step into it is checked like every other."""
     (inbox / "shard-1").symlink_to("shard-2")
     only_the_others(inbox, "'shard-1' is a link")
     (inbox / "shard-1").unlink()
@@ -181,7 +179,6 @@ def test_an_artifact_that_is_itself_a_link_or_a_pipe(inbox: Path) -> None:
 
 
 def test_large_files_are_refused_before_they_are_read(inbox: Path) -> None:
-    """Two gigabytes of holes take no memory."""
     (inbox / "shard-1").mkdir()
     with (inbox / "shard-1" / "run.json").open("wb") as file:
         file.truncate(2_000_000_000)
@@ -196,7 +193,6 @@ def test_large_files_are_refused_before_they_are_read(inbox: Path) -> None:
 
 
 def test_far_too_many_artifacts_end_it_all(tmp_path: Path) -> None:
-    """A matrix has at most 256 jobs."""
     for number in range(folder.ARTIFACTS + 1):
         (tmp_path / f"shard-{number}").touch()
     with pytest.raises(ArtifactError, match="expected at most 300 artifacts"):
@@ -230,7 +226,6 @@ BYTES: Final[dict[str, tuple[Callable[[bytes], bytes], str]]] = {
 
 @pytest.mark.parametrize("attack", BYTES)
 def test_bytes_that_are_no_run_file(inbox: Path, attack: str) -> None:
-    """Invalid or ambiguous: none of it gets into the history."""
     change_bytes, reason = BYTES[attack]
     whole = codec.encode(shard_run(1))
     data = change_bytes(whole)
@@ -364,7 +359,6 @@ def test_a_run_cannot_claim_what_the_plan_does_not_say(inbox: Path, claim: str) 
 
 
 def test_a_file_is_placed_by_what_is_in_it(inbox: Path) -> None:
-    """The path inside an artifact decides nothing."""
     place = inbox / "shard-1" / "runs" / MACHINES[1].id / "1999"
     place.mkdir(parents=True)
     (place / "latest.json").write_bytes(codec.encode(shard_run(1)))
@@ -417,7 +411,6 @@ def test_nothing_arrived_is_an_error_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_plan_that_was_replaced_is_noticed(tmp_path: Path) -> None:
-    """Its SHA-256 comes by another way than the plan."""
     path = tmp_path / "night.json"
     write_plan(path, night())
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -569,7 +562,6 @@ def test_figures_of_nobody_are_refused(inbox: Path) -> None:
 
 
 def test_a_machine_with_two_shards_is_measured_once(tmp_path: Path) -> None:
-    """What it gave inside the process in its first shard stays."""
     plan, source = night((None, None)), tmp_path / "in"
     put(source, "shard-1", shard_run(1, plan))
     late = shard_run(2, plan, machine=MACHINES[0], id=f"{shard_run(1).id}-s2")
@@ -596,7 +588,6 @@ def encoded(value: Frozen) -> bytes:
 
 
 def test_the_comparison_that_was_asked_for_is_accepted(tmp_path: Path) -> None:
-    """With the very bytes that came."""
     data = encoded(comparison())
     assert compared(data, tmp_path).exit_code == 0
     assert (tmp_path / "accepted" / "comparison.json").read_bytes() == data
@@ -639,7 +630,6 @@ COMPARISONS: Final[dict[str, tuple[dict[str, Any], str]]] = {
 
 @pytest.mark.parametrize("attack", COMPARISONS)
 def test_a_comparison_of_something_else_is_refused(tmp_path: Path, attack: str) -> None:
-    """And nothing is written for the report to read."""
     changes, reason = COMPARISONS[attack]
     found = compared(encoded(comparison(**changes)), tmp_path)
     assert found.exit_code == 3
@@ -648,7 +638,6 @@ def test_a_comparison_of_something_else_is_refused(tmp_path: Path, attack: str) 
 
 
 def test_a_comparison_that_is_none(tmp_path: Path) -> None:
-    """Another name, another spelling, no JSON at all."""
     data = encoded(comparison())
     for number, (content, name, reason) in enumerate(
         (
@@ -744,7 +733,6 @@ def test_a_record_says_what_follows_from_its_evidence(
 
 
 def test_evidence_is_of_the_two_stacks_that_were_asked_about(tmp_path: Path) -> None:
-    """Two other stacks prove nothing about these."""
     candidate, evidence, record = judged()
     other = candidate.model_copy(update={"base": candidate.head})
     send(tmp_path, evidence, record)
@@ -754,7 +742,6 @@ def test_evidence_is_of_the_two_stacks_that_were_asked_about(tmp_path: Path) -> 
 
 
 def test_no_artifact_means_that_nothing_was_confirmed(tmp_path: Path) -> None:
-    """A download without artifacts makes no folder."""
     done = accepting.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW)
     assert (done.exit_code, done.accepted) == (0, ())
     found = accepting.night(night(), tmp_path / "in", tmp_path / "out", TRUSTED, NOW)
@@ -896,7 +883,6 @@ def test_candidates_that_were_replaced_decide_nothing(
 
 
 def test_the_verb_wants_one_kind_of_artifact(tmp_path: Path) -> None:
-    """Two, or none, or a commit that is none, is wrong usage."""
     where = ["--from", str(tmp_path), "--to", str(tmp_path / "out")]
     for words in ([], ["--comparison", "--confirmed"]):
         done = CliRunner().invoke(app, ["accept", *where, *words])
@@ -1048,7 +1034,6 @@ def test_a_shard_is_stored_whatever_becomes_of_the_others(tmp_path: Path, step: 
 
 @pytest.mark.parametrize("words", [("--plan", "night.json"), ("--confirmed",)])
 def test_a_shard_is_one_of_a_night(words: tuple[str, ...], tmp_path: Path) -> None:
-    """It is asked for together with its plan, which has it."""
     write_plan(tmp_path / "night.json", night())
     with contextlib.chdir(tmp_path):
         done = CliRunner().invoke(

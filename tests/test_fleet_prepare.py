@@ -63,7 +63,6 @@ def test_it_can_be_repeated(root: Path) -> None:
 
 
 def test_users_and_services_are_made(root: Path) -> None:
-    """The commands, in the order in which they are run."""
     commands = [line[2:] for line in prepare(root).stdout.splitlines() if line.startswith("$ ")]
     assert [line for line in commands if line.startswith("useradd")] == [
         f"useradd --system --create-home --home-dir /var/lib/{user} --shell /usr/sbin/nologin "
@@ -285,7 +284,6 @@ def test_what_was_asked_for_is_written(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_values_cannot_write_lines_of_their_own(tmp_path: Path, word: str) -> None:
-    """What is put into files of root's is checked first."""
     done = prepare(tmp_path, word)
     assert done.returncode == 2
     assert f"{word}: expected " in done.stderr
@@ -293,7 +291,6 @@ def test_values_cannot_write_lines_of_their_own(tmp_path: Path, word: str) -> No
 
 
 def test_without_root_the_system_is_not_touched() -> None:
-    """It says how it wants to be run, before it does anything."""
     # In a user namespace root is somebody else, who may still start this shell.
     apart = ["unshare", "--user", "--map-user=1000"] if os.geteuid() == 0 else []
     argv = [*apart, "sh", str(SCRIPT), "repository=acme/servebench"]
@@ -361,7 +358,6 @@ def test_the_page_says_what_the_code_does() -> None:
 
 
 def test_the_owners_of_code_own_something() -> None:
-    """A rule for a path that is not there protects nothing."""
     rules = (ROOT / ".github" / "CODEOWNERS").read_text("utf-8").splitlines()
     owned = [line.split() for line in rules if line and not line.startswith("#")]
     assert "/.github/" in {path for path, *_ in owned}

@@ -17,7 +17,6 @@ ENVIRONMENT = {"GITHUB_REPOSITORY": "owner/name", "GITHUB_TOKEN": TOKEN}
 
 
 def test_long_lists_are_read_to_their_end(step: Step) -> None:
-    """230 comments are three pages of at most 100."""
     for index in range(230):
         step.github.say(12, "alice", f"comment {index}")
     with step.repository() as repository:
@@ -39,7 +38,6 @@ def test_the_token_follows_no_page_to_another_host(step: Step, github_server: Fa
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
 def test_what_goes_wrong_on_their_side_is_asked_again(status: int, step: Step) -> None:
-    """Reading twice does no harm."""
     step.github.fail(path="pulls/12", status=status, times=3)
     with step.repository() as repository:
         assert repository.pull(12).head.sha == HEAD
@@ -64,7 +62,6 @@ def test_patience_ends(step: Step) -> None:
 def test_no_connection_is_asked_again_even_for_what_must_not_be_done_twice(
     step: Step,
 ) -> None:
-    """Nothing was sent, so nothing can have been done."""
     with socket.socket() as once:
         once.bind(("127.0.0.1", 0))
         step.set(GITHUB_API_URL=f"http://127.0.0.1:{once.getsockname()[1]}")
@@ -120,7 +117,6 @@ def test_it_does_not_wait_longer_than_it_may(step: Step) -> None:
     ],
 )
 def test_a_refusal_is_told_at_once_with_what_to_do(status: int, hint: str, step: Step) -> None:
-    """Asking again would change nothing."""
     errors = [{"field": "body", "message": "is too long"}, "odd"]
     step.github.fail(status=status, body={"message": "No", "errors": errors})
     with step.repository() as repository, pytest.raises(ServiceError) as caught:
@@ -143,7 +139,6 @@ def test_what_github_says_cannot_command_the_log(step: Step) -> None:
 
 
 def test_silence_ends_a_request(step: Step) -> None:
-    """A server that accepts and does not answer is asked again."""
     step.github.fail(path="pulls/12", delay=3.0)
     with step.repository(timeout=0.5) as repository:
         assert repository.pull(12).number == 12
@@ -177,7 +172,6 @@ def test_strange_answers_are_refused(step: Step) -> None:
 
 
 def test_strangers_have_no_permission(step: Step) -> None:
-    """Who is no collaborator is unknown to the API."""
     step.github.state.permissions["alice"] = "write"
     with step.repository() as repository:
         assert repository.permission("alice") == "write"
@@ -211,7 +205,6 @@ def test_the_environment_is_checked(changes: dict[str, str], sentence: str) -> N
 
 
 def test_the_context_knows_where_people_look() -> None:
-    """The run's page, and the site on GitHub Pages."""
     context = Context.of({**ENVIRONMENT, "GITHUB_RUN_ID": "9"})
     assert context.run_url == "https://github.com/owner/name/actions/runs/9"
     assert context.pages_url == "https://owner.github.io/name/"

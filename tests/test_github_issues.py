@@ -102,7 +102,6 @@ def test_a_change_becomes_one_issue(step: Step) -> None:
 
 
 def test_it_is_never_announced_twice(step: Step) -> None:
-    """However often the night is repeated."""
     tell(step, record())
     assert tell(step, record()) == ["no news"]
     assert len(issues(step)) == 1
@@ -123,7 +122,6 @@ def test_what_becomes_known_is_added(step: Step) -> None:
 
 
 def test_it_closes_and_opens_with_its_record(step: Step) -> None:
-    """Both by itself, in the same issue, with the reason in it."""
     tell(step, record())
     (issue,) = issues(step)
     (line,) = tell(step, record(status="closed", note="fixed in granian 2.8.8"))
@@ -138,7 +136,6 @@ def test_it_closes_and_opens_with_its_record(step: Step) -> None:
 
 
 def test_what_was_over_before_it_was_announced_opens_nothing(step: Step) -> None:
-    """Found and closed within one night."""
     assert tell(step, record(status="closed")) == ["no news"]
     assert issues(step) == []
 
@@ -191,7 +188,6 @@ def test_a_lost_answer_leaves_one_issue_open(fault: Table, step: Step) -> None:
 
 
 def test_of_two_issues_the_newer_one_is_closed(step: Step) -> None:
-    """Should it ever happen, it mends itself."""
     tell(step, record())
     (issue,) = issues(step)
     issues(step).append({**issue, "number": issue["number"] + 1})
@@ -217,7 +213,6 @@ def test_a_night_that_breaks_everything_opens_few_issues(step: Step) -> None:
 
 
 def test_one_broken_record_stops_no_other(step: Step) -> None:
-    """It is named, and the step is red."""
     results = save(step, record())
     (results / "changes" / "broken.json").write_text("{}", "utf-8")
     done = step("announce", "--results", results)
@@ -245,7 +240,6 @@ def test_an_interrupted_announcement_goes_on(step: Step) -> None:
 
 
 def test_a_dry_run_only_says_it(step: Step) -> None:
-    """For people who want to see first; as JSON too."""
     results = save(step, record())
     done = step("announce", "--results", results, "--dry-run", "--json")
     assert json.loads(done.out) == {
@@ -256,7 +250,6 @@ def test_a_dry_run_only_says_it(step: Step) -> None:
 
 
 def test_hostile_words_in_a_record_do_nothing() -> None:
-    """Package names and notes come from elsewhere."""
     bad = "@everyone #1 <img src=x> [x](https://evil.example)\n::warning::x"
     hostile = record(
         note=bad,
@@ -292,7 +285,6 @@ def test_an_issue_always_fits() -> None:
 
 
 def test_addresses_of_the_site_are_checked(step: Step) -> None:
-    """What is no address would be somebody's link."""
     done = step("announce", "--results", save(step), "--site", "javascript:alert(1)")
     assert done.code == 2
     assert "expected an address" in done.err
@@ -347,7 +339,6 @@ def waiting(step: Step, since: str, **more: Any) -> Table:
 
 
 def test_all_is_well(nights: Step) -> None:
-    """Nothing is written, and the step is green."""
     done = nights("watchdog")
     assert (done.code, done.out) == (0, "nothing waits for a machine, and the nights take place\n")
     assert nights.asked("POST") + nights.asked("PATCH") == []
@@ -396,7 +387,6 @@ def test_waiting_for_something_else_is_no_trouble(job: Table, nights: Step) -> N
 
 
 def test_a_title_that_is_not_ours_is_not_believed(nights: Step) -> None:
-    """It names a pull request, but not as our runs are named."""
     run = waiting(nights, "2026-11-20T10:30:00Z")
     run["display_title"] = f"Re: {run['display_title']} @everyone"
     assert nights("watchdog").code == 0
@@ -405,7 +395,6 @@ def test_a_title_that_is_not_ours_is_not_believed(nights: Step) -> None:
 
 
 def test_a_newer_request_is_not_overwritten(nights: Step) -> None:
-    """The comment is about a later run already."""
     run = waiting(nights, "2026-11-20T10:30:00Z")
     nights.github.say(12, BOT, f"{Note(HEAD, run['id'] + 1, 1, 'final').line()}\nresult")
     assert nights("watchdog").code == 0
@@ -544,14 +533,12 @@ def test_what_is_over_and_done_is_left_alone(more: Table, body: str, nights: Ste
 
 
 def test_the_very_first_night_is_no_missing_one(step: Step) -> None:
-    """It is under way, and there was none before."""
     step.github.state.now = NOW
     step.github.add_run("nightly.yml", status="in_progress", created_at="2026-11-20T11:00:00Z")
     assert step("watchdog").code == 0
 
 
 def test_a_watchdog_that_cannot_look_says_so(nights: Step) -> None:
-    """It never reports that all is well without having looked."""
     nights.github.fail(path="actions", status=500, times=-1)
     done = nights("watchdog", "--patience", "5")
     assert done.code == 4

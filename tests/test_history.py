@@ -98,7 +98,6 @@ def test_what_is_pushed_can_be_pulled(remote: Remote, tmp_path: Path) -> None:
 
 
 def test_a_history_that_is_not_there_yet_is_empty(remote: Remote, tmp_path: Path) -> None:
-    """And nothing is made for it."""
     pulled = pull(remote, tmp_path / "target", cache=tmp_path / "cache")
     assert (pulled.tip, pulled.written) == (None, 0)
     assert not (tmp_path / "target").exists()
@@ -137,7 +136,6 @@ def test_pushers_that_race_all_land(
 
 
 def test_a_remote_that_refuses_five_times(remote: Remote) -> None:
-    """The sixth try lands; each of the others said why."""
     hook(remote, "pre-receive", '[ "$COUNT" -ge 5 ] || { echo "come back later"; exit 1; }\n')
     told: list[str] = []
     pushed = sent(remote, file("alpha"), told=told)

@@ -323,7 +323,6 @@ def test_two_nights_at_once_one_of_which_loses_a_machine(scene: tuple[Stage, Ind
 
 
 def test_a_night_that_no_machine_takes_is_red(scene: tuple[Stage, Index]) -> None:
-    """The night is recorded as empty, and its last job fails."""
     stage, _ = scene
     begun = night(stage, 1, labels=(), job="run")
     said = {"stack": "success", "plan": "success", "store/1": "failure"}

@@ -289,7 +289,6 @@ BAD = [
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("name", FILES)
 def test_every_workflow_keeps_every_rule(name: str, rule: str) -> None:
-    """What each rule is for stands in its docstring."""
     assert list(RULES[rule](name, FILES[name])) == []
 
 
@@ -339,7 +338,6 @@ def test_a_bot_looks_after_the_pins_of_workflows_and_actions() -> None:
 
 
 def test_targets_that_actions_name_are_in_the_makefile() -> None:
-    """The set-up action is handed a target by name."""
     makefile = (PROJECT / "Makefile").read_text("utf-8")
     named = {
         step.get("with", {}).get("target", "harness")

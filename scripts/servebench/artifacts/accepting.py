@@ -118,11 +118,7 @@ def night(
 def comparison(
     source: Path, target: Path, base: str, head: str, trusted: Trusted, now: datetime
 ) -> Acceptance:
-    """Check the one comparison of a folder, and write it byte for byte.
-
-    Raises:
-        RecordError: It cannot be written.
-    """
+    """Check the one comparison of a folder, and write it byte for byte; raises RecordError."""
     try:
         data = _only(folder.read(source), COMPARISON)
         comparisons.comparison(data, base, head, trusted, now)

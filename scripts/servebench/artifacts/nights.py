@@ -35,11 +35,7 @@ _SHORTEST_S: Final = 0.1
 
 
 def run(data: bytes, artifact: str, night: NightPlan, trusted: Trusted, now: datetime) -> Run:
-    """Read and check one run file.
-
-    Raises:
-        ArtifactError: It is not a run of this night.
-    """
+    """Read and check one run file; raises ArtifactError."""
     try:
         found = codec.decode(data, "the file")
     except RecordError as error:

@@ -88,11 +88,7 @@ class Trusted:
 
 
 def of_checkout(root: Path) -> Trusted:
-    """Read what a checkout says.
-
-    Raises:
-        DeclarationError: Its declarations are wrong.
-    """
+    """Read what a checkout says; raises DeclarationError."""
     locks = {}
     for name in stacks.names(root):
         file = stacks.lock_file(name, root)

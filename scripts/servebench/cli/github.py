@@ -50,11 +50,7 @@ Evidence = Annotated[
 
 @contextmanager
 def connected(patience: float) -> Iterator[tuple[Context, Repository]]:
-    """This step's context, and its repository on GitHub.
-
-    Raises:
-        UsageError: This is no step of a workflow.
-    """
+    """This step's context, and its repository on GitHub; raises UsageError."""
     from servebench.github.client import Client  # noqa: PLC0415 - most verbs do not need it
     from servebench.github.repository import Repository  # noqa: PLC0415
 

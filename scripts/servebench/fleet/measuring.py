@@ -130,11 +130,7 @@ def measure(root: Path, words: Sequence[str], place: Place) -> int:
 
 
 def _plain(option: str, name: str) -> str:
-    """A name that is the same in the room as here.
-
-    Raises:
-        UsageError: It is a path.
-    """
+    """A name that is the same in the room as here; raises UsageError."""
     if not _NAME.fullmatch(name):
         raise UsageError(f"{option} {name!r}: expected a name in this folder")
     return name

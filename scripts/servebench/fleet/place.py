@@ -35,11 +35,7 @@ def file() -> Path:
 
 
 def read(path: Path | None = None) -> Place:
-    """Read it.
-
-    Raises:
-        SetupError: It is not there, or is not what it should be.
-    """
+    """Read it; raises SetupError."""
     path = path or file()
     try:
         place = Place.model_validate_json(path.read_bytes())

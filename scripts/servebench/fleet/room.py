@@ -50,11 +50,7 @@ class OtherUser:
     """
 
     def __init__(self, name: str) -> None:
-        """Find the user.
-
-        Raises:
-            SetupError: There is none of that name, or it is root, or ourselves.
-        """
+        """Find the user; raises SetupError."""
         try:
             entry = pwd.getpwnam(name)
         except KeyError as error:
@@ -85,11 +81,7 @@ class OtherUser:
     def run(
         self, argv: Sequence[str | Path], given: bytes = b"", *, check: bool = True
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run a short program and wait for it.
-
-        Raises:
-            SetupError: It cannot be started, takes too long, or (with `check`) fails.
-        """
+        """Run a short program and wait for it; raises SetupError."""
         command = self.command(argv, {"PATH": PATH, "LANG": "C.UTF-8"}, Path("/"))
         try:
             done = subprocess.run(
@@ -160,20 +152,12 @@ class Room:
         self.user, self.folder = user, folder
 
     def empty(self) -> None:
-        """End what runs as the user, and remove all that it has left.
-
-        Raises:
-            SetupError: Something stays.
-        """
+        """End what runs as the user, and remove all that it has left; raises SetupError."""
         self.user.end_all()
         self.user.run(["/bin/sh", "-c", _EMPTY, "empty", self.folder, str(self.user.uid)])
 
     def furnish(self, cache: Path) -> None:
-        """Lay out the folders, and link what is made already.
-
-        Raises:
-            SetupError: The room cannot be written by its user.
-        """
+        """Lay out the folders, and link what is made already; raises SetupError."""
         parents = {pattern.split("/")[0] for pattern in _SHARED}
         folders = [*FOLDERS, *(f"cache/servebench/{name}" for name in sorted(parents))]
         self.user.run(["mkdir", "-p", "--", *(self.folder / name for name in folders)])
@@ -190,11 +174,7 @@ class Room:
             self.user.run(["xargs", "-0", "-n", "2", "ln", "-s", "-T", "--"], given)
 
     def hand(self, name: str, data: bytes) -> None:
-        """Put a file into the room, as its own user.
-
-        Raises:
-            SetupError: It cannot be written.
-        """
+        """Put a file into the room, as its own user; raises SetupError."""
         script = 'mkdir -p -- "$(dirname -- "$1")" && cat >"$1"'
         self.user.run(["/bin/sh", "-c", script, "hand", self.folder / name], data)
 
@@ -211,11 +191,7 @@ class Room:
         }
 
     def require_readable(self, *files: Path) -> None:
-        """Make sure that the user can read what it needs of ours.
-
-        Raises:
-            SetupError: It cannot; says what.
-        """
+        """Make sure that the user can read what it needs of ours; raises SetupError."""
         for file in files:
             if self.user.run(["test", "-r", file], check=False).returncode != 0:
                 raise SetupError(

@@ -144,11 +144,7 @@ class Client:
     def pages(
         self, path: str, *, key: str | None = None, params: Mapping[str, str | int] | None = None
     ) -> Iterator[Any]:
-        """Give the entries of a list, page after page.
-
-        Raises:
-            ServiceError: As `request`, or an answer that is no list.
-        """
+        """Give the entries of a list, page after page; raises ServiceError."""
         query: Mapping[str, str | int] | None = {"per_page": 100, **(params or {})}
         address = path
         for _ in range(PAGES):

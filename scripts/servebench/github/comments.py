@@ -73,11 +73,7 @@ def read_note(body: str | None) -> Note | None:
 
 
 def publish(repository: Repository, pull: int, note: Note, said: str, author: str) -> Published:
-    """Write the comment, in place of what it said before.
-
-    Raises:
-        ServiceError: It could not be written; what it said before is unharmed.
-    """
+    """Write the comment, in place of what it said before; raises ServiceError."""
     mine = _only(repository, pull, KIND, author)
     before = read_note(mine.body) if mine is not None else None
     if mine is not None and before is not None:

@@ -61,11 +61,7 @@ class Kept:
 def keep(
     repository: Repository, wanted: Sequence[Wanted], author: str, *, most: int, dry: bool = False
 ) -> list[Kept]:
-    """Let the repository's issues be as wanted.
-
-    Raises:
-        ServiceError: GitHub refuses. What was done is done, and is not done again.
-    """
+    """Let the repository's issues be as wanted; raises ServiceError."""
     there = _by_key(repository, author)
     kept: list[Kept] = []
     for one in wanted:

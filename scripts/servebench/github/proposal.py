@@ -92,11 +92,7 @@ def propose(
 
 
 def default_branch(root: Path, remote: Remote) -> str:
-    """The branch that a remote's HEAD is.
-
-    Raises:
-        HistoryError: It cannot be asked, or says none.
-    """
+    """The branch that a remote's HEAD is; raises HistoryError."""
     argv = ["ls-remote", "--symref", remote.address, "HEAD"]
     listed = _git(root, *argv, env=remote.environment)
     found = re.match(r"ref: refs/heads/(\S+)\tHEAD", listed)

@@ -88,11 +88,7 @@ def asked_for(body: str | None) -> str | None:
 def handle(
     repository: Repository, event: dict[str, Any], context: Context, author: str
 ) -> Decision:
-    """Decide about a comment, and do what follows from it.
-
-    Raises:
-        ServiceError: GitHub could not be asked or told. Nothing was started.
-    """
+    """Decide about a comment, and do what follows from it; raises ServiceError."""
     given = read(Event, event, "the event")
     number, words = given.issue.number, asked_for(given.comment.body)
     why = _not_for_us(given)

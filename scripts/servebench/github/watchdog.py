@@ -53,11 +53,7 @@ class Trouble:
 
 
 def look(repository: Repository, *, queued: timedelta, night: timedelta) -> list[Trouble]:
-    """Find what goes wrong.
-
-    Raises:
-        ServiceError: GitHub could not be asked.
-    """
+    """Find what goes wrong; raises ServiceError."""
     nights = repository.runs(NIGHTLY)
     found = [
         trouble
