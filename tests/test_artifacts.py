@@ -211,10 +211,7 @@ BYTES: Final[dict[str, tuple[Callable[[bytes], bytes], str]]] = {
     "nested without end": (lambda _: b"[" * 100_000, "expected strict JSON"),
     "another format": (lambda data: data.replace(b'"format": 1', b'"format": 99'), "format 99"),
     "an unknown key": (lambda data: data.replace(b"{", b'{"x": 1,', 1), "Extra inputs"),
-    "a key twice": (
-        lambda data: data.replace(b"{", b'{"format": 1,', 1),
-        "the key 'format' twice",
-    ),
+    "a key twice": (lambda data: data.replace(b"{", b'{"format": 1,', 1), "the key 'format' twice"),
     "not a number": (lambda data: data.replace(b'"seed": 1', b'"seed": NaN'), "strict JSON"),
     "infinity by the back door": (
         lambda data: data.replace(b'"wall_seconds": 3310.12', b'"wall_seconds": 1e999'),
@@ -511,10 +508,7 @@ INSIDE: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "a hidden text": (row(2, HIDDEN), "a character that turns the text"),
     "no version": (row(2, None), "version Input should be a valid string"),
     "a start in days to come": (row(3, LATER), "start of gil.Cpu.time_tasks: expected a time"),
-    "a start beyond all years": (
-        row(3, 10**30),
-        "start of gil.Cpu.time_tasks: the time",
-    ),
+    "a start beyond all years": (row(3, 10**30), "start of gil.Cpu.time_tasks: the time"),
     "a start that is no time": (row(3, "now"), "started_at Input should be a valid integer"),
     "text for a figure": (row(0, ["0.6", None, 0.2]), "result.0 Input should be a valid number"),
     "truth for a figure": (row(0, [True, None, 0.2]), "result.0 Input should be a valid number"),
@@ -704,10 +698,7 @@ def test_confirmed_changes_come_with_their_evidence(tmp_path: Path) -> None:
     known = {candidate.id: candidate}
     done = accepting.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW, known)
     assert (done.exit_code, done.refused) == (0, ())
-    assert sorted(done.accepted) == [
-        f"changes/{record.id}.json",
-        f"comparisons/{evidence.id}.json",
-    ]
+    assert sorted(done.accepted) == [f"changes/{record.id}.json", f"comparisons/{evidence.id}.json"]
     assert (tmp_path / "out" / "changes" / f"{record.id}.json").read_bytes() == encoded(record)
 
 

@@ -59,9 +59,7 @@ def test_patience_ends(step: Step) -> None:
     assert len(step.asked("GET")) == ATTEMPTS
 
 
-def test_no_connection_is_asked_again_even_for_what_must_not_be_done_twice(
-    step: Step,
-) -> None:
+def test_no_connection_is_asked_again_even_for_what_must_not_be_done_twice(step: Step) -> None:
     with socket.socket() as once:
         once.bind(("127.0.0.1", 0))
         step.set(GITHUB_API_URL=f"http://127.0.0.1:{once.getsockname()[1]}")

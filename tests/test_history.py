@@ -17,16 +17,7 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from disks import file_limit, small_disk
-from histories import (
-    QUICK,
-    git,
-    hook,
-    listing,
-    make_remote,
-    night_run,
-    place_of,
-    save,
-)
+from histories import QUICK, git, hook, listing, make_remote, night_run, place_of, save
 from servebench import changes, store
 from servebench.errors import HistoryError, RecordError
 from servebench.history import growth

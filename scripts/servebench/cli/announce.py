@@ -121,9 +121,7 @@ def watchdog_command(
 
     with connected(patience) as (_, repository):
         found = watchdog.look(
-            repository,
-            queued=timedelta(minutes=queued_minutes),
-            night=timedelta(hours=night_hours),
+            repository, queued=timedelta(minutes=queued_minutes), night=timedelta(hours=night_hours)
         )
         wanted = watchdog.report(found)
         issues.keep(repository, [wanted], author, most=1, dry=dry)

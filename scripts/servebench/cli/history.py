@@ -78,8 +78,7 @@ def pull_command(
 @history_app.command("push")
 def push_command(
     folder: Annotated[
-        Path,
-        typer.Argument(help="A results folder: runs/<machine>/<year>/<run>.json, changes/, …"),
+        Path, typer.Argument(help="A results folder: runs/<machine>/<year>/<run>.json, changes/, …")
     ],
     plan: Annotated[
         Path | None,

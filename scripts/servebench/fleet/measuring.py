@@ -76,12 +76,7 @@ def compare(
                 f"servebench compare ended with exit code {code}: {error}"
             ) from error
         found = comparisons.comparison(
-            data,
-            base,
-            head,
-            trusted.of_checkout(root),
-            datetime.now(UTC),
-            machine.fingerprint().id,
+            data, base, head, trusted.of_checkout(root), datetime.now(UTC), machine.fingerprint().id
         )
         return found, data
 
