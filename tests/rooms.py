@@ -23,7 +23,7 @@ import psutil
 from servebench import paths
 from servebench.cli import main as servebench
 from servebench.errors import ArtifactError, ServebenchError
-from servebench.fleet import measuring
+from servebench.fleet import foreign
 from servebench.fleet import room as room_
 from servebench.fleet.room import PATH, OtherUser, Room
 
@@ -147,7 +147,7 @@ def brought(folder: Path) -> dict[str, Any]:
             room.furnish(paths.cache_dir())
             said(room, ["sh", "-c", f"mkdir out/result && cd out/result && {maker}"])
             try:
-                measuring.bring(room, "result")
+                foreign.bring(room, "result")
                 found[name] = "came"
             except ArtifactError as error:
                 found[name] = f"refused: {error}"

@@ -38,9 +38,9 @@ from foreign import (
     shard_run,
 )
 from servebench import codec, interpreters, paths, settings, stacks, store
-from servebench.artifacts import accepting, folder, inprocess, text, trusted
-from servebench.artifacts.accepting import Acceptance
-from servebench.artifacts.folder import Found
+from servebench.artifacts import acceptance, facts, folder, inprocess, text
+from servebench.artifacts.acceptance import Acceptance
+from servebench.artifacts.folder import ArtifactFile
 from servebench.changes import ChangeRecord, StackState
 from servebench.cli import app
 from servebench.compare.model import Comparison, Judgement, SideRecord, Verdict
@@ -65,7 +65,7 @@ def inbox(tmp_path: Path) -> Path:
 
 
 def accepted(source: Path) -> Acceptance:
-    return accepting.night(night(), source, source.parent / "accepted", TRUSTED, NOW)
+    return acceptance.night(night(), source, source.parent / "accepted", TRUSTED, NOW)
 
 
 def only_the_others(source: Path, reason: str) -> None:
@@ -385,7 +385,7 @@ def test_machines_that_the_plan_does_not_name_may_be_new_but_not_another_one(
     put(tmp_path / "in", "shard-1", shard_run(1, plan))
     put(tmp_path / "in", "shard-2", shard_run(2, plan))
     put(tmp_path / "in", "shard-3", shard_run(3, plan, machine=MACHINES[0]))
-    found = accepting.night(plan, tmp_path / "in", tmp_path / "out", TRUSTED, NOW)
+    found = acceptance.night(plan, tmp_path / "in", tmp_path / "out", TRUSTED, NOW)
     assert len(found.accepted) == 2
     assert "which has a shard of its own" in found.refused[0].reason
 
@@ -403,7 +403,7 @@ def test_a_clock_that_is_a_little_wrong_costs_nothing(inbox: Path) -> None:
 def test_nothing_arrived_is_an_error_of_its_own(tmp_path: Path) -> None:
     """No artifact at all: exit code 3, and every shard is named."""
     (tmp_path / "in").mkdir()
-    found = accepting.night(night(), tmp_path / "in", tmp_path / "out", TRUSTED, NOW)
+    found = acceptance.night(night(), tmp_path / "in", tmp_path / "out", TRUSTED, NOW)
     assert (found.exit_code, len(found.missing)) == (3, 3)
 
 
@@ -411,14 +411,14 @@ def test_a_plan_that_was_replaced_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "night.json"
     write_plan(path, night())
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    accepting.require_digest(path, digest)
+    acceptance.require_digest(path, digest)
     write_plan(path, night((None, None, None)))
     with pytest.raises(ArtifactError, match="it was replaced"):
-        accepting.require_digest(path, digest)
+        acceptance.require_digest(path, digest)
     with path.open("wb") as file:
         file.truncate(10**12)
     with pytest.raises(ArtifactError, match="expected at most 8,000,000 bytes, found more"):
-        accepting.require_digest(path, digest)
+        acceptance.require_digest(path, digest)
 
 
 # Figures inside the process, in asv's files.
@@ -449,12 +449,12 @@ def test_what_asv_itself_has_written_is_accepted(reference_results: Path) -> Non
         for run in map(store.load, store.runs(results))
         if (results / "asv" / run.machine.id).is_dir()
     )
-    files: dict[str, list[Found]] = {}
+    files: dict[str, list[ArtifactFile]] = {}
     for path in sorted((results / "asv" / machine.id).glob("*-servebench-*.json")):
         document = json.loads(path.read_bytes())
-        found = Found(path.relative_to(results).as_posix(), path.read_bytes())
+        found = ArtifactFile(path.relative_to(results).as_posix(), path.read_bytes())
         files.setdefault(document["commit_hash"], []).append(found)
-    here = trusted.of_checkout(paths.project_root())
+    here = facts.of_checkout(paths.project_root())
     checked: dict[str, bytes] = {}
     for commit, some in files.items():
         plan = night().model_copy(update={"commit": commit, "created": "2026-01-01T00:00:00Z"})
@@ -551,7 +551,7 @@ def test_figures_of_nobody_are_refused(inbox: Path) -> None:
     put(inbox, "shard-1", shard_run(1))
     file = inbox / "shard-1" / RESULTS
     file.rename(file.with_name("3f2a9c17-servebench-py3.14-stackother.json"))
-    again = accepting.night(night(), inbox, inbox.parent / "again", TRUSTED, NOW)
+    again = acceptance.night(night(), inbox, inbox.parent / "again", TRUSTED, NOW)
     assert "name of a file: expected asv/" in again.refused[0].reason
 
 
@@ -562,7 +562,7 @@ def test_a_machine_with_two_shards_is_measured_once(tmp_path: Path) -> None:
     put(source, "shard-2", late)
     first = put_inside(source, "shard-1", inside())
     put_inside(source, "shard-2", inside(durations={}))
-    found = accepting.night(plan, source, tmp_path / "out", TRUSTED, NOW)
+    found = acceptance.night(plan, source, tmp_path / "out", TRUSTED, NOW)
     assert (found.exit_code, found.refused) == (0, ())
     assert (tmp_path / "out" / RESULTS).read_bytes() == first.read_bytes()
 
@@ -574,7 +574,7 @@ def compared(data: bytes, tmp_path: Path, name: str = "comparison.json") -> Acce
     source = tmp_path / "incoming"
     source.mkdir(parents=True)
     (source / name).write_bytes(data)
-    return accepting.comparison(source, tmp_path / "accepted", BASE, HEAD, TRUSTED, NOW)
+    return acceptance.comparison(source, tmp_path / "accepted", BASE, HEAD, TRUSTED, NOW)
 
 
 def encoded(value: Frozen) -> bytes:
@@ -696,7 +696,7 @@ def test_confirmed_changes_come_with_their_evidence(tmp_path: Path) -> None:
     candidate, evidence, record = judged()
     send(tmp_path, evidence, record)
     known = {candidate.id: candidate}
-    done = accepting.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW, known)
+    done = acceptance.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW, known)
     assert (done.exit_code, done.refused) == (0, ())
     assert sorted(done.accepted) == [f"changes/{record.id}.json", f"comparisons/{evidence.id}.json"]
     assert (tmp_path / "out" / "changes" / f"{record.id}.json").read_bytes() == encoded(record)
@@ -718,7 +718,7 @@ def test_a_record_says_what_follows_from_its_evidence(
     candidate, evidence, record = judged()
     send(tmp_path, evidence, record.model_copy(update=lie))
     known = {candidate.id: candidate}
-    done = accepting.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW, known)
+    done = acceptance.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW, known)
     assert done.exit_code == 3
     assert reason in done.refused[0].reason
 
@@ -728,14 +728,14 @@ def test_evidence_is_of_the_two_stacks_that_were_asked_about(tmp_path: Path) -> 
     other = candidate.model_copy(update={"base": candidate.head})
     send(tmp_path, evidence, record)
     known = {candidate.id: other}
-    done = accepting.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW, known)
+    done = acceptance.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW, known)
     assert "evidence with another lock as base" in done.refused[0].reason
 
 
 def test_no_artifact_means_that_nothing_was_confirmed(tmp_path: Path) -> None:
-    done = accepting.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW)
+    done = acceptance.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW)
     assert (done.exit_code, done.accepted) == (0, ())
-    found = accepting.night(night(), tmp_path / "in", tmp_path / "out", TRUSTED, NOW)
+    found = acceptance.night(night(), tmp_path / "in", tmp_path / "out", TRUSTED, NOW)
     assert (found.exit_code, len(found.missing)) == (3, 3)
 
 
@@ -770,7 +770,7 @@ def test_a_record_that_does_not_belong_is_refused(tmp_path: Path, attack: str) -
     place = tmp_path / "in" / f"confirmed-{MACHINES[0].id}" / below
     place.mkdir(parents=True)
     (place / f"{value.id}.json").write_bytes(encoded(value))
-    done = accepting.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW)
+    done = acceptance.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW)
     assert done.accepted == ()
     assert reason in done.refused[0].reason
     assert not (tmp_path / "out").exists()
@@ -797,7 +797,7 @@ def honest(number: int) -> Run:
 
 def test_the_checkouts_own_locks_are_what_runs_are_held_against() -> None:
     """Digests and pins of all stacks, for packages of any platform."""
-    found = trusted.of_checkout(paths.project_root())
+    found = facts.of_checkout(paths.project_root())
     assert set(found.locks) == set(stacks.names())
     for name in stacks.names():
         read = stacks.read(name)
@@ -907,7 +907,7 @@ def test_evidence_from_which_nothing_can_follow_costs_itself_alone(tmp_path: Pat
             place.mkdir(parents=True)
             (place / f"{value.id}.json").write_text(value.model_dump_json(indent=1) + "\n")
     known = {candidate.id: candidate}
-    found = accepting.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW, known)
+    found = acceptance.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW, known)
     assert [one.artifact for one in found.refused] == ["'a'"]
     assert "ValidationError" in found.refused[0].reason
     assert len(found.accepted) == 2
@@ -1015,7 +1015,7 @@ def test_a_shard_is_stored_whatever_becomes_of_the_others(tmp_path: Path, step: 
     def of(machine: Machine, number: int) -> Acceptance:
         place = tmp_path / machine.id
         put(place, "shard-1", shard_run(1, plan, machine=machine))
-        return accepting.night(plan, place, tmp_path / "out", TRUSTED, NOW, number)
+        return acceptance.night(plan, place, tmp_path / "out", TRUSTED, NOW, number)
 
     alone = of(MACHINES[0], 1)
     assert (alone.exit_code, len(alone.accepted), alone.missing) == (0, 1, ())

@@ -19,7 +19,7 @@ import pytest
 
 from servebench.artifacts.folder import Limits
 from servebench.fleet import check, hook, place
-from servebench.fleet.check import Where
+from servebench.fleet.check import RunnerPaths
 from test_fleet_hook import NIGHT
 
 ROOT: Final = Path(__file__).parents[1]
@@ -305,7 +305,9 @@ def test_the_check_finds_what_was_changed_afterwards(
     """A hook that is another one, can be written by others or is not asked; a wrong policy."""
     root = tmp_path / "root"
     assert prepare(root).returncode == 0
-    where = Where(root / "etc/servebench/fleet.json", root / LIBRARY, ROOT, owner=os.geteuid())
+    where = RunnerPaths(
+        root / "etc/servebench/fleet.json", root / LIBRARY, ROOT, owner=os.geteuid()
+    )
     tmp_path.chmod(0o755)
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv(check.VARIABLE, str(where.library / "job-started.sh"))

@@ -26,7 +26,7 @@ from servebench.history.git import BRANCH, HopelessError, Remote, credentials, r
 from servebench.history.kinds import MOST_BYTES, File, collect
 from servebench.history.patience import Patience
 from servebench.history.pull import pull
-from servebench.history.push import Pushed, push
+from servebench.history.push import PushResult, push
 from servebench.model import RunStatus
 from servebench.site import synthetic as histories
 
@@ -52,7 +52,7 @@ def file(name: str, data: bytes = b"{}\n", *, replaceable: bool = False) -> File
     return File(f"runs/{name}/2026/run.json", data, replaceable)
 
 
-def sent(remote: Remote, *files: File, told: list[str] | None = None) -> Pushed:
+def sent(remote: Remote, *files: File, told: list[str] | None = None) -> PushResult:
     """Push with little patience between the tries."""
     heard = [] if told is None else told
     return push(files, remote, subject="Night", patience=QUICK, told=heard.append)
@@ -110,7 +110,7 @@ def test_pushers_that_race_all_land(
 
     monkeypatch.setattr(Branch, "fetch", fetch)
 
-    def go(number: int) -> Pushed:
+    def go(number: int) -> PushResult:
         return sent(remote, file(f"m{number:02}", str(number).encode()))
 
     with ThreadPoolExecutor(pushers) as pool:

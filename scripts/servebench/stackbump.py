@@ -28,7 +28,7 @@ _AUTHOR: Final = {"user.name": "servebench", "user.email": "servebench@localhost
 
 
 @dataclass(frozen=True, slots=True)
-class Bumped:
+class StackBump:
     """What a bump came to.
 
     Attributes:
@@ -66,7 +66,7 @@ def message(moves: Sequence[Move]) -> str:
     return "\n".join((subject, "", *lines)) + "\n"
 
 
-def commit(root: Path, text: str) -> Bumped:
+def commit(root: Path, text: str) -> StackBump:
     """Commit the locks as they are, and nothing else.
 
     Raises:
@@ -75,10 +75,10 @@ def commit(root: Path, text: str) -> Bumped:
     """
     _head(root)
     if not _git(root, "status", "--porcelain", "--", LOCKS):
-        return Bumped(moved=False, commit=_head(root))
+        return StackBump(moved=False, commit=_head(root))
     _git(root, "add", "--", LOCKS)
     _git(root, *_who(root), "commit", "--quiet", "--only", "--file=-", "--", LOCKS, stdin=text)
-    return Bumped(moved=True, commit=_head(root))
+    return StackBump(moved=True, commit=_head(root))
 
 
 def advance(
@@ -90,7 +90,7 @@ def advance(
     patience: Patience | None = None,
     told: Callable[[str], None] = lambda _: None,
     reached: Callable[[str], None] = lambda _: None,
-) -> Bumped:
+) -> StackBump:
     """Take the branch of the locks to this checkout's code and to renewed locks, and push it.
 
     The default branch is never pushed to, so that it can be protected. Each commit of the branch
@@ -107,7 +107,7 @@ def advance(
     """
     head = _head(root)
 
-    def attempt() -> Bumped:
+    def attempt() -> StackBump:
         with tempfile.TemporaryDirectory(prefix="servebench-stack-") as folder:
             place = Path(folder) / "tree"
             start, tip = _start(root, remote, branch, head)

@@ -11,15 +11,15 @@ from typing import Final
 from pydantic import ValidationError
 
 from servebench.artifacts import folder
-from servebench.artifacts.text import require_plain, shown
-from servebench.artifacts.trusted import (
-    Trusted,
+from servebench.artifacts.facts import (
+    Checkout,
     problem,
     require,
     require_commands,
     require_machine,
     require_time,
 )
+from servebench.artifacts.text import require_plain, shown
 from servebench.compare import again
 from servebench.compare.model import FORMAT_VERSION, Comparison
 from servebench.errors import ArtifactError, RecordError
@@ -33,7 +33,12 @@ _MOST_CASES: Final = 2000
 
 
 def comparison(
-    data: bytes, base: str, head: str, trusted: Trusted, now: datetime, machine: str | None = None
+    data: bytes,
+    base: str,
+    head: str,
+    trusted: Checkout,
+    now: datetime,
+    machine: str | None = None,
 ) -> Comparison:
     """Read and check a comparison of two commits (40 hex digits), by a machine if that is known.
 
@@ -54,7 +59,7 @@ def comparison(
 
 
 def require_ours(
-    found: Comparison, trusted: Trusted, now: datetime, machine: str | None = None
+    found: Comparison, trusted: Checkout, now: datetime, machine: str | None = None
 ) -> None:
     """Check what holds for every comparison, whatever is compared.
 

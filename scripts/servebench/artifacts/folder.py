@@ -52,7 +52,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ArtifactFile:
     """One file.
 
     Attributes:
@@ -82,7 +82,7 @@ def names(folder: Path) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def read(folder: Path, name: str = ".", limits: Limits | None = None) -> tuple[Found, ...]:
+def read(folder: Path, name: str = ".", limits: Limits | None = None) -> tuple[ArtifactFile, ...]:
     """Read one artifact as a whole.
 
     Returns:
@@ -96,9 +96,9 @@ def read(folder: Path, name: str = ".", limits: Limits | None = None) -> tuple[F
     except OSError as error:
         raise ArtifactError(f"{folder}: cannot be read: {error.strerror}") from error
     try:
-        reading = _Reading(limits or Limits())
+        reading = _Reader(limits or Limits())
         found = reading.folder(handle, "", 0) if name == "." else reading.entry(handle, name, "", 0)
-        files = (Found(file.path.removeprefix(f"{name}/"), file.data) for file in found)
+        files = (ArtifactFile(file.path.removeprefix(f"{name}/"), file.data) for file in found)
         return tuple(sorted(files, key=lambda file: file.path))
     except OSError as error:
         raise ArtifactError(f"cannot be read: {error.strerror}") from error
@@ -106,21 +106,21 @@ def read(folder: Path, name: str = ".", limits: Limits | None = None) -> tuple[F
         os.close(handle)
 
 
-class _Reading:
+class _Reader:
     """Counts while one artifact is read."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.entries = self.bytes = 0
 
-    def folder(self, handle: int, path: str, depth: int) -> Iterator[Found]:
+    def folder(self, handle: int, path: str, depth: int) -> Iterator[ArtifactFile]:
         if depth > self.limits.depth:
             raise ArtifactError(f"folders more than {self.limits.depth} deep: {shown(path)}")
         with os.scandir(handle) as entries:
             for entry in entries:
                 yield from self.entry(handle, entry.name, path, depth)
 
-    def entry(self, handle: int, name: str, path: str, depth: int) -> Iterator[Found]:
+    def entry(self, handle: int, name: str, path: str, depth: int) -> Iterator[ArtifactFile]:
         self.entries += 1
         if self.entries > self.limits.entries:
             raise ArtifactError(f"more than {self.limits.entries} files and folders")
@@ -136,7 +136,7 @@ class _Reading:
                 os.close(inner)
         else:
             self._require_file(status, path)
-            yield Found(path, self.file(handle, name, path))
+            yield ArtifactFile(path, self.file(handle, name, path))
 
     def file(self, handle: int, name: str, path: str) -> bytes:
         opened = os.open(name, _FILE, dir_fd=handle)

@@ -16,9 +16,9 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from servebench.artifacts.folder import Found
+from servebench.artifacts.facts import Checkout, problem, require, require_time
+from servebench.artifacts.folder import ArtifactFile
 from servebench.artifacts.text import require_plain, shown
-from servebench.artifacts.trusted import Trusted, problem, require, require_time
 from servebench.errors import ArtifactError
 from servebench.inprocess import machine_profile, micro
 from servebench.model import Frozen, Machine, Run
@@ -119,7 +119,11 @@ def belongs(path: str) -> bool:
 
 
 def check(
-    files: Iterable[Found], runs: Iterable[Run], night: NightPlan, trusted: Trusted, now: datetime
+    files: Iterable[ArtifactFile],
+    runs: Iterable[Run],
+    night: NightPlan,
+    trusted: Checkout,
+    now: datetime,
 ) -> dict[str, bytes]:
     """Check all that one machine has sent of asv.
 
@@ -173,7 +177,7 @@ def _decoded(data: bytes) -> tuple[Results, bytes]:
 
 
 def _require_origin(
-    found: Results, machine: Machine, night: NightPlan, trusted: Trusted, now: datetime
+    found: Results, machine: Machine, night: NightPlan, trusted: Checkout, now: datetime
 ) -> None:
     """Commit, environment and machine are those of the night, and of nothing else."""
     require("commit of asv's results", night.commit, found.commit_hash)

@@ -13,9 +13,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from servebench import codec, store, units
-from servebench.artifacts.text import require_plain, shown
-from servebench.artifacts.trusted import (
-    Trusted,
+from servebench.artifacts.facts import (
+    Checkout,
     problem,
     require,
     require_commands,
@@ -23,6 +22,7 @@ from servebench.artifacts.trusted import (
     require_time,
     rig_of,
 )
+from servebench.artifacts.text import require_plain, shown
 from servebench.errors import ArtifactError, RecordError
 from servebench.formulas import NO_UNIT, FormulaError
 from servebench.model import CaseResult, Machine, Run
@@ -34,7 +34,7 @@ _SHORTEST_S: Final = 0.1
 """Of a load window; with less nothing can be said of a rate."""
 
 
-def run(data: bytes, artifact: str, night: NightPlan, trusted: Trusted, now: datetime) -> Run:
+def run(data: bytes, artifact: str, night: NightPlan, trusted: Checkout, now: datetime) -> Run:
     """Read and check one run file; raises ArtifactError."""
     try:
         found = codec.decode(data, "the file")
@@ -77,7 +77,7 @@ def _shard(found: Run, artifact: str, night: NightPlan) -> Shard:
     return shard
 
 
-def _require_header(found: Run, shard: Shard, night: NightPlan, trusted: Trusted) -> None:
+def _require_header(found: Run, shard: Shard, night: NightPlan, trusted: Checkout) -> None:
     plan = shard.plan
     require("commit", night.commit, found.commit)
     require("uncommitted changes", False, found.dirty)

@@ -11,9 +11,9 @@ from typing import Final, TypeVar
 from pydantic import ValidationError
 
 from servebench.artifacts import comparisons
-from servebench.artifacts.folder import Found
+from servebench.artifacts.facts import Checkout, problem, require, require_time
+from servebench.artifacts.folder import ArtifactFile
 from servebench.artifacts.text import require_plain, shown
-from servebench.artifacts.trusted import Trusted, problem, require, require_time
 from servebench.changes import FOLDER as CHANGES
 from servebench.changes import ChangeRecord, SeriesName, StackState
 from servebench.compare import inprocess, keeping
@@ -25,7 +25,7 @@ from servebench.errors import ArtifactError
 from servebench.metrics import METRICS
 from servebench.model import Frozen
 
-Judged = ChangeRecord | Dismissal
+Conclusion = ChangeRecord | Dismissal
 _Model = TypeVar("_Model", bound=Frozen)
 _ARTIFACT: Final = "confirmed-"
 _CASE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*(/[A-Za-z0-9][A-Za-z0-9._+-]*)+")
@@ -35,9 +35,9 @@ _LARGEST: Final = 1000.0
 
 
 def check(
-    files: Sequence[Found],
+    files: Sequence[ArtifactFile],
     artifact: str,
-    trusted: Trusted,
+    trusted: Checkout,
     now: datetime,
     candidates: Mapping[str, Candidate] | None = None,
 ) -> dict[str, bytes]:
@@ -53,9 +53,9 @@ def check(
     """
     machine = artifact.removeprefix(_ARTIFACT) if artifact.startswith(_ARTIFACT) else None
     evidence: dict[str, Comparison] = {}
-    judged: list[Judged] = []
+    judged: list[Conclusion] = []
     checked: dict[str, bytes] = {}
-    value: Comparison | Judged
+    value: Comparison | Conclusion
     for file in files:
         folder, _, name = file.path.rpartition("/")
         if folder == keeping.FOLDER:
@@ -65,7 +65,7 @@ def check(
             value = compared
         elif folder in {CHANGES, DISMISSED}:
             is_change = folder == CHANGES
-            one: Judged = (
+            one: Conclusion = (
                 _decoded(ChangeRecord, file.data) if is_change else _decoded(Dismissal, file.data)
             )
             _require_possible(one, machine, now)
@@ -93,7 +93,7 @@ def _decoded(kind: type[_Model], data: bytes) -> _Model:
     return found
 
 
-def _require_possible(found: Judged, machine: str | None, now: datetime) -> None:
+def _require_possible(found: Conclusion, machine: str | None, now: datetime) -> None:
     moved: Iterable[SeriesName]
     if isinstance(found, ChangeRecord):
         moved = (found.series, *found.others, *found.unplayed)
@@ -117,7 +117,7 @@ def _require_possible(found: Judged, machine: str | None, now: datetime) -> None
 
 
 def _require_conclusion(
-    found: Judged, comparison: Comparison, candidates: Mapping[str, Candidate]
+    found: Conclusion, comparison: Comparison, candidates: Mapping[str, Candidate]
 ) -> None:
     candidate = candidates.get(found.id)
     if candidate is None:

@@ -10,8 +10,8 @@ from typing import Annotated, Final
 import typer
 
 from servebench import actions, paths
-from servebench.artifacts import accepting, trusted
-from servebench.artifacts.accepting import Acceptance
+from servebench.artifacts import acceptance, facts
+from servebench.artifacts.acceptance import Acceptance
 from servebench.detect.model import read_candidates
 from servebench.errors import UsageError
 from servebench.night import assigned
@@ -98,34 +98,34 @@ def accept_command(
             "or --fetch NAMES"
         )
     now = datetime.now(UTC)
-    checkout = trusted.of_checkout(paths.project_root())
+    checkout = facts.of_checkout(paths.project_root())
     if shard is not None:
         assigned.read(plan, shard)  # it is one of the plan's
     if plan is not None:
         if plan_sha256 is not None:
-            accepting.require_digest(plan, plan_sha256)
-        found = accepting.night(nights.read_plan(plan), source, target, checkout, now, shard)
+            acceptance.require_digest(plan, plan_sha256)
+        found = acceptance.night(nights.read_plan(plan), source, target, checkout, now, shard)
     elif comparison:
         sides = _commit("--base", base), _commit("--head", head)
-        found = accepting.comparison(source, target, *sides, checkout, now)
+        found = acceptance.comparison(source, target, *sides, checkout, now)
     else:
         known = None
         if candidates is not None:
             if candidates_sha256 is not None:
-                accepting.require_digest(candidates, candidates_sha256)
+                acceptance.require_digest(candidates, candidates_sha256)
             known = {one.id: one for one in read_candidates(candidates).candidates}
-        found = accepting.confirmed(source, target, checkout, now, known)
+        found = acceptance.confirmed(source, target, checkout, now, known)
     _tell(found, "accepted", as_json=as_json)
     if found.exit_code:
         raise typer.Exit(found.exit_code)
 
 
 def _fetch(names: str, target: Path) -> None:
-    from servebench.artifacts import fetching  # noqa: PLC0415 - nothing else talks to GitHub
+    from servebench.artifacts import download  # noqa: PLC0415 - nothing else talks to GitHub
     from servebench.cli.github import DEFAULT_PATIENCE, connected  # noqa: PLC0415
 
     with connected(DEFAULT_PATIENCE) as (context, repository):
-        fetched, refused = fetching.fetch(repository, context.run_id, names, target)
+        fetched, refused = download.fetch(repository, context.run_id, names, target)
     _tell(Acceptance(accepted=fetched, refused=refused), "fetched")
 
 

@@ -19,7 +19,7 @@ from servebench.github.context import BOT
 from servebench.visible import visible
 
 if TYPE_CHECKING:
-    from servebench.github.issues import Kept
+    from servebench.github.issues import IssueOutcome
 
 _MOST: Final = 10
 _QUEUED_MINUTES: Final = 60
@@ -150,7 +150,7 @@ def watchdog_command(
     actions.summary(wanted.body)
 
 
-def _show(kept: Sequence[Kept], problems: Sequence[str], *, as_json: bool) -> None:
+def _show(kept: Sequence[IssueOutcome], problems: Sequence[str], *, as_json: bool) -> None:
     from servebench.github import text  # noqa: PLC0415
 
     if as_json:

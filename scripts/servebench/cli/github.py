@@ -19,7 +19,7 @@ from servebench.github.context import BOT, Context
 from servebench.visible import visible
 
 if TYPE_CHECKING:
-    from servebench.github.comments import Published
+    from servebench.github.comments import CommentOutcome
     from servebench.github.repository import Repository
 
 _SHA: Final = re.compile(r"[0-9a-f]{40}")
@@ -200,7 +200,7 @@ def status_command(
         raise problem
 
 
-def _tell(published: Published) -> None:
+def _tell(published: CommentOutcome) -> None:
     """Print what became of a comment."""
     note = published.note
     about = f" ({note.stage}{', outdated' * note.outdated})" if note is not None else ""

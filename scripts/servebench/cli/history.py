@@ -106,7 +106,7 @@ def push_command(
     from servebench.history.push import push  # noqa: PLC0415
 
     if plan is not None and plan_sha256 is not None:
-        from servebench.artifacts.accepting import require_digest  # noqa: PLC0415
+        from servebench.artifacts.acceptance import require_digest  # noqa: PLC0415
 
         require_digest(plan, plan_sha256)
     files, runs, others = collect(folder)

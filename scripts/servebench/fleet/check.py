@@ -28,7 +28,7 @@ _TIMEOUT_S: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class RunnerPaths:
     """Where things are on a prepared machine.
 
     Attributes:
@@ -44,14 +44,14 @@ class Where:
     owner: int = 0
 
 
-def here() -> Where:
+def here() -> RunnerPaths:
     """This machine."""
-    return Where(place.file(), place.LIBRARY, paths.project_root())
+    return RunnerPaths(place.file(), place.LIBRARY, paths.project_root())
 
 
-def findings(where: Where) -> tuple[Finding, ...]:
+def findings(where: RunnerPaths) -> tuple[Finding, ...]:
     """Look at everything; what is wrong becomes a finding, never an error."""
-    looks: dict[str, Callable[[Where], str]] = {
+    looks: dict[str, Callable[[RunnerPaths], str]] = {
         "policy": _policy,
         "hook": _hook,
         "hook is asked": _asked,
@@ -63,7 +63,7 @@ def findings(where: Where) -> tuple[Finding, ...]:
     return tuple(_finding(what, look, where) for what, look in looks.items())
 
 
-def _finding(what: str, look: Callable[[Where], str], where: Where) -> Finding:
+def _finding(what: str, look: Callable[[RunnerPaths], str], where: RunnerPaths) -> Finding:
     try:
         return Finding(what=what, state="ok", detail=look(where))
     except ServebenchError as error:
@@ -75,7 +75,7 @@ def _finding(what: str, look: Callable[[Where], str], where: Where) -> Finding:
         )
 
 
-def _policy(where: Where) -> str:
+def _policy(where: RunnerPaths) -> str:
     _require_roots(where.policy, where)
     try:
         policy = hook.read_policy(where.policy.read_text("utf-8"))
@@ -87,7 +87,7 @@ def _policy(where: Where) -> str:
     )
 
 
-def _hook(where: Where) -> str:
+def _hook(where: RunnerPaths) -> str:
     ours = Path(hook.__file__).parent
     for name in ("hook.py", "job-started.sh"):
         file = where.library / name
@@ -99,7 +99,7 @@ def _hook(where: Where) -> str:
     return f"{where.library} has this checkout's; nobody but root can change it"
 
 
-def _require_roots(file: Path, where: Where) -> None:
+def _require_roots(file: Path, where: RunnerPaths) -> None:
     """The file and the folders above it must be root's: a job could otherwise change its judge."""
     for entry in (file, *file.parents):
         try:
@@ -113,7 +113,7 @@ def _require_roots(file: Path, where: Where) -> None:
             raise ServebenchError(f"{entry}: others than its owner can write to it")
 
 
-def _asked(where: Where) -> str:
+def _asked(where: RunnerPaths) -> str:
     """Inside a job the runner's variable is seen; elsewhere its unit is read."""
     launcher = str(where.library / "job-started.sh")
     if os.environ.get("GITHUB_ACTIONS") == "true":
@@ -131,7 +131,7 @@ def _asked(where: Where) -> str:
     return f"{unit} names {launcher}"
 
 
-def _one_runner(_: Where) -> str:
+def _one_runner(_: RunnerPaths) -> str:
     found = [p.pid for p in psutil.process_iter(["name"]) if p.info["name"] == LISTENER]
     if len(found) > 1:
         raise ServebenchError(
@@ -141,7 +141,7 @@ def _one_runner(_: Where) -> str:
     return f"pid {found[0]}" if found else "none is running now"
 
 
-def _no_root(_: Where) -> str:
+def _no_root(_: RunnerPaths) -> str:
     if os.geteuid() == 0:
         raise ServebenchError("jobs would run as root: run the check, and the runner, as its user")
     try:
@@ -157,7 +157,7 @@ def _no_root(_: Where) -> str:
     return "this user cannot become root"
 
 
-def _foreign(where: Where) -> str:
+def _foreign(where: RunnerPaths) -> str:
     described = place.read(where.policy)
     user = OtherUser(described.user)
     room = Room(user, described.room)
@@ -178,7 +178,7 @@ def _runner_folder() -> Path | None:
     return None
 
 
-def _clock(_: Where) -> str:
+def _clock(_: RunnerPaths) -> str:
     found = machine.governor(machine.allocate().all)
     if found is None:
         return "this machine shows none"

@@ -17,7 +17,7 @@ FILE: Final = Path("/etc/servebench/fleet.json")
 LIBRARY: Final = Path("/usr/local/lib/servebench")
 
 
-class Place(BaseModel):
+class RunnerConfig(BaseModel):
     """What `servebench ci fleet` needs of the file; the hook reads the rest."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -34,11 +34,11 @@ def file() -> Path:
     return Path(os.environ.get(VARIABLE) or FILE)
 
 
-def read(path: Path | None = None) -> Place:
+def read(path: Path | None = None) -> RunnerConfig:
     """Read it; raises SetupError."""
     path = path or file()
     try:
-        place = Place.model_validate_json(path.read_bytes())
+        place = RunnerConfig.model_validate_json(path.read_bytes())
     except OSError as error:
         raise SetupError(
             f"{path}: {error.strerror}: this machine is not prepared to run foreign code; "

@@ -47,7 +47,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class CommentOutcome:
     """What became of a comment.
 
     Attributes:
@@ -72,17 +72,19 @@ def read_note(body: str | None) -> Note | None:
     return Note(head, run, attempt, cast(Stage, stage), bool(found.get("outdated")))
 
 
-def publish(repository: Repository, pull: int, note: Note, said: str, author: str) -> Published:
+def publish(
+    repository: Repository, pull: int, note: Note, said: str, author: str
+) -> CommentOutcome:
     """Write the comment, in place of what it said before; raises ServiceError."""
     mine = _only(repository, pull, KIND, author)
     before = read_note(mine.body) if mine is not None else None
     if mine is not None and before is not None:
         if (before.run, before.attempt) > (note.run, note.attempt):
-            return Published("superseded", mine.html_url, before)
+            return CommentOutcome("superseded", mine.html_url, before)
         # A step that only adds that something failed has nothing to say after result or reason.
         told = before.stage in {"final", "failed"} and note.stage == "failed"
         if told and replace(before, stage="failed", outdated=note.outdated) == note:
-            return Published("unchanged", mine.html_url, before)
+            return CommentOutcome("unchanged", mine.html_url, before)
     now = repository.pull(pull).head.sha
     if now != note.head:
         note, said = replace(note, outdated=True), wording.outdated(note.head, now) + said
@@ -95,22 +97,22 @@ def publish(repository: Repository, pull: int, note: Note, said: str, author: st
             raise
         # GitHub does not take the text. The news is at its top, and must not be lost with the rest.
         outcome, url = _put(repository, pull, mine, KIND, brief, author)
-    return Published(outcome, url, note)
+    return CommentOutcome(outcome, url, note)
 
 
-def mark_outdated(repository: Repository, pull: int, author: str) -> Published:
+def mark_outdated(repository: Repository, pull: int, author: str) -> CommentOutcome:
     """Put a banner above our comment if it is about a commit that is not the head any more."""
     mine = _only(repository, pull, KIND, author)
     note = read_note(mine.body) if mine is not None else None
     if mine is None or note is None:
-        return Published("nothing")
+        return CommentOutcome("nothing")
     now = repository.pull(pull).head.sha
     if now == note.head or note.outdated:
-        return Published("unchanged", mine.html_url, note)
+        return CommentOutcome("unchanged", mine.html_url, note)
     note = replace(note, outdated=True)
     said = wording.outdated(note.head, now) + marker.rest(mine.body)
     body = text.bounded(f"{note.line()}\n{said.rstrip()}")
-    return Published("updated", repository.edit_comment(mine.id, body).html_url, note)
+    return CommentOutcome("updated", repository.edit_comment(mine.id, body).html_url, note)
 
 
 def answer(repository: Repository, pull: int, said: str | None, author: str) -> None:

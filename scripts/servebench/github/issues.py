@@ -19,11 +19,11 @@ PAUSE: Final = 1.0
 """Between two writes, s, as GitHub asks."""
 
 _TITLE: Final = 200  # characters; GitHub takes 256
-Done = Literal["opened", "updated", "closed", "reopened", "unchanged", "left", "nothing"]
+IssueAction = Literal["opened", "updated", "closed", "reopened", "unchanged", "left", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class IssueDraft:
     """An issue as it should be.
 
     Attributes:
@@ -50,35 +50,40 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class IssueOutcome:
     """What became of one wanted issue."""
 
     key: str
-    done: Done
+    done: IssueAction
     url: str = ""
 
 
 def keep(
-    repository: Repository, wanted: Sequence[Wanted], author: str, *, most: int, dry: bool = False
-) -> list[Kept]:
+    repository: Repository,
+    wanted: Sequence[IssueDraft],
+    author: str,
+    *,
+    most: int,
+    dry: bool = False,
+) -> list[IssueOutcome]:
     """Let the repository's issues be as wanted; raises ServiceError."""
     there = _by_key(repository, author)
-    kept: list[Kept] = []
+    kept: list[IssueOutcome] = []
     for one in wanted:
         ours = there.get(one.key, [])
         if ours:
             kept.append(_change(repository, one, ours[0], dry=dry))
         elif not one.is_open:
-            kept.append(Kept(one.key, "nothing"))
+            kept.append(IssueOutcome(one.key, "nothing"))
         elif sum(found.done == "opened" for found in kept) >= most:
-            kept.append(Kept(one.key, "left"))
+            kept.append(IssueOutcome(one.key, "left"))
         elif dry:
-            kept.append(Kept(one.key, "opened"))
+            kept.append(IssueOutcome(one.key, "opened"))
         else:
             title, body = one.written()
             url = repository.open_issue(title, body, one.labels).html_url
             client.WAIT(PAUSE)
-            kept.append(Kept(one.key, "opened", url))
+            kept.append(IssueOutcome(one.key, "opened", url))
             ours = _by_key(repository, author).get(one.key, [])
         for double in ours[1:]:  # what a lost answer may have left: all but the oldest
             if double.state == "open" and not dry:
@@ -88,14 +93,14 @@ def keep(
     return kept
 
 
-def _change(repository: Repository, one: Wanted, issue: Issue, *, dry: bool) -> Kept:
+def _change(repository: Repository, one: IssueDraft, issue: Issue, *, dry: bool) -> IssueOutcome:
     title, body = one.written()
     before = marker.values(KIND, issue.body) or {}
     after = marker.values(KIND, body) or {}
     if before == after:
-        return Kept(one.key, "unchanged", issue.html_url)
+        return IssueOutcome(one.key, "unchanged", issue.html_url)
     changes: dict[str, Any] = {"title": title, "body": body}
-    done: Done = "updated"
+    done: IssueAction = "updated"
     if before.get("state") != after["state"]:
         changes["state"] = after["state"]
         changes["state_reason"] = "reopened" if one.is_open else "completed"
@@ -103,7 +108,7 @@ def _change(repository: Repository, one: Wanted, issue: Issue, *, dry: bool) -> 
     if not dry:
         repository.edit_issue(issue.number, changes)
         client.WAIT(PAUSE)
-    return Kept(one.key, done, issue.html_url)
+    return IssueOutcome(one.key, done, issue.html_url)
 
 
 def _by_key(repository: Repository, author: str) -> dict[str, list[Issue]]:

@@ -43,7 +43,7 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposed:
+class ProposalOutcome:
     """What became of it.
 
     Attributes:
@@ -59,7 +59,7 @@ class Proposed:
 
 def propose(
     repository: Repository, root: Path, remote: Remote, files: Sequence[str], proposal: Proposal
-) -> Proposed:
+) -> ProposalOutcome:
     """Push changed files to the branch, and have one open pull request for it.
 
     Raises:
@@ -84,11 +84,13 @@ def propose(
         pull = repository.open_pull(
             proposal.title, proposal.body, proposal.branch, proposal.base
         )  # fmt: skip
-        return Proposed("opened", pull.html_url, commit)
+        return ProposalOutcome("opened", pull.html_url, commit)
     if not moved:
-        return Proposed("unchanged", found[0].html_url, commit)
+        return ProposalOutcome("unchanged", found[0].html_url, commit)
     changes = {"title": proposal.title, "body": proposal.body}
-    return Proposed("renewed", repository.edit_pull(found[0].number, changes).html_url, commit)
+    return ProposalOutcome(
+        "renewed", repository.edit_pull(found[0].number, changes).html_url, commit
+    )
 
 
 def default_branch(root: Path, remote: Remote) -> str:

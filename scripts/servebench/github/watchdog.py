@@ -10,7 +10,7 @@ from typing import Final
 
 from servebench.github import comments, wording
 from servebench.github.comments import Note, Stage
-from servebench.github.issues import Wanted
+from servebench.github.issues import IssueDraft
 from servebench.github.repository import Job, Repository, WorkflowRun
 from servebench.github.slash import WORKFLOW, read_run_name, unguarded
 from servebench.github.text import plain, short
@@ -81,7 +81,7 @@ def end_held_up(repository: Repository, found: Sequence[Trouble]) -> list[Workfl
     return list(ended.values())
 
 
-def report(found: Sequence[Trouble]) -> Wanted:
+def report(found: Sequence[Trouble]) -> IssueDraft:
     """The one issue about all of it."""
     lines = [
         f"- {plain(trouble.what)}: {plain(trouble.hint)}."
@@ -89,7 +89,7 @@ def report(found: Sequence[Trouble]) -> Wanted:
         for trouble in found
     ]
     text = "\n".join(lines) or "Nothing waits for a machine, and the nights take place."
-    return Wanted(
+    return IssueDraft(
         key=KEY,
         title="The benchmarks need somebody to look at them",
         body=f"{text}\n\n<sub>This issue changes, closes and opens again by itself.</sub>",

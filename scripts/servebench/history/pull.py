@@ -29,7 +29,7 @@ _PARTIAL: Final = ".pulled"
 
 
 @dataclass(frozen=True, slots=True)
-class Pulled:
+class PullResult:
     """What a pull did.
 
     Attributes:
@@ -52,7 +52,7 @@ def pull(
     patience: Patience | None = None,
     told: Callable[[str], None] = lambda _: None,
     cache: Path | None = None,
-) -> Pulled:
+) -> PullResult:
     """Lay the history out in a results folder; what else is in it stays.
 
     Raises:
@@ -76,7 +76,7 @@ def pull(
         ) from problem
 
 
-def _laid_out(branch: Branch, results: Path) -> Pulled:
+def _laid_out(branch: Branch, results: Path) -> PullResult:
     needed: list[Entry] = []
     replaced: list[str] = []
     refused: list[str] = []
@@ -103,7 +103,7 @@ def _laid_out(branch: Branch, results: Path) -> Pulled:
         )
     for entry, data in branch.read(needed):
         _write(results / entry.path, data)
-    return Pulled(branch.tip, len(needed) - len(replaced), tuple(replaced), kept)
+    return PullResult(branch.tip, len(needed) - len(replaced), tuple(replaced), kept)
 
 
 def _blob(path: Path) -> str | None:

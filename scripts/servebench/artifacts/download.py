@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from servebench import store
-from servebench.artifacts.accepting import Refusal
+from servebench.artifacts.acceptance import Refusal
 from servebench.artifacts.folder import ARTIFACTS, NAME, Limits, is_plain
 from servebench.artifacts.text import shown
 from servebench.errors import ArtifactError, ServiceError

@@ -39,7 +39,7 @@ class Lock:
 
 
 @dataclass(frozen=True, slots=True)
-class Trusted:
+class Checkout:
     """The checkout's own facts.
 
     Attributes:
@@ -87,7 +87,7 @@ class Trusted:
             require(f"build of {record.name}", record.name.endswith("t"), record.free_threaded)
 
 
-def of_checkout(root: Path) -> Trusted:
+def of_checkout(root: Path) -> Checkout:
     """Read what a checkout says; raises DeclarationError."""
     locks = {}
     for name in stacks.names(root):
@@ -97,7 +97,7 @@ def of_checkout(root: Path) -> Trusted:
             pins = _PIN.findall(content.decode())
             named = frozenset((canonicalize_name(package), version) for package, version in pins)
             locks[name] = Lock(hashlib.sha256(content).hexdigest(), named)
-    return Trusted(
+    return Checkout(
         servebench=__version__,
         oha=settings.load(root).oha.version,
         interpreters={n: spec.version for n, spec in interpreters.declared(root).items()},

@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Final
 
 from servebench import machine, paths, store
-from servebench.artifacts import comparisons, folder, trusted
+from servebench.artifacts import comparisons, facts, folder
 from servebench.artifacts.folder import Limits
 from servebench.artifacts.text import shown
 from servebench.compare.model import Comparison
 from servebench.errors import ArtifactError, UsageError
-from servebench.fleet.place import Place
+from servebench.fleet.place import RunnerConfig
 from servebench.fleet.room import OtherUser, Room
 
 PROGRAM: Final = "from servebench.cli import main; main()"
@@ -54,7 +54,7 @@ _CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x
 
 
 def compare(
-    root: Path, base: str, head: str, options: Sequence[str], place: Place
+    root: Path, base: str, head: str, options: Sequence[str], place: RunnerConfig
 ) -> tuple[Comparison, bytes]:
     """Compare two commits of a checkout in the machine's room.
 
@@ -76,12 +76,12 @@ def compare(
                 f"servebench compare ended with exit code {code}: {error}"
             ) from error
         found = comparisons.comparison(
-            data, base, head, trusted.of_checkout(root), datetime.now(UTC), machine.fingerprint().id
+            data, base, head, facts.of_checkout(root), datetime.now(UTC), machine.fingerprint().id
         )
         return found, data
 
 
-def measure(root: Path, words: Sequence[str], place: Place) -> int:
+def measure(root: Path, words: Sequence[str], place: RunnerConfig) -> int:
     """Run a verb of servebench in the machine's room, and bring out the folder that it fills.
 
     The verb works in a folder of the room. What it is to read is handed in, and what it leaves
@@ -162,7 +162,7 @@ def _unpack(packed: tarfile.TarFile, member: tarfile.TarInfo, scratch: Path) -> 
 
 
 @contextmanager
-def _furnished(root: Path, place: Place) -> Iterator[tuple[Room, dict[str, str]]]:
+def _furnished(root: Path, place: RunnerConfig) -> Iterator[tuple[Room, dict[str, str]]]:
     """The machine's room, empty before and after, and what its programs find in their environment.
 
     Raises:

@@ -15,9 +15,9 @@ from typing import Final
 
 from servebench import store
 from servebench.artifacts import comparisons, folder, inprocess, nights, records
-from servebench.artifacts.folder import Found, Limits
+from servebench.artifacts.facts import Checkout, problem
+from servebench.artifacts.folder import ArtifactFile, Limits
 from servebench.artifacts.text import shown
-from servebench.artifacts.trusted import Trusted, problem
 from servebench.detect.model import Candidate
 from servebench.errors import ArtifactError
 from servebench.model import Frozen, Run
@@ -74,7 +74,7 @@ def night(
     plan: NightPlan,
     source: Path,
     target: Path,
-    trusted: Trusted,
+    trusted: Checkout,
     now: datetime,
     shard: int | None = None,
 ) -> Acceptance:
@@ -89,7 +89,7 @@ def night(
     runs: list[Run] = []
     beside: dict[str, bytes] = {}
 
-    def check(name: str, files: tuple[Found, ...]) -> None:
+    def check(name: str, files: tuple[ArtifactFile, ...]) -> None:
         _require_results(files)
         asv = [file for file in files if inprocess.belongs(file.path)]
         found = [
@@ -116,7 +116,7 @@ def night(
 
 
 def comparison(
-    source: Path, target: Path, base: str, head: str, trusted: Trusted, now: datetime
+    source: Path, target: Path, base: str, head: str, trusted: Checkout, now: datetime
 ) -> Acceptance:
     """Check the one comparison of a folder, and write it byte for byte; raises RecordError."""
     try:
@@ -131,7 +131,7 @@ def comparison(
 def confirmed(
     source: Path,
     target: Path,
-    trusted: Trusted,
+    trusted: Checkout,
     now: datetime,
     candidates: Mapping[str, Candidate] | None = None,
 ) -> Acceptance:
@@ -145,7 +145,7 @@ def confirmed(
     """
     accepted: dict[str, bytes] = {}
 
-    def check(name: str, files: tuple[Found, ...]) -> None:
+    def check(name: str, files: tuple[ArtifactFile, ...]) -> None:
         found = records.check(files, name, trusted, now, candidates)
         if twice := sorted(accepted.keys() & found.keys()):
             raise ArtifactError(f"{shown(twice[0])}, which another machine has sent")
@@ -158,7 +158,7 @@ def confirmed(
 
 
 def _each(
-    source: Path, check: Callable[[str, tuple[Found, ...]], None]
+    source: Path, check: Callable[[str, tuple[ArtifactFile, ...]], None]
 ) -> tuple[Refusal, ...]:  # fmt: skip
     """Check every artifact of a folder; those that are refused."""
     refused = []
@@ -178,14 +178,14 @@ def _refusal(error: Exception, artifact: str) -> Refusal:
     return Refusal(artifact=artifact, reason=reason)
 
 
-def _only(found: tuple[Found, ...], name: str) -> bytes:
+def _only(found: tuple[ArtifactFile, ...], name: str) -> bytes:
     if [file.path for file in found] != [name]:
         listed = ", ".join(shown(file.path) for file in found[:3]) or "nothing"
         raise ArtifactError(f"expected {name} and nothing else, found {listed}")
     return found[0].data
 
 
-def _require_results(files: Iterable[Found]) -> None:
+def _require_results(files: Iterable[ArtifactFile]) -> None:
     if not files:
         raise ArtifactError("expected at least one file, found none")
     for file in files:
