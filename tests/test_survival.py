@@ -169,7 +169,7 @@ def let_in_of_confirmations() -> Iterator[dict[str, bytes]]:
         sent = [ArtifactFile(path, data) for path, data in files.items()]
         try:
             records.check(sent, f"confirmed-{MACHINES[0].id}", TRUSTED, NOW, {mine.id: mine})
-        except Exception:  # what the check stumbles over is refused (`accepting`)
+        except Exception:  # what the check stumbles over is refused (`acceptance`)
             continue
         yield files
 
