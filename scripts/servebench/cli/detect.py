@@ -91,7 +91,7 @@ def detect_command(
     if from_ is not None and not confirm:
         raise UsageError("--from: the candidates of a file are there already: add --confirm")
     if from_ is not None and from_sha256 is not None:
-        from servebench.artifacts.accepting import require_digest  # noqa: PLC0415 - as below
+        from servebench.artifacts.acceptance import require_digest  # noqa: PLC0415 - as below
 
         require_digest(from_, from_sha256)
     console = Console(highlight=False)

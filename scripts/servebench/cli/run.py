@@ -100,7 +100,7 @@ def run_command(
     """
     console = Console(highlight=False)
     if plan_file is not None and plan_sha256 is not None:
-        from servebench.artifacts.accepting import require_digest  # noqa: PLC0415 - rarely wanted
+        from servebench.artifacts.acceptance import require_digest  # noqa: PLC0415 - rarely wanted
 
         require_digest(plan_file, plan_sha256)
     root = repository(console)

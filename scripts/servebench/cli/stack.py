@@ -17,7 +17,7 @@ from servebench.git import remote_of
 from servebench.printing import Console
 from servebench.progress import Narrator
 from servebench.signals import interruptible
-from servebench.stackbump import Bumped
+from servebench.stackbump import StackBump
 from servebench.stacklock import Move
 
 stack_app = typer.Typer(help="The stacks under test and their locks.", no_args_is_help=True)
@@ -98,7 +98,7 @@ def bump_command(
         until, exempt = stacklock.cooled(root)
         return stacklock.lock(None, until, Narrator(errors), root=place, exempt=exempt)
 
-    def hand_on(found: Bumped) -> None:
+    def hand_on(found: StackBump) -> None:
         if github_output:
             moved = "true" if found.moved else "false"
             actions.outputs({"moved": moved, "commit": found.commit})
@@ -111,12 +111,12 @@ def bump_command(
                 renew,
                 branch=branch,
                 told=lambda line: errors.print(line, markup=False, soft_wrap=True),
-                reached=lambda tip: hand_on(Bumped(moved=False, commit=tip)),
+                reached=lambda tip: hand_on(StackBump(moved=False, commit=tip)),
             )
         else:
             moves = renew(root)
             text = stackbump.message(moves)
-            made = stackbump.commit(root, text) if commit else Bumped(bool(moves), "")
+            made = stackbump.commit(root, text) if commit else StackBump(bool(moves), "")
             bumped = replace(made, moves=moves)
     hand_on(bumped)
     text = stackbump.message(bumped.moves) if bumped.moved else "no package moved\n"
