@@ -50,14 +50,7 @@ def need(name: str) -> Path:
 
 @dataclass(frozen=True)
 class Acted:
-    """What came of a run of a workflow.
-
-    Attributes:
-        results: Job → result; shards of a matrix are `job/1`. Jobs that were skipped have none.
-        failed: Names of the steps that failed, by job.
-        text: All that was said.
-        number: Of the run.
-    """
+    """What came of a run: results by job (`job/1` of a matrix; none if skipped), failed steps."""
 
     results: dict[str, str]
     failed: dict[str, list[str]]
@@ -67,14 +60,7 @@ class Acted:
 
 @dataclass
 class Stage:
-    """A repository on a stand-in of GitHub, whose workflows can be run.
-
-    Attributes:
-        folder: Where everything is kept.
-        tree: The checkout that act reads workflows from.
-        github: The fake API.
-        variables: Environment of everything that runs.
-    """
+    """A repository on a stand-in of GitHub, whose workflows can be run."""
 
     folder: Path
     tree: Path
@@ -123,19 +109,7 @@ class Stage:
         local: Mapping[str, Path] | None = None,
         job: str | None = None,
     ) -> Running:
-        """Start a workflow.
-
-        Args:
-            workflow: Name of its file.
-            event: What starts it.
-            payload: The event.
-            labels: Labels that a machine of ours has, besides the hosted ones.
-            env: Added to the environment of all steps.
-            variables: The repository's variables.
-            tree: Where the workflow is; by default our own checkout.
-            local: More repositories that stand in, `owner/name@ref` → folder.
-            job: Only this job and those that it needs.
-        """
+        """Start a workflow."""
         tree = tree or self.tree
         number = next(_runs)
         place = self.folder / "runs" / str(number)
@@ -263,13 +237,7 @@ def load(text: str) -> dict[str, Any]:
 
 
 def write_command(path: Path) -> None:
-    """Write a `servebench` that is ours, with state of its own per job, as on as many machines.
-
-    With `STANDIN_DEAD_SHARD` it is a machine that dies while it measures that shard. Figures inside
-    the process are what the script `STANDIN_MICRO` leaves, if any, and candidates are judged as the
-    folder `STANDIN_CONFIRMED` says, if there is one: both would take minutes. There is no
-    other user on this machine, so what runs others' packages runs as we do.
-    """
+    """Write a `servebench` that is ours, with state of its own per job, as on as many machines."""
     path.write_text(
         f"""#!/bin/sh
 export XDG_STATE_HOME="${{RUNNER_TEMP:-/tmp}}/state" SERVEBENCH_LOCK="servebench-tests-$$"

@@ -1,30 +1,19 @@
-"""The part of GitHub's REST API that servebench uses: stateful, on a real socket, with faults.
-
-In a test: `with FakeGitHub() as github:`. As a process, for the workflows' tests:
-
-    python tests/fake_github.py --port-file F [--state S.json]
-
-It writes its port to F once it listens, and stops at SIGTERM. What it holds is read at
-`GET /_state` and changed by `POST /_state` (keys of `State`: tables are updated, lists extended)
-and by `POST /_faults` (a list of `Fault`s).
-"""
+"""The part of GitHub's REST API that servebench uses: stateful, on a real socket, with faults."""
 
 from __future__ import annotations
 
-import argparse
 import base64
 import hashlib
 import io
 import json
 import re
-import signal
 import socket
 import threading
 import time
 import zipfile
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from pathlib import Path
@@ -42,53 +31,37 @@ BODY_LIMIT = 65_536
 Table = dict[str, Any]
 GUARDED: Table = {"protection_rules": [{"type": "required_reviewers"}]}
 
-_REPO = "/repos/<owner>/<name>"
 _ROUTES = Map(
     [
-        Rule(f"{_REPO}/pulls/<int:number>", endpoint="_get_pull", methods=["GET"]),
-        Rule(f"{_REPO}/pulls", endpoint="_get_pulls", methods=["GET"]),
-        Rule(f"{_REPO}/pulls", endpoint="_post_pull", methods=["POST"]),
-        Rule(f"{_REPO}/pulls/<int:number>", endpoint="_patch_pull", methods=["PATCH"]),
-        Rule(f"{_REPO}/compare/<path:span>", endpoint="_get_compare", methods=["GET"]),
         Rule(
-            f"{_REPO}/collaborators/<login>/permission", endpoint="_get_permission", methods=["GET"]
-        ),
-        Rule(f"{_REPO}/issues", endpoint="_get_issues", methods=["GET"]),
-        Rule(f"{_REPO}/issues", endpoint="_post_issue", methods=["POST"]),
-        Rule(f"{_REPO}/issues/<int:number>", endpoint="_patch_issue", methods=["PATCH"]),
-        Rule(f"{_REPO}/issues/<int:number>/comments", endpoint="_get_comments", methods=["GET"]),
-        Rule(f"{_REPO}/issues/<int:number>/comments", endpoint="_post_comment", methods=["POST"]),
-        Rule(f"{_REPO}/issues/comments/<int:number>", endpoint="_patch_comment", methods=["PATCH"]),
-        Rule(
-            f"{_REPO}/issues/comments/<int:number>", endpoint="_delete_comment", methods=["DELETE"]
-        ),
-        Rule(
-            f"{_REPO}/issues/comments/<int:number>/reactions",
-            endpoint="_post_reaction",
-            methods=["POST"],
-        ),
-        Rule(f"{_REPO}/statuses/<sha>", endpoint="_post_status", methods=["POST"]),
-        Rule(f"{_REPO}/environments/<place>", endpoint="_get_environment", methods=["GET"]),
-        Rule(f"{_REPO}/actions/workflows/<file>", endpoint="_get_workflow", methods=["GET"]),
-        Rule(f"{_REPO}/actions/workflows/<file>/runs", endpoint="_get_runs", methods=["GET"]),
-        Rule(
-            f"{_REPO}/actions/workflows/<file>/dispatches",
-            endpoint="_post_dispatch",
-            methods=["POST"],
-        ),
-        Rule(
-            f"{_REPO}/actions/runs/<int:number>/artifacts",
-            endpoint="_get_artifacts",
-            methods=["GET"],
-        ),
-        Rule(
-            f"{_REPO}/actions/artifacts/<int:number>/zip", endpoint="_get_archive", methods=["GET"]
-        ),
-        Rule(f"{_REPO}/contents/<path:path>", endpoint="_get_contents", methods=["GET"]),
-        Rule(f"{_REPO}/actions/runs/<int:number>/jobs", endpoint="_get_jobs", methods=["GET"]),
-        Rule(
-            f"{_REPO}/actions/runs/<int:number>/cancel", endpoint="_post_cancel", methods=["POST"]
-        ),
+            f"/repos/<owner>/<name>/{path}", endpoint=f"_{method}_{what}", methods=[method.upper()]
+        )
+        for method, path, what in (
+            ("get", "pulls/<int:number>", "pull"),
+            ("patch", "pulls/<int:number>", "pull"),
+            ("get", "pulls", "pulls"),
+            ("post", "pulls", "pull"),
+            ("get", "compare/<path:span>", "compare"),
+            ("get", "collaborators/<login>/permission", "permission"),
+            ("get", "issues", "issues"),
+            ("post", "issues", "issue"),
+            ("patch", "issues/<int:number>", "issue"),
+            ("get", "issues/<int:number>/comments", "comments"),
+            ("post", "issues/<int:number>/comments", "comment"),
+            ("patch", "issues/comments/<int:number>", "comment"),
+            ("delete", "issues/comments/<int:number>", "comment"),
+            ("post", "issues/comments/<int:number>/reactions", "reaction"),
+            ("post", "statuses/<sha>", "status"),
+            ("get", "environments/<place>", "environment"),
+            ("get", "actions/workflows/<file>", "workflow"),
+            ("get", "actions/workflows/<file>/runs", "runs"),
+            ("post", "actions/workflows/<file>/dispatches", "dispatch"),
+            ("get", "actions/runs/<int:number>/artifacts", "artifacts"),
+            ("get", "actions/artifacts/<int:number>/zip", "archive"),
+            ("get", "contents/<path:path>", "contents"),
+            ("get", "actions/runs/<int:number>/jobs", "jobs"),
+            ("post", "actions/runs/<int:number>/cancel", "cancel"),
+        )
     ]
 )
 
@@ -480,8 +453,6 @@ class FakeGitHub:
                 number = int(request.path.rpartition("/")[2])
                 (data,) = (one["data"] for one in self.artifacts if one["id"] == number)
                 return Response(data, 200, content_type="application/zip")
-            if request.path in {"/_state", "/_faults"}:
-                return self._controlled(request)
             self.state.requests.append(f"{request.method} {request.path}")
             fault = next((one for one in self.faults if one.hits(request)), None)
             if fault is not None:
@@ -546,27 +517,6 @@ class FakeGitHub:
             response.headers[name] = value
         return response
 
-    def _controlled(self, request: Request) -> Response:
-        if request.method == "GET":
-            return self._json(asdict(self.state), 200)
-        given = request.get_json()
-        if request.path == "/_faults":
-            self.faults.extend(Fault(**one) for one in given)
-            return self._json({}, 200)
-        self.update(given)
-        return self._json(asdict(self.state), 200)
-
-    def update(self, given: Table) -> None:
-        """Change the state: tables are updated, lists extended, the rest is replaced."""
-        for key, value in given.items():
-            held = getattr(self.state, key)
-            if isinstance(held, dict):
-                held.update(value)
-            elif isinstance(held, list):
-                held.extend(value)
-            else:
-                setattr(self.state, key, value)
-
     def _body(self, request: Request, *required: str) -> Table:
         given: Table = json.loads(request.get_data() or b"{}")
         for key in required:
@@ -605,26 +555,3 @@ def _invalid(resource: str, name: str, message: str) -> RefusalError:
 
 def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC) if text else datetime.now(UTC)
-
-
-def main() -> None:
-    """Serve until SIGTERM or SIGINT."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--port-file", type=Path, required=True, help="where the port is written")
-    parser.add_argument("--port", type=int, default=0, help="default: a free one")
-    parser.add_argument("--state", type=Path, help="JSON with keys of State")
-    given = parser.parse_args()
-    stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
-    with FakeGitHub(port=given.port) as github:
-        if given.state is not None:
-            github.update(json.loads(given.state.read_text("utf-8")))
-        beside = given.port_file.with_name(given.port_file.name + ".partial")
-        beside.write_text(str(github.port), "utf-8")
-        beside.replace(given.port_file)
-        stopped.wait()
-
-
-if __name__ == "__main__":
-    main()

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from servebench import __version__, codec, rig
-from servebench.artifacts.inside import COLUMNS
-from servebench.artifacts.trusted import Lock, Trusted
+from servebench.artifacts.facts import Checkout, Lock
+from servebench.artifacts.inprocess import COLUMNS
 from servebench.changes import ChangeRecord, SeriesName, StackState
 from servebench.compare.model import CaseComparison, Comparison, SideRecord, Verdict
 from servebench.inprocess import machine_profile
@@ -31,7 +31,7 @@ _SOURCE: Final = make_run(())
 DATE: Final = 1_795_000_000_000
 """Of the night's commit, ms since 1970: 2026-11-18."""
 
-TRUSTED: Final = Trusted(
+TRUSTED: Final = Checkout(
     servebench=__version__,
     oha=_SOURCE.oha,
     interpreters={record.name: record.version for record in _SOURCE.interpreters},
@@ -39,7 +39,7 @@ TRUSTED: Final = Trusted(
         record.name: Lock(record.digest, frozenset(record.packages.items()))
         for record in _SOURCE.stacks
     },
-    benchmarks={"gil": frozenset({"Cpu", "time_tasks"})},
+    suites=frozenset({"gil", "guard", "handlers", "instructions", "pydantic_models", "scaling"}),
     dates={COMMIT: DATE},
 )
 

@@ -23,10 +23,9 @@ import psutil
 from servebench import paths
 from servebench.cli import main as servebench
 from servebench.errors import ArtifactError, ServebenchError
-from servebench.fleet import measuring
+from servebench.fleet import foreign
 from servebench.fleet import room as room_
-from servebench.fleet.other_user import PATH, OtherUser
-from servebench.fleet.room import Room
+from servebench.fleet.room import PATH, OtherUser, Room
 
 USER: Final = "nobody"
 OPEN_TO_ALL: Final = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
@@ -148,7 +147,7 @@ def brought(folder: Path) -> dict[str, Any]:
             room.furnish(paths.cache_dir())
             said(room, ["sh", "-c", f"mkdir out/result && cd out/result && {maker}"])
             try:
-                measuring.bring(room, "result")
+                foreign.bring(room, "result")
                 found[name] = "came"
             except ArtifactError as error:
                 found[name] = f"refused: {error}"
@@ -214,12 +213,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def open_up(needed: list[Path]) -> None:
-    """Let other users reach these folders, in this mount namespace only.
-
-    A home that is closed to others is covered by an empty one that is not, with nothing in it but
-    what is needed: as on a prepared machine. So are the folders that everybody writes to, where
-    other tests have rooms of the same user, which clearing this one would remove.
-    """
+    """Let other users reach these folders, in this mount namespace only."""
     closed: dict[Path, list[Path]] = {path: [] for path in OPEN_TO_ALL if path.is_dir()}
     for path in needed:
         above = [p for p in reversed(path.parents) if p in closed or p.stat().st_mode & 0o001 == 0]

@@ -154,7 +154,6 @@ def test_what_moved_is_proposed_once_and_renewed_while_it_is_open(scene: Scene) 
 def test_an_index_that_is_not_there_changes_nothing(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One sentence, exit code 1, and the lock as it was."""
     before = (scene.root / "requirements.txt").read_bytes()
     monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")

@@ -19,7 +19,7 @@ from foreign import MACHINES, NOW, TRUSTED, comparison
 from histories import FIRST
 from repos import commit, make_repository, write
 from servebench import changes, files, paths, tools
-from servebench.artifacts import accepting
+from servebench.artifacts import acceptance
 from servebench.changes import ChangeRecord, SeriesName
 from servebench.compare import inprocess
 from servebench.compare.inprocess import Key
@@ -451,7 +451,7 @@ def test_a_confirmed_benchmark_is_accepted(tmp_path: Path) -> None:
             (folder / below).mkdir(parents=True)
             text = value.model_dump_json(indent=1) + "\n"
             (folder / below / f"{value.id}.json").write_text(text)
-        done = accepting.confirmed(
+        done = acceptance.confirmed(
             tmp_path / place, tmp_path / f"{place}-out", TRUSTED, NOW, {candidate.id: candidate}
         )
         assert len(done.refused) == refused, done.refused

@@ -329,7 +329,7 @@ def test_the_branch_of_the_locks_follows_the_code(
     assert git(protected, "show", f"{tip}:{LOCK}") == kept
     # Nothing more to take over: the branch stays where it is.
     again = stackbump.advance(tiny, origin, lambda root: locks.lock(root=root))
-    assert again == stackbump.Bumped(moved=False, commit=tip)
+    assert again == stackbump.StackBump(moved=False, commit=tip)
     # An older night that is run again does not take the branch back to its code.
     git(protected, "fetch", "--quiet", str(tiny), "main:main")
     git(tiny, "checkout", "--quiet", "--detach", f"{main}~1")
@@ -396,7 +396,7 @@ def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: 
 def test_locks_that_did_not_move_are_no_commit(tiny: Path, tmp_path: Path) -> None:
     """And where there is no repository, that is said."""
     before = git(tiny, "rev-parse", "HEAD")
-    assert stackbump.commit(tiny, "x") == stackbump.Bumped(moved=False, commit=before)
+    assert stackbump.commit(tiny, "x") == stackbump.StackBump(moved=False, commit=before)
     outside = tmp_path / "outside"
     subprocess.run(["cp", "-r", str(tiny), str(outside)], check=True)
     subprocess.run(["rm", "-rf", str(outside / ".git")], check=True)

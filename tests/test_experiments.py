@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from servebench import experiments, paths
-from servebench.artifacts.trusted import rig_of
+from servebench.artifacts.facts import rig_of
 from servebench.declarations import PROFILES
 from servebench.errors import DeclarationError
 from servebench.expansion import Known

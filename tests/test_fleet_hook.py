@@ -105,7 +105,6 @@ def policy() -> hook.Policy:
 @pytest.mark.parametrize("event", ["schedule", "workflow_dispatch"])
 @pytest.mark.parametrize("workflow", ["bench", "nightly"])
 def test_our_own_workflows_at_main_may_start(event: str, workflow: str) -> None:
-    """Nights and comparisons, by the clock or by hand."""
     reference = f"acme/servebench/.github/workflows/{workflow}.yml@refs/heads/main"
     job = {**NIGHT, "GITHUB_EVENT_NAME": event, "GITHUB_WORKFLOW_REF": reference}
     assert hook.refusals(policy(), job) == ()
@@ -205,7 +204,6 @@ def start(
 
 
 def test_the_copy_works_without_the_package_and_its_environment(tmp_path: Path) -> None:
-    """It decides by exit code, and says why in the job's log."""
     allowed = start(tmp_path, NIGHT)
     assert (allowed.returncode, allowed.stderr) == (0, "")
     assert "this machine runs" in allowed.stdout
@@ -217,7 +215,6 @@ def test_the_copy_works_without_the_package_and_its_environment(tmp_path: Path) 
 
 @pytest.mark.parametrize("text", ["", "{", "null", '{"repository": "acme/servebench"}'])
 def test_without_a_readable_policy_the_answer_is_no(tmp_path: Path, text: str) -> None:
-    """Half a file after a full disk is no permission."""
     done = start(tmp_path, NIGHT, text)
     assert done.returncode == 1
     assert "the policy of this machine cannot be applied" in done.stdout

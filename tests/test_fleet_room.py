@@ -21,7 +21,7 @@ from servebench.cli import app
 from servebench.compare.model import Comparison
 from servebench.errors import SetupError, UsageError
 from servebench.fleet import place
-from servebench.fleet.other_user import OtherUser
+from servebench.fleet.room import OtherUser
 from staging import LONG_AGO, SERVER, make_tree, stock
 from tiny_index import serving
 
@@ -54,11 +54,7 @@ _subprocess.Popen(["sleep", "600"], start_new_session=True)
 
 
 def play(scene: str, folder: Path, **env: str) -> tuple[dict[str, Any], str]:
-    """Play a scene as root, in namespaces of its own.
-
-    Returns:
-        What it saw, and what it said.
-    """
+    """Play a scene as root, in namespaces of its own."""
     folder.mkdir(exist_ok=True)
     apart = ["unshare", "--mount", "--pid", "--fork", "--mount-proc"]
     kept = {
@@ -98,10 +94,7 @@ changes_user = pytest.mark.skipif(
 
 @changes_user
 def test_foreign_code_is_somebody_else_and_sees_nothing_of_ours(tmp_path: Path) -> None:
-    """No groups, no way to privileges, none of the runner's variables; its cache is for reading.
-
-    What set-up has made can be used.
-    """
+    """No groups, no way to privileges, none of the runner's variables; its cache is for reading."""
     found, _ = play("seen", tmp_path)
     assert found["id"] == found["groups"] == "65534"
     assert found["privileges"].split() == ["NoNewPrivs:", "1"]
@@ -167,11 +160,7 @@ def test_a_folder_is_read_with_the_rights_of_who_made_it(tmp_path: Path) -> None
 def test_a_hostile_release_is_measured_and_harms_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A shard of a night: its run comes out, while what it executes looks for our secrets.
-
-    The lock is new: its environment is made in the room from the index that the runner's variables
-    name, and goes with it.
-    """
+    """A shard of a night: its run comes out, while what it executes looks for our secrets."""
     folder, repository = tmp_path / "scene", tmp_path / "checkout"
     folder.mkdir()
     for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from servebench.artifacts import comparisons
 from servebench.compare.model import (
     CaseComparison,
     Comparison,
@@ -18,7 +19,7 @@ from servebench.compare.model import (
     Verdict,
 )
 from servebench.errors import ArtifactError, RecordError
-from servebench.github import evidence, marker, text, wording
+from servebench.github import marker, text, wording
 from servebench.github.comments import Note, publish, read_note
 from steps import BASE, BOT, HEAD, NEXT, TOKEN, Step
 from synthetic import MACHINE, make_case
@@ -159,7 +160,6 @@ def test_a_failure_hides_neither_result_nor_reason(step: Step) -> None:
 
 
 def test_of_two_comments_the_newer_one_goes(step: Step) -> None:
-    """A lost answer may once have doubled it."""
     first = step.github.say(12, BOT, f"{Note(HEAD, 1, 1, 'queued').line()}\nold")
     step.github.say(12, BOT, f"{Note(HEAD, 1, 1, 'queued').line()}\nold")
     assert step("comment", "running", "--pr", "12", "--head", HEAD).code == 0
@@ -197,15 +197,14 @@ def test_github_down_is_told_and_leaves_what_was_there(step: Step) -> None:
         ("", "found an empty file"),
         ("[" * 100_000, "in strict JSON, found"),
         ('{"format": 2}', "expected a comparison of format 1"),
-        (compared(SLOWER, head=NEXT).model_dump_json(), "found one of cccccccccccc"),
-        (compared(SLOWER, head="x@everyone").model_dump_json(), "found one of x@\u200beveryone"),
+        (compared(SLOWER, head=NEXT).model_dump_json(), "found one of 'cccccccccccc'"),
+        (compared(SLOWER, head="x@everyone").model_dump_json(), "found one of 'x@\u200beveryone'"),
         (compared(judged(Verdict.SLOWER, metric="no such")).model_dump_json(), "cannot (KeyError"),
     ],
 )
 def test_without_a_usable_comparison_the_comment_says_why(
     content: str | None, sentence: str, step: Step
 ) -> None:
-    """The reason is where people look, and the step is red."""
     path = step.folder / "comparison.json"
     if content is not None:
         path.write_text(content, "utf-8")
@@ -230,8 +229,8 @@ def test_files_that_are_no_plain_files_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for path in (link, pipe, hole, tmp_path / "folder"):
         with pytest.raises((ArtifactError, RecordError)):
-            evidence.read(path, HEAD)
-    assert evidence.read(real, HEAD).head.commit == HEAD
+            comparisons.read(path, HEAD)
+    assert comparisons.read(real, HEAD).head.commit == HEAD
 
 
 _ACTIVE = re.compile(r"(?<!\\)<img|(?<!\\)\]\((?!\))")
@@ -266,7 +265,6 @@ def test_hostile_words_are_shown_and_do_nothing(step: Step) -> None:
 
 
 def test_a_failure_with_hostile_words_does_nothing_either(step: Step) -> None:
-    """The reason of a failure may quote anybody."""
     failed = ("comment", "failed", "--pr", "12", "--head", HEAD, "--reason", HOSTILE)
     assert step(*failed).code == 0
     (body,) = step.ours()
@@ -291,7 +289,6 @@ def test_a_report_always_fits(step: Step) -> None:
 
 
 def test_a_cut_leaves_nothing_folded_open() -> None:
-    """What stands after an open fold would be hidden in it."""
     long = "<details><summary>x</summary>\n\n" + "row\n" * 100 + "\n</details>\n"
     cut = text.bounded(long, 120)
     assert len(cut) <= 120
@@ -331,7 +328,6 @@ def test_markers_survive_what_is_in_them() -> None:
     ],
 )
 def test_wrong_usage_is_refused(words: tuple[str, ...], sentence: str, step: Step) -> None:
-    """In a sentence, and before GitHub is asked anything."""
     done = step(*words)
     assert (done.code, done.out) == (2, "")
     assert sentence in done.err
@@ -341,7 +337,6 @@ def test_wrong_usage_is_refused(words: tuple[str, ...], sentence: str, step: Ste
 def test_outside_of_actions_it_says_what_is_missing(
     step: Step, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The variable's name, and where it comes from."""
     monkeypatch.delenv("GITHUB_TOKEN")
     done = step("status", "--sha", HEAD, "--state", "pending")
     assert done.code == 2
@@ -376,7 +371,6 @@ def test_the_status_says_what_the_report_says(
 
 
 def test_a_status_without_comparison_is_as_told(step: Step) -> None:
-    """Before and after: pending, and error."""
     assert step("status", "--sha", HEAD, "--state", "pending").code == 0
     assert step("status", "--sha", HEAD, "--state", "error", "--description", "lost").code == 0
     told = [(one["state"], one["description"]) for one in step.github.state.statuses]

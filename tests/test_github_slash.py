@@ -144,7 +144,6 @@ def test_only_a_full_commit_is_a_commit(words: str, step: Step) -> None:
     ],
 )
 def test_other_comments_are_none_of_our_business(body: str, step: Step) -> None:
-    """Also those that quote the command."""
     step.comment(body)
     assert step("slash").out.startswith("ignored: the comment does not begin with /bench")
     assert step.github.state.requests == []
@@ -163,7 +162,6 @@ def test_robots_and_senders_of_others_words_are_not_heard(step: Step) -> None:
 
 
 def test_issues_are_no_pull_requests(step: Step) -> None:
-    """Both have comments."""
     event = step.comment(f"/bench {HEAD}")
     del event["issue"]["pull_request"]
     step.set_event(event)
@@ -179,7 +177,6 @@ def test_issues_are_no_pull_requests(step: Step) -> None:
     ],
 )
 def test_there_must_be_something_to_compare(change: Table, sentence: str, step: Step) -> None:
-    """Said on the pull request."""
     step.github.add_pull(12, HEAD, BASE).update(change)
     step.comment(f"/bench {HEAD}")
     assert step("slash").out.startswith(f"refused: {sentence}")
@@ -234,14 +231,12 @@ def test_hostile_titles_and_branches_are_neither_run_nor_shown(step: Step, tmp_p
 
 
 def test_a_login_is_no_path(step: Step) -> None:
-    """It becomes part of an address."""
     step.comment(f"/bench {HEAD}", "../../../x")
     assert step("slash").out.startswith("ignored: no person wrote the comment")
     assert step.github.state.requests == []
 
 
 def test_asking_again_ends_the_older_comparison(step: Step) -> None:
-    """Of this pull request only, and only what has not ended."""
     names = {
         "older": run_name(12, OLDER),
         "other": run_name(13, OLDER),
@@ -276,7 +271,6 @@ def test_an_answer_goes_when_it_is_granted(step: Step) -> None:
 
 
 def test_a_comparison_that_cannot_be_started_is_not_left_queued(step: Step) -> None:
-    """Exit code 4, and the comment says so."""
     step.github.state.workflows["bench.yml"] = "missing"
     step.comment(f"/bench {HEAD}")
     done = step("slash")
@@ -288,7 +282,6 @@ def test_a_comparison_that_cannot_be_started_is_not_left_queued(step: Step) -> N
 
 
 def test_nothing_starts_while_github_cannot_be_asked(step: Step) -> None:
-    """Whether somebody may ask is never guessed."""
     step.github.fail(path="permission", status=500, times=-1)
     step.comment(f"/bench {HEAD}")
     assert step("slash", "--patience", "5").code == 4
@@ -307,7 +300,6 @@ def test_a_lost_answer_leaves_one_placeholder_and_one_request(step: Step) -> Non
 
 
 def test_it_answers_comments_only(step: Step) -> None:
-    """In a workflow of another event it is out of place."""
     step.comment(f"/bench {HEAD}")
     step.set(GITHUB_EVENT_NAME="pull_request_target")
     done = step("slash")
@@ -317,7 +309,6 @@ def test_it_answers_comments_only(step: Step) -> None:
 
 @pytest.mark.parametrize("event", ["", "[]", "{}", '{"action": "created"}'])
 def test_a_broken_event_is_refused(event: str, step: Step) -> None:
-    """In a sentence."""
     step.comment(f"/bench {HEAD}")
     (step.folder / "event.json").write_text(event, "utf-8")
     done = step("slash")
@@ -327,7 +318,6 @@ def test_a_broken_event_is_refused(event: str, step: Step) -> None:
 
 
 def test_the_command_is_the_first_line() -> None:
-    """Whatever stands below it, and however lines end."""
     assert asked_for(f"/bench {HEAD}\r\n\r\nplease") == HEAD
     assert asked_for(f"/bench \t{HEAD} \t ") == HEAD
     assert asked_for("/bench") == ""

@@ -18,23 +18,14 @@ from werkzeug import Request, Response
 
 import made_up as histories
 from disks import file_limit, small_disk
-from histories import (
-    QUICK,
-    git,
-    hook,
-    listing,
-    make_remote,
-    night_run,
-    place_of,
-    save,
-)
+from histories import QUICK, git, hook, listing, make_remote, night_run, place_of, save
 from servebench import changes, store
 from servebench.errors import HistoryError, RecordError
 from servebench.git import BRANCH, HopelessError, Patience, Remote, credentials, remote_of
 from servebench.history.branch import Branch
 from servebench.history.kinds import MOST_BYTES, File, collect
 from servebench.history.pull import pull
-from servebench.history.push import Pushed, push
+from servebench.history.push import PushResult, push
 from servebench.model import RunStatus
 
 
@@ -59,7 +50,7 @@ def file(name: str, data: bytes = b"{}\n", *, replaceable: bool = False) -> File
     return File(f"runs/{name}/2026/run.json", data, replaceable)
 
 
-def sent(remote: Remote, *files: File, told: list[str] | None = None) -> Pushed:
+def sent(remote: Remote, *files: File, told: list[str] | None = None) -> PushResult:
     """Push with little patience between the tries."""
     heard = [] if told is None else told
     return push(files, remote, subject="Night", patience=QUICK, told=heard.append)
@@ -96,7 +87,6 @@ def test_what_is_pushed_can_be_pulled(remote: Remote, tmp_path: Path) -> None:
 
 
 def test_a_history_that_is_not_there_yet_is_empty(remote: Remote, tmp_path: Path) -> None:
-    """And nothing is made for it."""
     pulled = pull(remote, tmp_path / "target", cache=tmp_path / "cache")
     assert (pulled.tip, pulled.written) == (None, 0)
     assert not (tmp_path / "target").exists()
@@ -118,7 +108,7 @@ def test_pushers_that_race_all_land(
 
     monkeypatch.setattr(Branch, "fetch", fetch)
 
-    def go(number: int) -> Pushed:
+    def go(number: int) -> PushResult:
         return sent(remote, file(f"m{number:02}", str(number).encode()))
 
     with ThreadPoolExecutor(pushers) as pool:
@@ -135,7 +125,6 @@ def test_pushers_that_race_all_land(
 
 
 def test_a_remote_that_refuses_five_times(remote: Remote) -> None:
-    """The sixth try lands; each of the others said why."""
     hook(remote, "pre-receive", '[ "$COUNT" -ge 5 ] || { echo "come back later"; exit 1; }\n')
     told: list[str] = []
     pushed = sent(remote, file("alpha"), told=told)

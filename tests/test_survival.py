@@ -20,9 +20,9 @@ from bench import invoke, make_checkout
 from foreign import COMMIT, MACHINES, NOW, TRUSTED, inside, night, shard_run
 from servebench import codec, files, store
 from servebench.artifacts import nights, records
-from servebench.artifacts.folder import Found
-from servebench.artifacts.inside import check
-from servebench.artifacts.trusted import Lock, Trusted
+from servebench.artifacts.facts import Checkout, Lock
+from servebench.artifacts.folder import ArtifactFile
+from servebench.artifacts.inprocess import check
 from servebench.changes import ChangeRecord
 from servebench.compare.model import Comparison
 from servebench.detect.conclude import conclude
@@ -96,13 +96,13 @@ def mutate(source: random.Random, document: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def trusted() -> tuple[Trusted, Trusted]:
+def trusted() -> tuple[Checkout, Checkout]:
     """The checkout before and after a release, so that steps have a cause."""
     locks = {name: Lock("b" * 64, lock.pins) for name, lock in TRUSTED.locks.items()}
     return TRUSTED, replace(TRUSTED, locks=locks)
 
 
-def let_in(trusted: tuple[Trusted, Trusted]) -> Iterator[Run]:
+def let_in(trusted: tuple[Checkout, Checkout]) -> Iterator[Run]:
     """The mutated runs that pass the door, each of another second."""
     source = random.Random(1)
     for number in range(TRIES):
@@ -137,7 +137,7 @@ def let_in_of_asv() -> Iterator[dict[str, bytes]]:
         path = f"asv/{MACHINES[0].id}/{commit[:8]}-servebench-py3.14-stackcurrent.json"
         plan = night().model_copy(update={"commit": commit})
         try:
-            found = [Found(path, json.dumps(document).encode())]
+            found = [ArtifactFile(path, json.dumps(document).encode())]
             yield check(found, [run], plan, TRUSTED, NOW)
         except ArtifactError:
             continue
@@ -165,10 +165,10 @@ def let_in_of_confirmations() -> Iterator[dict[str, bytes]]:
             f"{below}/{value.id}.json": files.encode(value)
             for below, value in ((folder, record), ("comparisons", found))
         }
-        sent = [Found(path, data) for path, data in judged_files.items()]
+        sent = [ArtifactFile(path, data) for path, data in judged_files.items()]
         try:
             records.check(sent, f"confirmed-{MACHINES[0].id}", TRUSTED, NOW, {mine.id: mine})
-        except Exception:  # what the check stumbles over is refused (`accepting`)
+        except Exception:  # what the check stumbles over is refused (`acceptance`)
             continue
         yield judged_files
 
@@ -178,7 +178,7 @@ def sample(source: random.Random, every: list[Any]) -> list[Any]:
 
 
 def test_whatever_the_door_lets_in_everything_behind_it_survives(
-    trusted: tuple[Trusted, Trusted],
+    trusted: tuple[Checkout, Checkout],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

@@ -28,10 +28,14 @@ jobs:
       - name: Say it
         run: echo done
 """
-MISTAKEN = HARMLESS.replace("run: echo done", "run: echo done\n        if: needs.two.result")
-DANGEROUS = HARMLESS.replace("echo done", "echo '${{ github.event.issue.title }}'").replace(
-    "workflow_dispatch:", "issue_comment:"
-)
+CHECKOUT = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1"
+PLANTED = {
+    "template-injection": ("echo done", "echo '${{ github.event.issue.title }}'"),
+    "dangerous-triggers": ("workflow_dispatch:", "pull_request_target:"),
+    "excessive-permissions": ("permissions: {}", "permissions: write-all"),
+    "artipacked": ("run: echo done", f"uses: {CHECKOUT}"),
+    "unpinned-uses": ("run: echo done", "uses: actions/checkout@v7"),
+}
 
 
 def actionlint(root: Path) -> subprocess.CompletedProcess[str]:
@@ -82,7 +86,8 @@ def test_both_find_what_is_planted(empty: Path) -> None:
     assert actionlint(empty).returncode == 0
     assert zizmor(empty).returncode == 0
     file = empty / ".github" / "workflows" / "one.yml"
-    file.write_text(MISTAKEN)
+    file.write_text(HARMLESS.replace("echo done", "echo done\n        if: needs.two.result"))
     assert 'property "two" is not defined' in actionlint(empty).stdout
-    file.write_text(DANGEROUS)
-    assert "template-injection" in zizmor(empty).stdout
+    for finding, (part, instead) in PLANTED.items():
+        file.write_text(HARMLESS.replace(part, instead))
+        assert finding in zizmor(empty).stdout

@@ -26,10 +26,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stage, Ind
 
 
 def test_checks_and_tests_are_run_for_everybody(scene: tuple[Stage, Index]) -> None:
-    """Both jobs, each by its target of the Makefile; nobody is asked and nothing is told.
-
-    After a push to the default branch, whatever it is called, and to no other.
-    """
+    """Both jobs, each by its target of the Makefile; nobody is asked and nothing is told."""
     stage, _ = scene
     home = {"default_branch": "next"}
     other = stage.act("ci.yml", "push", {"ref": "refs/heads/main", "repository": home})
@@ -41,10 +38,7 @@ def test_checks_and_tests_are_run_for_everybody(scene: tuple[Stage, Index]) -> N
 
 
 def test_instructions_are_counted_where_the_label_is(scene: tuple[Stage, Index]) -> None:
-    """Not a machine is started without it, or by another; this repository has none to count.
-
-    The base that the event names is none: what counts is what the merge was made from.
-    """
+    """Not a machine is started without it, or by another; this repository has none to count."""
     stage, _ = scene
     commit(stage.tree, "A merge")
     git(stage.tree, "push", "--quiet", "origin", "main")

@@ -59,7 +59,6 @@ def artifact(stage: Stage, done: Acted) -> dict[str, Path]:
 
 
 def test_the_example_is_as_short_as_it_says() -> None:
-    """Ten lines, which ask for nothing but reading."""
     text = example()[".github/workflows/benchmark.yml"]
     assert len(text.splitlines()) == 10
     workflow = load(text)

@@ -55,7 +55,7 @@ class Request:
 
     def bench(self) -> Acted:
         """Run the last comparison that was started, as GitHub would."""
-        budget = {"SERVEBENCH_BUDGET": "8s"}
+        budget = {"SERVEBENCH_BUDGET": "5s"}
         payload = {"inputs": self.started}
         return self.stage.act("bench.yml", "workflow_dispatch", payload, variables=budget)
 
@@ -81,11 +81,7 @@ def request_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reques
 @pytest.mark.long
 @pytest.mark.real
 def test_from_the_question_to_the_answer_and_again_after_the_head_moved(request_: Request) -> None:
-    """One comment: a placeholder, the report, marked outdated by a push, the next report.
-
-    The first head changes the application, so that servers of both sides are measured; the second
-    one reverts that and changes words, so that there is nothing to judge.
-    """
+    """One comment: a placeholder, the report, marked outdated by a push, the next report."""
     stage, app = request_.stage, (request_.fork / APP).read_text()
     first = request_.propose({APP: f"{app}\nCHANGED = True\n"})
     asked = request_.ask("maintainer", f"/bench {first}")

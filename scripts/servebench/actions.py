@@ -1,8 +1,7 @@
-"""What a step of a workflow tells the next ones: outputs, and the summary that people read.
+"""Writes a workflow step's outputs, and the summary that people read.
 
-Both are files that GitHub Actions names in the environment; elsewhere there are none, and nothing
-is written. A value is set apart by a line that nobody can guess, so that no value, whatever it
-holds, can begin another output.
+Both are files that GitHub Actions names in the environment. A value is set apart by a line that
+nobody can guess, so that no value can begin another output.
 """
 
 from __future__ import annotations

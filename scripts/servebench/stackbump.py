@@ -27,7 +27,7 @@ _AUTHOR: Final = {"user.name": "servebench", "user.email": "servebench@localhost
 
 
 @dataclass(frozen=True, slots=True)
-class Bumped:
+class StackBump:
     """What a bump came to.
 
     Attributes:
@@ -53,12 +53,8 @@ def message(moves: Sequence[Move]) -> str:
     return "\n".join((title("Stacks", moves), *([""] if lines else []), *lines)) + "\n"
 
 
-def commit(root: Path, text: str) -> Bumped:
+def commit(root: Path, text: str) -> StackBump:
     """Commit the locks as they are, and nothing else.
-
-    Args:
-        root: The checkout; what else is changed or staged in it stays as it is.
-        text: The message.
 
     Raises:
         UsageError: It is no git repository with a commit.
@@ -66,10 +62,10 @@ def commit(root: Path, text: str) -> Bumped:
     """
     _head(root)
     if not git.ask(root, "status", "--porcelain", "--", LOCKS):
-        return Bumped(moved=False, commit=_head(root))
+        return StackBump(moved=False, commit=_head(root))
     git.ask(root, "add", "--", LOCKS)
     git.ask(root, *_who(root), "commit", "--quiet", "--only", "--file=-", "--", LOCKS, stdin=text)
-    return Bumped(moved=True, commit=_head(root))
+    return StackBump(moved=True, commit=_head(root))
 
 
 def advance(
@@ -81,7 +77,7 @@ def advance(
     patience: Patience | None = None,
     told: Callable[[str], None] = lambda _: None,
     reached: Callable[[str], None] = lambda _: None,
-) -> Bumped:
+) -> StackBump:
     """Take the branch of the locks to this checkout's code and to renewed locks, and push it.
 
     The default branch is never pushed to, so that it can be protected. Each commit of the branch
@@ -91,16 +87,6 @@ def advance(
     runs them there). So whatever else somebody has pushed to the branch is not measured, nor run on
     a measuring machine. It all happens in a worktree of its own; the checkout stays as it is.
 
-    Args:
-        root: The checkout, with the past of its commit.
-        remote: Where the branch is; it begins at the checkout's commit.
-        renew: Renews the locks of a checkout, and says what moved.
-        branch: Its name.
-        patience: How long to keep trying, where somebody else is faster.
-        told: Called with a sentence for every try that failed.
-        reached: Called with a commit that is on the branch, before the locks are renewed: where
-            they cannot be, this is what is to be measured.
-
     Raises:
         UsageError: The checkout is no git repository with a commit.
         SetupError: The locks cannot be renewed.
@@ -108,7 +94,7 @@ def advance(
     """
     head = _head(root)
 
-    def attempt() -> Bumped:
+    def attempt() -> StackBump:
         with tempfile.TemporaryDirectory(prefix="servebench-stack-") as folder:
             place = Path(folder) / "tree"
             start, tip = _start(root, remote, branch, head)

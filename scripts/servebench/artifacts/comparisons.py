@@ -1,15 +1,18 @@
-"""Whether a comparison that a machine sent is the one that was asked for. Pure."""
+"""Reads and checks the comparison that a measuring machine sent: other people's code ran there."""
 
 from __future__ import annotations
 
 import json
 import re
 from datetime import datetime
+from pathlib import Path
 from typing import Final
 
 from servebench import files
-from servebench.artifacts.trusted import (
-    Trusted,
+from servebench.artifacts import folder
+from servebench.artifacts.facts import (
+    Checkout,
+    problem,
     require,
     require_commands,
     require_machine,
@@ -18,28 +21,28 @@ from servebench.artifacts.trusted import (
 from servebench.compare import again
 from servebench.compare.model import Comparison
 from servebench.errors import ArtifactError, RecordError
-from servebench.text import require_plain, shown
+from servebench.text import one_line, require_plain, shown
 
+LIMIT: Final = 32_000_000
+"""Bytes of a comparison file; a real one of a hundred cases has a tenth of it."""
+
+_LIMITS: Final = folder.Limits(entries=1, depth=0, file_bytes=LIMIT, total_bytes=LIMIT)
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
-_REASON: Final = 400
 _MOST_CASES: Final = 2000
 
 
 def comparison(
-    data: bytes, base: str, head: str, trusted: Trusted, now: datetime, machine: str | None = None
+    data: bytes,
+    base: str,
+    head: str,
+    trusted: Checkout,
+    now: datetime,
+    machine: str | None = None,
 ) -> Comparison:
-    """Read and check a comparison of two commits.
+    """Read and check a comparison of two commits (40 hex digits), by a machine if that is known.
 
     Whatever in it comes from the head's own declarations (names of cases, packages, addresses) is
     its author's, and shown as foreign text.
-
-    Args:
-        data: The file.
-        base: The commit that was asked for, 40 hex digits.
-        head: The same.
-        trusted: What the checkout that compared says.
-        now: With an offset.
-        machine: Id of the machine that was to compare; None: any.
 
     Raises:
         ArtifactError: It is not the comparison that was asked for.
@@ -55,7 +58,7 @@ def comparison(
 
 
 def require_ours(
-    found: Comparison, trusted: Trusted, now: datetime, machine: str | None = None
+    found: Comparison, trusted: Checkout, now: datetime, machine: str | None = None
 ) -> None:
     """Check what holds for every comparison, whatever is compared.
 
@@ -87,8 +90,36 @@ def decode(data: bytes) -> Comparison:
     try:
         found = files.parse(Comparison, data, "the file")
     except RecordError as error:
-        raise ArtifactError(shown(str(error), _REASON)) from error
+        raise ArtifactError(problem(error)) from error
     if files.encode(found) != data:
         raise ArtifactError("a comparison that is written otherwise than ours are")
     require_plain(json.loads(data))
     return found
+
+
+def read(path: Path, head: str) -> Comparison:
+    """Read the comparison of a certain commit (40 hex digits), to show it.
+
+    Nothing in it decides where it is shown, and its words are shown as text.
+
+    Raises:
+        ArtifactError: It is not there, no plain file, or too large.
+        RecordError: It is no comparison, or one of another commit.
+    """
+    if not path.exists():
+        raise RecordError(f"{path.name}: expected a comparison, and none has arrived")
+    found = folder.read(path.parent, path.name, _LIMITS)
+    if len(found) != 1:
+        raise RecordError(f"{path.name}: expected a comparison, found an empty folder")
+    try:
+        comparison = files.parse(Comparison, found[0].data, path.name, quoted=False)
+    except RecordError as error:
+        raise RecordError(one_line(str(error))) from error
+    side = comparison.head
+    if side.commit != head or side.dirty:
+        raise RecordError(
+            f"{path.name}: expected a comparison of {head[:12]}, found one of "
+            f"{shown((side.commit or 'no commit')[:12])}"
+            f"{' with uncommitted changes' * side.dirty}"
+        )
+    return comparison

@@ -1,8 +1,7 @@
-"""Reading a folder that somebody else has filled.
+"""Reads a folder that somebody else has filled, with bounds.
 
-Nothing in it is followed, executed or trusted: links, devices and names that are none of ours end
-the reading; so does more than was agreed, before it is read. Files are opened below the folder's
-own descriptor, so that what is checked is what is read, whatever happens to the names meanwhile.
+Links, devices, names that are none of ours and more than was agreed end the reading. Files are
+opened below the folder's own descriptor, so that what is checked is what is read.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ArtifactFile:
     """One file.
 
     Attributes:
@@ -63,11 +62,6 @@ class Found:
 
     path: str
     data: bytes
-
-    @property
-    def name(self) -> str:
-        """The last part of its path."""
-        return self.path.rpartition("/")[2]
 
 
 def names(folder: Path) -> tuple[str, ...]:
@@ -88,13 +82,8 @@ def names(folder: Path) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def read(folder: Path, name: str = ".", limits: Limits | None = None) -> tuple[Found, ...]:
+def read(folder: Path, name: str = ".", limits: Limits | None = None) -> tuple[ArtifactFile, ...]:
     """Read one artifact as a whole.
-
-    Args:
-        folder: Where artifacts were put.
-        name: The artifact's, as `names` gives it; by default the folder is the artifact.
-        limits: By default the usual ones.
 
     Returns:
         Its files, by path.
@@ -107,30 +96,31 @@ def read(folder: Path, name: str = ".", limits: Limits | None = None) -> tuple[F
     except OSError as error:
         raise ArtifactError(f"{folder}: cannot be read: {error.strerror}") from error
     try:
-        reading = _Reading(limits or Limits())
+        reading = _Reader(limits or Limits())
         found = reading.folder(handle, "", 0) if name == "." else reading.entry(handle, name, "", 0)
-        return tuple(sorted(found, key=lambda file: file.path))
+        files = (ArtifactFile(file.path.removeprefix(f"{name}/"), file.data) for file in found)
+        return tuple(sorted(files, key=lambda file: file.path))
     except OSError as error:
         raise ArtifactError(f"cannot be read: {error.strerror}") from error
     finally:
         os.close(handle)
 
 
-class _Reading:
+class _Reader:
     """Counts while one artifact is read."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.entries = self.bytes = 0
 
-    def folder(self, handle: int, path: str, depth: int) -> Iterator[Found]:
+    def folder(self, handle: int, path: str, depth: int) -> Iterator[ArtifactFile]:
         if depth > self.limits.depth:
             raise ArtifactError(f"folders more than {self.limits.depth} deep: {shown(path)}")
         with os.scandir(handle) as entries:
             for entry in entries:
                 yield from self.entry(handle, entry.name, path, depth)
 
-    def entry(self, handle: int, name: str, path: str, depth: int) -> Iterator[Found]:
+    def entry(self, handle: int, name: str, path: str, depth: int) -> Iterator[ArtifactFile]:
         self.entries += 1
         if self.entries > self.limits.entries:
             raise ArtifactError(f"more than {self.limits.entries} files and folders")
@@ -146,7 +136,7 @@ class _Reading:
                 os.close(inner)
         else:
             self._require_file(status, path)
-            yield Found(path, self.file(handle, name, path))
+            yield ArtifactFile(path, self.file(handle, name, path))
 
     def file(self, handle: int, name: str, path: str) -> bytes:
         opened = os.open(name, _FILE, dir_fd=handle)

@@ -1,12 +1,8 @@
-"""Whether a run that a shard sent is one of the night. Pure.
+"""Checks a run that a shard sent against the night's plan and the checkout. Pure.
 
-Nothing in it may be of its own choice but what it has measured.
-
-A machine of the fleet can lie about its figures, which nobody else has seen, as far as arithmetic
-goes: each is within the bounds of its metric (`metrics`; asked by whatever reads a run), and no
-throughput is above its case's ceiling. It cannot speak for another machine that the plan names,
-measure other cases, another commit or other packages under these names, rewrite what is recorded,
-or give readers something to run.
+A machine of the fleet can lie about its figures, which nobody else has seen, within the bounds of
+their metrics and below the case's ceiling. It cannot speak for another machine that the plan names,
+measure other cases, another commit or other packages, or give readers something to run.
 """
 
 from __future__ import annotations
@@ -17,8 +13,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from servebench import codec, store, units
-from servebench.artifacts.trusted import (
-    Trusted,
+from servebench.artifacts.facts import (
+    Checkout,
+    problem,
     require,
     require_commands,
     require_machine,
@@ -33,33 +30,23 @@ from servebench.text import require_plain, shown
 from servebench.validate import CEILING
 
 _ARTIFACT: Final = re.compile(r"shard-(\d{1,4})")
-_REASON: Final = 400
 _SHORTEST_S: Final = 0.1
 """Of a load window; with less nothing can be said of a rate."""
 
 
-def run(data: bytes, artifact: str, night: NightPlan, trusted: Trusted, now: datetime) -> Run:
-    """Read and check one run file.
-
-    Args:
-        data: The file.
-        artifact: Name of the artifact that it came in.
-        night: The plan, as the store itself knows it.
-        trusted: What the checkout says.
-        now: With an offset.
-
-    Returns:
-        The run; its file may be written with these very bytes.
-
-    Raises:
-        ArtifactError: It is not a run of this night.
-    """
-    found = decode(data)
+def run(data: bytes, artifact: str, night: NightPlan, trusted: Checkout, now: datetime) -> Run:
+    """Read and check one run file; raises ArtifactError."""
+    try:
+        found = codec.decode(data, "the file")
+    except RecordError as error:
+        raise ArtifactError(problem(error)) from error
+    require_plain(json.loads(data))
     shard = _shard(found, artifact, night)
-    _require_header(found, shard, night, trusted, now)
+    created = datetime.fromisoformat(night.created).astimezone(UTC)
+    _require_header(found, shard, night, trusted)
+    _require_times(found, created, now)
     planned = {case.id: case for case in shard.plan.cases}
-    measured = [result.case.id for result in found.results]
-    if len(set(measured)) != len(measured):
+    if len({result.case.id for result in found.results}) != len(found.results):
         raise ArtifactError("a case twice")
     for result in found.results:
         case = planned.get(result.case.id)
@@ -68,26 +55,14 @@ def run(data: bytes, artifact: str, night: NightPlan, trusted: Trusted, now: dat
                                 "the plan does not have")  # fmt: skip
         if case != result.case:
             raise ArtifactError(f"case {case.id} with another definition than the plan's")
-        _require_launches(result, shard, night, now)
+        rounds = [launch.round for launch in result.launches]
+        if len(set(rounds)) != len(rounds) or any(r >= shard.plan.launches for r in rounds):
+            raise ArtifactError(
+                f"launches {shown(str(rounds))} of case {case.id}, expected each of "
+                f"{shard.plan.launches} at most once"
+            )
         _require_possible(result, found.machine)
         require_commands(result.commands, case, found.machine)
-    return found
-
-
-def decode(data: bytes) -> Run:
-    """Read a run file that is exactly what our own encoder writes, with plain texts.
-
-    Raises:
-        ArtifactError: It is not.
-    """
-    try:
-        found = codec.decode(data, "the file")
-        ours = codec.encode(found)
-    except RecordError as error:
-        raise ArtifactError(shown(str(error), _REASON)) from error
-    if ours != data:
-        raise ArtifactError("a run file that is written otherwise than ours are")
-    require_plain(json.loads(data))
     return found
 
 
@@ -102,9 +77,7 @@ def _shard(found: Run, artifact: str, night: NightPlan) -> Shard:
     return shard
 
 
-def _require_header(
-    found: Run, shard: Shard, night: NightPlan, trusted: Trusted, now: datetime
-) -> None:
+def _require_header(found: Run, shard: Shard, night: NightPlan, trusted: Checkout) -> None:
     plan = shard.plan
     require("commit", night.commit, found.commit)
     require("uncommitted changes", False, found.dirty)
@@ -121,27 +94,18 @@ def _require_header(
         raise ArtifactError(
             f"shard {shard.number} from machine {found.machine.id}, which has a shard of its own"
         )
-    created = datetime.fromisoformat(night.created).astimezone(UTC)
+
+
+def _require_times(found: Run, created: datetime, now: datetime) -> None:
     require_time("start of the run", found.started, created, now)
     if found.finished is not None:
         require_time("end of the run", found.finished, created, now)
+    for result in found.results:
+        for launch in result.launches:
+            require_time(f"start of a launch of {result.case.id}", launch.started, created, now)
     start = store.run_id(found.started, found.profile, found.commit)
-    if found.id != start and not re.fullmatch(
-        rf"{re.escape(start)}[-.][a-z0-9-]{{1,20}}", found.id
-    ):
+    if not re.fullmatch(rf"{re.escape(start)}([-.][a-z0-9-]{{1,20}})?", found.id):
         raise ArtifactError(f"id of the run: expected {start}, found {shown(found.id)}")
-
-
-def _require_launches(result: CaseResult, shard: Shard, night: NightPlan, now: datetime) -> None:
-    rounds = [launch.round for launch in result.launches]
-    if len(set(rounds)) != len(rounds) or any(r >= shard.plan.launches for r in rounds):
-        raise ArtifactError(
-            f"launches {shown(str(rounds))} of case {result.case.id}, expected each of "
-            f"{shard.plan.launches} at most once"
-        )
-    created = datetime.fromisoformat(night.created).astimezone(UTC)
-    for launch in result.launches:
-        require_time(f"start of a launch of {result.case.id}", launch.started, created, now)
 
 
 def _require_possible(result: CaseResult, machine: Machine) -> None:

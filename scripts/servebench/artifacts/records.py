@@ -1,4 +1,4 @@
-"""Whether what a machine has confirmed may join the history: changes, and their evidence. Pure."""
+"""Checks changes that a machine has confirmed, with their evidence, for the history. Pure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 
 from servebench import files as files_
 from servebench.artifacts import comparisons
-from servebench.artifacts.folder import Found
-from servebench.artifacts.trusted import Trusted, require, require_time
+from servebench.artifacts.facts import Checkout, problem, require, require_time
+from servebench.artifacts.folder import ArtifactFile
 from servebench.changes import FOLDER as CHANGES
 from servebench.changes import ChangeRecord, SeriesName, StackState
 from servebench.compare import inprocess, keeping
@@ -24,78 +24,75 @@ from servebench.metrics import METRICS
 from servebench.model import Artefact
 from servebench.text import require_plain, shown
 
-Judged = ChangeRecord | Dismissal
+Conclusion = ChangeRecord | Dismissal
 _Model = TypeVar("_Model", bound=Artefact)
 _ARTIFACT: Final = "confirmed-"
 _CASE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*(/[A-Za-z0-9][A-Za-z0-9._+-]*)+")
-_REASON: Final = 400
 _MOST: Final = 2000  # series that one change may move
 _LARGEST: Final = 1000.0
 """No release makes anything a thousand times slower without breaking it."""
 
 
 def check(
-    files: Sequence[Found],
+    files: Sequence[ArtifactFile],
     artifact: str,
-    trusted: Trusted,
+    trusted: Checkout,
     now: datetime,
     candidates: Mapping[str, Candidate] | None = None,
-) -> None:
-    """Check all that one machine has sent.
+) -> dict[str, bytes]:
+    """Check all that one machine has sent: `changes/…`, `dismissed/…` and `comparisons/…`.
 
-    Args:
-        files: `changes/…`, `dismissed/…` and `comparisons/…`, each named by its id.
-        artifact: Name of the artifact: `confirmed-<machine>`.
-        trusted: What the checkout says.
-        now: With an offset.
-        candidates: By id, what was to be judged, as detection on our own side found it. Then
-            each judgement must be what follows from its evidence, and nothing else.
+    Where candidates (by id) are given, each judgement must be what follows from its evidence.
+
+    Returns:
+        What to write: path below a results folder → bytes.
 
     Raises:
         ArtifactError: Something else, something wrong, or a judgement without its evidence.
     """
     machine = artifact.removeprefix(_ARTIFACT) if artifact.startswith(_ARTIFACT) else None
     evidence: dict[str, Comparison] = {}
-    judged: list[Judged] = []
+    judged: list[Conclusion] = []
+    checked: dict[str, bytes] = {}
+    value: Comparison | Conclusion
     for file in files:
         folder, _, name = file.path.rpartition("/")
         if folder == keeping.FOLDER:
             compared = comparisons.decode(file.data)
             comparisons.require_ours(compared, trusted, now, machine)
             evidence[compared.id] = compared
-            identity = compared.id
+            value = compared
         elif folder in {CHANGES, DISMISSED}:
-            one: Judged = (
-                _parsed(ChangeRecord, file.data)
-                if folder == CHANGES
-                else _parsed(Dismissal, file.data)
+            is_change = folder == CHANGES
+            one: Conclusion = (
+                _decoded(ChangeRecord, file.data) if is_change else _decoded(Dismissal, file.data)
             )
             _require_possible(one, machine, now)
             judged.append(one)
-            identity = one.id
+            value = one
         else:
             raise ArtifactError(f"{shown(file.path)}, which is no result of a confirmation")
-        require("name of a file", f"{identity}.json", name)
+        require("name of a file", f"{value.id}.json", name)
+        checked[file.path] = (value.model_dump_json(indent=1) + "\n").encode()
     for one in judged:
         found = evidence.get(one.evidence or "")
         if found is None:
             raise ArtifactError(f"{shown(one.id)} without its evidence {shown(str(one.evidence))}")
         if candidates is not None:
             _require_conclusion(one, found, candidates)
+    return checked
 
 
-def _parsed(kind: type[_Model], data: bytes) -> _Model:
+def _decoded(kind: type[_Model], data: bytes) -> _Model:
     try:
         found = files_.parse(kind, data, "the file")
     except RecordError as error:
-        raise ArtifactError(shown(str(error), _REASON)) from error
-    if files_.encode(found) != data:
-        raise ArtifactError(f"a {kind.__name__} that is written otherwise than ours are")
+        raise ArtifactError(problem(error)) from error
     require_plain(json.loads(data))
     return found
 
 
-def _require_possible(found: Judged, machine: str | None, now: datetime) -> None:
+def _require_possible(found: Conclusion, machine: str | None, now: datetime) -> None:
     moved: Iterable[SeriesName]
     if isinstance(found, ChangeRecord):
         moved = (found.series, *found.others, *found.unplayed)
@@ -119,7 +116,7 @@ def _require_possible(found: Judged, machine: str | None, now: datetime) -> None
 
 
 def _require_conclusion(
-    found: Judged, comparison: Comparison, candidates: Mapping[str, Candidate]
+    found: Conclusion, comparison: Comparison, candidates: Mapping[str, Candidate]
 ) -> None:
     candidate = candidates.get(found.id)
     if candidate is None:

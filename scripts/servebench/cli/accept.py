@@ -10,9 +10,9 @@ from typing import Annotated, Final
 import typer
 
 from servebench import actions, files, paths
-from servebench.artifacts import accepting, trusted
-from servebench.artifacts.accepting import Acceptance
-from servebench.detect.model import Candidate, Candidates
+from servebench.artifacts import acceptance, facts
+from servebench.artifacts.acceptance import Acceptance
+from servebench.detect.model import Candidates
 from servebench.errors import UsageError
 from servebench.night.model import NightPlan, assignment
 from servebench.printing import Console
@@ -77,9 +77,9 @@ def accept_command(
     """Check artifacts of measuring machines, and copy what is right.
 
     Artifacts are foreign data. Links, odd names, too many files and too large ones are refused
-    before anything is read; the rest must be byte for byte what servebench writes, and fit what was
-    asked for: the plan's cases, commit, packages and machines. Nothing is executed, and no path of
-    an artifact decides where a file goes. A refused artifact costs the others nothing.
+    before anything is read; the rest must fit what was asked for: the plan's cases, commit,
+    packages and machines, or the two commits. Nothing is executed, and no path of an artifact
+    decides where a file goes. A refused artifact costs the others nothing.
 
     Give one of --plan, --comparison and --confirmed. Exit code 0: all is there and was accepted.
     1: something is refused or missing, the rest was copied. 3: nothing was accepted.
@@ -97,40 +97,35 @@ def accept_command(
             "or --fetch NAMES"
         )
     now = datetime.now(UTC)
-    checkout = trusted.of_checkout(paths.project_root())
-    if plan is not None and plan_sha256 is not None:
-        accepting.require_digest(plan, plan_sha256)
+    checkout = facts.of_checkout(paths.project_root())
     if shard is not None:
         assignment(plan, shard)  # it is one of the plan's
     if plan is not None:
-        found = accepting.night(files.read(NightPlan, plan), source, target, checkout, now, shard)
+        if plan_sha256 is not None:
+            acceptance.require_digest(plan, plan_sha256)
+        found = acceptance.night(files.read(NightPlan, plan), source, target, checkout, now, shard)
     elif comparison:
         sides = _commit("--base", base), _commit("--head", head)
-        found = accepting.comparison(source, target, *sides, checkout, now)
+        found = acceptance.comparison(source, target, *sides, checkout, now)
     else:
-        known = _judged(candidates, candidates_sha256)
-        found = accepting.confirmed(source, target, checkout, now, known)
+        known = None
+        if candidates is not None:
+            if candidates_sha256 is not None:
+                acceptance.require_digest(candidates, candidates_sha256)
+            known = {one.id: one for one in files.read(Candidates, candidates).candidates}
+        found = acceptance.confirmed(source, target, checkout, now, known)
     _tell(found, "accepted", as_json=as_json)
     if found.exit_code:
         raise typer.Exit(found.exit_code)
 
 
 def _fetch(names: str, target: Path) -> None:
-    from servebench.artifacts import fetching  # noqa: PLC0415 - nothing else talks to GitHub
+    from servebench.artifacts import download  # noqa: PLC0415 - nothing else talks to GitHub
     from servebench.cli.github import DEFAULT_PATIENCE, connected  # noqa: PLC0415
 
     with connected(DEFAULT_PATIENCE) as (context, repository):
-        fetched, refused = fetching.fetch(repository, context.run_id, names, target)
-    found = Acceptance(accepted=fetched, refused=refused)
-    _tell(found, "fetched")
-
-
-def _judged(path: Path | None, sha256: str | None) -> dict[str, Candidate] | None:
-    if path is None:
-        return None
-    if sha256 is not None:
-        accepting.require_digest(path, sha256)
-    return {one.id: one for one in files.read(Candidates, path).candidates}
+        fetched, refused = download.fetch(repository, context.run_id, names, target)
+    _tell(Acceptance(accepted=fetched, refused=refused), "fetched")
 
 
 def _commit(option: str, text: str | None) -> str:
@@ -146,24 +141,18 @@ def _tell(found: Acceptance, done: str, *, as_json: bool = False) -> None:
     if as_json:
         console.print_json(found.model_dump_json())
         return
-    for line in _lines(found, done):
-        console.print(line, markup=False, soft_wrap=True)
-
-
-def _lines(found: Acceptance, done: str) -> list[str]:
     lines = [f"{done}: {path}" for path in found.accepted]
     lines += [f"refused: artifact {one.artifact}: {one.reason}" for one in found.refused]
     lines += [f"missing: {sentence}" for sentence in found.missing]
-    return lines or ["nothing came, and nothing was expected"]
+    for line in lines or ["nothing came, and nothing was expected"]:
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def _markdown(found: Acceptance, done: str) -> str:
     """The same for people; foreign text stands as code, which it cannot end."""
     lines = [f"**{len(found.accepted)} {done}, {len(found.refused)} refused**", ""]
-    lines += [f"- refused: `{one.artifact}`: `{_code(one.reason)}`" for one in found.refused]
+    for one in found.refused:
+        reason = one.reason.replace("`", "'")
+        lines.append(f"- refused: `{one.artifact}`: `{reason}`")
     lines += [f"- missing: {sentence}" for sentence in found.missing]
     return "\n".join(lines).rstrip("\n") + "\n"
-
-
-def _code(text: str) -> str:
-    return text.replace("`", "'")

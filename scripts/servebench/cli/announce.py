@@ -19,8 +19,7 @@ from servebench.github.context import BOT
 from servebench.text import visible
 
 if TYPE_CHECKING:
-    from servebench.github.issues import Kept
-    from servebench.github.watchdog import Trouble
+    from servebench.github.issues import IssueOutcome
 
 _MOST: Final = 10
 _QUEUED_MINUTES: Final = 60
@@ -68,7 +67,13 @@ def announce_command(
     """
     from servebench.github import announce, issues  # noqa: PLC0415
 
-    records, problems = _records(results or paths.results_dir())
+    records: list[ChangeRecord] = []
+    problems: list[str] = []
+    for path in changes.files(results or paths.results_dir()):
+        try:
+            records.append(changes.read(path))
+        except RecordError as error:
+            problems.append(str(error))
     with connected(patience) as (context, repository):
         base = _base(site) if site else context.pages_url
         kept = issues.keep(
@@ -116,9 +121,7 @@ def watchdog_command(
 
     with connected(patience) as (_, repository):
         found = watchdog.look(
-            repository,
-            queued=timedelta(minutes=queued_minutes),
-            night=timedelta(hours=night_hours),
+            repository, queued=timedelta(minutes=queued_minutes), night=timedelta(hours=night_hours)
         )
         wanted = watchdog.report(found)
         issues.keep(repository, [wanted], author, most=1, dry=dry)
@@ -128,7 +131,12 @@ def watchdog_command(
             ended = watchdog.end_held_up(repository, found)
     if as_json:
         rows = [
-            {"what": one.what, "hint": one.hint, "url": one.url or None, "since": _iso(one)}
+            {
+                "what": one.what,
+                "hint": one.hint,
+                "url": one.url or None,
+                "since": one.since and one.since.isoformat(),
+            }
             for one in found
         ]
         typer.echo(json.dumps(rows, ensure_ascii=False))
@@ -142,19 +150,7 @@ def watchdog_command(
     actions.summary(wanted.body)
 
 
-def _records(results: Path) -> tuple[list[ChangeRecord], list[str]]:
-    """The change records, and what is wrong with those that cannot be read."""
-    records: list[ChangeRecord] = []
-    problems: list[str] = []
-    for path in changes.files(results):
-        try:
-            records.append(changes.read(path))
-        except RecordError as error:
-            problems.append(str(error))
-    return records, problems
-
-
-def _show(kept: Sequence[Kept], problems: Sequence[str], *, as_json: bool) -> None:
+def _show(kept: Sequence[IssueOutcome], problems: Sequence[str], *, as_json: bool) -> None:
     from servebench.github import text  # noqa: PLC0415
 
     if as_json:
@@ -183,7 +179,3 @@ def _base(site: str) -> str:
     ):
         raise UsageError(f"--site {site!r}: expected an address, https://…/")
     return site.rstrip("/") + "/"
-
-
-def _iso(trouble: Trouble) -> str | None:
-    return trouble.since.isoformat() if trouble.since is not None else None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -19,7 +18,7 @@ from servebench.signals import interruptible
 from servebench.text import visible
 
 if TYPE_CHECKING:
-    from servebench.github.client import Client
+    from servebench.github.repository import Repository
 
 BRANCH: Final = "servebench/deps"
 _NOTE: Final = (
@@ -53,33 +52,33 @@ def deps_command(
 
     Exit code 0: renewed, or nothing has moved. 4: the packages' index, git or GitHub refuses.
     """
-    from servebench.github.text import plain  # noqa: PLC0415 - only this verb needs it
+    from servebench.git import remote_of  # noqa: PLC0415
+    from servebench.github import proposal  # noqa: PLC0415 - only this verb needs GitHub
+    from servebench.github.text import plain  # noqa: PLC0415
 
     root = paths.project_root()
-    console = Console(stderr=True, highlight=False)
-    narrator = Narrator(console)
-    with interruptible(), _asking(patience) as github:
-        moved = locks.renew_harness(root, narrator)
-        renewal = pins.renew(root, github, narrator)
-    for name, text in renewal.files.items():
-        locks.write(root / name, text)
-    files = [*([locks.HARNESS] if moved else []), *renewal.files]
-    moved += renewal.moved
-    told = [plain(sentence) for sentence in renewal.told]
+    narrator = Narrator(Console(stderr=True, highlight=False))
     proposed = None
-    if propose and moved:
-        from servebench.git import remote_of  # noqa: PLC0415
-        from servebench.github import proposal  # noqa: PLC0415 - only this needs GitHub
-
-        body = "\n\n".join((locks.listed(moved), *told, _NOTE))
-        where = remote_of(root, remote)
-        wanted = proposal.Proposal(
-            branch,
-            base or proposal.default_branch(root, where),
-            locks.title("Harness", moved),
-            body,
-        )
-        with connected(patience) as (_, repository):
+    with ExitStack() as stack:
+        repository: Repository | None = None
+        try:
+            _, repository = stack.enter_context(connected(patience))
+        except UsageError:  # nobody has to have a token who does not propose anything
+            if propose:
+                raise
+        with interruptible():
+            moved = locks.renew_harness(root, narrator)
+            renewal = pins.renew(root, None if repository is None else repository.client, narrator)
+        for name, text in renewal.files.items():
+            locks.write(root / name, text)
+        files = [*([locks.HARNESS] if moved else []), *renewal.files]
+        moved += renewal.moved
+        told = [plain(sentence) for sentence in renewal.told]
+        if propose and moved and repository is not None:
+            where = remote_of(root, remote)
+            body = "\n\n".join((locks.listed(moved), *told, _NOTE))
+            target = base or proposal.default_branch(root, where)
+            wanted = proposal.Proposal(branch, target, locks.title("Harness", moved), body)
             proposed = proposal.propose(repository, root, where, files, wanted)
     listed = locks.listed(moved) or "nothing moved"
     actions.summary("\n\n".join(("### Dependencies", listed, *told)))
@@ -96,15 +95,3 @@ def deps_command(
     typer.echo("\n".join((listed, *map(visible, renewal.told))))
     if proposed is not None:
         typer.echo(f"pull request {proposed.outcome}: {proposed.url}")
-
-
-@contextmanager
-def _asking(patience: float) -> Iterator[Client | None]:
-    """GitHub, if this is a step of a workflow: nobody else has to have a token."""
-    with ExitStack() as stack:
-        try:
-            _, repository = stack.enter_context(connected(patience))
-        except UsageError:
-            yield None
-            return
-        yield repository.client

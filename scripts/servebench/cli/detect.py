@@ -13,7 +13,7 @@ from rich.table import Table
 from typer import Exit, Option
 
 from servebench import actions, changes, files, machine, paths
-from servebench.artifacts.accepting import require_digest
+from servebench.artifacts.acceptance import require_digest
 from servebench.changes import ChangeRecord
 from servebench.cli.options import (
     DEFAULT_SEED,

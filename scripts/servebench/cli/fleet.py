@@ -35,7 +35,7 @@ def hook_command(
 ) -> None:
     """Decide whether a job may start here, from GitHub's variables: what the runner's hook does.
 
-    The runner itself does not start this, but the copy that scripts/prepare_runner.py installs.
+    The runner itself does not start this, but the copy that scripts/prepare-runner.sh installs.
     Here, nothing is ended. Exit code 0: it may. 1: it may not, with the reason.
     """
     file = policy or place.file()
@@ -95,7 +95,7 @@ def compare_command(
     and checked before it is written. Exit codes as of `servebench compare`; 4 as well if what came
     out cannot be used.
     """
-    from servebench.fleet import measuring as foreign  # noqa: PLC0415
+    from servebench.fleet import foreign  # noqa: PLC0415
     from servebench.report.comparison.outcome import exit_code  # noqa: PLC0415 - as above
 
     for name, commit in (("BASE", base), ("HEAD", head)):
@@ -116,7 +116,7 @@ def compare_command(
 
 
 def _in_the_room(context: typer.Context) -> None:
-    from servebench.fleet import measuring as foreign  # noqa: PLC0415 - as above
+    from servebench.fleet import foreign  # noqa: PLC0415 - as above
 
     words = [str(context.info_name), *context.args]
     with interruptible(), measuring():

@@ -19,8 +19,7 @@ from servebench.github.context import BOT, Context
 from servebench.text import short, visible
 
 if TYPE_CHECKING:
-    from servebench.github.answers import StatusState
-    from servebench.github.comments import Published
+    from servebench.github.comments import CommentOutcome
     from servebench.github.repository import Repository
 
 _SHA: Final = re.compile(r"[0-9a-f]{40}")
@@ -51,11 +50,7 @@ Evidence = Annotated[
 
 @contextmanager
 def connected(patience: float) -> Iterator[tuple[Context, Repository]]:
-    """This step's context, and its repository on GitHub.
-
-    Raises:
-        UsageError: This is no step of a workflow.
-    """
+    """This step's context, and its repository on GitHub; raises UsageError."""
     from servebench.github.client import Client  # noqa: PLC0415 - most verbs do not need it
     from servebench.github.repository import Repository  # noqa: PLC0415
 
@@ -121,7 +116,8 @@ def comment_command(
     queued is refused, there is no comparison that can be shown (the comment says why), or GitHub
     could not be told.
     """
-    from servebench.github import comments, wording  # noqa: PLC0415
+    from servebench.artifacts import comparisons  # noqa: PLC0415
+    from servebench.github import comments, slash, wording  # noqa: PLC0415
 
     _require_sha("--head", head)
     if (stage == "final") != (comparison is not None):
@@ -133,24 +129,23 @@ def comment_command(
         if stage == "outdated":
             _tell(comments.mark_outdated(repository, pull, author))
             return
-        note = comments.Note(head, context.run_id, context.attempt, stage)
         problem: ArtifactError | RecordError | None = None
-        said = ""
-        match stage:
-            case "queued":
-                _require_guarded(repository)
-                said = wording.queued(head, url)
-            case "running":
-                said = wording.running(head, url)
-            case "failed":
-                said = wording.failed(head, url, reason)
-            case "final":
-                try:
-                    said = _report(comparison, head, url)
-                except (ArtifactError, RecordError) as error:
-                    problem = error
-                    note = comments.Note(head, context.run_id, context.attempt, "failed")
-                    said = wording.failed(head, url, str(error))
+        told: comments.Stage = stage
+        if comparison is not None:
+            try:
+                said = wording.final(comparisons.read(comparison, head), head, url)
+            except (ArtifactError, RecordError) as error:
+                problem, told, said = error, "failed", wording.failed(head, url, str(error))
+        elif stage == "queued":
+            # Also a comparison that was started by hand waits for somebody's approval.
+            if (why := slash.unguarded(repository)) is not None:
+                raise ServiceError(why)
+            said = wording.queued(head, url)
+        elif stage == "running":
+            said = wording.running(head, url)
+        else:
+            said = wording.failed(head, url, reason)
+        note = comments.Note(head, context.run_id, context.attempt, told)
         _tell(comments.publish(repository, pull, note, said, author))
     if stage in {"final", "failed"}:
         actions.summary(said)
@@ -180,7 +175,8 @@ def status_command(
     Needs GITHUB_TOKEN with statuses: write. Exit code 0: set; 4: the comparison cannot be used (the
     status says so), or GitHub could not be told.
     """
-    from servebench.github import verdicts  # noqa: PLC0415
+    from servebench.artifacts import comparisons  # noqa: PLC0415
+    from servebench.github import wording  # noqa: PLC0415
 
     _require_sha("--sha", sha)
     if state == "auto" and comparison is None:
@@ -188,52 +184,27 @@ def status_command(
     with connected(patience) as (context, repository):
         url = _url(run_url, context)
         problem: ArtifactError | RecordError | None = None
-        found, headline = verdicts.plain_status("error" if state == "auto" else state)
+        found = "error" if state == "auto" else state
+        headline = wording.MEANINGS[found]
         if comparison is not None:
             try:
-                found, headline = _judged(comparison, sha)
+                found, headline = wording.status(comparisons.read(comparison, sha))
             except (ArtifactError, RecordError) as error:
                 problem, found, headline = error, "error", f"no result: {error}"
         if state != "auto" and problem is None:
             found = state
-        words = short(description or headline, verdicts.DESCRIPTION)
-        repository.set_status(sha, found, words, url, verdicts.CONTEXT)
+        words = short(description or headline, wording.DESCRIPTION)
+        repository.set_status(sha, found, words, url, wording.CONTEXT)
     typer.echo(visible(f"{found}: {words}"))
     if problem is not None:
         raise problem
 
 
-def _report(path: Path | None, head: str, url: str) -> str:
-    from servebench.github import evidence, wording  # noqa: PLC0415
-
-    if path is None:
-        raise RecordError("expected a comparison, and none was given")
-    return wording.final(evidence.read(path, head), head, url)
-
-
-def _judged(path: Path, sha: str) -> tuple[StatusState, str]:
-    from servebench.github import evidence, verdicts  # noqa: PLC0415
-
-    return verdicts.status_of(evidence.read(path, sha))
-
-
-def _tell(published: Published) -> None:
+def _tell(published: CommentOutcome) -> None:
     """Print what became of a comment."""
     note = published.note
     about = f" ({note.stage}{', outdated' * note.outdated})" if note is not None else ""
     typer.echo(f"{published.outcome}{about} {published.url}".rstrip())
-
-
-def _require_guarded(repository: Repository) -> None:
-    """Also a comparison that was started by hand waits for somebody's approval.
-
-    Raises:
-        ServiceError: It would not.
-    """
-    from servebench.github.slash import unguarded  # noqa: PLC0415
-
-    if (reason := unguarded(repository)) is not None:
-        raise ServiceError(reason)
 
 
 def _require_sha(option: str, text: str) -> None:

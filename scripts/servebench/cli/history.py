@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -15,7 +16,7 @@ from servebench.git import BRANCH, remote_of
 from servebench.model import Run
 from servebench.night import outcome as outcome_
 from servebench.night.model import NightPlan, NightRecord
-from servebench.printing import Console
+from servebench.text import visible
 
 history_app = typer.Typer(no_args_is_help=True)
 
@@ -61,41 +62,24 @@ def pull_command(
     """
     from servebench.history.pull import pull  # noqa: PLC0415 - only this verb waits for its imports
 
-    console = Console(highlight=False)
-    errors = Console(stderr=True, highlight=False)
-    found = pull(
-        remote_of(paths.project_root(), remote, branch),
-        to or paths.results_dir(),
-        told=lambda sentence: errors.print(sentence, markup=False, soft_wrap=True),
-    )
+    where = remote_of(paths.project_root(), remote, branch)
+    found = pull(where, to or paths.results_dir(), told=_warn)
     if as_json:
-        typer.echo(
-            json.dumps(
-                {
-                    "tip": found.tip,
-                    "written": found.written,
-                    "replaced": found.replaced,
-                    "kept": found.kept,
-                }
-            )
+        typer.echo(json.dumps(asdict(found)))
+        return
+    said = f"no branch {branch} there: the history is empty so far"
+    if found.tip is not None:
+        said = (
+            f"history at {found.tip[:8]}: {found.written} new files, {len(found.replaced)} with "
+            f"newer contents, {found.kept} already here"
         )
-        return
-    if found.tip is None:
-        console.print(f"no branch {branch} there: the history is empty so far", markup=False)
-        return
-    console.print(
-        f"history at {found.tip[:8]}: {found.written} new files, {len(found.replaced)} with newer "
-        f"contents, {found.kept} already here",
-        markup=False,
-        soft_wrap=True,
-    )
+    typer.echo(visible(said))
 
 
 @history_app.command("push")
 def push_command(
     folder: Annotated[
-        Path,
-        typer.Argument(help="A results folder: runs/<machine>/<year>/<run>.json, changes/, …"),
+        Path, typer.Argument(help="A results folder: runs/<machine>/<year>/<run>.json, changes/, …")
     ],
     plan: Annotated[
         Path | None,
@@ -123,54 +107,44 @@ def push_command(
     from servebench.history.push import push  # noqa: PLC0415
 
     if plan is not None and plan_sha256 is not None:
-        from servebench.artifacts.accepting import require_digest  # noqa: PLC0415
+        from servebench.artifacts.acceptance import require_digest  # noqa: PLC0415
 
         require_digest(plan, plan_sha256)
-    console = Console(highlight=False)
-    errors = Console(stderr=True, highlight=False)
     files, runs, others = collect(folder)
     for path in others[:_SHOWN]:
-        errors.print(f"note: {path}: no part of the history, left out", markup=False)
+        _warn(f"note: {path}: no part of the history, left out")
     if len(others) > _SHOWN:
-        errors.print(f"note: and {len(others) - _SHOWN} more were left out", markup=False)
+        _warn(f"note: and {len(others) - _SHOWN} more were left out")
     record = None
     if plan is not None:
         record = outcome_.outcome(files_.read(NightPlan, plan), runs)
         files = (*files, File(record.path, files_.encode(record), replaceable=True))
     if not files:
-        console.print(f"{folder}: nothing to push", markup=False, soft_wrap=True)
+        typer.echo(visible(f"{folder}: nothing to push"))
         return
-    pushed = push(
-        files,
-        remote_of(paths.project_root(), remote, branch),
-        subject=_subject(record, runs),
-        told=lambda sentence: errors.print(sentence, markup=False, soft_wrap=True),
-    )
+    where = remote_of(paths.project_root(), remote, branch)
+    pushed = push(files, where, subject=_subject(record, runs), told=_warn)
     if as_json:
-        described = {
-            "commit": pushed.commit,
-            "added": pushed.added,
-            "there": pushed.there,
-            "tries": pushed.tries,
-            "night": record.model_dump(mode="json") if record else None,
-        }
-        typer.echo(json.dumps(described))
+        of_night = record.model_dump(mode="json") if record else None
+        typer.echo(json.dumps({**asdict(pushed), "night": of_night}))
     else:
-        console.print(
+        typer.echo(
             f"{len(pushed.added)} files added to {branch}, {len(pushed.there)} were there already "
-            f"({pushed.tries} {'try' if pushed.tries == 1 else 'tries'})",
-            markup=False,
-            soft_wrap=True,
+            f"({pushed.tries} {'try' if pushed.tries == 1 else 'tries'})"
         )
     if record is not None:
-        _judge(record, errors)
+        _judge(record)
 
 
-def _judge(record: NightRecord, errors: Console) -> None:
+def _warn(sentence: str) -> None:
+    typer.echo(visible(sentence), err=True)
+
+
+def _judge(record: NightRecord) -> None:
     """Say what is missing, and end with the exit code that says so, too."""
     actions.summary(outcome_.markdown(record))
     for sentence in outcome_.sentences(record):
-        errors.print(sentence, markup=False, soft_wrap=True)
+        _warn(sentence)
     if record.status == "empty":
         raise NothingMeasuredError(
             f"night {record.id}: expected runs of {len(record.shards)} shards, found no usable "

@@ -12,7 +12,7 @@ from typer import Context, Exit, Option
 
 from servebench import files, header, launch, paths, runner, store
 from servebench import plan as planning
-from servebench.artifacts.accepting import require_digest
+from servebench.artifacts.acceptance import require_digest
 from servebench.cli.options import (
     DEFAULT_SEED,
     LaunchesOption,

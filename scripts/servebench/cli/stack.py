@@ -17,7 +17,7 @@ from servebench.locks import Move
 from servebench.printing import Console, errors, print_json, write
 from servebench.progress import Narrator
 from servebench.signals import interruptible
-from servebench.stackbump import Bumped
+from servebench.stackbump import StackBump
 
 stack_app = Typer(help="The stacks under test and their locks.", no_args_is_help=True)
 
@@ -103,7 +103,7 @@ def bump_command(
         else:
             moves = renew(root)
             text = stackbump.message(moves)
-            made = stackbump.commit(root, text) if commit else Bumped(bool(moves), "")
+            made = stackbump.commit(root, text) if commit else StackBump(bool(moves), "")
             bumped = replace(made, moves=moves)
     hand_on(bumped.moved, bumped.commit)
     text = stackbump.message(bumped.moves) if bumped.moved else "no package moved\n"

@@ -16,20 +16,19 @@ from servebench import machine, paths
 from servebench.doctor import Finding
 from servebench.errors import ServebenchError, SetupError
 from servebench.fleet import hook, place
-from servebench.fleet.other_user import OtherUser
-from servebench.fleet.room import Room
+from servebench.fleet.room import OtherUser, Room
 
 LISTENER: Final = "Runner.Listener"
 """Name of the process that waits for jobs; one per registered runner."""
 
 VARIABLE: Final = "ACTIONS_RUNNER_HOOK_JOB_STARTED"
-_REMEDY: Final = "sudo python3 scripts/prepare_runner.py --repository OWNER/NAME"
+_REMEDY: Final = "sudo sh scripts/prepare-runner.sh repository=OWNER/NAME"
 _OTHERS_WRITE: Final = 0o022
 _TIMEOUT_S: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class RunnerPaths:
     """Where things are on a prepared machine.
 
     Attributes:
@@ -45,14 +44,14 @@ class Where:
     owner: int = 0
 
 
-def here() -> Where:
+def here() -> RunnerPaths:
     """This machine."""
-    return Where(place.file(), place.LIBRARY, paths.project_root())
+    return RunnerPaths(place.file(), place.LIBRARY, paths.project_root())
 
 
-def findings(where: Where) -> tuple[Finding, ...]:
+def findings(where: RunnerPaths) -> tuple[Finding, ...]:
     """Look at everything; what is wrong becomes a finding, never an error."""
-    looks: dict[str, Callable[[Where], str]] = {
+    looks: dict[str, Callable[[RunnerPaths], str]] = {
         "policy": _policy,
         "hook": _hook,
         "hook is asked": _asked,
@@ -64,7 +63,7 @@ def findings(where: Where) -> tuple[Finding, ...]:
     return tuple(_finding(what, look, where) for what, look in looks.items())
 
 
-def _finding(what: str, look: Callable[[Where], str], where: Where) -> Finding:
+def _finding(what: str, look: Callable[[RunnerPaths], str], where: RunnerPaths) -> Finding:
     try:
         return Finding(what=what, state="ok", detail=look(where))
     except ServebenchError as error:
@@ -76,7 +75,7 @@ def _finding(what: str, look: Callable[[Where], str], where: Where) -> Finding:
         )
 
 
-def _policy(where: Where) -> str:
+def _policy(where: RunnerPaths) -> str:
     _require_roots(where.policy, where)
     try:
         policy = hook.read_policy(where.policy.read_text("utf-8"))
@@ -88,23 +87,19 @@ def _policy(where: Where) -> str:
     )
 
 
-def _hook(where: Where) -> str:
-    installed, launcher = where.library / "hook.py", where.library / "job-started.sh"
-    for file in (installed, launcher):
+def _hook(where: RunnerPaths) -> str:
+    ours = Path(hook.__file__).parent
+    for name in ("hook.py", "job-started.sh"):
+        file = where.library / name
         _require_roots(file, where)
-    if not os.access(launcher, os.X_OK):
-        raise ServebenchError(f"{launcher}: expected an executable file")
-    if installed.read_bytes() != Path(hook.__file__).read_bytes():
-        raise ServebenchError(f"{installed} is not the hook of this checkout")
-    # Beside the package, for a machine on which nothing else is there yet.
-    from prepare_runner import launched  # noqa: PLC0415
-
-    if launcher.read_text("utf-8") != launched():
-        raise ServebenchError(f"{launcher} is not the launcher of this checkout")
-    return f"{installed} is that of this checkout; nobody but root can change it"
+        if not os.access(file, os.X_OK):
+            raise ServebenchError(f"{file}: expected an executable file")
+        if file.read_bytes() != (ours / name).read_bytes():
+            raise ServebenchError(f"{file} is not that of this checkout")
+    return f"{where.library} has this checkout's; nobody but root can change it"
 
 
-def _require_roots(file: Path, where: Where) -> None:
+def _require_roots(file: Path, where: RunnerPaths) -> None:
     """The file and the folders above it must be root's: a job could otherwise change its judge."""
     for entry in (file, *file.parents):
         try:
@@ -118,7 +113,7 @@ def _require_roots(file: Path, where: Where) -> None:
             raise ServebenchError(f"{entry}: others than its owner can write to it")
 
 
-def _asked(where: Where) -> str:
+def _asked(where: RunnerPaths) -> str:
     """Inside a job the runner's variable is seen; elsewhere its unit is read."""
     launcher = str(where.library / "job-started.sh")
     if os.environ.get("GITHUB_ACTIONS") == "true":
@@ -136,7 +131,7 @@ def _asked(where: Where) -> str:
     return f"{unit} names {launcher}"
 
 
-def _one_runner(_: Where) -> str:
+def _one_runner(_: RunnerPaths) -> str:
     found = [p.pid for p in psutil.process_iter(["name"]) if p.info["name"] == LISTENER]
     if len(found) > 1:
         raise ServebenchError(
@@ -146,7 +141,7 @@ def _one_runner(_: Where) -> str:
     return f"pid {found[0]}" if found else "none is running now"
 
 
-def _no_root(_: Where) -> str:
+def _no_root(_: RunnerPaths) -> str:
     if os.geteuid() == 0:
         raise ServebenchError("jobs would run as root: run the check, and the runner, as its user")
     try:
@@ -162,7 +157,7 @@ def _no_root(_: Where) -> str:
     return "this user cannot become root"
 
 
-def _foreign(where: Where) -> str:
+def _foreign(where: RunnerPaths) -> str:
     described = place.read(where.policy)
     user = OtherUser(described.user)
     room = Room(user, described.room)
@@ -183,7 +178,7 @@ def _runner_folder() -> Path | None:
     return None
 
 
-def _clock(_: Where) -> str:
+def _clock(_: RunnerPaths) -> str:
     found = machine.governor(machine.allocate().all)
     if found is None:
         return "this machine shows none"

@@ -7,12 +7,10 @@ GitHub sets what it reads; a workflow's own `env` does not reach a hook (actions
 src/Runner.Worker/JobHookProvider.cs).
 
 It only says yes or no. To the runner, no is a first step that has failed, after which it goes on
-with all that asks for `always()`; the launcher (job-started.sh, of scripts/prepare_runner.py) ends
-the process that runs the job instead. GitHub calls hooks no security boundary: they are the last
-gate, on the machine itself, and not the only one (docs/runners.md).
-
-It also begins with a clean machine: no other job is running, and nothing is left of the user that
-foreign code runs as.
+with all that asks for `always()`; the launcher (job-started.sh) ends the process that runs the job
+instead. GitHub calls hooks no security boundary: they are the last gate, on the machine itself, and
+not the only one (docs/runners.md). A job also begins with a clean machine: no other job is running,
+and nothing is left of the user that foreign code runs as.
 
 Standard library only, and nothing of servebench: this very file is copied to a folder of root's and
 run there by the system's Python as `python3 -I -S hook.py POLICY`. Whatever goes wrong, the answer
@@ -119,12 +117,7 @@ def _is_word(value: object) -> bool:
 
 
 def refusals(policy: Policy, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Say why a job may not start; nothing: it may.
-
-    Args:
-        policy: What may.
-        environ: The job's environment, as GitHub sets it.
-    """
+    """Say why a job may not start; nothing: it may."""
     expected: dict[str, tuple[str, ...]] = {
         "server": (policy.server,),
         "repository": (policy.repository,),

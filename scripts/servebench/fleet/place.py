@@ -18,7 +18,7 @@ FILE: Final = Path("/etc/servebench/fleet.json")
 LIBRARY: Final = Path("/usr/local/lib/servebench")
 
 
-class Place(BaseModel):
+class RunnerConfig(BaseModel):
     """What `servebench ci fleet` needs of the file; the hook reads the rest."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -35,23 +35,19 @@ def file() -> Path:
     return Path(os.environ.get(VARIABLE) or FILE)
 
 
-def read(path: Path | None = None) -> Place:
-    """Read it.
-
-    Raises:
-        SetupError: It is not there, or is not what it should be.
-    """
+def read(path: Path | None = None) -> RunnerConfig:
+    """Read it; raises SetupError."""
     path = path or file()
     try:
-        place = Place.model_validate_json(path.read_bytes())
+        place = RunnerConfig.model_validate_json(path.read_bytes())
     except OSError as error:
         raise SetupError(
             f"{path}: {error.strerror}: this machine is not prepared to run foreign code; "
-            "scripts/prepare_runner.py does that (docs/runners.md)"
+            "scripts/prepare-runner.sh does that (docs/runners.md)"
         ) from error
     except ValidationError as error:
         raise SetupError(
-            f"{path}: {first_problem(error)}; run scripts/prepare_runner.py"
+            f"{path}: {first_problem(error)}; run scripts/prepare-runner.sh"
         ) from error
     if not place.room.is_absolute() or len(place.room.parts) < 3:
         raise SetupError(

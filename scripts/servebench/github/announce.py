@@ -12,7 +12,7 @@ from typing import Final
 
 from servebench.changes import ChangeRecord, SeriesName
 from servebench.compare.model import Verdict
-from servebench.github.issues import Wanted
+from servebench.github.issues import IssueDraft
 from servebench.github.text import plain
 from servebench.report.change import commands, told
 from servebench.report.change import title as measured
@@ -28,16 +28,11 @@ _SLOWER: Final = ("servebench", "slower")
 _FASTER: Final = ("servebench", "faster")
 
 
-def wanted(records: Iterable[ChangeRecord], site: str) -> list[Wanted]:
-    """One issue per change, the newest change first.
-
-    Args:
-        records: The change records.
-        site: Base address of the history site, with a slash at its end.
-    """
+def wanted(records: Iterable[ChangeRecord], site: str) -> list[IssueDraft]:
+    """One issue per change, the newest change first."""
     newest = sorted(records, key=lambda record: (record.when, record.id), reverse=True)
     return [
-        Wanted(
+        IssueDraft(
             key=f"change/{record.id}",
             title=title(record),
             body=body(record, site),

@@ -1,19 +1,18 @@
 """The comment on a pull request: one, ours, always about the newest request.
 
 It is found again by its hidden first line *and* by its author, since anybody can write the line.
-Runs of a repository are numbered in the order in which they start, so that a run which was
-overtaken is known by its number: what it still has to say is dropped.
+Runs of a repository are numbered in the order in which they start: what an overtaken one still has
+to say is dropped.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Final, Literal, cast, get_args
 
 from servebench.errors import ServiceError
 from servebench.github import marker, text, wording
-from servebench.github.answers import Comment
-from servebench.github.repository import Repository
+from servebench.github.repository import Comment, Repository
 
 KIND: Final = "comparison"
 ANSWER: Final = "answer"
@@ -44,20 +43,11 @@ class Note:
 
     def line(self) -> str:
         """Its hidden first line."""
-        return marker.line(
-            KIND,
-            {
-                "head": self.head,
-                "run": self.run,
-                "attempt": self.attempt,
-                "stage": self.stage,
-                "outdated": int(self.outdated),
-            },
-        )
+        return marker.line(KIND, {**asdict(self), "outdated": int(self.outdated)})
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class CommentOutcome:
     """What became of a comment.
 
     Attributes:
@@ -82,105 +72,78 @@ def read_note(body: str | None) -> Note | None:
     return Note(head, run, attempt, cast(Stage, stage), bool(found.get("outdated")))
 
 
-def publish(repository: Repository, pull: int, note: Note, said: str, author: str) -> Published:
-    """Write the comment, in place of what it said before.
-
-    Args:
-        repository: Where.
-        pull: Number of the pull request.
-        note: What is written about.
-        said: The text, in Markdown.
-        author: The account that writes; comments of others are never touched.
-
-    Raises:
-        ServiceError: It could not be written; what it said before is unharmed.
-    """
-    mine = _mine(repository, pull, author)
+def publish(
+    repository: Repository, pull: int, note: Note, said: str, author: str
+) -> CommentOutcome:
+    """Write the comment, in place of what it said before; raises ServiceError."""
+    mine = _only(repository, pull, KIND, author)
     before = read_note(mine.body) if mine is not None else None
     if mine is not None and before is not None:
         if (before.run, before.attempt) > (note.run, note.attempt):
-            return Published("superseded", mine.html_url, before)
-        if _has_said_more(before, note):
-            return Published("unchanged", mine.html_url, before)
+            return CommentOutcome("superseded", mine.html_url, before)
+        # A step that only adds that something failed has nothing to say after result or reason.
+        told = before.stage in {"final", "failed"} and note.stage == "failed"
+        if told and replace(before, stage="failed", outdated=note.outdated) == note:
+            return CommentOutcome("unchanged", mine.html_url, before)
     now = repository.pull(pull).head.sha
     if now != note.head:
         note, said = replace(note, outdated=True), wording.outdated(note.head, now) + said
     body = text.bounded(f"{note.line()}\n{said.rstrip()}")
     try:
-        outcome, comment = _put(repository, pull, mine, body, author)
+        outcome, url = _put(repository, pull, mine, KIND, body, author)
     except ServiceError as error:
         brief = text.bounded(body, _BRIEF)
         if error.status != _INVALID or brief == body:
             raise
         # GitHub does not take the text. The news is at its top, and must not be lost with the rest.
-        outcome, comment = _put(repository, pull, mine, brief, author)
-    return Published(outcome, comment.html_url, note)
+        outcome, url = _put(repository, pull, mine, KIND, brief, author)
+    return CommentOutcome(outcome, url, note)
 
 
-def mark_outdated(repository: Repository, pull: int, author: str) -> Published:
+def mark_outdated(repository: Repository, pull: int, author: str) -> CommentOutcome:
     """Put a banner above our comment if it is about a commit that is not the head any more."""
-    mine = _mine(repository, pull, author)
+    mine = _only(repository, pull, KIND, author)
     note = read_note(mine.body) if mine is not None else None
     if mine is None or note is None:
-        return Published("nothing")
+        return CommentOutcome("nothing")
     now = repository.pull(pull).head.sha
     if now == note.head or note.outdated:
-        return Published("unchanged", mine.html_url, note)
+        return CommentOutcome("unchanged", mine.html_url, note)
     note = replace(note, outdated=True)
     said = wording.outdated(note.head, now) + marker.rest(mine.body)
     body = text.bounded(f"{note.line()}\n{said.rstrip()}")
-    return Published("updated", repository.edit_comment(mine.id, body).html_url, note)
+    return CommentOutcome("updated", repository.edit_comment(mine.id, body).html_url, note)
 
 
 def answer(repository: Repository, pull: int, said: str | None, author: str) -> None:
     """Answer a request that was not granted; None: it was, and an old answer goes."""
-
-    def ours() -> list[Comment]:
-        return [one for one in repository.comments(pull) if _is_ours(one, ANSWER, author)]
-
-    old = ours()
-    for comment in old if said is None else old[1:]:
-        repository.delete_comment(comment.id)
-    if said is None:
-        return
-    body = f"{marker.line(ANSWER, {})}\n{said.rstrip()}"
-    if old:
-        repository.edit_comment(old[0].id, body)
-        return
-    repository.client.once(
-        lambda: next(iter(ours()), None), lambda: repository.add_comment(pull, body)
-    )
-
-
-def _has_said_more(before: Note, note: Note) -> bool:
-    """Whether a step only adds that something failed, after the result or the reason was told."""
-    return (
-        note.stage == "failed"
-        and before.stage in {"final", "failed"}
-        and (before.run, before.attempt, before.head) == (note.run, note.attempt, note.head)
-    )
+    old = _only(repository, pull, ANSWER, author)
+    if said is not None:
+        body = f"{marker.line(ANSWER, {})}\n{said.rstrip()}"
+        _put(repository, pull, old, ANSWER, body, author)
+    elif old is not None:
+        repository.delete_comment(old.id)
 
 
 def _put(
-    repository: Repository, pull: int, mine: Comment | None, body: str, author: str
-) -> tuple[Outcome, Comment]:
-    if mine is not None:
-        if mine.body == body:
-            return "unchanged", mine
-        return "updated", repository.edit_comment(mine.id, body)
-    made = repository.client.once(
-        lambda: _mine(repository, pull, author), lambda: repository.add_comment(pull, body)
-    )
-    return "created", made if made.body == body else repository.edit_comment(made.id, body)
+    repository: Repository, pull: int, mine: Comment | None, kind: str, body: str, author: str
+) -> tuple[Outcome, str]:
+    if mine is None:
+        made = repository.add_comment(pull, body)
+        _only(repository, pull, kind, author)  # the first answer may have been lost
+        return "created", made.html_url
+    if mine.body == body:
+        return "unchanged", mine.html_url
+    return "updated", repository.edit_comment(mine.id, body).html_url
 
 
-def _mine(repository: Repository, pull: int, author: str) -> Comment | None:
-    """Our comment; should there be several, the oldest stays and the others go."""
-    ours = [one for one in repository.comments(pull) if _is_ours(one, KIND, author)]
+def _only(repository: Repository, pull: int, kind: str, author: str) -> Comment | None:
+    """Our comment of a kind; should there be several, the oldest stays and the others go."""
+    ours = [
+        one
+        for one in repository.comments(pull)
+        if one.is_by(author) and marker.values(kind, one.body) is not None
+    ]
     for double in ours[1:]:
         repository.delete_comment(double.id)
     return ours[0] if ours else None
-
-
-def _is_ours(comment: Comment, kind: str, author: str) -> bool:
-    return comment.is_by(author) and marker.values(kind, comment.body) is not None

@@ -50,11 +50,7 @@ class Context:
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Self:
-        """Read the variables `GITHUB_*`.
-
-        Raises:
-            UsageError: One that is needed is missing, or is not what it should be.
-        """
+        """Read the variables `GITHUB_*`; raises UsageError."""
         repository, token = _needed(environ, "GITHUB_REPOSITORY"), _needed(environ, "GITHUB_TOKEN")
         if not _REPOSITORY.fullmatch(repository):
             raise UsageError(f"GITHUB_REPOSITORY={repository!r}: expected owner/name")
@@ -86,11 +82,7 @@ class Context:
         return f"https://{home}/" if name == home else f"https://{home}/{name}/"
 
     def event(self) -> dict[str, Any]:
-        """Read what started the workflow.
-
-        Raises:
-            UsageError: There is none, or it cannot be read.
-        """
+        """Read what started the workflow; raises UsageError."""
         if self.event_path is None:
             raise UsageError(f"GITHUB_EVENT_PATH is not set: expected the event's file{_HINT}")
         try:

@@ -1,150 +1,232 @@
-"""The calls that servebench makes, one method each: all of them about one repository."""
+"""The calls that servebench makes about one repository, and their answers as types.
+
+Of an answer the keys that are used are checked, and all others are ignored.
+"""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal, TypeVar
 from urllib.parse import quote
 
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
 from servebench.errors import ServiceError
-from servebench.github.answers import (
-    Artifact,
-    Comment,
-    Content,
-    Entry,
-    Issue,
-    Job,
-    Pull,
-    Reaction,
-    Sha,
-    StatusState,
-    Tip,
-    WorkflowRun,
-    read,
-)
 from servebench.github.client import Client
 
+Sha = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+StatusState = Literal["error", "failure", "pending", "success"]
+Reaction = Literal["+1", "-1", "confused", "eyes", "rocket"]
 _GONE: Final = 404
 
 
-class Repository:
-    """A repository on GitHub. All methods raise `ServiceError` when GitHub refuses.
+class Answer(BaseModel):
+    """Base of all answers."""
 
-    Args:
-        client: Who asks.
-        name: `owner/name`.
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class User(Answer):
+    """Who did something."""
+
+    login: str
+    type: str = "User"
+
+
+class Comment(Answer):
+    """A comment on an issue or a pull request."""
+
+    id: int
+    body: str | None = None
+    user: User | None = None
+    html_url: str = ""
+
+    def is_by(self, login: str) -> bool:
+        return self.user is not None and self.user.login == login
+
+
+class Tip(Answer):
+    """One end of a pull request."""
+
+    sha: Sha
+
+
+class Base(Answer):
+    """The branch that a pull request is for.
+
+    Its `sha` is not read: GitHub keeps an older one there, which is no merge base either.
     """
+
+    ref: str = Field(min_length=1)
+
+
+class Pull(Answer):
+    """A pull request."""
+
+    number: int
+    state: str
+    head: Tip
+    base: Base
+    html_url: str = ""
+
+
+class Issue(Answer):
+    """An issue; pull requests are listed among them, and have `pull_request`."""
+
+    number: int
+    body: str | None = None
+    state: str
+    user: User | None = None
+    pull_request: dict[str, Any] | None = None
+    html_url: str = ""
+
+
+class WorkflowRun(Answer):
+    """A run of a workflow.
+
+    `status` is `completed` when it has ended; only then there is a `conclusion`.
+    """
+
+    id: int
+    status: str | None = None
+    conclusion: str | None = None
+    display_title: str = Field(default="", description="As `run-name` in the workflow says.")
+    run_attempt: int = 1
+    created_at: AwareDatetime
+    html_url: str = ""
+
+
+class Job(Answer):
+    """A job of a run. `queued` jobs wait for a runner, `waiting` ones for an approval."""
+
+    id: int
+    name: str = ""
+    status: str
+    labels: tuple[str, ...] = ()
+    created_at: AwareDatetime | None = None
+
+
+class Artifact(Answer):
+    """What a job of a run has left; later ones have larger ids."""
+
+    id: int
+    name: str
+    size_in_bytes: int
+    expired: bool = False
+    digest: str | None = None
+
+
+class _Span(Answer):
+    merge_base_commit: Tip
+
+
+class _Permission(Answer):
+    permission: str
+
+
+class _Workflow(Answer):
+    state: str
+
+
+class _Runs(Answer):
+    workflow_runs: list[WorkflowRun]
+
+
+class _Rule(Answer):
+    type: str
+
+
+class _Environment(Answer):
+    protection_rules: list[_Rule] = []
+
+
+class _Entry(Answer):
+    name: str
+
+
+class _Content(Answer):
+    content: str
+
+
+Kind = TypeVar("Kind", bound=Answer)
+
+
+def read(kind: type[Kind], found: Any, asked: str) -> Kind:
+    """Check an answer.
+
+    Raises:
+        ServiceError: It is not what it should be: says what was asked for, and what is wrong.
+    """
+    try:
+        return kind.model_validate(found)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise ServiceError(
+            f"{asked}: expected {kind.__name__} with {key or 'its keys'}, found: {first['msg']}"
+        ) from error
+
+
+class Repository:
+    """A repository on GitHub. All methods raise `ServiceError` when GitHub refuses."""
 
     def __init__(self, client: Client, name: str) -> None:
         self.client, self._base = client, f"/repos/{name}"
 
-    @property
-    def now(self) -> datetime:
-        """GitHub's time as of its last answer."""
-        return self.client.now
-
     def pull(self, number: int) -> Pull:
-        """A pull request as it is now."""
-        path = f"{self._base}/pulls/{number}"
-        return read(Pull, self.client.json("GET", path), path)
+        return self._one(Pull, "GET", f"/pulls/{number}")
 
     def open_pulls(self, branch: str) -> list[Pull]:
-        """The open pull requests of a branch of this repository, newest first."""
-        path = f"{self._base}/pulls"
         owner = self._base.split("/")[2]
-        params = {"state": "open", "head": f"{owner}:{branch}"}
-        return [read(Pull, one, path) for one in self.client.pages(path, params=params)]
+        return self._all(Pull, "/pulls", params={"state": "open", "head": f"{owner}:{branch}"})
 
     def open_pull(self, title: str, body: str, branch: str, base: str) -> Pull:
-        """Open a pull request from a branch of this repository.
-
-        Raises:
-            UncertainError: Nobody knows whether it is there now.
-        """
-        path = f"{self._base}/pulls"
         given = {"title": title, "body": body, "head": branch, "base": base}
-        return read(Pull, self.client.json("POST", path, json=given), path)
+        return self._one(Pull, "POST", "/pulls", json=given)
 
     def edit_pull(self, number: int, changes: Mapping[str, Any]) -> Pull:
-        """Change a pull request's title or body."""
-        path = f"{self._base}/pulls/{number}"
-        return read(Pull, self.client.json("PATCH", path, json=changes), path)
+        return self._one(Pull, "PATCH", f"/pulls/{number}", json=changes)
 
     def permission(self, login: str) -> str:
         """What somebody may do: admin, write (maintainers too), read or none."""
-        path = f"{self._base}/collaborators/{quote(login, safe='')}/permission"
-        try:
-            found = self.client.json("GET", path)
-        except ServiceError as error:
-            if error.status == _GONE:
-                return "none"
-            raise
-        permission = found.get("permission") if isinstance(found, dict) else None
-        if not isinstance(permission, str):
-            raise ServiceError(f"{path}: expected a permission, found {type(found).__name__}")
-        return permission
+        found = self._known(_Permission, f"/collaborators/{quote(login, safe='')}/permission")
+        return found.permission if found is not None else "none"
 
     def merge_base(self, branch: str, head: Sha) -> Sha:
-        """Where a head left a branch, as that branch is now."""
-        path = f"{self._base}/compare/{quote(branch, safe='')}...{head}"
-        found = self.client.json("GET", path, params={"per_page": 1})
-        inner = found.get("merge_base_commit") if isinstance(found, dict) else None
-        return read(Tip, inner, path).sha
+        path = f"/compare/{quote(branch, safe='')}...{head}"
+        return self._one(_Span, "GET", path, params={"per_page": 1}).merge_base_commit.sha
 
     def comments(self, number: int) -> list[Comment]:
-        """All comments on a pull request or issue, oldest first."""
-        path = f"{self._base}/issues/{number}/comments"
-        return [read(Comment, found, path) for found in self.client.pages(path)]
+        return self._all(Comment, f"/issues/{number}/comments")
 
     def add_comment(self, number: int, body: str) -> Comment:
-        """Comment.
-
-        Raises:
-            UncertainError: Nobody knows whether it is there now.
-        """
-        path = f"{self._base}/issues/{number}/comments"
-        return read(Comment, self.client.json("POST", path, json={"body": body}), path)
+        return self._one(Comment, "POST", f"/issues/{number}/comments", json={"body": body})
 
     def edit_comment(self, comment: int, body: str) -> Comment:
-        """Replace a comment's text."""
-        path = f"{self._base}/issues/comments/{comment}"
-        return read(Comment, self.client.json("PATCH", path, json={"body": body}), path)
+        return self._one(Comment, "PATCH", f"/issues/comments/{comment}", json={"body": body})
 
     def delete_comment(self, comment: int) -> None:
         """Remove a comment; one that is gone already is fine."""
-        try:
-            self.client.request("DELETE", f"{self._base}/issues/comments/{comment}")
-        except ServiceError as error:
-            if error.status != _GONE:
-                raise
+        self._unless(_GONE, "DELETE", f"/issues/comments/{comment}")
 
     def react(self, comment: int, content: Reaction) -> None:
         """React to a comment. It is a courtesy: that it is not possible is no error."""
         path = f"{self._base}/issues/comments/{comment}/reactions"
         with suppress(ServiceError):
-            self.client.request("POST", path, json={"content": content}, repeatable=True)
+            self.client.request("POST", path, json={"content": content})
 
     def set_status(
         self, sha: Sha, state: StatusState, description: str, url: str, context: str
     ) -> None:
         """Set a commit's status; the last one of a context counts."""
-        path = f"{self._base}/statuses/{sha}"
-        body = {
-            "state": state,
-            "description": description,
-            "target_url": url,
-            "context": context,
-        }
-        self.client.request("POST", path, json=body, repeatable=True)
+        body = {"state": state, "description": description, "target_url": url, "context": context}
+        self.client.request("POST", f"{self._base}/statuses/{sha}", json=body)
 
     def issues(self, creator: str) -> list[Issue]:
         """All issues that an account has opened, open and closed, newest first."""
-        path = f"{self._base}/issues"
-        params = {"state": "all", "creator": creator}
-        found = [read(Issue, one, path) for one in self.client.pages(path, params=params)]
+        found = self._all(Issue, "/issues", params={"state": "all", "creator": creator})
         return [
             issue
             for issue in found
@@ -152,110 +234,90 @@ class Repository:
         ]
 
     def open_issue(self, title: str, body: str, labels: tuple[str, ...]) -> Issue:
-        """Open an issue; labels that are not there are made.
-
-        Raises:
-            UncertainError: Nobody knows whether it is there now.
-        """
-        path = f"{self._base}/issues"
         given = {"title": title, "body": body, "labels": list(labels)}
-        return read(Issue, self.client.json("POST", path, json=given), path)
+        return self._one(Issue, "POST", "/issues", json=given)
 
     def edit_issue(self, number: int, changes: Mapping[str, Any]) -> Issue:
-        """Change an issue's title, body, state or state_reason."""
-        path = f"{self._base}/issues/{number}"
-        return read(Issue, self.client.json("PATCH", path, json=changes), path)
+        return self._one(Issue, "PATCH", f"/issues/{number}", json=changes)
 
     def workflow_state(self, file: str) -> str:
         """`active`, or why a workflow does not run; `missing`: there is none."""
-        path = f"{self._base}/actions/workflows/{quote(file, safe='')}"
-        try:
-            found = self.client.json("GET", path)
-        except ServiceError as error:
-            if error.status == _GONE:
-                return "missing"
-            raise
-        return str(found.get("state", "")) if isinstance(found, dict) else ""
+        found = self._known(_Workflow, f"/actions/workflows/{quote(file, safe='')}")
+        return found.state if found is not None else "missing"
 
     def has_reviewers(self, environment: str) -> bool:
         """Whether somebody has to approve before a job in an environment starts.
 
         One that is not there has nobody: GitHub makes it, open to all, when a job first names it.
         """
-        path = f"{self._base}/environments/{quote(environment, safe='')}"
-        try:
-            found = self.client.json("GET", path)
-        except ServiceError as error:
-            if error.status == _GONE:
-                return False
-            raise
-        rules = found.get("protection_rules") if isinstance(found, dict) else None
-        return isinstance(rules, list) and any(
-            isinstance(rule, dict) and rule.get("type") == "required_reviewers" for rule in rules
-        )
+        found = self._known(_Environment, f"/environments/{quote(environment, safe='')}")
+        rules = found.protection_rules if found is not None else []
+        return any(rule.type == "required_reviewers" for rule in rules)
 
     def listing(self, folder: str, branch: str) -> list[str]:
         """Names of the files in a folder of a branch; none where there is no such folder."""
-        path = f"{self._base}/contents/{quote(folder)}"
         try:
-            found = self.client.json("GET", path, params={"ref": branch})
+            found = self._all(_Entry, f"/contents/{quote(folder)}", params={"ref": branch})
         except ServiceError as error:
             if error.status == _GONE:
                 return []
             raise
-        if not isinstance(found, list):
-            raise ServiceError(f"{path}: expected a folder, found {type(found).__name__}")
-        return [read(Entry, entry, path).name for entry in found]
+        return [entry.name for entry in found]
 
     def content(self, file: str, branch: str) -> bytes:
         """A file of a branch, up to 1 MB."""
-        path = f"{self._base}/contents/{quote(file)}"
-        found = read(Content, self.client.json("GET", path, params={"ref": branch}), path)
-        return base64.b64decode(found.content)
+        path = f"/contents/{quote(file)}"
+        return base64.b64decode(self._one(_Content, "GET", path, params={"ref": branch}).content)
 
     def runs(self, file: str, **filters: str | int) -> list[WorkflowRun]:
         """The newest runs of a workflow, at most 100."""
-        path = f"{self._base}/actions/workflows/{quote(file, safe='')}/runs"
-        found = self.client.json("GET", path, params={"per_page": 100, **filters})
-        listed = found.get("workflow_runs") if isinstance(found, dict) else None
-        if not isinstance(listed, list):
-            raise ServiceError(f"{path}: expected runs, found {type(found).__name__}")
-        return [read(WorkflowRun, run, path) for run in listed]
+        path = f"/actions/workflows/{quote(file, safe='')}/runs"
+        return self._one(_Runs, "GET", path, params={"per_page": 100, **filters}).workflow_runs
 
     def jobs(self, run: int) -> list[Job]:
-        """The jobs of a run's last attempt."""
-        path = f"{self._base}/actions/runs/{run}/jobs"
-        params = {"filter": "latest"}
-        return [
-            read(Job, job, path) for job in self.client.pages(path, key="jobs", params=params)
-        ]  # fmt: skip
+        path = f"/actions/runs/{run}/jobs"
+        return self._all(Job, path, key="jobs", params={"filter": "latest"})
 
     def artifacts(self, run: int) -> list[Artifact]:
         """What the jobs of a run have left, of each name the newest."""
-        path = f"{self._base}/actions/runs/{run}/artifacts"
-        found = [read(Artifact, one, path) for one in self.client.pages(path, key="artifacts")]
+        found = self._all(Artifact, f"/actions/runs/{run}/artifacts", key="artifacts")
         newest = {one.name: one for one in sorted(found, key=lambda one: one.id)}
         return [newest[name] for name in sorted(newest)]
 
     def archive(self, artifact: int, most: int) -> bytes:
-        """An artifact as the zip archive that GitHub keeps; of a larger one `most` bytes and one.
-
-        Args:
-            artifact: Its id.
-            most: Bytes.
-        """
-        return self.client.download(f"{self._base}/actions/artifacts/{artifact}/zip", most)
+        path = f"{self._base}/actions/artifacts/{artifact}/zip"
+        return self.client.request("GET", path, most=most)[0]
 
     def dispatch(self, file: str, ref: str, inputs: Mapping[str, str]) -> None:
         """Start a workflow. Twice does no harm: the newer run takes the older one's place."""
         path = f"{self._base}/actions/workflows/{quote(file, safe='')}/dispatches"
-        body = {"ref": ref, "inputs": dict(inputs)}
-        self.client.request("POST", path, json=body, repeatable=True)
+        self.client.request("POST", path, json={"ref": ref, "inputs": dict(inputs)})
 
     def cancel(self, run: int) -> None:
         """Stop a run; one that has ended in the meantime is fine."""
+        self._unless(409, "POST", f"/actions/runs/{run}/cancel")
+
+    def _one(self, kind: type[Kind], method: str, path: str, **more: Any) -> Kind:
+        path = f"{self._base}{path}"
+        return read(kind, self.client.json(method, path, **more), path)
+
+    def _all(self, kind: type[Kind], path: str, **more: Any) -> list[Kind]:
+        path = f"{self._base}{path}"
+        return [read(kind, one, path) for one in self.client.pages(path, **more)]
+
+    def _known(self, kind: type[Kind], path: str) -> Kind | None:
+        """One that need not be there."""
         try:
-            self.client.request("POST", f"{self._base}/actions/runs/{run}/cancel", repeatable=True)
+            return self._one(kind, "GET", path)
         except ServiceError as error:
-            if error.status != 409:
+            if error.status == _GONE:
+                return None
+            raise
+
+    def _unless(self, status: int, method: str, path: str) -> None:
+        """Ask for what may have happened already, which that status says."""
+        try:
+            self.client.request(method, f"{self._base}{path}")
+        except ServiceError as error:
+            if error.status != status:
                 raise

@@ -12,10 +12,9 @@ from typing import Any, Final, Literal
 
 from servebench.errors import ServiceError
 from servebench.github import comments, wording
-from servebench.github.answers import Answer, Comment, Pull, Sha, User, read
 from servebench.github.comments import Note, Stage
 from servebench.github.context import Context
-from servebench.github.repository import Repository
+from servebench.github.repository import Answer, Comment, Pull, Repository, Sha, User, read
 
 WORKFLOW: Final = "bench.yml"
 """The workflow that compares; it is started on the default branch, never on a pull request's."""
@@ -89,17 +88,7 @@ def asked_for(body: str | None) -> str | None:
 def handle(
     repository: Repository, event: dict[str, Any], context: Context, author: str
 ) -> Decision:
-    """Decide about a comment, and do what follows from it.
-
-    Args:
-        repository: Where.
-        event: Of `issue_comment`, as GitHub gives it.
-        context: Of this step.
-        author: The account that servebench writes with.
-
-    Raises:
-        ServiceError: GitHub could not be asked or told. Nothing was started.
-    """
+    """Decide about a comment, and do what follows from it; raises ServiceError."""
     given = read(Event, event, "the event")
     number, words = given.issue.number, asked_for(given.comment.body)
     why = _not_for_us(given)
@@ -111,9 +100,7 @@ def handle(
         repository.react(given.comment.id, "-1")
         return Decision("refused", "only people with write permission may ask", number)
     pull = repository.pull(number)
-    reason = _objection(words, pull)
-    if reason is None:
-        reason = unguarded(repository)
+    reason = _objection(words, pull) or unguarded(repository)
     if reason is not None:
         repository.react(given.comment.id, "confused")
         head = pull.head.sha if pull.state == "open" else None

@@ -1,4 +1,4 @@
-"""What the comments on a pull request say. Pure."""
+"""What comments on a pull request and the status of a commit say. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,26 @@ from typing import Final
 from servebench.compare.model import Comparison
 from servebench.errors import RecordError
 from servebench.github import text
+from servebench.github.repository import StatusState
 from servebench.report.comparison.markdown import markdown
-from servebench.text import one_line
+from servebench.report.comparison.outcome import UNDECIDED, exit_code
+from servebench.report.comparison.view import make_view
+from servebench.text import one_line, short
+
+CONTEXT: Final = "servebench"
+"""The status's name. Advisory: it should not be among the required ones."""
+
+DESCRIPTION: Final = 140
+"""Characters of a status that GitHub takes."""
+
+MEANINGS: Final[dict[StatusState, str]] = {
+    "pending": "The comparison is queued or under way",
+    "success": "Nothing got worse that could be seen",
+    "failure": "Something got worse",
+    "error": "No result; the run says why",
+}
+_STATES: Final[dict[int, StatusState]] = {0: "success", 1: "failure", UNDECIDED: "error"}
+"""By the exit code that the comparison has: a gate on either says the same."""
 
 SHOWN: Final = 12
 """Digits of a commit that people see."""
@@ -94,3 +112,18 @@ def refused(reason: str, head: str | None) -> str:
         "write permission names the commit that they have looked at. This is the newest one; look "
         f"at it, and ask for it on the first line of a comment:\n\n```\n/bench {head}\n```\n"
     )
+
+
+def status(comparison: Comparison) -> tuple[StatusState, str]:
+    """State and description: what got worse fails; what is not decided is an error.
+
+    Raises:
+        RecordError: The comparison holds what cannot be shown.
+    """
+    try:
+        view = make_view(comparison)
+    except Exception as error:  # the file comes from a machine on which other people's code ran
+        raise RecordError(
+            f"the comparison: expected values that can be shown, found {type(error).__name__}"
+        ) from error
+    return _STATES[exit_code(comparison)], short(view.headline, DESCRIPTION)

@@ -49,9 +49,6 @@ class Branch:
     def fetch(self, *, contents: bool) -> None:
         """Fetch the tip alone, without its past.
 
-        Args:
-            contents: Whether the files' contents are needed, or their names only.
-
         Raises:
             GitError: The remote cannot be reached.
         """
@@ -67,11 +64,7 @@ class Branch:
         self.tip = self._git.ask("rev-parse", _REF)
 
     def entries(self, paths: Sequence[str] = ()) -> Iterator[Entry]:
-        """The plain files of the branch.
-
-        Args:
-            paths: Only these, below `results/`; all if none.
-        """
+        """The plain files of the branch."""
         if self.tip is None:
             return
         asked = [f"{RESULTS}/{path}" for path in paths] or [f"{RESULTS}/"]
@@ -98,12 +91,7 @@ class Branch:
         return self._git.ask("hash-object", "-w", "--no-filters", "--stdin", stdin=data)
 
     def commit(self, blobs: Mapping[str, str], message: str) -> str:
-        """Make a commit that adds files to the tip.
-
-        Args:
-            blobs: Path below `results/` → blob.
-            message: Its message.
-        """
+        """Make a commit that adds files to the tip."""
         with tempfile.TemporaryDirectory() as folder:
             index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
             if self.tip is not None:

@@ -28,7 +28,7 @@ _PARTIAL: Final = ".pulled"
 
 
 @dataclass(frozen=True, slots=True)
-class Pulled:
+class PullResult:
     """What a pull did.
 
     Attributes:
@@ -51,15 +51,8 @@ def pull(
     patience: Patience | None = None,
     told: Callable[[str], None] = lambda _: None,
     cache: Path | None = None,
-) -> Pulled:
+) -> PullResult:
     """Lay the history out in a results folder; what else is in it stays.
-
-    Args:
-        remote: Where the history is.
-        results: The folder.
-        patience: How long to keep trying.
-        told: Called with a sentence for every try that failed.
-        cache: Where fetched copies are kept; by default beside the other caches.
 
     Raises:
         RecordError: A run of the folder is in the history with other bytes; nothing was written.
@@ -82,7 +75,7 @@ def pull(
         ) from problem
 
 
-def _laid_out(branch: Branch, results: Path) -> Pulled:
+def _laid_out(branch: Branch, results: Path) -> PullResult:
     needed: list[Entry] = []
     replaced: list[str] = []
     refused: list[str] = []
@@ -109,7 +102,7 @@ def _laid_out(branch: Branch, results: Path) -> Pulled:
         )
     for entry, data in branch.read(needed):
         _write(results / entry.path, data)
-    return Pulled(branch.tip, len(needed) - len(replaced), tuple(replaced), kept)
+    return PullResult(branch.tip, len(needed) - len(replaced), tuple(replaced), kept)
 
 
 def _blob(path: Path) -> str | None:

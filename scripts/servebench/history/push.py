@@ -22,7 +22,7 @@ _NAMED: Final = 20  # files that a commit's message names
 
 
 @dataclass(frozen=True, slots=True)
-class Pushed:
+class PushResult:
     """What a push did.
 
     Attributes:
@@ -45,15 +45,8 @@ def push(
     subject: str,
     patience: Patience | None = None,
     told: Callable[[str], None] = lambda _: None,
-) -> Pushed:
+) -> PushResult:
     """Add files to the history.
-
-    Args:
-        files: What is added; checked already.
-        remote: Where the history is.
-        subject: First line of the commit's message.
-        patience: How long to keep trying.
-        told: Called with a sentence for every try that failed.
 
     Raises:
         RecordError: A file is there with other bytes, and its kind is never rewritten.
@@ -62,8 +55,8 @@ def push(
     patience = patience or Patience()
     with tempfile.TemporaryDirectory(prefix="servebench-push-") as folder:
         try:
-            pushing = _Pushing(Branch(Path(folder), remote), files, subject)
-            return patience.keep_trying(pushing.attempt, told)
+            attempt = _Attempt(Branch(Path(folder), remote), files, subject)
+            return patience.keep_trying(attempt.attempt, told)
         except GitError as problem:
             raise HistoryError(
                 f"the files could not be pushed to {remote.branch} in {patience.tries} tries; "
@@ -77,7 +70,7 @@ def push(
 
 
 @dataclass(slots=True)
-class _Pushing:
+class _Attempt:
     """A push under way."""
 
     branch: Branch
@@ -85,7 +78,7 @@ class _Pushing:
     subject: str
     tries: int = 0
 
-    def attempt(self) -> Pushed:
+    def attempt(self) -> PushResult:
         """Put the files on the tip as it is now."""
         self.tries += 1
         self.branch.fetch(contents=False)
@@ -100,10 +93,10 @@ class _Pushing:
         self._refuse_rewriting(known, there)
         added = {path: blob for path, blob in blobs.items() if path not in there}
         if not added:
-            return Pushed((), there, self.tries, None)
+            return PushResult((), there, self.tries, None)
         commit = self.branch.commit(added, self._message(sorted(added)))
         self.branch.push(commit)
-        return Pushed(tuple(added), there, self.tries, commit)
+        return PushResult(tuple(added), there, self.tries, commit)
 
     def _refuse_rewriting(self, known: dict[str, str], there: Sequence[str]) -> None:
         others = [

@@ -1,8 +1,6 @@
-"""Fetching the artifacts of a workflow run one by one, so that a bad one costs the others nothing.
+"""Fetches the artifacts of a workflow run one by one, so that a bad one costs the others nothing.
 
-Each is downloaded and unpacked with bounds: a small archive can hold terabytes, and one that is
-damaged, or does not have the digest that GitHub tells, is none. What is unpacked is foreign data
-still (`accepting`).
+Each is downloaded and unpacked with bounds: a small archive can hold terabytes.
 """
 
 from __future__ import annotations
@@ -15,12 +13,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from servebench.artifacts.accepting import Refusal
+from servebench.artifacts.acceptance import Refusal
 from servebench.artifacts.folder import ARTIFACTS, NAME, Limits, is_plain
 from servebench.errors import ArtifactError, ServiceError
 from servebench.files import replace
-from servebench.github.answers import Artifact
-from servebench.github.repository import Repository
+from servebench.github.repository import Artifact, Repository
 from servebench.text import shown
 
 PACKED_BYTES: Final = 16_000_000
@@ -30,13 +27,7 @@ PACKED_BYTES: Final = 16_000_000
 def fetch(
     repository: Repository, run: int, names: str, target: Path
 ) -> tuple[tuple[str, ...], tuple[Refusal, ...]]:
-    """Fetch the artifacts of a run that have such names.
-
-    Args:
-        repository: Where.
-        run: The workflow's run.
-        names: A glob that their names match.
-        target: Gets a folder for each of them.
+    """Fetch the artifacts of a run whose names match a glob, each into a folder of its name.
 
     Returns:
         The names of those that are there now, and the others with the reasons.
@@ -53,7 +44,7 @@ def fetch(
     refused: list[Refusal] = []
     for artifact in found:
         try:
-            files = _files(repository, artifact, Limits())
+            files = _files(repository, artifact)
         except (ArtifactError, ServiceError) as error:
             refused.append(Refusal(artifact=shown(artifact.name), reason=str(error)))
             continue
@@ -63,13 +54,13 @@ def fetch(
     return tuple(fetched), tuple(refused)
 
 
-def _files(repository: Repository, artifact: Artifact, limits: Limits) -> dict[str, bytes]:
+def _files(repository: Repository, artifact: Artifact) -> dict[str, bytes]:
     if not NAME.fullmatch(artifact.name):
         raise ArtifactError("a name that none of ours has")
     data = _archive(repository, artifact)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            return dict(_unpacked(archive, limits))
+            return dict(_unpacked(archive, Limits()))
     except ArtifactError:
         raise
     except Exception as error:  # the library raises what it stumbles over

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
@@ -36,6 +35,7 @@ one night's error is worth less than the night."""
 
 _PIN: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
 _NOWHERE: Final = Path("nowhere")
+_REASON: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Lock:
 
 
 @dataclass(frozen=True, slots=True)
-class Trusted:
+class Checkout:
     """The checkout's own facts.
 
     Attributes:
@@ -55,7 +55,7 @@ class Trusted:
         oha: Version.
         interpreters: Name → full version.
         locks: Stack → its lock.
-        benchmarks: Suite inside the process → the classes and functions that it defines.
+        suites: Names of the suites inside the process.
         dates: Commit → its date as asv counts (the author's, ms since 1970): the one checked out.
     """
 
@@ -63,7 +63,7 @@ class Trusted:
     oha: str
     interpreters: Mapping[str, str]
     locks: Mapping[str, Lock]
-    benchmarks: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    suites: frozenset[str] = frozenset()
     dates: Mapping[str, int] = field(default_factory=dict)
 
     def require_tools(self, servebench: str, oha: str) -> None:
@@ -72,7 +72,7 @@ class Trusted:
         require("oha", self.oha, oha)
 
     def require_stacks(self, records: Iterable[StackRecord]) -> None:
-        """Refuse results of other locks, or with packages that no lock names.
+        """Refuse other locks than the checkout's, and packages that no lock names.
 
         Raises:
             ArtifactError: A stack is not what the checkout has locked.
@@ -101,13 +101,8 @@ class Trusted:
             )
 
 
-def of_checkout(root: Path) -> Trusted:
-    """Read what a checkout says.
-
-    Raises:
-        DeclarationError: Its declarations are wrong.
-    """
-    configured = settings.load(root)
+def of_checkout(root: Path) -> Checkout:
+    """Read what a checkout says; raises DeclarationError."""
     locks = {}
     for name in stacks.names(root):
         file = stacks.lock_file(name, root)
@@ -116,27 +111,14 @@ def of_checkout(root: Path) -> Trusted:
             pins = _PIN.findall(content.decode())
             named = frozenset((canonicalize_name(package), version) for package, version in pins)
             locks[name] = Lock(hashlib.sha256(content).hexdigest(), named)
-    return Trusted(
+    return Checkout(
         servebench=__version__,
-        oha=configured.oha.version,
+        oha=settings.load(root).oha.version,
         interpreters={n: spec.version for n, spec in interpreters.declared(root).items()},
         locks=locks,
-        benchmarks=_benchmarks(root),
+        suites=frozenset(suite.name for suite in (*micro.suites(root), micro.GUARD)),
         dates=_dates(root),
     )
-
-
-def _benchmarks(root: Path) -> dict[str, frozenset[str]]:
-    """What the suites define; they are read, not run, since the packages they need are not here."""
-    found = {}
-    for suite in (*micro.suites(root), micro.GUARD):
-        file = root / "benchmarks" / f"{suite.name}.py"
-        if file.is_file():
-            nodes = ast.walk(ast.parse(file.read_bytes(), str(file)))
-            found[suite.name] = frozenset(
-                node.name for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef)
-            )
-    return found
 
 
 def _dates(root: Path) -> dict[str, int]:
@@ -147,6 +129,11 @@ def _dates(root: Path) -> dict[str, int]:
         return {}
     _, commit, seconds = said.decode().split()
     return {commit: 1000 * int(seconds)}
+
+
+def problem(error: Exception | str) -> str:
+    """What went wrong with foreign data, as one line that is fit for a log."""
+    return shown(" ".join(str(error).split()), _REASON)
 
 
 def require(what: str, expected: object, found: object) -> None:
@@ -185,20 +172,13 @@ def require_commands(given: Commands | None, case: Case, machine: Machine) -> No
         return
     if case.server not in SERVERS:
         raise ArtifactError(f"the server {shown(case.server)}, which is none of ours")
-    ours = rig_of(machine).commands(case)
-    name = shown(case.id)
+    ours, name = rig_of(machine).commands(case), shown(case.id)
     require(f"server's command line of {name}", ours.server, given.server)
     require(f"load's command line of {name}", ours.load, given.load)
 
 
-def require_time(what: str, text: str, earliest: datetime | None, now: datetime) -> datetime:
-    """Refuse a time that cannot be, give or take `CLOCKS`.
-
-    Args:
-        what: Whose time.
-        text: ISO 8601 with an offset.
-        earliest: Nothing can have begun before; None: nobody knows.
-        now: Nothing can have begun after.
+def require_time(what: str, text: str, earliest: datetime | None, now: datetime) -> None:
+    """Refuse a time (ISO 8601) before `earliest` or after `now`, give or take `CLOCKS`.
 
     Raises:
         ArtifactError: It is no time, or an impossible one.
@@ -216,4 +196,3 @@ def require_time(what: str, text: str, earliest: datetime | None, now: datetime)
             f"{what}: expected a time between {since}{now:%Y-%m-%d %H:%M} UTC, found "
             f"{shown(text)}: is the machine's clock right?"
         )
-    return moment

@@ -25,13 +25,12 @@ from pathlib import Path
 from typing import Final
 
 from servebench import files, machine, paths
-from servebench.artifacts import comparisons, folder, trusted
+from servebench.artifacts import comparisons, facts, folder
 from servebench.artifacts.folder import Limits
 from servebench.compare.model import Comparison
 from servebench.errors import ArtifactError, UsageError
-from servebench.fleet.other_user import OtherUser
-from servebench.fleet.place import Place
-from servebench.fleet.room import Room
+from servebench.fleet.place import RunnerConfig
+from servebench.fleet.room import OtherUser, Room
 from servebench.text import shown, without_control
 
 PROGRAM: Final = "from servebench.cli import main; main()"
@@ -54,16 +53,9 @@ _PATIENCE_S: Final = 0.5
 
 
 def compare(
-    root: Path, base: str, head: str, options: Sequence[str], place: Place
+    root: Path, base: str, head: str, options: Sequence[str], place: RunnerConfig
 ) -> tuple[Comparison, bytes]:
     """Compare two commits of a checkout in the machine's room.
-
-    Args:
-        root: The checkout, whose own servebench compares.
-        base: 40 hex digits.
-        head: The same: foreign code.
-        options: Of `servebench compare`.
-        place: What the machine says of itself.
 
     Returns:
         The checked comparison, and its bytes.
@@ -83,26 +75,16 @@ def compare(
                 f"servebench compare ended with exit code {code}: {error}"
             ) from error
         found = comparisons.comparison(
-            data,
-            base,
-            head,
-            trusted.of_checkout(root),
-            datetime.now(UTC),
-            machine.fingerprint().id,
+            data, base, head, facts.of_checkout(root), datetime.now(UTC), machine.fingerprint().id
         )
         return found, data
 
 
-def measure(root: Path, words: Sequence[str], place: Place) -> int:
+def measure(root: Path, words: Sequence[str], place: RunnerConfig) -> int:
     """Run a verb of servebench in the machine's room, and bring out the folder that it fills.
 
     The verb works in a folder of the room. What it is to read is handed in, and what it leaves
     below its folder for results comes out, whatever its exit code; both keep their names.
-
-    Args:
-        root: The checkout, whose own servebench measures.
-        words: The verb and its options.
-        place: What the machine says of itself.
 
     Returns:
         The verb's exit code.
@@ -142,11 +124,7 @@ def measure(root: Path, words: Sequence[str], place: Place) -> int:
 
 
 def _plain(option: str, name: str) -> str:
-    """A name that is the same in the room as here.
-
-    Raises:
-        UsageError: It is a path.
-    """
+    """A name that is the same in the room as here; raises UsageError."""
     if not _NAME.fullmatch(name):
         raise UsageError(f"{option} {name!r}: expected a name in this folder")
     return name
@@ -183,7 +161,7 @@ def _unpack(packed: tarfile.TarFile, member: tarfile.TarInfo, scratch: Path) -> 
 
 
 @contextmanager
-def _furnished(root: Path, place: Place) -> Iterator[tuple[Room, dict[str, str]]]:
+def _furnished(root: Path, place: RunnerConfig) -> Iterator[tuple[Room, dict[str, str]]]:
     """The machine's room, empty before and after, and what its programs find in their environment.
 
     Raises:
