@@ -113,14 +113,10 @@ def pictures_command(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder; default: docs/ of the checkout.")
     ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Take none: say whether those there show the site.")
-    ] = False,
 ) -> None:
     """Build the site of the committed results and take the README's pictures of it, light and dark.
 
-    What was measured here and is not committed is not in them. A test fails while they show
-    something else than the site does. Exit code 1, with --check: they do not.
+    What was measured here and is not committed is not in them.
     """
     from servebench.site import pictures  # noqa: PLC0415 - only this verb waits for numpy
     from servebench.site.build import Order, build  # noqa: PLC0415
@@ -138,12 +134,5 @@ def pictures_command(
             with_asv=False,
         )
         build(order, Narrator(Console(quiet=True)))
-        if not check:
-            for path in pictures.take(site, docs):
-                console.print(str(path), markup=False, soft_wrap=True)
-            return
-        sentences = pictures.stale(site, docs)
-    for sentence in sentences:
-        console.print(sentence, markup=False, soft_wrap=True)
-    if sentences:
-        raise typer.Exit(1)
+        for path in pictures.take(site, docs):
+            console.print(str(path), markup=False, soft_wrap=True)
