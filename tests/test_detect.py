@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from servebench.compare import session
 from servebench.compare.model import Comparison, PackageChange, Verdict
 from servebench.compare.pairing import Pair
 from servebench.compare.touched import Touched
-from servebench.detect import blame, suspects
+from servebench.detect import blame, suspects, verdicts
 from servebench.detect.candidates import detect, of_table
 from servebench.detect.conclude import IMPROVED, closed, conclude
 from servebench.detect.confirm import confirm
@@ -67,6 +68,18 @@ def pieces(*pairs: tuple[int, float], scatter: float = 0.005, seed: int = 1) -> 
     return [float(value) for value in figures * source.lognormal(0, scatter, len(figures))]
 
 
+def header_of(number: int, cases: tuple[str, ...], **changes: Any) -> RunHeader:
+    """A night of some cases, by default of server runs."""
+    given: dict[str, Any] = {
+        "run": run_of(number), "kind": "load", "profile": "nightly", "commit": COMMIT,
+        "time": int((FIRST + timedelta(days=number)).timestamp()), "machine": MACHINE,
+        "fingerprint": "6.1", "interpreters": {"3.14": "3.14.7"}, "stacks": {}, "packages": {},
+        "cases": cases, "groups": cases, "definitions": ("same",) * len(cases),
+        "pythons": ("3.14",) * len(cases), "stack_of": ("current",) * len(cases), "metrics": (),
+    }  # fmt: skip
+    return RunHeader(**{**given, **changes})
+
+
 def table(
     figures: Mapping[str, Sequence[float]],
     versions: Sequence[str],
@@ -89,28 +102,16 @@ def table(
     cases, where = tuple(figures), stack or {}
     nights = []
     for number, version in enumerate(versions):
-        header = RunHeader(
-            run=run_of(number),
-            kind="load",
-            profile="nightly",
-            time=int((FIRST + timedelta(days=number)).timestamp()),
-            commit=COMMIT,
-            machine=MACHINE,
+        state = (states or {}).get(number)
+        header = header_of(
+            number,
+            cases,
             fingerprint=kernels[number] if kernels else "6.1",
-            interpreters={"3.14": "3.14.7"},
             stacks={"current": digest(version), "other": digest("0")},
             packages={"current": {"granian": version, "fastapi": "1"}, "other": {}},
-            cases=cases,
-            groups=cases,
-            definitions=("same",) * len(cases),
-            pythons=("3.14",) * len(cases),
             stack_of=tuple(where.get(case, "current") for case in cases),
             metrics=(metric,),
-            odd={
-                place: CaseState(state)
-                for place in range(len(cases))
-                if (state := (states or {}).get(number)) is not None
-            },
+            odd=dict.fromkeys(range(len(cases)), CaseState(state)) if state else {},
         )
         mean, low, high, launches = empty(header)
         mean[:, 0] = [figures[case][number] for case in cases]
@@ -331,13 +332,8 @@ def test_what_the_duets_see_too_becomes_a_record(compared: Compared) -> None:
     assert record.series.case == "x/a"
     assert {one.case for one in record.others} == {"x/b"}
     assert {one.case for one in record.unplayed} == {"x/unplayed"}
-    judged = next(
-        one
-        for case in comparison.cases
-        if case.case.id == "x/a"
-        for one in case.judgements
-        if one.metric == CPU
-    )
+    judged = verdicts.of(comparison, record.series)
+    assert judged is not None
     assert (record.ratio, record.low, record.high) == (judged.ratio, judged.low, judged.high)
     assert record.low < 1.05 < record.high
     assert record.evidence == comparison.id
@@ -372,11 +368,8 @@ def test_what_the_duets_do_not_see_is_dismissed(compared: Compared) -> None:
     for tries, final in ((0, False), (1, False), (2, True)):
         found = conclude(candidate_of(("x/a", 1.05), tries=tries), undecided)
         assert isinstance(found, Dismissal)
-        assert (found.verdict, found.tries, found.final) == (
-            Verdict.INCONCLUSIVE,
-            tries + 1,
-            final,
-        )
+        assert (found.verdict, found.tries) == (Verdict.INCONCLUSIVE, tries + 1)
+        assert found.final is final
 
 
 def test_nothing_is_judged_twice() -> None:
@@ -436,11 +429,8 @@ def test_a_change_that_was_undone_is_closed(compared: Compared) -> None:
     slower = recorded("open", 1.10, 20)
     undone = recorded("closed", 0.91, 30)
     (found,) = closed((slower, undone), {})
-    assert (found.id, found.status, found.note) == (
-        slower.id,
-        "closed",
-        f"Undone by the change {undone.id}.",
-    )
+    assert (found.id, found.status) == (slower.id, "closed")
+    assert found.note == f"Undone by the change {undone.id}."
     assert closed((slower, recorded("closed", 0.95, 30)), {}) == ()
     assert closed((slower, recorded("closed", 0.91, 10)), {}) == ()  # before it
     assert closed((slower, recorded("closed", 0.91, 30, "x/b")), {}) == ()  # of another series
@@ -468,17 +458,8 @@ def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path:
 
     ids = ("one-gone", "two", "three", "four")
     candidates = [
-        candidate_of(("x/a", 1.05)).model_copy(update={"id": name, "steps": steps_})
-        for name, steps_ in zip(
-            ids,
-            (
-                candidate_of(("x/a", 1.05)).steps,
-                candidate_of(("x/a", 1.05)).steps,
-                candidate_of(("x/b", 1.05)).steps,
-                candidate_of(("x/a", 1.05)).steps,
-            ),
-            strict=True,
-        )
+        candidate_of((case, 1.05)).model_copy(update={"id": name})
+        for name, case in zip(ids, ("x/a", "x/a", "x/b", "x/a"), strict=True)
     ]
     found = confirm(candidates, judge, 330.0, tmp_path, told=lambda _: None, clock=lambda: now[0])
     # 330 s for four; for three; 180 s for two; and 30 s are too few.

@@ -42,12 +42,22 @@ from servebench.inprocess.readings import Reading
 from servebench.model import StackRecord
 from servebench.series import asv
 from servebench.series import table as history
-from servebench.series.columns import RunColumns, RunHeader, empty
+from servebench.series.columns import RunColumns, empty
 from servebench.series.table import Table
 from servebench.site.feeds import title
 from servebench.site.pages import around
 from test_compare_inprocess import Fake, of_benchmarks, pair
-from test_detect import BUMPED, COMMIT, MACHINE, digest, dismissed, pieces, recorded, run_of
+from test_detect import (
+    BUMPED,
+    COMMIT,
+    MACHINE,
+    digest,
+    dismissed,
+    header_of,
+    pieces,
+    recorded,
+    run_of,
+)
 from test_detect import table as of_servers
 
 ENDPOINT = "asgi-wsgi/asgi-json"
@@ -75,22 +85,15 @@ def table(
     """
     cases, nights = tuple(figures), []
     for number, version in enumerate(versions):
-        header = RunHeader(
+        header = header_of(
+            number,
+            cases,
             run=runs[number] if runs else run_of(number),
             kind="inprocess",
-            profile="asv",
-            time=int((FIRST + timedelta(days=number)).timestamp()),
             commit=commits[number] if commits else f"{number:040x}",
-            machine=MACHINE,
-            fingerprint="2 cores",
             interpreters={"3.14": "3.14"},
             stacks={} if version is None else {"current": digest(version)},
             packages={} if version is None else {"current": {"granian": version}},
-            cases=cases,
-            groups=cases,
-            definitions=("",) * len(cases),
-            pythons=("3.14",) * len(cases),
-            stack_of=("current",) * len(cases),
             metrics=("seconds", "version"),
         )
         mean, low, high, launches = empty(header)

@@ -91,16 +91,6 @@ def test_an_empty_feed_is_a_feed() -> None:
     assert feeds.atom([]) == feeds.atom([])
 
 
-def test_the_same_seed_makes_the_same_history() -> None:
-    """And another one another."""
-    one, same, other = (made_up.imagine(0.2, 45, seed) for seed in (1, 1, 2))
-    for a, b in zip(made_up.generate(one), made_up.generate(same), strict=True):
-        assert a.header == b.header
-        np.testing.assert_array_equal(a.mean, b.mean)
-    assert made_up.records(one) == made_up.records(same)
-    assert one.planted != other.planted
-
-
 def test_a_made_up_history_has_what_was_asked_for(tmp_path: Path) -> None:
     """Series, gaps, a break, failures, and a record of each planted change, with its size."""
     imagined = made_up.imagine(1.5, 130, 3)

@@ -101,21 +101,21 @@ class RunHeader:
     """A run without its figures.
 
     Attributes:
-        run: The run's id.
+        run: Id.
         kind: What it is of, as in addresses; `track` says what that means.
-        profile: Of the run; `asv` for benchmarks.
+        profile: `asv` for benchmarks.
         time: Start, s since 1970; of benchmarks the date of the commit.
         commit: 40 hex digits; None outside a repository.
-        machine: The machine's id.
+        machine: Id.
         fingerprint: The machine in words; another one is another machine, whatever its id.
         interpreters: Name → version and build, in words.
         stacks: Name → digest of the lock, as far as it is known.
         packages: Stack → package → version.
-        cases: Ids.
-        groups: Per case, what it shares its data files with.
-        definitions: Per case, a digest of its declaration.
-        pythons: Per case, the interpreter's name.
-        stack_of: Per case, the stack's name.
+        cases: Ids; the next four have a value for each.
+        groups: What it shares its data files with.
+        definitions: A digest of its declaration.
+        pythons: The interpreter's name.
+        stack_of: The stack's name.
         metrics: Names; for benchmarks the unit that asv gives.
         odd: Place in `cases` → what is to be said of it.
     """

@@ -22,11 +22,7 @@ _CIRCUMSTANCES: Final[tuple[Circumstance, ...]] = ("machine", "interpreter", "ca
 class Break:
     """Something besides the stack changed: what is on either side cannot be compared.
 
-    Attributes:
-        night: Place of the first night after it.
-        what: What changed.
-        before: How it was, in words.
-        after: How it is.
+    `night` is the place of the first one after it; `before` and `after` say in words how it was.
     """
 
     night: int
@@ -37,13 +33,7 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class Bump:
-    """A stack changed before this night.
-
-    Attributes:
-        night: Place of the first night with it.
-        stack: Its name.
-        packages: What differs, by name; nothing if only hashes did.
-    """
+    """A stack changed before the night at this place; no packages: only hashes did."""
 
     night: int
     stack: str

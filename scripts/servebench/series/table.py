@@ -46,9 +46,7 @@ class Table:
     """All nights of one machine and kind, oldest first.
 
     Attributes:
-        machine: The machine's id.
-        kind: Server runs, or asv's benchmarks.
-        nights: Their headers.
+        nights: Headers.
         cases: All that were ever measured, in order of appearance; `groups` stands beside.
         metrics: All that were ever measured, in order of appearance.
         mean: Nights × cases × metrics; NaN: no figure. `low`, `high`, `launches` likewise.
@@ -123,9 +121,8 @@ def points(table: Table, case: str, metric: str, newest: int | None = None) -> t
 
     Nights that did not plan the case have none.
     """
-    row, column = table.place(case, metric)
-    nights = np.flatnonzero(table.status[:, row])
-    return _points(table, nights if newest is None else nights[-newest:], row, column)
+    nights = np.flatnonzero(table.status[:, table.cases.index(case)]).tolist()
+    return points_of(table, nights if newest is None else nights[-newest:], case, metric)
 
 
 def point(table: Table, night: int, case: str, metric: str) -> Point:
@@ -136,7 +133,29 @@ def point(table: Table, night: int, case: str, metric: str) -> Point:
 
 def points_of(table: Table, nights: Sequence[int], case: str, metric: str) -> tuple[Point, ...]:
     """The points of some nights, given by their places, which planned the case."""
-    return _points(table, np.array(nights, dtype=np.intp), *table.place(case, metric))
+    row, column = table.place(case, metric)
+    means, lows, highs = (
+        [None if math.isnan(value) else value for value in block[nights, row, column].tolist()]
+        for block in (table.mean, table.low, table.high)
+    )
+    counts = table.launches[nights, row, column].tolist()
+    place, found = 0, []
+    for night, mean, low, high, launches in zip(nights, means, lows, highs, counts, strict=True):
+        header = table.nights[night]
+        # Nearly all nights have a case in the same place.
+        if place >= len(header.cases) or header.cases[place] != case:
+            place = header.cases.index(case)
+        state = header.odd.get(place, _MEASURED)
+        reason = state.reason or ("" if mean is not None else "this run has no such figure")
+        stack = header.stacks.get(header.stack_of[place], "")
+        # By position: by name it takes half as long again, and a build makes tens of thousands.
+        found.append(
+            Point(
+                header.run, header.time, header.commit, stack, state.status,
+                mean, low, high, launches, state.flags, reason,
+            )
+        )  # fmt: skip
+    return tuple(found)
 
 
 def series(table: Table) -> Iterator[tuple[int, int]]:
@@ -195,32 +214,3 @@ def _table(machine: str, kind: Kind, runs: Sequence[RunColumns]) -> Table:
         flag_sets=tuple(sets),
         reasons=reasons,
     )
-
-
-def _points(table: Table, nights: npt.NDArray[np.intp], row: int, column: int) -> tuple[Point, ...]:
-    """Points of these nights; their figures are taken out of the blocks at once."""
-    means, lows, highs = (
-        [None if math.isnan(value) else value for value in block[nights, row, column].tolist()]
-        for block in (table.mean, table.low, table.high)
-    )
-    counts = table.launches[nights, row, column].tolist()
-    case, place = table.cases[row], 0
-    found = []
-    for night, mean, low, high, launches in zip(
-        nights.tolist(), means, lows, highs, counts, strict=True
-    ):
-        header = table.nights[night]
-        # Nearly all nights have a case in the same place.
-        if place >= len(header.cases) or header.cases[place] != case:
-            place = header.cases.index(case)
-        odd = header.odd.get(place, _MEASURED)
-        reason = odd.reason or ("" if mean is not None else "this run has no such figure")
-        stack = header.stacks.get(header.stack_of[place], "")
-        # By position: by name it takes half as long again, and a build makes tens of thousands.
-        found.append(
-            Point(
-                header.run, header.time, header.commit, stack, odd.status,
-                mean, low, high, launches, odd.flags, reason,
-            )
-        )  # fmt: skip
-    return tuple(found)

@@ -61,15 +61,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What became of it.
-
-    Attributes:
-        pages: How many there are.
-        written: Files that were written.
-        kept: Files that were there already.
-        removed: Files that nothing is in any more.
-        notes: What people should know, in sentences.
-    """
+    """How many pages there are, what became of the files, and notes for people, in sentences."""
 
     pages: int
     written: int

@@ -93,8 +93,6 @@ class ScaledYear:
     """A year of a table as scaled integers.
 
     Attributes:
-        table: Where it is from.
-        year: Which one.
         exponent: Cases × metrics: a step is 10 to this power.
         mean: Cases × metrics × nights: steps; NaN: no figure.
         low: Coarser steps below the mean.
