@@ -13,8 +13,8 @@ from bench import Bench, Done
 from repos import borrow_cache, commit, git, make_repository, make_shop, write
 from servebench.cli.options import budget_seconds
 from servebench.compare import keeping, session
+from servebench.compare.builder import Findings, Question, build
 from servebench.compare.decide import Screening
-from servebench.compare.draft import Draft, Header
 from servebench.compare.model import (
     CaseComparison,
     Comparison,
@@ -23,8 +23,6 @@ from servebench.compare.model import (
     SideRecord,
     Verdict,
 )
-from servebench.compare.sides import Side
-from servebench.compare.touched import Touched
 from servebench.errors import UsageError
 from servebench.report.comparison.outcome import exit_code
 from synthetic import MACHINE, make_case
@@ -228,33 +226,14 @@ class _Played:
 
     def __init__(self, found: Comparison, *, interrupted: bool = False) -> None:
         self.found, self.interrupted = found, interrupted
-        self.given: tuple[Side, Side, Touched, float | None, int] | None = None
-        self.header = Header()
+        self.question: Question | None = None
 
-    def __call__(
-        self,
-        base: Side,
-        head: Side,
-        touched: Touched,
-        budget_seconds: float | None,
-        seed: int,
-        _reporter: object,
-        *,
-        header: Header,
-    ) -> Comparison:
-        self.given, self.header = (base, head, touched, budget_seconds, seed), header
-        draft = Draft(base, head, touched, header, budget_seconds, {}, "2026-11-20T09:00:00Z")
-        made = draft.comparison(
-            status="partial" if self.interrupted else "complete",
-            screening=Screening(()),
-            confirmation=None,
-            judgements={pair.head.id: self.found.cases[0].judgements for pair in touched.pairs},
-            seen={},
-            counted=lambda _: None,
-            noise=(),
-            notes=(),
-            wall_seconds=1.0,
-        )
+    def __call__(self, question: Question, _reporter: object) -> Comparison:
+        self.question = question
+        found = Findings(Screening({}), started="2026-11-20T09:00:00Z")
+        judgements = self.found.cases[0].judgements
+        found.judgements = {pair.head.id: judgements for pair in question.affected.pairs}
+        made = build(question, found, "partial" if self.interrupted else "complete", 1.0)
         if self.interrupted:
             raise session.InterruptedComparison(signal.SIGINT, made)
         return made
@@ -274,19 +253,20 @@ def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
     file = bench.folder / "c.json"
     done = play(bench, monkeypatch, played, "--budget", "20m", "--seed", "7", "-o", str(file))
     assert (done.code, done.err) == (1, "")
-    assert played.given is not None
-    base, head, touched, budget, seed = played.given
+    question = played.question
+    assert question is not None
+    base, head, affected = question.base, question.head, question.affected
     assert (base.record.commit, head.record.commit) == (
         git(repository, "rev-parse", "main"),
         git(repository, "rev-parse", "feature"),
     )
-    (pair,) = touched.pairs
-    assert (pair.head.id, pair.because) == (
+    (pair,) = affected.pairs
+    assert (pair.head.id, pair.reason) == (
         "asgi-wsgi/wsgi-json/py3.14/w1/t64/c128",
         "apps/asgi-wsgi/wsgi_app.py",
     )
-    assert (touched.untouched, budget, seed) == (1, 1200, 7)
-    (again,) = played.header.reproduce
+    assert (affected.unaffected, question.seconds, question.seed) == (1, 1200, 7)
+    (again,) = question.header.reproduce
     assert again == (
         f"servebench compare {str(base.record.commit)[:12]} {str(head.record.commit)[:12]} "
         "--select 'asgi-wsgi/*-json/py3.14/w1/*' --profile quick --seed 7 --budget 20m"
@@ -301,10 +281,11 @@ def test_all_judges_what_the_change_cannot_touch(
     assert repository.is_dir()
     played = _Played(comparison(Verdict.NO_CHANGE))
     assert play(bench, monkeypatch, played, "HEAD", "HEAD", "--all").code == 0
-    assert played.given is not None
-    assert [pair.because for pair in played.given[2].pairs] == ["asked for with --all"] * 2
-    assert played.given[0].rig.apps != played.given[1].rig.apps  # each has its own copy
-    assert "--all" in played.header.reproduce[0]
+    question = played.question
+    assert question is not None
+    assert [pair.reason for pair in question.affected.pairs] == ["asked for with --all"] * 2
+    assert question.base.rig.apps != question.head.rig.apps  # each has its own copy
+    assert "--all" in question.header.reproduce[0]
 
 
 def test_an_interrupted_comparison_is_shown_as_far_as_it_came(

@@ -9,10 +9,9 @@ from typing import cast
 import pytest
 
 from duets import busy
-from servebench.compare.counts import EACH_SECONDS, START_SECONDS, Counts
-from servebench.compare.instruments import Instruments
+from servebench.compare.instruments import EACH_SECONDS, START_SECONDS, Counts, Instruments
 from servebench.compare.model import Instructions
-from servebench.compare.player import Part
+from servebench.compare.side_run import SideCase
 from servebench.model import Case
 from servebench.rig import Rig
 
@@ -25,7 +24,7 @@ class Counter:
     asked: list[tuple[str, ...]] = field(default_factory=list)
 
     def instructions(
-        self, pairs: Sequence[tuple[Part, Part]], limit: float
+        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
     ) -> tuple[Instructions | str, ...]:
         """100,000 on base."""
         assert limit > 0
@@ -54,10 +53,10 @@ def counted(
     cases: Sequence[Case], counter: Counter, seconds: float = 1e9
 ) -> tuple[Counts, list[str]]:
     """Count all of these cases in so many seconds."""
-    parts = {case.id: Part(case, cast(Rig, None)) for case in cases}
-    counts = Counts(cast(Instruments, counter), lambda name: (parts[name], parts[name]))
+    sides = {case.id: (SideCase(case, cast(Rig, None)),) * 2 for case in cases}
+    counts = Counts(cast(Instruments, counter), sides)
     told = Notes()
-    counts.count(list(parts), lambda: seconds, told)  # type: ignore[arg-type] # notes only
+    counts.count(list(sides), lambda: seconds, told)  # type: ignore[arg-type] # notes only
     return counts, told.notes
 
 
@@ -88,7 +87,6 @@ def test_without_time_nothing_is_counted() -> None:
     assert counter.asked == []
     assert counts.of("x/a/py3.14") is None
     assert counts.moved("x/a/py3.14") == 0
-    assert counts.seconds(["x/a/py3.14"]) == START_SECONDS + EACH_SECONDS
 
 
 def test_what_cannot_be_counted_is_said_once() -> None:

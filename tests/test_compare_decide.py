@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from duets import CPU, DISTURBED, WRONG, busy, duet, duets, paced
-from servebench.compare import verdicts
-from servebench.compare.decide import Confirmation, Screening, State
-from servebench.compare.forecast import seconds_to_decide
-from servebench.compare.judged import judged
+from servebench.compare.decide import Candidate, Confirmation, Screening, State
+from servebench.compare.durations import seconds_to_decide
+from servebench.compare.judge import judge
 from servebench.compare.method import Method
-from servebench.compare.model import SEARCHED, Duet, Judgement, Stage, Verdict
-from servebench.compare.statistics import Sample, interval, moved_p
+from servebench.compare.model import COUNTED, SEARCHED, Duet, Judgement, Stage, Verdict
+from servebench.compare.samples import CaseDuets, judged
+from servebench.compare.statistics import Direction, Sample, interval, moved_p
 from servebench.flags import Flag, FlagName
 from synthetic import make_case
 
@@ -28,49 +28,61 @@ def around(middle: float, count: int, spread: float = 0.001) -> list[float]:
     return [middle + spread * (-1) ** number for number in range(count)]
 
 
-def screened(*found: Duet, cases: Sequence[str] = (CASE,)) -> Screening:
-    screening = Screening([busy(case) for case in cases])
+def screened(*found: Duet, cases: Sequence[str] = (CASE,)) -> Screening[str]:
+    screening = Screening(CaseDuets.of(map(busy, cases)))
     for one in found:
-        screening.add(one)
+        screening.add(one.case, one)
     return screening
 
 
-def confirmed(screening: Screening, found: Iterable[Duet]) -> Confirmation:
+def hint(screening: Screening[str], case: str, direction: Direction) -> None:
+    """Say that the case's instructions moved."""
+    for metric, toward in CaseDuets(busy(case)).follows(direction).items():
+        if metric in screening.samples[case].leading:
+            screening.hint(case, metric, toward)
+
+
+def closed(screening: Screening[str]) -> tuple[Candidate[str], ...]:
+    screening.close()
+    return screening.candidates()
+
+
+def confirmed(screening: Screening[str], found: Iterable[Duet]) -> Confirmation[str]:
     confirmation = Confirmation(screening)
     for one in found:
-        confirmation.add(one)
+        confirmation.add(one.case, one)
     return confirmation
 
 
 def only(
-    screening: Screening, confirmation: Confirmation | None = None, metric: str = CPU
+    screening: Screening[str], confirmation: Confirmation[str] | None = None, metric: str = CPU
 ) -> Judgement:
     """The judgement of the one case on one metric."""
-    judgements = verdicts.judge(screening, confirmation)[CASE]
+    judgements = judge(screening, confirmation)[CASE]
     (found,) = [one for one in judgements if one.metric == metric]
     return found
 
 
 def test_each_kind_of_case_is_judged_by_what_can_move() -> None:
     """A throughput that stands at its ceiling, or that the load dictates, is not judged."""
-    assert judged(busy(CASE)).leading == (CPU, "throughput", "pss_steady")
-    assert judged(make_case(CASE)).leading == (CPU, "response_p50", "efficiency", "pss_steady")
-    assert judged(make_case(CASE, ceiling=None)).leading == (CPU, "response_p50", "pss_steady")
-    assert judged(make_case(CASE, ceiling="c / unit")).leading == (
+    assert judged(busy(CASE))[0] == (CPU, "throughput", "pss_steady")
+    assert judged(make_case(CASE))[0] == (CPU, "response_p50", "efficiency", "pss_steady")
+    assert judged(make_case(CASE, ceiling=None))[0] == (CPU, "response_p50", "pss_steady")
+    assert judged(make_case(CASE, ceiling="c / unit"))[0] == (
         CPU, "response_p50", "pss_steady",
     )  # fmt: skip
-    assert judged(make_case(CASE)).tails == ("response_p99",)
-    assert judged(paced(CASE)).leading == (CPU, "service_p50", "pss_steady")
-    assert judged(paced(CASE)).tails == ("service_p99",)
+    assert judged(make_case(CASE))[1] == ("response_p99",)
+    assert judged(paced(CASE))[0] == (CPU, "service_p50", "pss_steady")
+    assert judged(paced(CASE))[1] == ("service_p99",)
 
 
 def test_a_case_is_open_until_its_first_look() -> None:
     """Four equal duets are no answer, five are."""
     screening = screened(*duets(CASE, CPU, QUIET[:4]))
     assert screening.open() == (CASE,)
-    screening.add(duet(CASE))
+    screening.add(CASE, duet(CASE))
     assert screening.open() == ()
-    assert screening.close() == ()
+    assert closed(screening) == ()
     found = only(screening)
     assert found.verdict is Verdict.NO_CHANGE
     assert (found.screened, found.confirmed, found.excluded) == (5, 0, 0)
@@ -99,8 +111,8 @@ def test_the_verdicts_figures_are_those_of_fresh_duets() -> None:
     """The screening saw +10 %, the confirmation +8 %: nobody is told of 10 %."""
     screening = screened(*duets(CASE, CPU, around(math.log(1.10), 5)))
     assert screening.open() == ()
-    (candidate,) = screening.close()
-    assert (candidate.case, candidate.metric, candidate.direction) == (CASE, CPU, 1)
+    (candidate,) = closed(screening)
+    assert (candidate.key, candidate.metric, candidate.direction) == (CASE, CPU, 1)
     confirmation = confirmed(
         screening, duets(CASE, CPU, around(math.log(1.08), 10), stage="confirmation")
     )
@@ -134,12 +146,6 @@ def test_better_is_what_the_registry_says(metric: str, change: float, verdict: V
     assert only(screening, confirmed(screening, fresh), metric).verdict is verdict
 
 
-def test_a_metric_without_better_side_has_no_verdict() -> None:
-    """Context figures are never judged."""
-    with pytest.raises(ValueError, match="neither direction"):
-        verdicts.direction_verdict("offered", 1)
-
-
 @pytest.mark.parametrize(
     ("then", "verdict"), [(0.0, Verdict.NO_CHANGE), (-0.05, Verdict.INCONCLUSIVE)]
 )
@@ -150,7 +156,7 @@ def test_what_fresh_duets_do_not_show_is_no_verdict(then: float, verdict: Verdic
     fresh = duets(CASE, CPU, around(then, 28), stage="confirmation")
     found = only(screening, confirmed(screening, fresh))
     assert found.verdict is verdict
-    assert found.reason == verdicts.REFUTED
+    assert found.reason == f"{SEARCHED}; fresh duets did not confirm it"
     assert found.ratio == pytest.approx(math.exp(then))
 
 
@@ -162,7 +168,7 @@ def test_a_candidate_without_time_stays_a_question() -> None:
             confirmation.close()
         found = only(screening, confirmation)
         assert found.verdict is Verdict.INCONCLUSIVE
-        assert found.reason == verdicts.UNCONFIRMED
+        assert found.reason == f"{SEARCHED}; no time was left for fresh duets"
     # It is 40 standard deviations beyond the floor: the fewest duets that are looked at would do.
     seconds = seconds_to_decide(CASE, screening, confirmation)
     assert seconds == pytest.approx(5 * 8)
@@ -173,7 +179,7 @@ def test_when_time_is_up_the_rest_of_the_error_rate_is_spent() -> None:
     screening = screened(*duets(CASE, CPU, around(0.4, 3, 0.01)))
     assert screening.open() == (CASE,)
     assert screening.state(CASE, CPU) is State.OPEN
-    assert [c.metric for c in screening.close()] == [CPU]
+    assert [c.metric for c in closed(screening)] == [CPU]
     assert screening.evidence(CASE, CPU).share == 1
     assert screening.open() == ()
 
@@ -222,7 +228,7 @@ def test_fresh_duets_settle_candidates_by_the_same_correction() -> None:
     cases = ["x/a/py3.14", "x/b/py3.14"]
     screening = screened(*(one for case in cases for one in duets(case, CPU, QUIET)), cases=cases)
     for case in cases:
-        screening.hint(case, 1)
+        hint(screening, case, 1)
     wild = [{CPU: 1.3**s, "throughput": 1.3**s} for s in (1, -1)]
     fresh = [
         *duets(CASE, CPU, around(0.004, 28, 0.011 * math.sqrt(27 / 28)), stage="confirmation"),
@@ -230,8 +236,8 @@ def test_fresh_duets_settle_candidates_by_the_same_correction() -> None:
     ]
     confirmation = confirmed(screening, fresh)
     assert confirmation.settling()[CASE, CPU] == pytest.approx(0.0134, abs=2e-4)
-    assert confirmation.states()[CASE, CPU] is State.SAME
-    assert confirmation.states()[cases[1], CPU] is State.OPEN
+    assert confirmation.state(CASE, CPU) is State.SAME
+    assert confirmation.state(cases[1], CPU) is State.OPEN
 
 
 @pytest.mark.parametrize(("mean", "verdict"), [(0.0121, None), (0.0130, Verdict.SLOWER)])
@@ -254,11 +260,11 @@ def test_a_side_that_fails_twice_is_not_comparable() -> None:
     good = duets(CASE, CPU, around(0.05, 4))
     screening = screened(*good, duet(CASE, head_flags=[WRONG]))
     assert screening.open() == (CASE,)
-    screening.add(duet(CASE, head_flags=[WRONG]))
+    screening.add(CASE, duet(CASE, head_flags=[WRONG]))
     assert screening.open() == ()
-    assert screening.close() == ()
+    assert closed(screening) == ()
     assert screening.adjusted() == {}
-    (found,) = verdicts.judge(screening, Confirmation(screening))[CASE]
+    (found,) = judge(screening, Confirmation(screening))[CASE]
     assert found.verdict is Verdict.NOT_COMPARABLE
     assert found.reason == "head: wrong_body: expected hi, found ho"
     assert (found.ratio, found.low, found.p) == (None, None, None)
@@ -269,7 +275,7 @@ def test_a_side_that_fails_twice_is_not_comparable() -> None:
 def test_both_sides_that_fail_are_both_named() -> None:
     """Otherwise people would look for the mistake in the wrong one."""
     both = duet(CASE, base_flags=[WRONG], head_flags=[WRONG])
-    (found,) = verdicts.judge(screened(both, both))[CASE]
+    (found,) = judge(screened(both, both))[CASE]
     assert found.reason == (
         "head: wrong_body: expected hi, found ho; base: wrong_body: expected hi, found ho"
     )
@@ -287,9 +293,9 @@ def test_failures_of_both_stages_count_together() -> None:
     screening = screened(*duets(CASE, CPU, around(0.05, 5)), duet(CASE, head_flags=[WRONG]))
     confirmation = Confirmation(screening)
     assert confirmation.open() == (CASE,)
-    confirmation.add(duet(CASE, stage="confirmation", head_flags=[WRONG]))
+    confirmation.add(CASE, duet(CASE, stage="confirmation", head_flags=[WRONG]))
     assert confirmation.open() == ()
-    (found,) = verdicts.judge(screening, confirmation)[CASE]
+    (found,) = judge(screening, confirmation)[CASE]
     assert found.verdict is Verdict.NOT_COMPARABLE
 
 
@@ -297,9 +303,9 @@ def test_disturbed_duets_decide_nothing() -> None:
     """They are counted as excluded, and a machine that never gets quiet is given up."""
     screening = screened(*(duet(CASE, {CPU: 2.0}, head_flags=[DISTURBED]) for _ in range(32)))
     assert screening.open() == (CASE,)
-    screening.add(duet(CASE, {CPU: 2.0}, base_flags=[DISTURBED]))
+    screening.add(CASE, duet(CASE, {CPU: 2.0}, base_flags=[DISTURBED]))
     assert screening.open() == ()
-    assert screening.close() == ()
+    assert closed(screening) == ()
     found = only(screening)
     assert found.verdict is Verdict.INCONCLUSIVE
     assert (found.ratio, found.screened, found.excluded) == (None, 0, 33)
@@ -333,7 +339,7 @@ def test_a_tail_is_judged_where_it_can_be_and_never_waited_for() -> None:
     wild = [duet(CASE, {"response_p99": 1.3 ** (-1) ** n}) for n in range(5)]
     screening = screened(*wild)
     assert screening.open() == ()
-    assert [one.metric for one in verdicts.judge(screening)[CASE]] == [
+    assert [one.metric for one in judge(screening)[CASE]] == [
         CPU, "throughput", "pss_steady",
     ]  # fmt: skip
     calm = screened(*(duet(CASE, {"response_p99": 1.001 ** (-1) ** n}) for n in range(5)))
@@ -342,10 +348,10 @@ def test_a_tail_is_judged_where_it_can_be_and_never_waited_for() -> None:
 
 def test_a_case_stays_open_for_the_metric_that_needs_more() -> None:
     """CPU is settled after five duets; a memory that scatters by 5 % is not after twenty-two."""
-    screening = Screening([busy(CASE)])
+    screening = Screening(CaseDuets.of([busy(CASE)]))
     for count, value in enumerate(around(0.0, 22, 0.05), start=1):
         assert screening.open() == (CASE,), count
-        screening.add(duet(CASE, {"pss_steady": math.exp(value)}))
+        screening.add(CASE, duet(CASE, {"pss_steady": math.exp(value)}))
     assert screening.open() == ()
     screening.close()
     assert only(screening).verdict is Verdict.NO_CHANGE
@@ -434,12 +440,12 @@ def test_the_parameters_are_on_record() -> None:
 def test_what_executes_more_goes_to_the_confirmation_unsearched() -> None:
     """Three per cent more instructions: CPU and throughput are candidates though duets saw none."""
     screening = screened()
-    screening.hint(CASE, 1)
+    hint(screening, CASE, 1)
     assert screening.open() == (CASE,)  # memory is still to be looked at
     for one in duets(CASE, CPU, QUIET):
-        screening.add(one)
+        screening.add(one.case, one)
     assert screening.open() == ()
-    found = {(c.metric, c.direction) for c in screening.close()}
+    found = {(c.metric, c.direction) for c in closed(screening)}
     assert found == {(CPU, 1), ("throughput", -1)}
 
 
@@ -447,14 +453,14 @@ def test_what_executes_more_goes_to_the_confirmation_unsearched() -> None:
     ("fresh", "verdict", "reason"),
     [
         (0.03, Verdict.SLOWER, ""),
-        (0.0, Verdict.NO_CHANGE, verdicts.HINTED),
-        (-0.03, Verdict.INCONCLUSIVE, verdicts.HINTED),
+        (0.0, Verdict.NO_CHANGE, f"{COUNTED}; fresh duets did not confirm that it did"),
+        (-0.03, Verdict.INCONCLUSIVE, f"{COUNTED}; fresh duets did not confirm that it did"),
     ],
 )
 def test_instructions_are_no_verdict(fresh: float, verdict: Verdict, reason: str) -> None:
     """What follows from them is what fresh duets show, in their direction, or nothing."""
     screening = screened(*duets(CASE, CPU, QUIET))
-    screening.hint(CASE, 1)
+    hint(screening, CASE, 1)
     confirmation = confirmed(screening, duets(CASE, CPU, around(fresh, 28), stage="confirmation"))
     found = only(screening, confirmation)
     assert (found.verdict, found.reason) == (verdict, reason)
@@ -464,24 +470,24 @@ def test_instructions_are_no_verdict(fresh: float, verdict: Verdict, reason: str
 def test_where_duets_contradict_instructions_they_decide() -> None:
     """Fewer instructions, and 5 % more CPU in the screening: more CPU is to be confirmed."""
     screening = screened(*duets(CASE, CPU, around(0.05, 5)))
-    screening.hint(CASE, -1)
-    found = {c.metric: c.direction for c in screening.close()}
+    hint(screening, CASE, -1)
+    found = {c.metric: c.direction for c in closed(screening)}
     assert found == {CPU: 1, "throughput": 1}
 
 
 def test_waiting_cases_get_no_throughput_to_confirm() -> None:
     """It stands at its ceiling, whatever is executed."""
-    screening = Screening([paced(CASE)])
-    screening.hint(CASE, 1)
+    screening = Screening(CaseDuets.of([paced(CASE)]))
+    hint(screening, CASE, 1)
     for one in duets(CASE, CPU, QUIET):
-        screening.add(one)
-    assert [c.metric for c in screening.close()] == [CPU]
+        screening.add(one.case, one)
+    assert [c.metric for c in closed(screening)] == [CPU]
 
 
 def test_a_candidate_by_its_instructions_alone_did_not_move_in_the_screening() -> None:
     """Without time for fresh duets it stays open, and the reason does not say that duets saw it."""
     screening = screened(*duets(CASE, CPU, QUIET))
-    screening.hint(CASE, 1)
+    hint(screening, CASE, 1)
     for confirmation in (None, Confirmation(screening)):
         found = only(screening, confirmation)
         assert found.verdict is Verdict.INCONCLUSIVE
@@ -492,11 +498,11 @@ def test_a_candidate_by_its_instructions_alone_did_not_move_in_the_screening() -
 def test_instructions_say_nothing_of_duets_that_were_too_few() -> None:
     """One usable duet of five is no look: neither a ratio nor a word of what a screening saw."""
     screening = screened(duet(CASE), *(duet(CASE, head_flags=[DISTURBED]) for _ in range(4)))
-    screening.hint(CASE, 1)
+    hint(screening, CASE, 1)
     found = only(screening, Confirmation(screening))
     assert (found.ratio, found.p, found.reason) == (None, None, "")
     none = screened(duet(CASE, head_flags=[DISTURBED]))
-    none.hint(CASE, 1)
+    hint(none, CASE, 1)
     assert only(none, Confirmation(none)).reason == "none of 1 duets was usable: host_noise"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from duets import CPU, busy, duets
-from servebench.compare.events import events
+from servebench.compare.builder import events
 from servebench.compare.model import CaseComparison, Judgement, Verdict
 
 LOGS = [0.019, 0.021, 0.019, 0.021]

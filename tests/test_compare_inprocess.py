@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
@@ -16,17 +17,24 @@ import pytest
 
 from bench import declared
 from servebench import paths, rig, tools
-from servebench.compare import closure, family, inprocess, keeping, processes, session
-from servebench.compare.family import Family
+from servebench.compare import dependencies, inprocess, keeping, processes, session
+from servebench.compare.affected import Affected
+from servebench.compare.builder import Question
+from servebench.compare.decide import Screening
 from servebench.compare.inprocess import Place, Target
-from servebench.compare.inside import Inside
+from servebench.compare.judge import judge
 from servebench.compare.method import Method
 from servebench.compare.model import Comparison, SideRecord, Verdict
-from servebench.compare.pairing import Pair
-from servebench.compare.processes import Played, Reading, RealProcesses
+from servebench.compare.pairs import Pair
+from servebench.compare.processes import (
+    InprocessComparison,
+    ProcessPair,
+    ProcessPairs,
+    ProcessReading,
+    RealProcesses,
+)
 from servebench.compare.progress import Reporter
 from servebench.compare.sides import Side
-from servebench.compare.touched import Touched
 from servebench.model import Case
 from servebench.report.comparison.outcome import exit_code
 from servebench.report.comparison.view import make_view
@@ -39,11 +47,12 @@ ROOT = paths.project_root()
 GIL = Place("current", "3.14")
 SPREAD = 0.006
 SECONDS = 3.0
+GOOD = ProcessReading(2e-4, "1")
 
 
 def target(name: str = "asgi-wsgi/asgi-json", place: Place = GIL) -> Target:
     """One endpoint's CPU time."""
-    return Target("handlers.Cpu.time_request", (name,), place, place, "a package")
+    return Target("handlers.Cpu.time_request", (("endpoint", name),), place, place, "a package")
 
 
 def pair(case_id: str, takes: float = 0.0, stack: str = "current") -> Pair:
@@ -53,9 +62,9 @@ def pair(case_id: str, takes: float = 0.0, stack: str = "current") -> Pair:
     return Pair(case, case)
 
 
-def readings(base: float, head: float) -> Played:
+def readings(base: float, head: float) -> ProcessPair:
     """One process of each side."""
-    return Played(Reading(base, "1"), Reading(head, "1"), SECONDS)
+    return ProcessPair(ProcessReading(base, "1"), ProcessReading(head, "1"), SECONDS)
 
 
 def chosen(*pairs: Pair, reason: str = "fastapi 1 → 2", **changed: str) -> list[str]:
@@ -132,60 +141,61 @@ def test_figures_by_hand() -> None:
     0.002553, and the first look may spend 5 %: p = 0.05105.
     """
     only = target()
-    stage = Family({only: 0}, Method(), "screening")
+    stage = Screening({only: ProcessPairs()})
     for log in (0.03, 0.05, 0.04, 0.03, 0.05):
         assert stage.open() == (only,)
         stage.add(only, readings(2e-4, 2e-4 * math.exp(log)))
-    assert stage.adjusted()[only] == pytest.approx(0.05105, rel=1e-3)
-    assert stage.moved() == {only: 1}
+    assert stage.adjusted()[only, ""] == pytest.approx(0.05105, rel=1e-3)
+    assert [one.direction for one in stage.candidates()] == [1]
     assert stage.open() == ()
     stage.close()
-    (compared,), missing = family.judge(stage, None)
-    assert missing == ()
-    judged = compared.judgement
-    assert (judged.verdict, judged.reason) == (Verdict.INCONCLUSIVE, family.UNCONFIRMED)
+    (judged,) = judge(stage)[only]
+    reason = "it moved in the screening; no time was left for fresh processes"
+    assert (judged.verdict, judged.reason) == (Verdict.INCONCLUSIVE, reason)
     assert judged.ratio == pytest.approx(math.exp(0.04))
     assert (judged.screened, judged.confirmed, judged.excluded) == (5, 0, 0)
-    assert compared.base == (2e-4,) * 5
-    assert (compared.unit, compared.stack, compared.python) == ("s", "current", "3.14")
 
 
 def test_a_side_that_fails_twice_is_not_comparable() -> None:
     """One failure may be an accident; it is excluded."""
     only = target()
-    failed = Played(Reading(2e-4, "1"), Reading(reason="its process ended with exit code 1"), 1.0)
-    stage = Family({only: 0}, Method(), "screening")
+    failed = ProcessPair(
+        ProcessReading(2e-4, "1"), ProcessReading(reason="its process ended with exit code 1"), 1.0
+    )
+    stage = Screening({only: ProcessPairs()})
     stage.add(only, failed)
     assert stage.open() == (only,)
     stage.add(only, failed)
     assert stage.open() == ()
-    (compared,), _ = family.judge(stage, None)
-    judged = compared.judgement
+    (judged,) = judge(stage)[only]
     assert judged.verdict is Verdict.NOT_COMPARABLE
     assert judged.reason == "head: its process ended with exit code 1"
-    assert (judged.ratio, judged.excluded, compared.base) == (None, 2, ())
+    assert (judged.ratio, judged.excluded) == (None, 2)
 
 
 @pytest.mark.parametrize(
     ("played", "reason"),
     [
         (
-            Played(Reading(reason="no endpoint x", absent=True), Reading(2e-4, "1"), 1.0),
+            ProcessPair(
+                ProcessReading(reason="no endpoint x", absent=True), ProcessReading(2e-4, "1"), 1.0
+            ),
             "nothing to measure on base: no endpoint x",
         ),
         (
-            Played(Reading(2e-4, "1"), Reading(2e-4, "2"), 1.0),
+            ProcessPair(GOOD, ProcessReading(2e-4, "2"), 1.0),
             "another benchmark on head: version 1 → 2",
         ),
     ],
 )
-def test_what_only_one_side_has_is_missing(played: Played, reason: str) -> None:
+def test_what_only_one_side_has_is_missing(played: ProcessPair, reason: str) -> None:
     """Said, and neither measured on nor called a failure."""
     only = target()
-    stage = Family({only: 0}, Method(), "screening")
-    stage.add(only, played)
-    assert stage.open() == ()
-    compared, (missing,) = family.judge(stage, None)
+    inside = InprocessComparison(
+        [only], Constant(played), Method(), random.Random(1), itertools.count().__next__
+    )
+    inside.look(math.inf, told())
+    compared, (missing,) = inside.judged()
     assert compared == ()
     assert missing.reason == reason
     assert missing.case == "handlers.Cpu.time_request('asgi-wsgi/asgi-json') [current, 3.14]"
@@ -206,20 +216,30 @@ class Fake:
     orders: list[tuple[Target, bool]] = field(default_factory=list)
     source: random.Random = field(default_factory=lambda: random.Random(5))
 
-    def play(self, target: Target, *, head_first: bool) -> Played:
+    def run(self, target: Target, *, head_first: bool) -> ProcessPair:
         """Give figures."""
         self.orders.append((target, head_first))
         if len(self.orders) == self.stop:
             raise InterruptedRun(signal.SIGINT)
         self.now += SECONDS
-        ratio = 1 + self.slower.get(str(target.parameters[0]), 0.0)
+        ratio = 1 + self.slower.get(str(target.parameters[0][1]), 0.0)
         base, head = (2e-4 * self.source.lognormvariate(0, SPREAD) for _ in range(2))
         return readings(base, head * ratio)
 
-    def inside(self, *names: str) -> Inside:
+    def inside(self, *names: str) -> InprocessComparison:
         """Compare these endpoints."""
         targets = [target(name) for name in names]
-        return Inside(targets, self, Method(), random.Random(1), lambda: self.now)
+        return InprocessComparison(targets, self, Method(), random.Random(1), lambda: self.now)
+
+
+@dataclass
+class Constant:
+    """Processes that always give the same."""
+
+    pair: ProcessPair
+
+    def run(self, *_: object, **__: object) -> ProcessPair:
+        return self.pair
 
 
 def told() -> Reporter:
@@ -260,14 +280,17 @@ def test_without_time_for_all_some_are_compared_and_it_is_said() -> None:
     fake = Fake()
     inside = fake.inside("one/a", "one/b", "one/c", "one/d")
     inside.look(fake.now + 45, told())
-    assert {one.parameters[0] for one, _ in fake.orders} == {"one/a", "one/b"}
+    assert {one.parameters[0][1] for one, _ in fake.orders} == {"one/a", "one/b"}
     assert fake.now <= 1045
     (note,) = inside.notes
     assert note.startswith("in-process benchmarks: 2 of 4 compared, for lack of time")
     nothing = fake.inside("one/a")
     nothing.look(fake.now + 19, told())
     (left,), _ = nothing.judged()
-    assert (left.judgement.verdict, left.judgement.reason) == (Verdict.INCONCLUSIVE, family.NO_TIME)
+    assert (left.judgement.verdict, left.judgement.reason) == (
+        Verdict.INCONCLUSIVE,
+        ProcessPairs.nothing,
+    )
     assert nothing.notes[0].startswith("in-process benchmarks: 0 of 1 compared")
 
 
@@ -275,11 +298,10 @@ def of_benchmarks(
     fake: Fake, folder: Path, seconds: float | None = None, names: tuple[str, ...] = ("one/a",)
 ) -> Comparison:
     """Compare after a change that touches in-process benchmarks only."""
-    touched = Touched((), 7, (), (), inprocess=True, targets=tuple(target(name) for name in names))
-    return session.compare(
-        side("base", ()), side("head", ()), touched, seconds, 1, told(),
-        processes=fake, folder=folder, clock=lambda: fake.now,
-    )  # fmt: skip
+    affected = Affected((), 7, (), (), targets=tuple(target(name) for name in names))
+    equipment = session.Equipment(processes=fake, folder=folder, clock=lambda: fake.now)
+    question = Question(side("base", ()), side("head", ()), affected, seconds)
+    return session.compare(question, told(), equipment)
 
 
 @pytest.fixture
@@ -297,7 +319,7 @@ def test_a_change_of_benchmarks_alone_is_judged_without_a_server(tmp_path: Path)
     assert (found.status, found.planned, found.cases) == ("complete", 0, ())
     assert [one.judgement.verdict for one in found.micro] == [Verdict.NO_CHANGE, Verdict.SLOWER]
     assert found.wall_seconds <= 200
-    assert found.method["inprocess_floor"] == family.FLOOR
+    assert found.method["inprocess_floor"] == inprocess.THRESHOLD
     view = make_view(found)
     assert view.tone == "worse"
     assert view.headline.startswith(
@@ -314,7 +336,7 @@ def test_a_budget_too_small_measures_nothing_and_is_not_clean(tmp_path: Path) ->
     """What is expected and not measured is no success."""
     found = of_benchmarks(Fake(), tmp_path / "kept", 19)
     (left,) = found.micro
-    assert (left.judgement.reason, left.base) == (family.NO_TIME, ())
+    assert (left.judgement.reason, left.base) == (ProcessPairs.nothing, ())
     assert exit_code(found) == 3
     assert any("0 of 1 compared" in note for note in found.notes)
 
@@ -328,12 +350,14 @@ def test_benchmarks_get_what_the_servers_leave(tmp_path: Path) -> None:
     case, fake, servers = computing("one/a/py3.14"), Fake(), Servers()
     targets = tuple(target(f"one/{number}") for number in range(30))
     pairs = (Pair(case, case, "a package"),)
-    found = session.compare(
-        side("base", (case,)), side("head", (case,)),
-        Touched(pairs, 0, (), (), inprocess=True, targets=targets), 900, 1, told(),
-        instruments=servers, processes=fake, folder=tmp_path / "kept",
-        clock=lambda: fake.now + servers.now,
-    )  # fmt: skip
+    question = Question(
+        side("base", (case,)),
+        side("head", (case,)),
+        Affected(pairs, 0, (), (), targets=targets),
+        900,
+    )
+    equipment = session.Equipment(servers, fake, tmp_path / "kept", lambda: fake.now + servers.now)
+    found = session.compare(question, told(), equipment)
     assert servers.duets
     assert [one.judgement.screened >= 5 for one in found.micro] == [True] * 30
     assert 450 <= found.wall_seconds <= 900
@@ -388,7 +412,7 @@ def test_real_processes_of_the_driver_against_itself(
     monkeypatch.setattr(processes, "ATTRIBUTES", quickly)
     measured = RealProcesses(real, real)
     for head_first in (False, True):
-        played = measured.play(target("driver/asgi"), head_first=head_first)
+        played = measured.run(target("driver/asgi"), head_first=head_first)
         assert (played.base.reason, played.head.reason) == ("", "")
         assert played.base.value is not None
         assert played.head.value is not None
@@ -405,22 +429,24 @@ def test_real_processes_that_fail_or_have_nothing_to_measure(real: Side, tmp_pat
     app = copy / "apps" / "asgi-wsgi" / "asgi_app.py"
     app.write_text(f"{app.read_text()}\nraise RuntimeError('broken on purpose')\n")
     measured = RealProcesses(real, of_checkout(copy, tmp_path))
-    broken = measured.play(target(), head_first=True)
+    broken = measured.run(target(), head_first=True)
     assert broken.head.failed
     assert "RuntimeError: broken on purpose" in broken.head.reason
     assert not broken.base.failed
-    absent = measured.play(target("asgi-wsgi/no-such"), head_first=False)
+    absent = measured.run(target("asgi-wsgi/no-such"), head_first=False)
     assert absent.base.absent
     assert "asgi-wsgi/no-such" in absent.base.reason
-    assert family.missing([absent]).startswith("nothing to measure on base")
+    pairs = ProcessPairs()
+    pairs.add(absent)
+    assert pairs.missing().startswith("nothing to measure on base")
 
 
 def test_a_server_is_no_part_of_what_runs_inside(real: Side) -> None:
     """A release of Granian touches the case, and not the request without a socket."""
-    reader = closure.Reader(ROOT, real.rig)
+    reader = dependencies.Reader(ROOT, real.rig)
     (case,) = real.cases
-    assert {"granian", "fastapi"} <= reader.reach(case).packages
-    inside = reader.reach(case, served=False)
+    assert {"granian", "fastapi"} <= reader.read(case).packages
+    inside = reader.read(case, served=False)
     assert "fastapi" in inside.packages
     assert "granian" not in inside.packages
     assert "apps/asgi-wsgi/asgi_app.py" in inside.files

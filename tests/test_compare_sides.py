@@ -25,9 +25,9 @@ from repos import (
     write,
 )
 from servebench import stacklock, stacks, tools
-from servebench.compare import relocking, revisions, sides, touched
+from servebench.compare import affected, relocking, revisions, sides
+from servebench.compare.affected import Affected
 from servebench.compare.sides import Sides, Wanted
-from servebench.compare.touched import Touched
 from servebench.errors import SetupError, UsageError
 from servebench.toolchain.narrator import Narrator
 from tiny_index import Index, serving_beta
@@ -111,11 +111,11 @@ def test_a_change_of_somebodys_own_code_is_judged(
     api = "src/shop/api.py"
     write(root, api, (root / api).read_text() + "\nSLOW = True\n")
     commit(root, "Slower")
-    found = touched.find(revised(root, "HEAD~1", "HEAD", wanted))
-    assert [(pair.head.id, pair.because) for pair in found.pairs] == [(SHOP_CASE, api)]
+    found = affected.find(revised(root, "HEAD~1", "HEAD", wanted))
+    assert [(pair.head.id, pair.reason) for pair in found.pairs] == [(SHOP_CASE, api)]
     commit(root, "A test", **{"tests/test_more.py": "import shop\n"})
-    found = touched.find(revised(root, "HEAD~1", "HEAD", wanted))
-    assert (found.pairs, found.untouched) == ((), 1)
+    found = affected.find(revised(root, "HEAD~1", "HEAD", wanted))
+    assert (found.pairs, found.unaffected) == ((), 1)
     assert found.nothing == (
         "Nothing to judge: only files that no application imports differ, "
         "and no measured case depends on them."
@@ -124,8 +124,8 @@ def test_a_change_of_somebodys_own_code_is_judged(
     write(root, "src/shop/__init__.py", "__import__('shop.' + 'more')\n")
     commit(root, "By name")
     commit(root, "Another test", **{"tests/test_other.py": "import shop\n"})
-    (pair,) = touched.find(revised(root, "HEAD~1", "HEAD", wanted)).pairs
-    assert pair.because == "tests/test_other.py; __init__.py loads code with __import__"
+    (pair,) = affected.find(revised(root, "HEAD~1", "HEAD", wanted)).pairs
+    assert pair.reason == "tests/test_other.py; __init__.py loads code with __import__"
 
 
 def test_what_is_not_committed_is_compared_without_being_touched(
@@ -286,21 +286,21 @@ def test_benchmarks_that_a_commit_brings_measure_what_was_before_it(
     lent = "apps/identity.py, apps/load/load_app.py, interpreter 3.14, apps/stacks/current.txt"
 
     both = revised(root, "HEAD~1", "HEAD", want(tmp_path))
-    found = touched.find(both)
-    assert (found.pairs, found.untouched, found.missing) == ((), 1, ())
+    found = affected.find(both)
+    assert (found.pairs, found.unaffected, found.missing) == ((), 1, ())
     assert found.nothing.startswith("Nothing to judge: only files of applications")
     assert both.notes == (f"HEAD~1 lacks {lent}: those of HEAD are used on both sides",)
     assert (both.base.root / app).read_text() == (root / app).read_text()
     assert both.base.rig.pythons == both.head.rig.pythons
 
     both = revised(root, "HEAD~2", "HEAD", want(tmp_path))
-    assert [(pair.head.id, pair.because) for pair in touched.find(both).pairs] == [(SHOP_CASE, api)]
+    assert [(pair.head.id, pair.reason) for pair in affected.find(both).pairs] == [(SHOP_CASE, api)]
 
     # Both of before there were benchmarks: those of the checkout, committed or not, measure them.
     write(root, app, (root / app).read_text() + "\nTODAY = True\n")
     both = revised(root, "HEAD~2", "HEAD~1", want(tmp_path))
     assert both.head.record.commit == slower
-    assert [(pair.head.id, pair.because) for pair in touched.find(both).pairs] == [(SHOP_CASE, api)]
+    assert [(pair.head.id, pair.reason) for pair in affected.find(both).pairs] == [(SHOP_CASE, api)]
     assert [(side.root / app).read_text().count("TODAY") for side in (both.base, both.head)] == [
         1,
         1,
@@ -320,9 +320,9 @@ def test_the_declarations_of_head_measure_both_sides(
     monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
     declared, app, api = "apps/load/experiment.toml", "apps/load/load_app.py", "src/shop/api.py"
 
-    def found() -> tuple[Sides, Touched]:
+    def found() -> tuple[Sides, Affected]:
         both = revised(root, "HEAD~1", "HEAD", want(tmp_path))
-        return both, touched.find(both)
+        return both, affected.find(both)
 
     # Another load, and the application's module under another name.
     text = (root / declared).read_text()
@@ -359,14 +359,14 @@ def test_the_declarations_of_head_measure_both_sides(
     write(root, declared, (root / declared).read_text().replace("/new/7", "/items/8"))
     commit(root, "Another item")
     both, change = found()
-    assert (change.missing, change.untouched) == ((), 2)
+    assert (change.missing, change.unaffected) == ((), 2)
     assert {case.endpoint.path for case in both.base.cases} == {"/items/7", "/items/8"}
 
     # An experiment of which base has nothing: it may be what is called otherwise there.
     (root / "apps/load").rename(root / "apps/perf")
     commit(root, "Another name")
     both, change = found()
-    assert (change.pairs, change.untouched) == ((), 0)
+    assert (change.pairs, change.unaffected) == ((), 0)
     assert {(one.case, one.reason) for one in change.missing} == {
         ("perf/items/py3.14", "only one side has its application"),
         ("perf/new/py3.14", "only one side has its application"),
@@ -375,7 +375,7 @@ def test_the_declarations_of_head_measure_both_sides(
     }
     write(root, api, (root / api).read_text() + "\nSLOW = True\n")
     commit(root, "And slower")
-    change = touched.find(revised(root, "HEAD~2", "HEAD", want(tmp_path)))
+    change = affected.find(revised(root, "HEAD~2", "HEAD", want(tmp_path)))
     assert [pair.head.id for pair in change.pairs] == ["perf/items/py3.14", "perf/new/py3.14"]
 
 
@@ -386,7 +386,7 @@ def test_interpreters_are_compared_on_the_same_files(repository: Path, tmp_path:
     assert both.cross
     assert (both.base.record.label, both.head.record.label) == ("3.14", "3.14t")
     assert {case.python for case in both.head.cases} == {"3.14t"}
-    found = touched.find(both)
+    found = affected.find(both)
     assert [(pair.base.id, pair.head.id) for pair in found.pairs] == [
         (name.format("3.14"), name.format("3.14t"))
         for name in (
@@ -395,7 +395,7 @@ def test_interpreters_are_compared_on_the_same_files(repository: Path, tmp_path:
             "gil-endpoints/sync_cpu/py{}",
         )
     ]
-    assert {pair.because for pair in found.pairs} == {"Python 3.14t instead of 3.14"}
+    assert {pair.reason for pair in found.pairs} == {"Python 3.14t instead of 3.14"}
     assert not found.missing
     wanted = want(tmp_path)
     with pytest.raises(UsageError, match=r"no interpreter '2\.7'; declared are"):
@@ -448,11 +448,11 @@ def test_stacks_of_two_dates_are_resolved_and_installed(tiny: Path, everything: 
     assert list(python.parents[1].glob("lib/python*/site-packages/beta-1.0.dist-info"))
     assert stacks.lock_file("one").read_bytes() == lock
 
-    found = touched.find(both)
-    assert [(pair.head.id, pair.because) for pair in found.pairs] == [
+    found = affected.find(both)
+    assert [(pair.head.id, pair.reason) for pair in found.pairs] == [
         ("tiny/dependent/py3.14", "beta 1.0 → 1.5")
     ]
-    assert (found.untouched, found.nothing) == (1, "")
+    assert (found.unaffected, found.nothing) == (1, "")
     (note,) = found.notes
     assert "went by UV_DEFAULT_INDEX of" in note
     (move,) = found.packages
@@ -465,7 +465,7 @@ def test_one_package_in_another_version_moves_nothing_else(tiny: Path, everythin
     assert packages(both) == [{"alpha": "1.0", "beta": "1.5"}, {"alpha": "1.0", "beta": "1.0"}]
     assert (both.base.record.label, both.head.record.label) == ("stacks as locked", "beta==1.0")
     assert packages(sides.of_packages(tiny, ["alpha==1.0"], everything))[1]["beta"] == "1.5"
-    same = touched.find(sides.of_packages(tiny, ["alpha==1.0"], everything))
+    same = affected.find(sides.of_packages(tiny, ["alpha==1.0"], everything))
     assert same.nothing == "Nothing to judge: base and head do not differ."
 
 

@@ -7,15 +7,14 @@ from typing import Any, Final
 
 from duets import busy, paced
 from servebench import paths
-from servebench.compare import family, keeping, trial_store, verdicts
-from servebench.compare.counts import Counts
+from servebench.compare import keeping, trial_store
 from servebench.compare.decide import Confirmation, Screening
-from servebench.compare.family import Family
-from servebench.compare.forecast import seconds_to_decide
-from servebench.compare.inprocess import Place, Target
-from servebench.compare.method import Method
+from servebench.compare.durations import seconds_to_decide
+from servebench.compare.instruments import direction
+from servebench.compare.judge import judge
 from servebench.compare.model import Comparison, Duet, Instructions, Judgement, MicroComparison
-from servebench.compare.processes import Played, Reading
+from servebench.compare.processes import ProcessPair, ProcessPairs, ProcessReading
+from servebench.compare.samples import CaseDuets
 from servebench.compare.statistics import Direction
 from servebench.compare.trials import Trial
 from servebench.model import Case
@@ -52,48 +51,42 @@ def of_trial(trial: Trial) -> Iterator[str]:
 
 def of_benchmarks(micro: Iterable[MicroComparison]) -> Iterator[str]:
     """In-process benchmarks, from one figure per process."""
-    stored = {_target(one): one for one in micro if one.base}
-    either: Direction = 0
-    screening = Family(dict.fromkeys(stored, either), Method(), "screening")
-    for target, one in stored.items():
-        for played in _played(one)[: one.judgement.screened]:
-            screening.add(target, played)
-    screening.close()
-    confirmation = Family(screening.moved(), Method(), "confirmation")
-    for target in confirmation.played:
-        for played in _played(stored[target])[stored[target].judgement.screened :]:
-            confirmation.add(target, played)
+    stored = {f"{one.benchmark}() {one.stack} {one.python}": one for one in micro if one.base}
+    screening = Screening({name: ProcessPairs() for name in stored})
+    for name, one in stored.items():
+        for pair in _pairs(one)[: one.judgement.screened]:
+            screening.add(name, pair)
+    confirmation = Confirmation(screening)
+    for name in confirmation.samples:
+        for pair in _pairs(stored[name])[stored[name].judgement.screened :]:
+            confirmation.add(name, pair)
     confirmation.close()
-    for found in family.judge(screening, confirmation)[0]:
-        yield _line(found.benchmark + " " + found.stack + " " + found.python, found.judgement)
+    for name, (found,) in judge(screening, confirmation).items():
+        yield _line(name, found)
 
 
 def judged(cases: list[Case], duets: Iterable[Duet], hints: dict[str, Direction]) -> Iterator[str]:
-    screening = Screening(cases)
-    for case in screening.duets:
+    duets_ = CaseDuets.of(cases)
+    screening = Screening(duets_)
+    for case, samples in duets_.items():
         if hint := hints.get(case, 0):
-            screening.hint(case, hint)
+            for metric, toward in samples.follows(hint).items():
+                screening.hint(case, metric, toward)
     fresh = []
     for duet in duets:
         if duet.stage == "screening":
-            screening.add(duet)
+            screening.add(duet.case, duet)
         else:
             fresh.append(duet)
     confirmation = Confirmation(screening)
     for duet in fresh:
-        if duet.case in confirmation.duets:  # a candidate of the rules of its day only
-            confirmation.add(duet)
+        if duet.case in confirmation.samples:  # a candidate of the rules of its day only
+            confirmation.add(duet.case, duet)
     confirmation.close()
-    for case, judgements in verdicts.judge(screening, confirmation).items():
+    for case, judgements in judge(screening, confirmation).items():
         yield from (_line(case, one) for one in judgements)
         if seconds := seconds_to_decide(case, screening, confirmation):
             yield f"{case} decided in {seconds:.6g} s more"
-
-
-def direction(counted: Instructions | None) -> Direction:
-    counts = Counts.__new__(Counts)
-    counts.of = lambda _: counted  # type: ignore[method-assign]
-    return counts.moved("")
 
 
 def _case(name: str, metrics: Iterable[str]) -> Case:
@@ -133,16 +126,9 @@ def _duets(trial: Trial, said: dict[str, dict[str, int]]) -> Iterator[Duet]:
             )
 
 
-def _target(one: MicroComparison) -> Target:
-    place = Place(one.stack, one.python)
-    return Target(one.benchmark, (), place, place, "")
-
-
-def _played(one: MicroComparison) -> list[Played]:
-    return [
-        Played(Reading(base, "1"), Reading(head, "1"), 4.0)
-        for base, head in zip(one.base, one.head, strict=True)
-    ]
+def _pairs(one: MicroComparison) -> list[ProcessPair]:
+    both = zip(one.base, one.head, strict=True)
+    return [ProcessPair(ProcessReading(b, "1"), ProcessReading(h, "1"), 4.0) for b, h in both]
 
 
 def _line(name: str, found: Judgement) -> str:

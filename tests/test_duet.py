@@ -15,11 +15,11 @@ import pytest
 
 from bench import Bench, declared, eventually, failures_of
 from servebench import load, observation, ports, rows, sampler, validate, warmup
-from servebench.compare import duet, player
+from servebench.compare import duet, side_run
 from servebench.compare.duet import DuetOutcome
-from servebench.compare.judged import judged
 from servebench.compare.model import SideName
-from servebench.compare.player import Part
+from servebench.compare.samples import judged
+from servebench.compare.side_run import SideCase
 from servebench.flags import DISTURBING, FlagName
 from servebench.metrics import METRICS
 from servebench.model import Case, LoadModel
@@ -38,7 +38,7 @@ def play(
     state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., DuetOutcome]:
     """Play a short duet of two cases; nothing may be left of it, whatever it gives."""
-    monkeypatch.setattr(player, "DUET_WARM_UP", 0.8)
+    monkeypatch.setattr(side_run, "DUET_WARM_UP", 0.8)
     used: list[int] = []
     real = ports.free_port
 
@@ -55,8 +55,8 @@ def play(
         rig = assemble([base, head], tmp_path / "logs")
         try:
             return duet.perform(
-                Part(base, rig),
-                Part(head, rig),
+                SideCase(base, rig),
+                SideCase(head, rig),
                 lambda side: tmp_path / "logs" / f"{side}.log",
                 head_first=head_first,
                 seconds=seconds,
@@ -106,7 +106,7 @@ def test_a_duet_has_what_the_case_is_judged_by(
     case = declared(case_id)
     outcome = play(case, case)
     for figures in outcome.metrics.values():
-        assert figures.keys() >= set(judged(case).leading), outcome.flags
+        assert figures.keys() >= set(judged(case)[0]), outcome.flags
 
 
 @pytest.mark.real
@@ -129,7 +129,7 @@ def test_a_case_against_itself(
         assert not any(failures_of(flags) for flags in outcome.flags.values()), outcome.flags
         base, head = outcome.metrics["base"], outcome.metrics["head"]
         # Which tails there are depends on how many answers a side has got.
-        assert base.keys() - TAILS == head.keys() - TAILS >= set(judged(case).leading)
+        assert base.keys() - TAILS == head.keys() - TAILS >= set(judged(case)[0])
         assert base.keys() | head.keys() <= METRICS.keys()
         assert base["good"] == base["requests"] > 0
         assert base["connections_reopened"] == head["connections_reopened"] == 0
@@ -315,13 +315,13 @@ def test_an_interruption_leaves_nothing(
 def test_loads_of_a_duet() -> None:
     """At least as long as asked for and 3.3 services; rates keep what their connections rest on."""
     quick = make_case("e/quick")
-    assert player.duet_load(quick, 3).duration == 3
+    assert side_run.duet_load(quick, 3).duration == 3
     slow = quick.model_copy(
         update={"endpoint": quick.endpoint.model_copy(update={"floor": 0.9, "takes": 1.0})}
     )
-    assert player.duet_load(slow, 3).duration == pytest.approx(3.3)
+    assert side_run.duet_load(slow, 3).duration == pytest.approx(3.3)
     paced = quick.load.model_copy(update={"model": LoadModel.PACED, "rate": 10.0})
-    assert player.duet_load(quick.model_copy(update={"load": paced}), 3) == paced
+    assert side_run.duet_load(quick.model_copy(update={"load": paced}), 3) == paced
 
 
 def facts(used: float, beside: float) -> validate.Facts:

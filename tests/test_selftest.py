@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from servebench.cli import app
-from servebench.compare import customary, scores, trial_store
+from servebench.compare import trial_store
 from servebench.compare.method import MEMORY
 from servebench.compare.model import Verdict
-from servebench.compare.selftest import Task, each
+from servebench.compare.selftest import reference, scores
 from servebench.compare.trials import Figures, Said, Trial
 from servebench.errors import RecordError
 from servebench.report import selftest as report
@@ -70,7 +70,7 @@ def test_what_was_not_measured_could_not_alarm() -> None:
     found = scores.false_verdicts([alarm, trial("aa", late)])
     assert found is not None
     assert [(rate.hits, rate.of) for rate in found] == [(1, 1), (1, 1)]
-    (ours, *_) = scores.contest([alarm, trial("aa", late)])
+    (ours, *_) = scores.rules([alarm, trial("aa", late)])
     assert (ours.alarms, ours.case_alarms) == found
     assert scores.false_verdicts([trial("aa", late)]) is None
 
@@ -133,7 +133,7 @@ def test_no_trials_no_rate() -> None:
 def test_power_size_and_bias() -> None:
     """Two of three tries found; 3 % more instructions in 70 % of the CPU predict 2.1 %."""
     plant: dict[str, Any] = {"planted": "a", "size": 0.02, "instructions": 1.03, "share": 0.7}
-    (one,) = scores.found(
+    (one,) = scores.plants(
         [
             trial("busy", said("a", Verdict.SLOWER, 1.022), **plant),
             trial("busy", said("a", Verdict.SLOWER, 1.018), **plant),
@@ -157,19 +157,19 @@ def test_what_all_tries_measured_together_is_held_against_each() -> None:
             planted="a", size=0.02, figures=(figures,),
         )  # fmt: skip
 
-    (one,) = scores.found([of(1.02, 1.01, 1.03), of(1.05, 1.05)])
+    (one,) = scores.plants([of(1.02, 1.01, 1.03), of(1.05, 1.05)])
     assert one.pooled == pytest.approx((1.01 * 1.03 * 1.05) ** (1 / 3) - 1)
     first, second = 1.02 - 1.05, 1.05 - (1.01 * 1.03) ** 0.5
     assert one.apart == pytest.approx((first + second) / 2)
     assert one.apart_worst == pytest.approx(second)
-    (alone,) = scores.found([of(1.02, 1.01, 1.03)])
+    (alone,) = scores.plants([of(1.02, 1.01, 1.03)])
     assert (alone.apart, alone.apart_worst) == (None, None)
 
 
 def test_instructions_predict_no_memory() -> None:
     """The count and the sequential launches are of CPU time: memory is held against neither."""
     slower = said("a", Verdict.SLOWER, 1.05, "pss_steady")
-    (one,) = scores.found(
+    (one,) = scores.plants(
         [
             trial(
                 "memory", slower, planted="a", size=0.05,
@@ -183,14 +183,14 @@ def test_instructions_predict_no_memory() -> None:
 
 def test_the_opposite_verdict_is_no_find() -> None:
     """A slowdown that is called faster is worse than a miss, and shown."""
-    (one,) = scores.found([trial("busy", said("a", Verdict.FASTER, 0.98), planted="a", size=0.02)])
+    (one,) = scores.plants([trial("busy", said("a", Verdict.FASTER, 0.98), planted="a", size=0.02)])
     assert (one.rate.hits, one.wrong) == (0, 1)
 
 
 def test_a_verdict_on_another_case_or_metric_is_no_find() -> None:
     """Only the planted case, in the metric of the plant."""
     answers = (said("b", Verdict.SLOWER, 1.1), said("a", Verdict.SLOWER, 1.1, "throughput"))
-    (one,) = scores.found([trial("busy", *answers, planted="a", size=0.02)])
+    (one,) = scores.plants([trial("busy", *answers, planted="a", size=0.02)])
     assert one.rate.hits == 0
 
 
@@ -203,27 +203,27 @@ def test_lost_concurrency_is_caught_by_latency_or_by_its_proof() -> None:
     slow = said("a", Verdict.SLOWER, 30.0, "response_p50")
     idle = said("a", Verdict.SLOWER, 0.1, "efficiency")
     found = [
-        scores.found([trial("queue", one, planted="a", size=1.0)])[0].rate.hits
+        scores.plants([trial("queue", one, planted="a", size=1.0)])[0].rate.hits
         for one in (proof, slow, idle, other)
     ]
     assert found == [1, 1, 1, 0]
-    (both,) = scores.found([trial("queue", idle, slow, planted="a", size=1.0)])
+    (both,) = scores.plants([trial("queue", idle, slow, planted="a", size=1.0)])
     assert both.reported == pytest.approx(29.0)
 
 
 def test_customary_rules_see_the_same_launches() -> None:
     """Thresholds on single and best launches; asv's test wants six samples, and a factor."""
     low, high = [1.0, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06], [1.2, 1.21, 1.22, 1.23, 1.24, 1.25, 1.0]
-    assert customary.single(low, high, 0.05) == "no change"
-    assert customary.single(low, high[:-1], 0.05) == "slower"
-    assert customary.single(high, low, 0.05) == "faster"
-    assert customary.best_of(low, high, 0.05) == "no change"
-    assert customary.best_of(low, high[:-1], 0.05) == "slower"
+    assert reference.single(low, high, 0.05) == "no change"
+    assert reference.single(low, high[:-1], 0.05) == "slower"
+    assert reference.single(high, low, 0.05) == "faster"
+    assert reference.best_of(low, high, 0.05) == "no change"
+    assert reference.best_of(low, high[:-1], 0.05) == "slower"
     apart = [value + 0.2 for value in low]
-    assert customary.asv_continuous(low, apart, 1.1) == "slower"
-    assert customary.asv_continuous(low, apart, 1.3) == "no change"
-    assert customary.asv_continuous(apart, low, 1.1) == "faster"
-    assert customary.asv_continuous(low, [v + 0.001 for v in low], 1.0001) == "no change"
+    assert reference.asv_continuous(low, apart, 1.1) == "slower"
+    assert reference.asv_continuous(low, apart, 1.3) == "no change"
+    assert reference.asv_continuous(apart, low, 1.1) == "faster"
+    assert reference.asv_continuous(low, [v + 0.001 for v in low], 1.0001) == "no change"
 
 
 def test_the_contest_uses_throughput_turned_round() -> None:
@@ -237,7 +237,7 @@ def test_the_contest_uses_throughput_turned_round() -> None:
 
     ways = {
         way.name: way
-        for way in scores.contest([planted(0.02, 980.0), planted(0.1, 900.0), trial("aa", SAME)])
+        for way in scores.rules([planted(0.02, 980.0), planted(0.1, 900.0), trial("aa", SAME)])
     }
     five = ways["one launch each, 5 %"]
     assert [(size, rate.hits, rate.of) for size, rate in five.misses] == [(0.02, 1, 1), (0.1, 0, 1)]
@@ -259,17 +259,6 @@ def test_trials_are_kept_and_read_whole(tmp_path: Path) -> None:
     path.with_name("x.json").write_text('{"format": 2}')
     with pytest.raises(RecordError, match="expected a trial of format 1"):
         trial_store.load(tmp_path)
-
-
-def test_time_ends_a_self_test_between_trials() -> None:
-    """What was begun is finished and kept; what was not begun is not counted."""
-    tasks = [Task("aa", 0.0, ("a",), None, seed) for seed in range(5)]
-    kept: list[Trial] = []
-    made = each(
-        tasks, lambda _: trial("aa", SAME), kept.append, lambda *_: None,
-        lambda: len(kept) == 2,
-    )  # fmt: skip
-    assert made == len(kept) == 2
 
 
 def test_the_page_shows_rates_power_and_the_other_ways() -> None:
@@ -300,11 +289,11 @@ def test_a_plant_that_was_never_found_has_no_size() -> None:
     plant: dict[str, Any] = {"size": 0.05}
     missed = trial("busy", said("b", Verdict.NO_CHANGE, 1.0), planted="b", **plant)
     hit = trial("busy", said("a", Verdict.SLOWER, 1.06), planted="a", **plant)
-    tables = report.planted(scores.found([missed, hit]))
+    tables = report.planted(scores.plants([missed, hit]))
     assert [[row[2] for row in table.rows] for table in tables] == [["a", "b"], ["a"]]
     assert [len(table.head) for table in tables] == [8, 11]
     assert all(len(row) == len(table.head) for table in tables for row in table.rows)
-    (only,) = report.planted(scores.found([missed]))
+    (only,) = report.planted(scores.plants([missed]))
     assert only.rows[0][3:6] == ("0 of 1", "0.0…97.5 %", "0")
     assert report.planted(()) == ()
 

@@ -14,10 +14,12 @@ import pytest
 from rich.console import Console
 
 from servebench import tools
-from servebench.compare import budget, draft, keeping, pace, session
-from servebench.compare.budget import Budget
+from servebench.compare import builder, durations, keeping, session
+from servebench.compare.affected import Affected
+from servebench.compare.builder import Question
 from servebench.compare.decide import Screening
 from servebench.compare.duet import DuetOutcome
+from servebench.compare.durations import Budget, DuetSeconds
 from servebench.compare.model import (
     Comparison,
     Duet,
@@ -25,12 +27,12 @@ from servebench.compare.model import (
     SideRecord,
     Verdict,
 )
-from servebench.compare.pairing import Pair
-from servebench.compare.player import Part
+from servebench.compare.pairs import Pair
 from servebench.compare.progress import PlainReporter
+from servebench.compare.samples import CaseDuets
+from servebench.compare.side_run import SideCase
 from servebench.compare.sides import Side
 from servebench.compare.statistics import Looks
-from servebench.compare.touched import Touched
 from servebench.errors import RecordError
 from servebench.flags import Flag, FlagName
 from servebench.model import Case
@@ -73,7 +75,7 @@ class Fake:
     counted: list[str] = field(default_factory=list)
     source: random.Random = field(default_factory=lambda: random.Random(3))
 
-    def duet(self, base: Part, head: Part, *, head_first: bool) -> DuetOutcome:
+    def duet(self, base: SideCase, head: SideCase, *, head_first: bool) -> DuetOutcome:
         """Give figures with the scatter of real duets."""
         name = head.case.id
         itself = base.rig is head.rig
@@ -100,7 +102,7 @@ class Fake:
             {"base": flags, "head": flags}, {"base": before, "head": after}, SECONDS, 3.0
         )
 
-    def launch(self, part: Part) -> Outcome:
+    def launch(self, part: SideCase) -> Outcome:
         """Give figures that tell the sides apart: 1/s as large as the number of the launch."""
         self.launches.append(part.rig.apps.name)
         self.now += 5
@@ -108,7 +110,7 @@ class Fake:
         return Outcome((), {"throughput": float(number)}, seconds=5, load_seconds=2)
 
     def instructions(
-        self, pairs: Sequence[tuple[Part, Part]], limit: float
+        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
     ) -> tuple[Instructions | str, ...]:
         """Count: as many more as the core time grows."""
         assert limit > 0
@@ -171,6 +173,17 @@ def side(name: str, cases: tuple[Case, ...]) -> Side:
     return Side(record=record, rig=rig, cases=cases, root=Path(name))
 
 
+def compared_by(
+    fake: Fake, cases: Sequence[Case], folder: Path, seconds: float | None, told: Told | None = None
+) -> Comparison:
+    """Compare cases by fake instruments."""
+    pairs = tuple(Pair(case, case, "a package") for case in cases)
+    base, head = (side(name, tuple(cases)) for name in ("base", "head"))
+    question = Question(base, head, Affected(pairs, 2, (), ()), seconds)
+    equipment = session.Equipment(fake, folder=folder, clock=lambda: fake.now)
+    return session.compare(question, told or Told(), equipment)
+
+
 Compare = Callable[..., Comparison]
 
 
@@ -182,18 +195,7 @@ def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
     def do(
         fake: Fake, names: tuple[str, ...], seconds: float | None = None, told: Told | None = None
     ) -> Comparison:
-        cases = tuple(computing(name) for name in names)
-        touched = Touched(
-            pairs=tuple(Pair(case, case, "a package") for case in cases),
-            untouched=2,
-            missing=(),
-            packages=(),
-            inprocess=False,
-        )
-        return session.compare(
-            side("base", cases), side("head", cases), touched, seconds, 1, told or Told(),
-            instruments=fake, folder=tmp_path, clock=lambda: fake.now,
-        )  # fmt: skip
+        return compared_by(fake, [computing(name) for name in names], tmp_path, seconds, told)
 
     return do
 
@@ -326,7 +328,7 @@ def test_every_duet_is_saved_at_once(compare: Compare, tmp_path: Path) -> None:
     counts: list[int] = []
 
     class Looking(Fake):
-        def duet(self, base: Part, head: Part, *, head_first: bool) -> DuetOutcome:
+        def duet(self, base: SideCase, head: SideCase, *, head_first: bool) -> DuetOutcome:
             if base.rig is not head.rig:
                 partial = list(tmp_path.glob(f"*{PARTIAL}"))
                 kept = [Comparison.model_validate_json(path.read_bytes()) for path in partial]
@@ -367,11 +369,11 @@ def test_later_stages_keep_what_they_need() -> None:
     """Of 1000 s: all, while nothing moved; 55 % as soon as both later stages want their shares."""
     found = Budget(1000, began=50)
     assert found.ends == 1050
-    assert found.screening_ends(confirming=0, closer=0) == 1050
-    assert found.screening_ends(confirming=60, closer=20) == 970
-    assert found.screening_ends(confirming=9999, closer=9999) == 500
-    assert found.confirmation_ends(closer=9999) == 850
-    assert Budget(None, 0).screening_ends(confirming=9, closer=9) == float("inf")
+    assert found.screening_ends(confirming=0, follow_up=0) == 1050
+    assert found.screening_ends(confirming=60, follow_up=20) == 970
+    assert found.screening_ends(confirming=9999, follow_up=9999) == 500
+    assert found.confirmation_ends(follow_up=9999) == 850
+    assert Budget(None, 0).screening_ends(confirming=9, follow_up=9) == float("inf")
 
 
 def test_too_many_cases_are_left_out_evenly() -> None:
@@ -381,49 +383,52 @@ def test_too_many_cases_are_left_out_evenly() -> None:
         for experiment in ("a", "b", "c")
         for number in range(8)
     )
-    chosen = budget.affordable(cases, lambda _case: 10.0, 5, 1000)
+    chosen = durations.affordable(cases, lambda _case: 10.0, 5, 1000)
     assert len(chosen) == 13
     kinds = [case.experiment for case in chosen]
     assert sorted(map(kinds.count, "abc")) == [4, 4, 5]
-    assert budget.affordable(cases, lambda _case: 10.0, 5, None) == cases
-    assert len(budget.affordable(cases, lambda _case: 10.0, 5, 1)) == 1
+    assert durations.affordable(cases, lambda _case: 10.0, 5, None) == cases
+    assert len(durations.affordable(cases, lambda _case: 10.0, 5, 1)) == 1
 
 
 def test_first_come_first_finished() -> None:
     """As many as fit, in their order, and the first always."""
     needs = {"a": 50.0, "b": 40.0, "c": 5.0}
-    assert budget.prefix(("a", "b", "c"), needs, 95) == ("a", "b", "c")
-    assert budget.prefix(("a", "b", "c"), needs, 89) == ("a",)
-    assert budget.prefix(("a", "b"), needs, 1) == ("a",)
+    assert durations.prefix(("a", "b", "c"), needs, 95) == ("a", "b", "c")
+    assert durations.prefix(("a", "b", "c"), needs, 89) == ("a",)
+    assert durations.prefix(("a", "b"), needs, 1) == ("a",)
 
 
 def test_the_pace_is_learned() -> None:
     """A case that was seen takes its mean; others are corrected by what the first ones showed."""
     cases = [computing("e/a"), computing("e/b")]
-    found = pace.Pace(cases)
-    expected = found.seconds("e/a")
-    assert expected == found.seconds("e/b")
+    found = DuetSeconds(cases)
+    expected = found.of("e/a")
+    assert expected == found.of("e/b")
     for _ in range(4):
         found.observe("e/a", expected + 2)
-    assert found.seconds("e/a") == pytest.approx(expected + 2)
-    assert found.seconds("e/b") == pytest.approx(expected + 1)  # 4 of 4 + 4 launches' weight
+    assert found.of("e/a") == pytest.approx(expected + 2)
+    assert found.of("e/b") == pytest.approx(expected + 1)  # 4 of 4 + 4 launches' weight
     looks = Looks((5, 8), (0.5, 0.5), least=3)
-    assert [pace.missing(count, looks) for count in (0, 4, 5, 8, 9)] == [5, 1, 3, 0, 0]
-    screening = Screening(cases)
-    assert pace.seemingly_moved(screening) == ()
-    assert pace.confirming(found, screening) == 0
-    screening.hint("e/a", 1)  # no duet yet: the time to confirm it is kept all the same
-    assert pace.seemingly_moved(screening) == ("e/a",)
+    assert [durations.missing(count, looks) for count in (0, 4, 5, 8, 9)] == [5, 1, 3, 0, 0]
+    screening = Screening(CaseDuets.of(cases))
+    assert durations.seemingly_moved(screening) == ()
+    assert found.confirming(screening) == 0
+    screening.hint(
+        "e/a", "server_cpu_per_request", 1
+    )  # no duet yet: the time to confirm it is kept all the same
+    assert durations.seemingly_moved(screening) == ("e/a",)
     first = screening.method.confirmation.counts[0]
-    assert pace.confirming(found, screening) == pytest.approx(first * (expected + 2))
+    assert found.confirming(screening) == pytest.approx(first * (expected + 2))
 
 
 def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says why, covers nothing, and no case of it is clean."""
     monkeypatch.setattr(tools, "oha_version", lambda: "1.16.0")
-    touched = Touched((), 24, (), (), inprocess=False, nothing="only documents differ")
-    found = draft.unmeasured(
-        side("base", ()), side("head", ()), touched, draft.Header(notes=("before",)), 90.0
+    affected = Affected((), 24, (), (), nothing="only documents differ")
+    header = builder.Header(notes=("before",))
+    found = builder.unmeasured(
+        Question(side("base", ()), side("head", ()), affected, 90.0, header=header)
     )
     assert (found.status, found.planned, found.untouched, found.cases) == ("complete", 0, 24, ())
     assert found.notes == ("before", "only documents differ")

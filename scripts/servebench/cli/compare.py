@@ -21,12 +21,12 @@ from servebench.cli.options import (
     repository,
     require_writable,
 )
+from servebench.compare import affected as affected_
 from servebench.compare import again, keeping, revisions
 from servebench.compare import sides as sides_
-from servebench.compare import touched as touched_
+from servebench.compare.affected import Affected
 from servebench.compare.model import Comparison
 from servebench.compare.sides import Sides, Wanted
-from servebench.compare.touched import Touched
 from servebench.errors import RecordError, UsageError
 from servebench.exclusive import measuring
 from servebench.printing import Console
@@ -123,12 +123,12 @@ def compare_command(
     with interruptible(), revisions.copies(narrator) as copies:
         wanted = Wanted(profile, tuple(select or ()), paths.state_dir() / "logs", narrator, copies)
         sides = _sides(root, (base, head), stack_as_of or [], with_ or [], python, wanted)
-        touched = touched_.find(sides, everything=everything)
+        affected = affected_.find(sides, everything=everything)
         reproduce = again.command(sides.base.record, sides.head.record, options)
         notes = (f"{len(found)} sessions that a killed run had left were found first",)
         comparison, interruption = _compared(
             sides,
-            touched,
+            affected,
             limit,
             seed,
             console,
@@ -185,7 +185,7 @@ def _day(text: str) -> date | None:
 
 def _compared(
     sides: Sides,
-    touched: Touched,
+    affected: Affected,
     limit: float | None,
     seed: int,
     console: Console,
@@ -196,26 +196,25 @@ def _compared(
     """Measure, if there is something to judge; an interrupted comparison is partial."""
     # Statistics take a second to import, which no other verb should wait for.
     from servebench.compare import session  # noqa: PLC0415
-    from servebench.compare.draft import Header, unmeasured  # noqa: PLC0415
+    from servebench.compare.builder import Header, Question, unmeasured  # noqa: PLC0415
     from servebench.compare.progress import reporter  # noqa: PLC0415
 
     header = Header(cross=sides.cross, reproduce=reproduce, notes=notes)
-    if touched.nothing:
-        return unmeasured(sides.base, sides.head, touched, header, limit), None
+    question = Question(sides.base, sides.head, affected, limit, seed, header)
+    if affected.nothing:
+        return unmeasured(question), None
     told = reporter(console)
-    for sentence in touched.notes:
+    for sentence in affected.notes:
         told.note(sentence)
     sentence = (
-        f"cases that can have changed: {len(touched.pairs)}; that cannot: {touched.untouched}"
+        f"cases that can have changed: {len(affected.pairs)}; that cannot: {affected.unaffected}"
     )
-    sentence += f"; without counterpart: {len(touched.missing)}" if touched.missing else ""
-    sentence += f"; in-process benchmarks: {len(touched.targets)}" if touched.targets else ""
+    sentence += f"; without counterpart: {len(affected.missing)}" if affected.missing else ""
+    sentence += f"; in-process benchmarks: {len(affected.targets)}" if affected.targets else ""
     told.note(sentence)
     try:
         with measuring():
-            return session.compare(
-                sides.base, sides.head, touched, limit, seed, told, header=header
-            ), None
+            return session.compare(question, told), None
     except session.InterruptedComparison as interruption:
         return interruption.comparison, interruption
 

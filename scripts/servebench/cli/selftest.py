@@ -15,14 +15,14 @@ import typer
 
 from servebench import load, orphans, paths, store
 from servebench.cli.options import SelectOption, budget_option, budget_seconds
-from servebench.compare.plants import Kind
+from servebench.compare.selftest.injected import Kind
 from servebench.errors import RecordError, UsageError
 from servebench.exclusive import measuring
 from servebench.printing import Console
 from servebench.signals import interruptible
 
 if TYPE_CHECKING:
-    from servebench.compare.selftest import Task
+    from servebench.compare.selftest.bench import Task
 
 selftest_app = typer.Typer(no_args_is_help=True)
 
@@ -56,7 +56,7 @@ def aa_command(
     results: ResultsOption = None,
 ) -> None:
     """Compare the stack with itself: every verdict that something moved is a false one."""
-    from servebench.compare.selftest import Task, chosen  # noqa: PLC0415
+    from servebench.compare.selftest.bench import Task, chosen  # noqa: PLC0415
 
     cases = [case.id for case in chosen(select or ())]
     limit = budget_seconds(budget)
@@ -92,7 +92,7 @@ def plant_command(
     results: ResultsOption = None,
 ) -> None:
     """Plant a slowdown of known size in a copy of one case, and see whether it is found."""
-    from servebench.compare.selftest import Task, chosen  # noqa: PLC0415
+    from servebench.compare.selftest.bench import Task, chosen  # noqa: PLC0415
 
     if kind not in KINDS:
         raise UsageError(f"--kind {kind!r}: expected one of {', '.join(KINDS)}")
@@ -145,9 +145,10 @@ def show_command(
 
 
 def _make(tasks: Sequence[Task], minutes: float | None, results: Path) -> None:
-    from servebench.compare import selftest, trial_store  # noqa: PLC0415
+    from servebench.compare import trial_store  # noqa: PLC0415
     from servebench.compare.progress import reporter  # noqa: PLC0415
-    from servebench.compare.trials import Trial  # noqa: PLC0415
+    from servebench.compare.selftest.bench import Bench  # noqa: PLC0415
+    from servebench.compare.selftest.bench import chosen as chosen_  # noqa: PLC0415
 
     store.require_room(results)
     console = Console(highlight=False)
@@ -155,27 +156,26 @@ def _make(tasks: Sequence[Task], minutes: float | None, results: Path) -> None:
         console.print(f"note: {sentence}", markup=False, soft_wrap=True)
     load.sweep()
     names = {name for task in tasks for name in task.cases}
-    cases = [case for case in selftest.chosen(()) if case.id in names]
+    cases = [case for case in chosen_(()) if case.id in names]
     ends = None if minutes is None else time.monotonic() + 60 * minutes
     scratch = Path(tempfile.mkdtemp(prefix="servebench-selftest-"))
 
-    def keep(trial: Trial) -> None:
-        trial_store.save(results, trial)
-        moved = [one for one in trial.said if one.verdict in {"faster", "slower"}]
-        named = "; ".join(f"{one.case} {one.metric} {one.verdict}" for one in moved)
-        console.print(f"said: {named or 'nothing moved'}", markup=False, soft_wrap=True)
-
-    def told(number: int, task: Task) -> None:
-        what = "A/A" if task.kind == "aa" else f"{task.kind} {task.size:g} in {task.cases[0]}"
-        console.print(f"[{number + 1}/{len(tasks)}] {what}", markup=False)
-
+    made = 0
     try:
         with interruptible(), measuring():
-            bench = selftest.Bench(cases, scratch, reporter(console))
-            made = selftest.each(
-                tasks, bench.trial, keep, told,
-                lambda: ends is not None and time.monotonic() >= ends,
-            )  # fmt: skip
+            bench = Bench(cases, scratch, reporter(console))
+            for task in tasks:
+                if ends is not None and time.monotonic() >= ends:
+                    break
+                aa = task.kind == "aa"
+                what = "A/A" if aa else f"{task.kind} {task.size:g} in {task.cases[0]}"
+                console.print(f"[{made + 1}/{len(tasks)}] {what}", markup=False)
+                trial = bench.trial(task)
+                trial_store.save(results, trial)
+                made += 1
+                moved = [one for one in trial.said if one.verdict in {"faster", "slower"}]
+                named = "; ".join(f"{one.case} {one.metric} {one.verdict}" for one in moved)
+                console.print(f"said: {named or 'nothing moved'}", markup=False, soft_wrap=True)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     console.print(f"{made} of {len(tasks)} comparisons made; read them: servebench selftest show")

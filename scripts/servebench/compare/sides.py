@@ -23,7 +23,7 @@ from servebench.compare import lending, relocking, revisions
 from servebench.compare.again import AS_OF, LOCKED
 from servebench.compare.lending import Borrower
 from servebench.compare.model import SideRecord
-from servebench.compare.pairing import paired
+from servebench.compare.pairs import paired
 from servebench.errors import DeclarationError, SetupError, UsageError
 from servebench.experiments import Experiment, expand_all, load_experiments, registered
 from servebench.interpreters import Interpreter

@@ -21,7 +21,6 @@ import numpy as np
 
 from servebench.changes import SeriesName
 from servebench.compare import inprocess
-from servebench.compare.inprocess import Key
 from servebench.detect.model import Step
 from servebench.metrics import METRICS
 from servebench.site import history, story
@@ -67,7 +66,7 @@ class Found:
     before: int
 
 
-def steps(table: Table, inside: Collection[Key] = ()) -> tuple[Found, ...]:
+def steps(table: Table, inside: Collection[str] = ()) -> tuple[Found, ...]:
     """All steps of a table's series that are large enough to matter, case by case.
 
     Args:
@@ -77,7 +76,7 @@ def steps(table: Table, inside: Collection[Key] = ()) -> tuple[Found, ...]:
     breaks = story.breaks(table)
     found: list[Found] = []
     for row, case in enumerate(table.cases):
-        if table.kind == "inprocess" and inprocess.key(case) not in inside:
+        if table.kind == "inprocess" and case not in inside:
             continue
         begins = max((one.night for one in breaks[case]), default=0)
         begins = max(begins, len(table.nights) - LONGEST)
@@ -114,7 +113,7 @@ def _of_series(
     table: Table, row: int, column: int, nights: Sequence[int], figures: Sequence[float]
 ) -> list[Found]:
     metric = table.metrics[column]
-    floor = METRICS[metric].floor if metric in METRICS else inprocess.FLOOR
+    floor = METRICS[metric].floor if metric in METRICS else inprocess.THRESHOLD
     found = []
     for (start, left, low, scatter), (right, end, high, other) in pairwise(levels(figures)):
         height = math.log(high / low)

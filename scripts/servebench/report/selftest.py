@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from servebench.compare import scores
 from servebench.compare.model import Verdict
-from servebench.compare.scores import Contest, Found, Rate
+from servebench.compare.selftest import scores
+from servebench.compare.selftest.scores import PlantScore, Rate, RuleScore
 from servebench.compare.trials import CPU_METRIC, Trial
 from servebench.metrics import METRICS
 from servebench.report import formats
@@ -67,8 +67,8 @@ def as_json(trials: Sequence[Trial]) -> dict[str, Any]:
         "false_verdicts": None
         if alarms is None
         else {"comparisons": asdict(alarms[0]), "cases": asdict(alarms[1])},
-        "planted": [asdict(one) for one in scores.found(trials)],
-        "ways": [asdict(way) for way in scores.contest(trials)] if trials else [],
+        "planted": [asdict(one) for one in scores.plants(trials)],
+        "ways": [asdict(way) for way in scores.rules(trials)] if trials else [],
     }
 
 
@@ -152,7 +152,7 @@ def _parts(trials: Sequence[Trial]) -> Iterator[str]:
     if text := sentence(trials):
         yield "## Nothing changed"
         yield text
-    tables = planted(scores.found(trials))
+    tables = planted(scores.plants(trials))
     if tables:
         yield "## Something was planted"
         yield from _read(trials)
@@ -161,7 +161,7 @@ def _parts(trials: Sequence[Trial]) -> Iterator[str]:
         yield table.told
         aligned = ["---", "---:", "---", *["---:"] * (len(table.head) - 3)]
         yield grid(table.head, aligned, [list(row) for row in table.rows])
-    ways = scores.contest(trials)
+    ways = scores.rules(trials)
     sizes = [size for size, _ in ways[0].misses]
     if sizes:
         yield "## Other ways of judging, on the same launches"
@@ -172,7 +172,7 @@ def _parts(trials: Sequence[Trial]) -> Iterator[str]:
         )  # fmt: skip
 
 
-def planted(found: Sequence[Found]) -> tuple[Planted, ...]:
+def planted(found: Sequence[PlantScore]) -> tuple[Planted, ...]:
     """What was found of plants, and which size was reported; a table that has no rows is none."""
     tables = (
         Planted(
@@ -198,14 +198,14 @@ def planted(found: Sequence[Found]) -> tuple[Planted, ...]:
     return tuple(table for table in tables if table.rows)
 
 
-def _plant(one: Found) -> Iterator[str]:
+def _plant(one: PlantScore) -> Iterator[str]:
     """Cells for `_PLANT`."""
     yield KINDS[one.kind]
     yield f"{one.size:g} at once" if one.kind == "queue" else f"{100 * one.size:g} %"
     yield one.case
 
 
-def _found_cells(one: Found) -> Iterator[str]:
+def _found_cells(one: PlantScore) -> Iterator[str]:
     """Further cells for `_FOUND_HEAD`."""
     yield f"{one.rate.hits} of {one.rate.of}"
     yield _ends(one.rate)
@@ -214,7 +214,7 @@ def _found_cells(one: Found) -> Iterator[str]:
     yield formats.duration(one.confirmation)
 
 
-def _size_cells(one: Found) -> Iterator[str]:
+def _size_cells(one: PlantScore) -> Iterator[str]:
     """Further cells for `_SIZE_HEAD`."""
     yield _percent(one.pooled)
     yield _percent(one.reported)
@@ -226,7 +226,7 @@ def _size_cells(one: Found) -> Iterator[str]:
     yield _points(one.bias)
 
 
-def way_cells(way: Contest) -> Iterator[str]:
+def way_cells(way: RuleScore) -> Iterator[str]:
     """Cells for `way_head`."""
     yield way.name
     for rate in (way.alarms, way.case_alarms):

@@ -1,6 +1,6 @@
 """Comparisons whose right answer is known: nothing changed, or a slowdown of known size.
 
-Base is this checkout. Head is the same, or a copy with one thing planted (`plants`). Everything
+Base is this checkout. Head is the same, or a copy with one thing injected (`injected`). Everything
 else is `session.compare` as a pull request gets it, but that what says nothing new is left out:
 the same code is not counted again for every try, and absolute figures are taken of what moved only
 where they are asked for.
@@ -12,7 +12,7 @@ import math
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -20,15 +20,16 @@ from statistics import fmean
 from typing import Final
 
 from servebench import experiments, header, paths, rig
-from servebench.compare import plants, session
-from servebench.compare.draft import Header
+from servebench.compare import session
+from servebench.compare.affected import Affected
+from servebench.compare.builder import Header, Question
 from servebench.compare.instruments import Instruments, Real
 from servebench.compare.model import Comparison, Instructions, SideRecord
-from servebench.compare.pairing import Pair
-from servebench.compare.player import Part
+from servebench.compare.pairs import Pair
 from servebench.compare.progress import Reporter
+from servebench.compare.selftest import injected
+from servebench.compare.side_run import SideCase
 from servebench.compare.sides import Side
-from servebench.compare.touched import Touched
 from servebench.compare.trials import CPU_METRIC, Kind, Trial, of_comparison
 from servebench.errors import NothingMeasuredError, SetupError, UsageError
 from servebench.model import Case, Profile
@@ -82,7 +83,7 @@ class Task:
         cases: Ids of the cases that are compared; the first is the one that is changed.
         budget: Seconds of one comparison; None: until all is decided.
         seed: Of the order of the duets.
-        closely: Whether sequential launches of what moved are taken as well.
+        follow_up: Whether sequential launches of what moved are taken as well.
     """
 
     kind: Kind
@@ -90,7 +91,7 @@ class Task:
     cases: tuple[str, ...]
     budget: float | None
     seed: int
-    closely: bool = False
+    follow_up: bool = False
 
 
 def chosen(globs: Sequence[str], profile: Profile = "quick") -> tuple[Case, ...]:
@@ -106,7 +107,7 @@ def chosen(globs: Sequence[str], profile: Profile = "quick") -> tuple[Case, ...]
     return tuple(c for c in cases if not globs or any(fnmatchcase(c.id, g) for g in globs))
 
 
-class Remembering:
+class CountingOnce:
     """Instruments that count the same code once: counts repeat."""
 
     def __init__(self, instruments: Instruments) -> None:
@@ -115,19 +116,17 @@ class Remembering:
         self._counted: dict[tuple[tuple[Path, Path, str], ...], tuple[Instructions | str, ...]] = {}
 
     def instructions(
-        self, pairs: Sequence[tuple[Part, Part]], limit: float
+        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
     ) -> tuple[Instructions | str, ...]:
         """Count, or say what was counted before."""
         key = tuple(
             (head.rig.apps, head.rig.pythons[head.case.stack, head.case.python], head.case.id)
             for _, head in pairs
         )
-        if key not in self._counted:
-            found = self._instruments.instructions(pairs, limit)
-            if any(isinstance(one, str) for one in found):
-                return found  # time may have been short
+        found = self._counted.get(key) or self._instruments.instructions(pairs, limit)
+        if not any(isinstance(one, str) for one in found):  # for which time may have been short
             self._counted[key] = found
-        return self._counted[key]
+        return found
 
 
 class Bench:
@@ -152,7 +151,7 @@ class Bench:
         self.scratch, self.reporter = scratch, reporter
         logs = paths.state_dir() / "logs"
         self.rig = rig.assemble(cases, logs)
-        self.instruments = Remembering(instruments or Real(logs))
+        self.instruments = CountingOnce(instruments or Real(logs))
         self.commit, self.dirty = header.revision(paths.project_root())
         self._costs: dict[str, dict[str, float]] = {}
         self._shares: dict[str, float] = {}
@@ -183,19 +182,14 @@ class Bench:
         )  # fmt: skip
 
     def _compare(self, base: Side, head: Side, task: Task) -> Comparison:
-        touched = Touched(
-            pairs=tuple(Pair(case, case, "self-test") for case in base.cases),
-            untouched=0,
-            missing=(),
-            packages=(),
-            inprocess=False,
-        )
-        return session.compare(
-            base, head, touched, task.budget, task.seed, self.reporter,
-            header=Header(notes=("a self-test: the right answer is known",)),
-            instruments=self.instruments, folder=self.scratch / "comparisons",
-            closely=task.closely,
+        pairs = tuple(Pair(case, case, "self-test") for case in base.cases)
+        question = Question(
+            base, head, Affected(pairs, unaffected=0, missing=(), packages=()),
+            task.budget, task.seed,
+            Header(notes=("a self-test: the right answer is known",)), task.follow_up,
         )  # fmt: skip
+        equipment = session.Equipment(self.instruments, folder=self.scratch / "comparisons")
+        return session.compare(question, self.reporter, equipment)
 
     def _side(self, cases: tuple[Case, ...], label: str, of: rig.Rig) -> Side:
         record = SideRecord(
@@ -223,18 +217,18 @@ class Bench:
             python = copy / "bin" / "python"
             if not copy.exists():
                 original = self.rig.pythons[pair].parent.parent
-                python = plants.into_dependency(original, case, amount, copy)
+                python = injected.into_dependency(original, case, amount, copy)
             return replace(self.rig, pythons={**self.rig.pythons, pair: python})
         apps = folder / "apps"
         if not apps.exists():
             shutil.copytree(self.rig.apps, apps, ignore=shutil.ignore_patterns("__pycache__"))
             match kind:
                 case "busy":
-                    plants.into_handler(apps, case, amount)
+                    injected.into_handler(apps, case, amount)
                 case "memory":
-                    plants.into_memory(apps, case, amount)
+                    injected.into_memory(apps, case, amount)
                 case _:
-                    plants.into_queue(apps, case, amount)
+                    injected.into_queue(apps, case, amount)
         return replace(self.rig, apps=apps)
 
     def _steps(self, kind: Kind, case: Case, size: float) -> int:
@@ -266,7 +260,7 @@ class Bench:
 
     def _more(self, kind: Kind, case: Case, steps: int) -> float:
         """Growth of the application's instructions per request by a loop, relative."""
-        pair = (Part(case, self.rig), self._loop(kind, case, steps))
+        pair = (SideCase(case, self.rig), self._loop(kind, case, steps))
         (found,) = self.instruments.instructions([pair], _COUNT_SECONDS)
         if isinstance(found, str):
             raise NothingMeasuredError(f"{case.id}: its instructions have to be counted: {found}")
@@ -277,23 +271,24 @@ class Bench:
         slower, logs = self._loop(kind, case, steps), []
         for number in range(CALIBRATION_DUETS):
             outcome = self.instruments.duet(
-                Part(case, self.rig), slower, head_first=number % 2 == 1
+                SideCase(case, self.rig), slower, head_first=number % 2 == 1
             )
             base, head = outcome.metrics["base"], outcome.metrics["head"]
             if base and head:
                 logs.append(math.log(head[CPU_METRIC] / base[CPU_METRIC]))
         return math.expm1(fmean(logs)) if logs else 0.0
 
-    def _loop(self, kind: Kind, case: Case, steps: int) -> Part:
+    def _loop(self, kind: Kind, case: Case, steps: int) -> SideCase:
         """The case with a loop of so many steps."""
         folder = self.scratch / f"{kind}-{steps}-steps-{case.id.replace('/', '_')}"
-        return Part(case, self._with(kind, case, steps, folder))
+        return SideCase(case, self._with(kind, case, steps, folder))
 
     def _cost(self, case: Case) -> dict[str, float]:
         """Figures of the case as it is: of each metric the least of a few launches."""
         if case.id not in self._costs:
             outcomes = [
-                self.instruments.launch(Part(case, self.rig)) for _ in range(CALIBRATION_LAUNCHES)
+                self.instruments.launch(SideCase(case, self.rig))
+                for _ in range(CALIBRATION_LAUNCHES)
             ]
             usable = [one.metrics for one in outcomes if one.metrics]
             if not usable:
@@ -338,32 +333,3 @@ class Bench:
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             said = getattr(error, "stderr", None) or ""
             raise SetupError(f"{case.id}: cannot time its code: {error} {said[-300:]}") from error
-
-
-def each(
-    tasks: Sequence[Task],
-    make: Callable[[Task], Trial],
-    keep: Callable[[Trial], None],
-    told: Callable[[int, Task], None],
-    enough: Callable[[], bool],
-) -> int:
-    """Make trials one after the other; each is kept as soon as it is made.
-
-    Args:
-        tasks: What to make.
-        make: Makes one.
-        keep: Stores it.
-        told: Told before each: its number and task.
-        enough: Whether the time is up; asked before each.
-
-    Returns:
-        How many were made.
-    """
-    made = 0
-    for number, task in enumerate(tasks):
-        if enough():
-            break
-        told(number, task)
-        keep(make(task))
-        made += 1
-    return made

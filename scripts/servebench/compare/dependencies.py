@@ -3,7 +3,7 @@
 The packages are the closure of *Requires-Dist* (core metadata; markers and extras evaluated for the
 environment) from the server, what its arguments make it load, and what the application imports.
 Application modules are parsed, never executed, here. A package that another one picks up without
-declaring it (``try: import orjson``) is not seen; `touched` therefore treats packages that come or
+declaring it (``try: import orjson``) is not seen; `affected` therefore treats packages that come or
 go with care.
 
 In another repository than ours an application may load the code around `apps/` as well, once it has
@@ -45,7 +45,7 @@ _FOLDERS: Final = frozenset({"apps", *SOURCES})
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class Dependencies:
     """What a case loads.
 
     Attributes:
@@ -55,13 +55,13 @@ class Reach:
         direct: Those of the packages that it asks for by itself.
     """
 
-    files: frozenset[str]
-    packages: frozenset[str]
+    files: frozenset[str] = frozenset()
+    packages: frozenset[str] = frozenset()
     unknown: str = ""
     direct: frozenset[str] = frozenset()
 
-    def __or__(self, other: Reach) -> Reach:
-        return Reach(
+    def __or__(self, other: Dependencies) -> Dependencies:
+        return Dependencies(
             self.files | other.files,
             self.packages | other.packages,
             self.unknown or other.unknown,
@@ -116,7 +116,7 @@ class Reader:
     _installed: dict[Path, Installed] = field(default_factory=dict)
     _imports: dict[tuple[str, str], Imports] = field(default_factory=dict)
 
-    def reach(self, case: Case, *, served: bool = True) -> Reach:
+    def read(self, case: Case, *, served: bool = True) -> Dependencies:
         """Find what a case of this side loads.
 
         Args:
@@ -143,7 +143,7 @@ class Reader:
         roots = {server.name, *server.loads(case)} if served else set()
         for name in imported.names & environment.provides.keys():
             roots |= environment.provides[name]
-        return Reach(
+        return Dependencies(
             files=frozenset(path.relative_to(self.root).as_posix() for path in imported.files),
             packages=closure(
                 environment, roots, marker_environment(self.rig.versions[case.python])

@@ -1,4 +1,4 @@
-"""Customary ways to judge the same launches, to hold the instrument against them.
+"""Reference methods: usual ways to judge the same launches, to hold the instrument against them.
 
 None of them is used for a verdict. They look at head's and base's figures as people usually do,
 one after the other, without knowing which were measured side by side.
@@ -18,8 +18,8 @@ Rule = Callable[[Sequence[float], Sequence[float]], Call]
 
 
 @dataclass(frozen=True, slots=True)
-class Customary:
-    """A customary way of judging.
+class Reference:
+    """A usual way of judging.
 
     Attributes:
         name: As people call it.
@@ -71,12 +71,12 @@ def _beyond(before: float, after: float, threshold: float) -> Call:
     return "faster" if after < before * (1 - threshold) else "no change"
 
 
-CUSTOMARY: Final = (
-    Customary("one launch each, 5 %", lambda base, head: single(base, head, 0.05), 1),
-    Customary("one launch each, 2 %", lambda base, head: single(base, head, 0.02), 1),
-    Customary("best of all launches, 5 %", lambda base, head: best_of(base, head, 0.05)),
-    Customary("best of all launches, 1 %", lambda base, head: best_of(base, head, 0.01)),
-    Customary("asv continuous, factor 1.1", lambda base, head: asv_continuous(base, head, 1.1)),
-    Customary("asv continuous, factor 1.02", lambda base, head: asv_continuous(base, head, 1.02)),
+REFERENCE: Final = (
+    Reference("one launch each, 5 %", lambda base, head: single(base, head, 0.05), 1),
+    Reference("one launch each, 2 %", lambda base, head: single(base, head, 0.02), 1),
+    Reference("best of all launches, 5 %", lambda base, head: best_of(base, head, 0.05)),
+    Reference("best of all launches, 1 %", lambda base, head: best_of(base, head, 0.01)),
+    Reference("asv continuous, factor 1.1", lambda base, head: asv_continuous(base, head, 1.1)),
+    Reference("asv continuous, factor 1.02", lambda base, head: asv_continuous(base, head, 1.02)),
 )
 """To add one, add a row here."""
