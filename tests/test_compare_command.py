@@ -34,7 +34,6 @@ SELECTED = ("--select", "asgi-wsgi/*-json/py3.14/w1/*")
 
 @pytest.fixture
 def repository(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository around the command, with one commit on main and one that changes Flask's app."""
     assert bench.folder == tmp_path
     for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
         monkeypatch.setenv(name, "/dev/null")
@@ -49,7 +48,6 @@ def repository(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def comparison(*verdicts: Verdict, **changes: Any) -> Comparison:
-    """A comparison of one case with these verdicts."""
     side = SideRecord(label="a", kind="revision", commit=None, stacks=(), interpreters=())
     case = CaseComparison(
         case=make_case("one/a"),
@@ -73,7 +71,6 @@ def comparison(*verdicts: Verdict, **changes: Any) -> Comparison:
 
 
 def test_budgets_are_times() -> None:
-    """Hours, minutes and seconds; what is none of them is refused with an example."""
     texts = ("90s", "20m", "1h", "1h30m", "1m30s")
     assert [budget_seconds(text) for text in texts] == [90, 1200, 3600, 5400, 90]
     assert budget_seconds(None) is None
@@ -102,7 +99,6 @@ def test_budgets_are_times() -> None:
 def test_exit_codes_say_how_it_ended(
     verdicts: tuple[Verdict, ...], changes: dict[str, Any], code: int
 ) -> None:
-    """Slower fails unless one chooses between interpreters; what is not all judged is not clean."""
     found = comparison(*verdicts, **changes)
     assert exit_code(found) == code
     # A gate that shall not fail for lack of time: something has to have been judged all the same.
@@ -120,7 +116,6 @@ def test_exit_codes_say_how_it_ended(
     ],
 )
 def test_only_what_head_alone_fails_at_is_broken_by_the_change(reason: str, code: int) -> None:
-    """A head that mends what base fails at is not to blame, and has no answer."""
     void = Judgement(metric=CPU, verdict=Verdict.NOT_COMPARABLE, reason=reason)
     case = CaseComparison(case=make_case("one/a"), because="a change", judgements=(void,))
     assert exit_code(comparison(cases=(case,))) == code
@@ -176,7 +171,6 @@ def test_a_gate_can_trust_a_recorded_comparison(recorded: str, reference_results
 def test_wrong_usage_is_refused(
     arguments: tuple[str, ...], sentence: str, repository: Path, bench: Bench
 ) -> None:
-    """In one sentence, and before anything is measured."""
     assert repository.is_dir()
     done = bench("compare", *arguments)
     assert done.code == 2, done
@@ -188,7 +182,6 @@ def test_wrong_usage_is_refused(
 def test_a_repository_that_declares_nothing_is_never_exchanged_for_ours(
     verb: tuple[str, ...], tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What lies around the working directory is meant, and no other; every header names it."""
     root = make_shop(tmp_path / "shop", declared=False)
     commit(root, "Slower", **{"src/shop/slow.py": ""})
     monkeypatch.delenv("SERVEBENCH_ROOT")
@@ -222,8 +215,6 @@ def test_what_only_documents_change_is_not_measured(repository: Path, bench: Ben
 
 
 class _Played:
-    """Stands in for the session: takes what it is given, and ends as it is told."""
-
     def __init__(self, found: Comparison, *, interrupted: bool = False) -> None:
         self.found, self.interrupted = found, interrupted
         self.question: Question | None = None
@@ -240,7 +231,6 @@ class _Played:
 
 
 def play(bench: Bench, patch: pytest.MonkeyPatch, played: _Played, *arguments: str) -> Done:
-    """Run the command with that session."""
     patch.setattr(session, "compare", played)
     return bench("compare", *SELECTED, *arguments)
 
@@ -248,7 +238,6 @@ def play(bench: Bench, patch: pytest.MonkeyPatch, played: _Played, *arguments: s
 def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
     repository: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The branch against where it left main, by default; the command to repeat it is recorded."""
     played = _Played(comparison(Verdict.SLOWER))
     file = bench.folder / "c.json"
     done = play(bench, monkeypatch, played, "--budget", "20m", "--seed", "7", "-o", str(file))
@@ -277,7 +266,6 @@ def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
 def test_all_judges_what_the_change_cannot_touch(
     repository: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also a revision against itself."""
     assert repository.is_dir()
     played = _Played(comparison(Verdict.NO_CHANGE))
     assert play(bench, monkeypatch, played, "HEAD", "HEAD", "--all").code == 0
@@ -291,7 +279,6 @@ def test_all_judges_what_the_change_cannot_touch(
 def test_an_interrupted_comparison_is_shown_as_far_as_it_came(
     repository: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its report is written as well, and the exit code is the signal's."""
     assert repository.is_dir()
     file = bench.folder / "c.md"
     played = _Played(comparison(Verdict.NO_CHANGE), interrupted=True)
@@ -304,7 +291,6 @@ def test_an_interrupted_comparison_is_shown_as_far_as_it_came(
 def test_a_file_that_cannot_be_written_hides_nothing(
     repository: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The result is shown all the same: the folder was there when it was asked for."""
     assert repository.is_dir()
     folder = bench.folder / "soon gone"
     folder.mkdir()
@@ -321,8 +307,6 @@ def test_a_file_that_cannot_be_written_hides_nothing(
 
 
 class _Kept(_Played):
-    """Keeps what it made, as the session does."""
-
     def __call__(self, *arguments: Any, **more: Any) -> Comparison:
         made = super().__call__(*arguments, **more)
         keeping.save(made)
@@ -332,7 +316,6 @@ class _Kept(_Played):
 def test_what_was_kept_is_shown_again(
     repository: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A terminal is told how; a log is not, since the folder may be gone when somebody reads it."""
     assert repository.is_dir()
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     played = _Kept(comparison(Verdict.NO_CHANGE))

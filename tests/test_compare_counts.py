@@ -45,14 +45,12 @@ class Notes:
     notes: list[str] = field(default_factory=list)
 
     def note(self, sentence: str) -> None:
-        """Remember it."""
         self.notes.append(sentence)
 
 
 def counted(
     cases: Sequence[Case], counter: Counter, seconds: float = 1e9
 ) -> tuple[Counts, list[str]]:
-    """Count all of these cases in so many seconds."""
     sides = {case.id: (SideCase(case, cast(Rig, None)),) * 2 for case in cases}
     counts = Counts(cast(Instruments, counter), sides)
     told = Notes()
@@ -61,7 +59,6 @@ def counted(
 
 
 def test_each_environment_is_counted_once_and_each_code_once() -> None:
-    """Two servers share an endpoint's code; two interpreters share nothing."""
     granian, uvicorn = busy("x/a/py3.14/granian"), busy("x/a/py3.14/uvicorn")
     other, threaded = busy("x/b/py3.14"), busy("x/a/py3.14t")
     counter = Counter({"x/a/py3.14/granian": 0.03})
@@ -90,7 +87,6 @@ def test_without_time_nothing_is_counted() -> None:
 
 
 def test_what_cannot_be_counted_is_said_once() -> None:
-    """Valgrind is missing: one note for all of an environment's cases, and no figure."""
     cases = [busy("x/a/py3.14"), busy("x/b/py3.14")]
     counts, notes = counted(cases, Counter({case.id: "no valgrind" for case in cases}))
     assert notes == ["x/a/py3.14, x/b/py3.14: instructions not counted: no valgrind"]
@@ -98,7 +94,6 @@ def test_what_cannot_be_counted_is_said_once() -> None:
 
 
 def test_long_computations_are_not_counted() -> None:
-    """Half a second of computing is half a minute under Valgrind."""
     case = busy("x/a/py3.14")
     slow = case.model_copy(update={"endpoint": case.endpoint.model_copy(update={"takes": 0.5})})
     counter = Counter()

@@ -24,7 +24,6 @@ QUIET = [0.0, 0.001, -0.001, 0.0005, -0.0005]
 
 
 def around(middle: float, count: int, spread: float = 0.001) -> list[float]:
-    """Log ratios that alternate around a middle, so that every even prefix has that mean."""
     return [middle + spread * (-1) ** number for number in range(count)]
 
 
@@ -36,7 +35,6 @@ def screened(*found: Duet, cases: Sequence[str] = (CASE,)) -> Screening[str]:
 
 
 def hint(screening: Screening[str], case: str, direction: Direction) -> None:
-    """Say that the case's instructions moved."""
     for metric, toward in CaseDuets(busy(case)).follows(direction).items():
         if metric in screening.samples[case].leading:
             screening.hint(case, metric, toward)
@@ -57,14 +55,12 @@ def confirmed(screening: Screening[str], found: Iterable[Duet]) -> Confirmation[
 def only(
     screening: Screening[str], confirmation: Confirmation[str] | None = None, metric: str = CPU
 ) -> Judgement:
-    """The judgement of the one case on one metric."""
     judgements = judge(screening, confirmation)[CASE]
     (found,) = [one for one in judgements if one.metric == metric]
     return found
 
 
 def test_each_kind_of_case_is_judged_by_what_can_move() -> None:
-    """A throughput that stands at its ceiling, or that the load dictates, is not judged."""
     assert judged(busy(CASE))[0] == (CPU, "throughput", "pss_steady")
     assert judged(make_case(CASE))[0] == (CPU, "response_p50", "efficiency", "pss_steady")
     assert judged(make_case(CASE, ceiling=None))[0] == (CPU, "response_p50", "pss_steady")
@@ -77,7 +73,6 @@ def test_each_kind_of_case_is_judged_by_what_can_move() -> None:
 
 
 def test_a_case_is_open_until_its_first_look() -> None:
-    """Four equal duets are no answer, five are."""
     screening = screened(*duets(CASE, CPU, QUIET[:4]))
     assert screening.open() == (CASE,)
     screening.add(CASE, duet(CASE))
@@ -139,7 +134,6 @@ def test_the_verdicts_figures_are_those_of_fresh_duets() -> None:
     ],
 )
 def test_better_is_what_the_registry_says(metric: str, change: float, verdict: Verdict) -> None:
-    """More CPU is slower, more throughput is faster."""
     screening = screened(*duets(CASE, metric, around(change, 5)))
     screening.close()
     fresh = duets(CASE, metric, around(change, 10), stage="confirmation")
@@ -150,7 +144,6 @@ def test_better_is_what_the_registry_says(metric: str, change: float, verdict: V
     ("then", "verdict"), [(0.0, Verdict.NO_CHANGE), (-0.05, Verdict.INCONCLUSIVE)]
 )
 def test_what_fresh_duets_do_not_show_is_no_verdict(then: float, verdict: Verdict) -> None:
-    """A candidate that is gone is no change; one that turned round is an open question."""
     screening = screened(*duets(CASE, CPU, around(0.05, 5)))
     screening.close()
     fresh = duets(CASE, CPU, around(then, 28), stage="confirmation")
@@ -161,7 +154,6 @@ def test_what_fresh_duets_do_not_show_is_no_verdict(then: float, verdict: Verdic
 
 
 def test_a_candidate_without_time_stays_a_question() -> None:
-    """The screening alone never calls anything slower."""
     screening = screened(*duets(CASE, CPU, around(0.05, 5)))
     for confirmation in (None, Confirmation(screening)):
         if confirmation is not None:
@@ -175,7 +167,6 @@ def test_a_candidate_without_time_stays_a_question() -> None:
 
 
 def test_when_time_is_up_the_rest_of_the_error_rate_is_spent() -> None:
-    """Three duets are before the first look; at the end they are looked at all the same."""
     screening = screened(*duets(CASE, CPU, around(0.4, 3, 0.01)))
     assert screening.open() == (CASE,)
     assert screening.state(CASE, CPU) is State.OPEN
@@ -256,7 +247,6 @@ def test_a_verdict_takes_the_whole_printed_interval(mean: float, verdict: Verdic
 
 
 def test_a_side_that_fails_twice_is_not_comparable() -> None:
-    """The reason is the flag; there is no ratio, whatever the good duets said."""
     good = duets(CASE, CPU, around(0.05, 4))
     screening = screened(*good, duet(CASE, head_flags=[WRONG]))
     assert screening.open() == (CASE,)
@@ -273,7 +263,6 @@ def test_a_side_that_fails_twice_is_not_comparable() -> None:
 
 
 def test_both_sides_that_fail_are_both_named() -> None:
-    """Otherwise people would look for the mistake in the wrong one."""
     both = duet(CASE, base_flags=[WRONG], head_flags=[WRONG])
     (found,) = judge(screened(both, both))[CASE]
     assert found.reason == (
@@ -282,14 +271,12 @@ def test_both_sides_that_fail_are_both_named() -> None:
 
 
 def test_an_interruption_is_nobodys_failure() -> None:
-    """Ctrl-C twice does not make a case not comparable."""
     stopped = Flag(name=FlagName.INTERRUPTED, detail="SIGINT")
     screening = screened(duet(CASE, head_flags=[stopped]), duet(CASE, head_flags=[stopped]))
     assert screening.open() == (CASE,)
 
 
 def test_failures_of_both_stages_count_together() -> None:
-    """Once in the screening and once in the confirmation is twice."""
     screening = screened(*duets(CASE, CPU, around(0.05, 5)), duet(CASE, head_flags=[WRONG]))
     confirmation = Confirmation(screening)
     assert confirmation.open() == (CASE,)
@@ -300,7 +287,6 @@ def test_failures_of_both_stages_count_together() -> None:
 
 
 def test_disturbed_duets_decide_nothing() -> None:
-    """They are counted as excluded, and a machine that never gets quiet is given up."""
     screening = screened(*(duet(CASE, {CPU: 2.0}, head_flags=[DISTURBED]) for _ in range(32)))
     assert screening.open() == (CASE,)
     screening.add(CASE, duet(CASE, {CPU: 2.0}, base_flags=[DISTURBED]))
@@ -313,7 +299,6 @@ def test_disturbed_duets_decide_nothing() -> None:
 
 
 def test_nothing_measured_is_not_called_clean() -> None:
-    """A case for which there was no time says so."""
     screening = screened()
     screening.close()
     found = only(screening)
@@ -322,7 +307,6 @@ def test_nothing_measured_is_not_called_clean() -> None:
 
 
 def test_a_figure_that_a_duet_lacks_is_not_judged_from_the_others() -> None:
-    """The others are chosen by what happened: that would be no fair sample."""
     lacking = duet(CASE)
     lacking = lacking.model_copy(
         update={"head": {k: v for k, v in lacking.head.items() if k != "throughput"}}
@@ -391,7 +375,6 @@ def test_the_time_to_decide_counts_all_that_is_judged() -> None:
 
 
 def test_a_candidate_whose_figure_got_lost_stays_open() -> None:
-    """Three of five fresh duets have it: no look at those, and no time that would help."""
     screening = screened(*duets(CASE, CPU, around(0.05, 5)))
     fresh = duets(CASE, CPU, around(0.05, 5), stage="confirmation")
     for index in (1, 3):
@@ -406,7 +389,6 @@ def test_a_candidate_whose_figure_got_lost_stays_open() -> None:
 
 
 def test_what_is_decided_needs_no_more_time() -> None:
-    """No estimate for settled cases."""
     screening = screened(*duets(CASE, CPU, QUIET))
     assert seconds_to_decide(CASE, screening, Confirmation(screening)) is None
 
@@ -416,13 +398,11 @@ def test_what_is_decided_needs_no_more_time() -> None:
     [(CASE, "confirmation", "stages share no data"), ("x/z/py3.14", "screening", "not one of")],
 )
 def test_duets_of_others_are_refused(case: str, stage: Stage, message: str) -> None:
-    """Screening data must never confirm themselves."""
     with pytest.raises(ValueError, match=message):
         screened(duet(case, stage=stage))
 
 
 def test_the_strongest_evidence_is_confirmed_first() -> None:
-    """Where time is short, what is clearest is finished."""
     cases = ["x/a/py3.14", "x/b/py3.14"]
     screening = screened(
         *duets(cases[0], CPU, around(0.03, 5)), *duets(cases[1], CPU, around(0.3, 5)), cases=cases
@@ -431,14 +411,12 @@ def test_the_strongest_evidence_is_confirmed_first() -> None:
 
 
 def test_the_parameters_are_on_record() -> None:
-    """A comparison's file says how it decided."""
     record = Method().record()
     assert json.loads(json.dumps(record)) == record
     assert record["confirmation_looks"] == "10 duets: 15%, 18 duets: 25%, 28 duets: 60%"
 
 
 def test_what_executes_more_goes_to_the_confirmation_unsearched() -> None:
-    """Three per cent more instructions: CPU and throughput are candidates though duets saw none."""
     screening = screened()
     hint(screening, CASE, 1)
     assert screening.open() == (CASE,)  # memory is still to be looked at
@@ -458,7 +436,6 @@ def test_what_executes_more_goes_to_the_confirmation_unsearched() -> None:
     ],
 )
 def test_instructions_are_no_verdict(fresh: float, verdict: Verdict, reason: str) -> None:
-    """What follows from them is what fresh duets show, in their direction, or nothing."""
     screening = screened(*duets(CASE, CPU, QUIET))
     hint(screening, CASE, 1)
     confirmation = confirmed(screening, duets(CASE, CPU, around(fresh, 28), stage="confirmation"))
@@ -476,7 +453,6 @@ def test_where_duets_contradict_instructions_they_decide() -> None:
 
 
 def test_waiting_cases_get_no_throughput_to_confirm() -> None:
-    """It stands at its ceiling, whatever is executed."""
     screening = Screening(CaseDuets.of([paced(CASE)]))
     hint(screening, CASE, 1)
     for one in duets(CASE, CPU, QUIET):
@@ -485,7 +461,6 @@ def test_waiting_cases_get_no_throughput_to_confirm() -> None:
 
 
 def test_a_candidate_by_its_instructions_alone_did_not_move_in_the_screening() -> None:
-    """Without time for fresh duets it stays open, and the reason does not say that duets saw it."""
     screening = screened(*duets(CASE, CPU, QUIET))
     hint(screening, CASE, 1)
     for confirmation in (None, Confirmation(screening)):
@@ -496,7 +471,6 @@ def test_a_candidate_by_its_instructions_alone_did_not_move_in_the_screening() -
 
 
 def test_instructions_say_nothing_of_duets_that_were_too_few() -> None:
-    """One usable duet of five is no look: neither a ratio nor a word of what a screening saw."""
     screening = screened(duet(CASE), *(duet(CASE, head_flags=[DISTURBED]) for _ in range(4)))
     hint(screening, CASE, 1)
     found = only(screening, Confirmation(screening))
@@ -516,7 +490,6 @@ def test_instructions_say_nothing_of_duets_that_were_too_few() -> None:
 def test_a_candidate_without_a_look_says_what_it_lacked(
     usable: int, disturbed: int, told: str
 ) -> None:
-    """Time, or quiet."""
     screening = screened(*duets(CASE, CPU, around(0.05, 5)))
     loud = [duet(CASE, stage="confirmation", head_flags=[DISTURBED]) for _ in range(disturbed)]
     good = duets(CASE, CPU, around(0.05, usable), stage="confirmation")

@@ -41,7 +41,6 @@ def named(count: int, verdict: Verdict = Verdict.SLOWER, **changes: Any) -> list
 
 
 def test_a_server_that_got_slower_is_one_event() -> None:
-    """All three granian cases moved, the three of uvicorn did not: the server is named."""
     cases = [
         *named(3, server="granian"),
         *named(3, Verdict.NO_CHANGE, start=3, server="uvicorn", middle=-0.02),
@@ -74,7 +73,6 @@ def test_the_narrowest_factor_is_named() -> None:
 
 
 def test_all_cases_that_moved_are_the_machines() -> None:
-    """Experiments, stacks, servers and interpreters differ: only the machine is left."""
     cases = [
         compared("a/0/py3.14", server="granian", stack="one"),
         compared("b/1/py3.14t", server="uvicorn", stack="two"),
@@ -97,7 +95,6 @@ def test_all_cases_that_moved_are_the_machines() -> None:
 
 
 def test_two_cases_are_no_event() -> None:
-    """Two rows can be read as two rows."""
     assert events(named(2)) == ()
 
 
@@ -120,7 +117,6 @@ def test_moved_cases_elsewhere_make_it_another_story() -> None:
 
 
 def test_directions_are_different_events() -> None:
-    """Three slower and three faster cases are not six that moved."""
     slower = named(3, server="granian")
     faster = named(3, Verdict.FASTER, start=3, server="uvicorn", middle=-0.04)
     found = {(event.verdict, event.value) for event in events([*slower, *faster])}
@@ -128,7 +124,6 @@ def test_directions_are_different_events() -> None:
 
 
 def test_what_cannot_be_compared_is_not_counted() -> None:
-    """Broken cases neither moved nor stayed."""
     broken = CaseComparison(
         case=busy("x/z/py3.14"), because="",
         judgements=(Judgement(metric=CPU, verdict=Verdict.NOT_COMPARABLE, reason="head: …"),),
@@ -137,7 +132,6 @@ def test_what_cannot_be_compared_is_not_counted() -> None:
 
 
 def test_candidates_without_time_are_neither_for_nor_against() -> None:
-    """An open case that points the same way does not hide the event; another one may."""
     same_way = compared("x/y/py3.14", Verdict.INCONCLUSIVE)
     assert len(events([*named(3), same_way])) == 1
     nowhere = compared("x/z/py3.14", Verdict.INCONCLUSIVE, middle=-0.02)

@@ -51,30 +51,25 @@ GOOD = ProcessReading(2e-4, "1")
 
 
 def target(name: str = "asgi-wsgi/asgi-json", place: Place = GIL) -> Target:
-    """One endpoint's CPU time."""
     return Target("handlers.Cpu.time_request", (("endpoint", name),), place, place, "a package")
 
 
 def pair(case_id: str, takes: float = 0.0, stack: str = "current") -> Pair:
-    """A case that is the same on both sides."""
     case = make_case(case_id, stack=stack)
     case = case.model_copy(update={"endpoint": case.endpoint.model_copy(update={"takes": takes})})
     return Pair(case, case)
 
 
 def readings(base: float, head: float) -> ProcessPair:
-    """One process of each side."""
     return ProcessPair(ProcessReading(base, "1"), ProcessReading(head, "1"), SECONDS)
 
 
 def chosen(*pairs: Pair, reason: str = "fastapi 1 → 2", **changed: str) -> list[str]:
-    """Names of what is chosen among cases, with their stack and interpreter."""
     found = inprocess.targets(pairs, lambda _pair: reason, ("handlers", "pydantic_models"), changed)
     return [f"{one.name} {one.head.stack} {one.python}" for one in found]
 
 
 def test_an_endpoint_is_compared_once_per_interpreter_and_stack() -> None:
-    """Servers and loads make no difference inside the process; long computations are left out."""
     assert chosen(
         pair("one/a/py3.14/granian"),
         pair("one/a/py3.14/uvicorn"),
@@ -87,7 +82,6 @@ def test_an_endpoint_is_compared_once_per_interpreter_and_stack() -> None:
 
 
 def test_the_models_are_compared_with_their_experiment() -> None:
-    """On the stack of the touched cases."""
     place = "pydantic-v2 3.14"
     assert chosen(pair("pydantic-v1-v2/services/py3.14", stack="pydantic-v2")) == [
         f"handlers.Cpu.time_request('pydantic-v1-v2/services') {place}",
@@ -98,7 +92,6 @@ def test_the_models_are_compared_with_their_experiment() -> None:
 
 
 def test_what_is_not_touched_is_not_compared() -> None:
-    """Nor is what one side's checkout does not have."""
     assert chosen(pair("one/a"), reason="") == []
     assert (
         inprocess.targets([pair("one/a")], lambda _pair: "a reason", ("pydantic_models",), {}) == ()
@@ -108,7 +101,6 @@ def test_what_is_not_touched_is_not_compared() -> None:
 
 
 def test_a_changed_suite_is_compared_by_itself() -> None:
-    """With its baselines: they are what a change of the driver shows in first."""
     names = chosen(pair("one/a"), reason="", handlers="benchmarks/_drivers.py")
     assert names == [
         "handlers.Cpu.time_request('driver/asgi') current 3.14",
@@ -129,7 +121,6 @@ def test_a_changed_suite_is_compared_by_itself() -> None:
     ],
 )
 def test_a_suite_changes_with_what_it_imports(path: str, suites: set[str]) -> None:
-    """By our own suites' imports."""
     assert set(inprocess.changed_suites([ROOT, ROOT], [path])) == suites
 
 
@@ -157,7 +148,6 @@ def test_figures_by_hand() -> None:
 
 
 def test_a_side_that_fails_twice_is_not_comparable() -> None:
-    """One failure may be an accident; it is excluded."""
     only = target()
     failed = ProcessPair(
         ProcessReading(2e-4, "1"), ProcessReading(reason="its process ended with exit code 1"), 1.0
@@ -189,7 +179,6 @@ def test_a_side_that_fails_twice_is_not_comparable() -> None:
     ],
 )
 def test_what_only_one_side_has_is_missing(played: ProcessPair, reason: str) -> None:
-    """Said, and neither measured on nor called a failure."""
     only = target()
     inside = InprocessComparison(
         [only], Constant(played), Method(), random.Random(1), itertools.count().__next__
@@ -217,7 +206,6 @@ class Fake:
     source: random.Random = field(default_factory=lambda: random.Random(5))
 
     def run(self, target: Target, *, head_first: bool) -> ProcessPair:
-        """Give figures."""
         self.orders.append((target, head_first))
         if len(self.orders) == self.stop:
             raise InterruptedRun(signal.SIGINT)
@@ -227,7 +215,6 @@ class Fake:
         return readings(base, head * ratio)
 
     def inside(self, *names: str) -> InprocessComparison:
-        """Compare these endpoints."""
         targets = [target(name) for name in names]
         return InprocessComparison(targets, self, Method(), random.Random(1), lambda: self.now)
 
@@ -243,12 +230,10 @@ class Constant:
 
 
 def told() -> Reporter:
-    """A reporter that remembers."""
     return Told()
 
 
 def test_only_what_is_slower_is_called_slower() -> None:
-    """Fresh processes confirm it, their figures alone are reported, and the sides take turns."""
     fake = Fake(slower={"one/b": 0.05})
     inside = fake.inside("one/a", "one/b", "one/c")
     inside.look(math.inf, told())
@@ -267,7 +252,6 @@ def test_only_what_is_slower_is_called_slower() -> None:
 
 
 def test_an_improvement_is_called_faster() -> None:
-    """Less time is better."""
     fake = Fake(slower={"one/a": -0.05})
     inside = fake.inside("one/a")
     inside.look(math.inf, told())
@@ -297,7 +281,6 @@ def test_without_time_for_all_some_are_compared_and_it_is_said() -> None:
 def of_benchmarks(
     fake: Fake, folder: Path, seconds: float | None = None, names: tuple[str, ...] = ("one/a",)
 ) -> Comparison:
-    """Compare after a change that touches in-process benchmarks only."""
     affected = Affected((), 7, (), (), targets=tuple(target(name) for name in names))
     equipment = session.Equipment(processes=fake, folder=folder, clock=lambda: fake.now)
     question = Question(side("base", ()), side("head", ()), affected, seconds)
@@ -306,14 +289,12 @@ def of_benchmarks(
 
 @pytest.fixture
 def no_oha(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing of a session is asked of the machine."""
     monkeypatch.setattr(tools, "oha_version", lambda: "1.16.0")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 @pytest.mark.usefixtures("no_oha")
 def test_a_change_of_benchmarks_alone_is_judged_without_a_server(tmp_path: Path) -> None:
-    """The whole budget is theirs; the report counts them, and a slower one fails."""
     fake = Fake(slower={"one/b": 0.06})
     found = of_benchmarks(fake, tmp_path / "kept", 200, ("one/a", "one/b"))
     assert (found.status, found.planned, found.cases) == ("complete", 0, ())
@@ -333,7 +314,6 @@ def test_a_change_of_benchmarks_alone_is_judged_without_a_server(tmp_path: Path)
 
 @pytest.mark.usefixtures("no_oha")
 def test_a_budget_too_small_measures_nothing_and_is_not_clean(tmp_path: Path) -> None:
-    """What is expected and not measured is no success."""
     found = of_benchmarks(Fake(), tmp_path / "kept", 19)
     (left,) = found.micro
     assert (left.judgement.reason, left.base) == (ProcessPairs.nothing, ())
@@ -365,7 +345,6 @@ def test_benchmarks_get_what_the_servers_leave(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_oha")
 def test_an_interruption_keeps_what_was_played(tmp_path: Path) -> None:
-    """As a partial comparison, which has been saved."""
     with pytest.raises(session.InterruptedComparison) as caught:
         of_benchmarks(Fake(stop=4), tmp_path / "kept")
     partial = caught.value.comparison
@@ -374,7 +353,6 @@ def test_an_interruption_keeps_what_was_played(tmp_path: Path) -> None:
 
 
 def test_the_schema_in_results_is_the_one_of_the_types() -> None:
-    """results/comparison.schema.json is generated; this guards it against drift."""
     stored = (ROOT / "results" / "comparison.schema.json").read_text("utf-8")
     assert stored == keeping.schema(), (
         "make it again: servebench dev schema --comparison -o results/comparison.schema.json"
@@ -383,7 +361,6 @@ def test_the_schema_in_results_is_the_one_of_the_types() -> None:
 
 @pytest.mark.usefixtures("no_oha")
 def test_the_schema_accepts_comparisons(tmp_path: Path) -> None:
-    """And refuses an unknown key, another format and a verdict that nobody knows."""
     validator = jsonschema.Draft202012Validator(json.loads(keeping.schema()))
     good = json.loads(of_benchmarks(Fake(), tmp_path / "kept").model_dump_json())
     assert list(validator.iter_errors(good)) == []
@@ -393,12 +370,10 @@ def test_the_schema_accepts_comparisons(tmp_path: Path) -> None:
 
 @pytest.fixture
 def real(tmp_path: Path) -> Side:
-    """This checkout, ready to be measured on one interpreter and stack."""
     return of_checkout(ROOT, tmp_path)
 
 
 def of_checkout(root: Path, folder: Path) -> Side:
-    """A checkout as a side."""
     case: Case = declared("asgi-wsgi/asgi-json/py3.14/w1/c128")
     record = SideRecord(label="it", kind="stack", commit=None, stacks=(), interpreters=())
     return Side(record, rig.assemble([case], folder / "logs"), (case,), root)
@@ -407,7 +382,6 @@ def of_checkout(root: Path, folder: Path) -> Side:
 def test_real_processes_of_the_driver_against_itself(
     real: Side, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each side gives one figure, of the same benchmark."""
     quickly = {"rounds": 1, "repeat": 2, "sample_time": 0.002, "warmup_time": 0.05}
     monkeypatch.setattr(processes, "ATTRIBUTES", quickly)
     measured = RealProcesses(real, real)
@@ -421,7 +395,6 @@ def test_real_processes_of_the_driver_against_itself(
 
 
 def test_real_processes_that_fail_or_have_nothing_to_measure(real: Side, tmp_path: Path) -> None:
-    """An application that cannot be imported fails; an endpoint of another stack is absent."""
     copy = tmp_path / "copy"
     for folder in ("apps", "benchmarks"):
         ignored = shutil.ignore_patterns("__pycache__")
@@ -442,7 +415,6 @@ def test_real_processes_that_fail_or_have_nothing_to_measure(real: Side, tmp_pat
 
 
 def test_a_server_is_no_part_of_what_runs_inside(real: Side) -> None:
-    """A release of Granian touches the case, and not the request without a socket."""
     reader = dependencies.Reader(ROOT, real.rig)
     (case,) = real.cases
     assert {"granian", "fastapi"} <= reader.read(case).packages

@@ -38,7 +38,6 @@ QUIET = Narrator(rich.console.Console(quiet=True))
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache with what set-up has made."""
     for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
         monkeypatch.setenv(name, "/dev/null")
     return borrow_cache(tmp_path / "cache", monkeypatch)
@@ -46,7 +45,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def repository(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with one commit."""
     assert cache.is_dir()
     root = make_repository(tmp_path / "repository")
     monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
@@ -55,24 +53,20 @@ def repository(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def wanted(tmp_path: Path) -> Wanted:
-    """One case of the quick profile."""
     return want(tmp_path, JSON)
 
 
 def want(place: Path, *globs: str) -> Wanted:
-    """Cases of the quick profile, with the copies in a folder of the test's."""
     copies = place / "copies"
     copies.mkdir(exist_ok=True)
     return Wanted("quick", globs, place / "logs", QUIET, copies)
 
 
 def revised(root: Path, base: str | None, head: str | None, wanted: Wanted) -> Sides:
-    """Prepare two revisions."""
     return sides.of_revisions(root, base, head, wanted)
 
 
 def test_each_revision_is_measured_from_its_own_files(repository: Path, wanted: Wanted) -> None:
-    """Copies hold the files of their commits, and the repository is as it was."""
     first = git(repository, "rev-parse", "HEAD")
     second = commit(repository, "Slower", apps__asgi__x="")
     app = "apps/asgi-wsgi/asgi_app.py"
@@ -103,7 +97,6 @@ def test_each_revision_is_measured_from_its_own_files(repository: Path, wanted: 
 def test_a_change_of_somebodys_own_code_is_judged(
     tmp_path: Path, cache: Path, wanted: Wanted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The application is in `src/`, which its module in `apps/` puts on the search path."""
     assert cache.is_dir()
     root = make_shop(tmp_path / "shop")
     monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
@@ -131,7 +124,6 @@ def test_a_change_of_somebodys_own_code_is_judged(
 def test_what_is_not_committed_is_compared_without_being_touched(
     repository: Path, wanted: Wanted
 ) -> None:
-    """Changed, staged, new and removed files count; ignored ones, results and the index do not."""
     app = "apps/asgi-wsgi/asgi_app.py"
     write(repository, app, (repository / app).read_text() + "\nSTAGED = True\n")
     git(repository, "add", app)
@@ -156,7 +148,6 @@ def test_what_is_not_committed_is_compared_without_being_touched(
 
 
 def test_base_is_where_head_left_main(repository: Path) -> None:
-    """Main may have gone on since; on main itself it is where it left the remote's."""
     root = repository
     left = git(root, "rev-parse", "HEAD")
     git(root, "switch", "--quiet", "--create", "feature")
@@ -176,7 +167,6 @@ def test_base_is_where_head_left_main(repository: Path) -> None:
 
 
 def test_the_main_branch_is_whatever_origin_calls_it(repository: Path) -> None:
-    """As origin's HEAD says; without one it is main or master, whichever is there."""
     root = repository
     left = git(root, "rev-parse", "HEAD")
     git(root, "branch", "--move", "master")
@@ -195,7 +185,6 @@ def test_the_main_branch_is_whatever_origin_calls_it(repository: Path) -> None:
 def test_what_cannot_be_compared_is_refused_in_a_sentence(
     repository: Path, wanted: Wanted, tmp_path: Path
 ) -> None:
-    """Unknown names, no repository, no main branch, nothing in common, and unreadable states."""
     with pytest.raises(UsageError, match="'nowhere' is no revision here: expected a branch"):
         revised(repository, "nowhere", None, wanted)
     with pytest.raises(UsageError, match="'--all' is no revision here"):
@@ -230,7 +219,6 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence(
 def test_what_an_application_writes_is_gone_with_its_comparison(
     repository: Path, cache: Path, tmp_path: Path
 ) -> None:
-    """Both sides of the same files have a copy each; what a killed comparison left goes as well."""
     place = cache / "snapshots"
     left = place / "01234567"
     (left / "89abcdef").mkdir(parents=True)
@@ -256,7 +244,6 @@ def test_what_an_application_writes_is_gone_with_its_comparison(
 def test_stacks_are_compared_in_copies_of_the_files_as_they_are(
     tmp_path: Path, cache: Path
 ) -> None:
-    """Not in the checkout, where both sides would write the same files; without git as well."""
     assert cache.is_dir()
     root = make_repository(tmp_path / "repository")
     write(root, "apps/asgi-wsgi/new.py", "NEW = True\n")
@@ -274,7 +261,6 @@ def test_stacks_are_compared_in_copies_of_the_files_as_they_are(
 def test_benchmarks_that_a_commit_brings_measure_what_was_before_it(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a side has not at all it is lent, and the report says so; what is lent is no change."""
     assert cache.is_dir()
     root = make_shop(tmp_path / "shop", declared=False)
     monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
@@ -314,7 +300,6 @@ def test_benchmarks_that_a_commit_brings_measure_what_was_before_it(
 def test_the_declarations_of_head_measure_both_sides(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is asked is head's; what answers is each side's own, wherever it has it."""
     assert cache.is_dir()
     root = make_shop(tmp_path / "shop")
     monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
@@ -380,7 +365,6 @@ def test_the_declarations_of_head_measure_both_sides(
 
 
 def test_interpreters_are_compared_on_the_same_files(repository: Path, tmp_path: Path) -> None:
-    """Each case meets the one that differs in nothing but the interpreter."""
     globs = ("asgi-wsgi/asgi-json/py3.14/*", "gil-endpoints/sync_cpu/*")
     both = sides.of_interpreters(repository, "3.14", "3.14t", want(tmp_path, *globs))
     assert both.cross
@@ -406,14 +390,12 @@ def test_interpreters_are_compared_on_the_same_files(repository: Path, tmp_path:
 
 @pytest.fixture
 def index() -> Iterator[Index]:
-    """`alpha` needs `beta`; of `beta` there are three versions, the newest of March."""
     with serving_beta() as served:
         yield served
 
 
 @pytest.fixture
 def tiny(tmp_path: Path, cache: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout, in no repository, with the stack `one` as of mid-February."""
     assert cache.is_dir()
     root = make_tiny(tmp_path / "tiny")
     monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
@@ -427,17 +409,14 @@ def tiny(tmp_path: Path, cache: Path, index: Index, monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture
 def everything(tmp_path: Path) -> Wanted:
-    """All cases of the quick profile."""
     return want(tmp_path)
 
 
 def packages(both: Sides) -> list[dict[str, str]]:
-    """What the stack `one` holds on base and on head."""
     return [side.rig.stacks["one"].packages for side in (both.base, both.head)]
 
 
 def test_stacks_of_two_dates_are_resolved_and_installed(tiny: Path, everything: Wanted) -> None:
-    """The checkout's own locks stay; only the case that imports what moved is touched."""
     lock = stacks.lock_file("one").read_bytes()
     both = sides.of_dates(tiny, date(2026, 1, 31), None, everything)
     assert packages(both) == [{"alpha": "1.0", "beta": "1.0"}, {"alpha": "1.0", "beta": "1.5"}]
@@ -460,7 +439,6 @@ def test_stacks_of_two_dates_are_resolved_and_installed(tiny: Path, everything: 
 
 
 def test_one_package_in_another_version_moves_nothing_else(tiny: Path, everything: Wanted) -> None:
-    """Packages that could be newer by now stay where they are locked."""
     both = sides.of_packages(tiny, ["beta==1.0"], everything)
     assert packages(both) == [{"alpha": "1.0", "beta": "1.5"}, {"alpha": "1.0", "beta": "1.0"}]
     assert (both.base.record.label, both.head.record.label) == ("stacks as locked", "beta==1.0")
@@ -470,7 +448,6 @@ def test_one_package_in_another_version_moves_nothing_else(tiny: Path, everythin
 
 
 def test_what_uv_went_by_is_named_without_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It belongs to repeating a comparison of stacks; uv knows all of these variables."""
     for name in relocking.RESOLVING:
         monkeypatch.delenv(name, raising=False)
     assert relocking.surroundings() == ()
@@ -485,7 +462,6 @@ def test_what_uv_went_by_is_named_without_its_value(monkeypatch: pytest.MonkeyPa
 
 
 def test_versions_that_cannot_be_had_are_refused(tiny: Path, everything: Wanted) -> None:
-    """No version, no such package, no such release, and a stack that insists on its own."""
     for text in ("beta", "beta @ file:///x", "beta[extra]==1", "beta==1; python_version<'4'", "=="):
         with pytest.raises(UsageError, match="expected a package and its version"):
             sides.of_packages(tiny, [text], everything)

@@ -27,12 +27,10 @@ Noise = Callable[[np.random.Generator], NDArray[np.float64]]
 
 
 def normal(source: np.random.Generator) -> NDArray[np.float64]:
-    """Three independent log ratios."""
     return source.normal(0, SPREAD, 3)
 
 
 def heavy(source: np.random.Generator) -> NDArray[np.float64]:
-    """Student's t with three degrees of freedom, of the same standard deviation: many outliers."""
     logs: NDArray[np.float64] = source.standard_t(3, 3) / np.sqrt(3) * SPREAD
     return logs
 

@@ -25,7 +25,6 @@ RECORDED: Final = paths.project_root() / "tests" / "data" / "judged_again.txt"
 
 
 def of_comparison(stored: Comparison) -> Iterator[str]:
-    """Lines for what is said of each case and benchmark of a comparison."""
     duets = [duet for case in stored.cases for duet in case.duets]
     measured = [case.case for case in stored.cases if case.duets]
     hints = {case.case.id: direction(case.instructions) for case in stored.cases}
@@ -34,7 +33,6 @@ def of_comparison(stored: Comparison) -> Iterator[str]:
 
 
 def of_trial(trial: Trial) -> Iterator[str]:
-    """The same of a trial, which keeps figures of usable duets only."""
     said: dict[str, dict[str, int]] = {}
     for one in trial.said:
         said.setdefault(one.case, {})[one.metric] = one.screened
@@ -50,7 +48,6 @@ def of_trial(trial: Trial) -> Iterator[str]:
 
 
 def of_benchmarks(micro: Iterable[MicroComparison]) -> Iterator[str]:
-    """In-process benchmarks, from one figure per process."""
     stored = {f"{one.benchmark}() {one.stack} {one.python}": one for one in micro if one.base}
     screening = Screening({name: ProcessPairs() for name in stored})
     for name, one in stored.items():
@@ -90,7 +87,6 @@ def judged(cases: list[Case], duets: Iterable[Duet], hints: dict[str, Direction]
 
 
 def _case(name: str, metrics: Iterable[str]) -> Case:
-    """A case that is judged by these metrics."""
     metrics = set(metrics)
     if "throughput" in metrics or metrics == {"server_cpu_per_request"}:
         return busy(name)

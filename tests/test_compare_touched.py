@@ -29,7 +29,6 @@ PLATFORM = MappingProxyType(dependencies.marker_environment("3.14.7"))
 
 @pytest.fixture(scope="module")
 def cases() -> tuple[Case, ...]:
-    """All declared cases of the quick and nightly profiles."""
     declared = {
         case.id: case
         for experiment in experiments.load_experiments(ROOT)
@@ -41,7 +40,6 @@ def cases() -> tuple[Case, ...]:
 
 @pytest.fixture(scope="module")
 def loaded(cases: tuple[Case, ...], tmp_path_factory: pytest.TempPathFactory) -> Loaded:
-    """What they load, by our own applications and environments."""
     reader = dependencies.Reader(ROOT, rig.assemble(cases, tmp_path_factory.mktemp("logs")))
     return {case.id: reader.read(case) for case in cases}
 
@@ -53,14 +51,12 @@ def touches(
     *,
     everything: bool = False,
 ) -> Affected:
-    """Choose among cases that are the same on both sides."""
     return affected.select(
         change, [Pair(case, case) for case in cases], loaded, everything=everything
     )
 
 
 def moved(package: str, before: str | None = "1.0", after: str | None = "1.1") -> Change:
-    """One package moves in every stack."""
     return Change(
         packages=tuple(
             PackageChange(stack=stack, package=package, base=before, head=after)
@@ -97,7 +93,6 @@ def test_a_package_touches_the_cases_that_load_it(
     cases: tuple[Case, ...],
     loaded: Loaded,
 ) -> None:
-    """The closure of what the server and the application require, in the real environments."""
     found = touches(moved(package), cases, loaded)
     assert {pair.head.id for pair in found.pairs} == {case.id for case in cases if which(case)}
     assert {pair.reason for pair in found.pairs} <= {f"{package} 1.0 → 1.1"}
@@ -105,7 +100,6 @@ def test_a_package_touches_the_cases_that_load_it(
 
 
 def test_nothing_of_our_applications_is_unknown(loaded: Loaded) -> None:
-    """Otherwise every change of a lock would measure everything."""
     assert {loaded.unknown for loaded in loaded.values()} == {""}
 
 
@@ -135,7 +129,6 @@ def test_a_file_touches_the_cases_that_read_it(
     cases: tuple[Case, ...],
     loaded: Loaded,
 ) -> None:
-    """Modules those that import them, other files of an experiment all of its cases."""
     found = touches(Change(files=(path,), experiments=EXPERIMENTS), cases, loaded)
     assert {pair.head.id for pair in found.pairs} == {case.id for case in cases if which(case)}
     assert {pair.reason for pair in found.pairs} <= {path}
@@ -172,7 +165,6 @@ def test_nothing_to_judge_is_said_in_words(
     cases: tuple[Case, ...],
     loaded: Loaded,
 ) -> None:
-    """With what did change, so that nobody takes it for an answer."""
     change = Change(files=files, packages=packages, experiments=EXPERIMENTS)
     found = touches(change, cases, loaded)
     assert found.nothing == f"Nothing to judge: {sentence}"
@@ -183,7 +175,6 @@ def test_nothing_to_judge_is_said_in_words(
 
 
 def test_what_came_or_went_unasked_touches_the_whole_stack() -> None:
-    """A package that nobody requires may be picked up by one that finds it."""
     cases = [make_case("one/a"), make_case("one/b", stack="other")]
     loaded = {case.id: Dependencies(packages=frozenset({"uvicorn"})) for case in cases}
     for before, after in ((None, "1.0"), ("1.0", None)):
@@ -197,7 +188,6 @@ def test_what_came_or_went_unasked_touches_the_whole_stack() -> None:
 
 
 def test_the_unknown_counts_as_touched() -> None:
-    """And says what is not known."""
     case = make_case("one/a")
     loaded = {case.id: Dependencies(unknown="app.py loads code with import_module")}
     (pair,) = touches(moved("anything"), [case], loaded).pairs
@@ -234,7 +224,6 @@ def test_the_unknown_counts_as_touched() -> None:
 def test_around_the_applications_of_others_anything_may_be_read(
     path: str, known: bool, unknown: bool
 ) -> None:
-    """There no file is the harness's: what is not known to be beside the point is judged."""
     case = make_case("one/a")
     experiments = frozenset({"one", "two"})
     for doubt, expected in (("", known), ("app.py loads code with exec", unknown)):
@@ -255,7 +244,6 @@ def test_around_the_applications_of_others_anything_may_be_read(
 
 
 def test_the_harness_is_all_that_lies_at_our_top() -> None:
-    """A new folder is no part of it before somebody says so: until then it counts as code."""
     listed = subprocess.run(
         ["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, check=True
     )
@@ -264,7 +252,6 @@ def test_the_harness_is_all_that_lies_at_our_top() -> None:
 
 
 def test_reasons_are_few_and_the_rest_is_counted() -> None:
-    """A relocked stack moves dozens of packages; three are named, those asked for first."""
     case = make_case("one/a")
     names = [f"package-{number}" for number in range(5)]
     moves = tuple(PackageChange(stack="current", package=n, base="1", head="2") for n in names)
@@ -278,7 +265,6 @@ def test_reasons_are_few_and_the_rest_is_counted() -> None:
 
 
 def locked(folder: Path, text: str) -> dict[str, Stack]:
-    """A stack `current` with this lock."""
     folder.mkdir()
     lock = folder / "current.txt"
     lock.write_text(text)
@@ -286,7 +272,6 @@ def locked(folder: Path, text: str) -> dict[str, Stack]:
 
 
 def test_locks_are_compared_by_version_and_by_file(tmp_path: Path) -> None:
-    """A wheel that was added to a release later is installed in place of a build from source."""
     a, b = "--hash=sha256:" + "a" * 64, "--hash=sha256:" + "b" * 64
     before = locked(tmp_path / "1", f"gone==1 {a}\nsame==1 {a} {b}\nup==1 {a}\nwheel==1 {a}\n")
     after = locked(tmp_path / "2", f"new==1 {a}\nsame==1 {b} {a}\nup==2 {a}\nwheel==1 {a} {b}\n")
@@ -305,7 +290,6 @@ def test_locks_are_compared_by_version_and_by_file(tmp_path: Path) -> None:
 
 
 def test_interpreters_of_the_same_name_differ_by_version_or_build() -> None:
-    """A new patch release and another compiler flag are changes; the same build is none."""
 
     def record(name: str, version: str, build: str) -> InterpreterRecord:
         return InterpreterRecord(
@@ -325,7 +309,6 @@ def test_interpreters_of_the_same_name_differ_by_version_or_build() -> None:
 
 
 def test_cases_are_compared_with_themselves_only() -> None:
-    """An id that means something else, or that one side lacks, is missing, in head's words."""
     load = Load(model=LoadModel.CLOSED, connections=256, duration=8, timeout=10)
     longer = make_case("one/a").load.model_copy(update={"duration": 30.0, "timeout": 60.0})
     renamed = make_case("one/a").endpoint.model_copy(update={"app": "other:app", "takes": 0.5})
@@ -347,7 +330,6 @@ def test_cases_are_compared_with_themselves_only() -> None:
 
 
 def test_across_interpreters_only_the_interpreter_may_differ() -> None:
-    """Slots follow from the interpreter; connections do not."""
     base = make_case("one/py3.14/a", slots=1)
     head = make_case("one/py3.14t/a", slots=40, endpoint=base.endpoint)
     assert not differences(base, head, cross=True)
@@ -365,12 +347,10 @@ def test_across_interpreters_only_the_interpreter_may_differ() -> None:
 
 
 def requirements(*texts: str) -> tuple[Requirement, ...]:
-    """Parse requirements."""
     return tuple(Requirement(text) for text in texts)
 
 
 def test_the_closure_follows_markers_and_extras() -> None:
-    """Worked out by hand: extras count where they are asked for, markers where they hold."""
     environment = Installed(
         requires={
             "server": requirements(
@@ -392,7 +372,6 @@ def test_the_closure_follows_markers_and_extras() -> None:
 
 
 def test_imports_are_followed_through_local_modules(tmp_path: Path) -> None:
-    """Also those in functions, relative ones and circles; the standard library is left out."""
     package = tmp_path / "package"
     package.mkdir()
     (package / "__init__.py").write_text("from . import near\n")
@@ -410,7 +389,6 @@ def test_imports_are_followed_through_local_modules(tmp_path: Path) -> None:
 
 
 def test_code_around_the_applications_is_followed(tmp_path: Path) -> None:
-    """In `src/` and at the root, as whole packages, also where a text names one."""
     for name, text in {
         "apps/one/app.py": "import sys\nsys.path.insert(0, 'src')\nfrom shop.api import app\n",
         "src/shop/__init__.py": "",
@@ -454,11 +432,9 @@ def test_code_around_the_applications_is_followed(tmp_path: Path) -> None:
     ],
 )
 def test_imports_that_cannot_be_seen_are_unknown(text: str, doubt: str, tmp_path: Path) -> None:
-    """Nobody should rely on what the parser has not seen."""
     (tmp_path / "app.py").write_text(text)
     assert dependencies.imports("app", [tmp_path]).unknown.startswith(doubt)
 
 
 def test_an_application_that_is_not_there_is_no_local_module(tmp_path: Path) -> None:
-    """It counts as a name to be found in the environment, where it is not either."""
     assert dependencies.imports("app", [tmp_path]) == Imports(frozenset(), frozenset({"app"}))

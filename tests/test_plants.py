@@ -40,7 +40,6 @@ def source(apps: Path, of: Case) -> str:
 
 
 def flask_app(apps: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The WSGI application without its framework: the handlers alone are called."""
 
     class Flask:
         def __init__(self, name: str) -> None: ...
@@ -63,7 +62,6 @@ def flask_app(apps: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_a_busy_handler_loops_first_and_answers_the_same(
     apps: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plant costs time and nothing else, and only the case's own handler has it."""
     json = case("asgi-wsgi/wsgi-json")
     injected.into_handler(apps, json, 57)
     assert source(apps, json).count("bytes(57)") == 1
@@ -74,7 +72,6 @@ def test_a_busy_handler_loops_first_and_answers_the_same(
 
 @pytest.mark.parametrize("name", ["asgi-wsgi/wsgi-io", "asgi-wsgi/asgi-io"])
 def test_a_queue_stands_around_the_whole_handler(apps: Path, name: str) -> None:
-    """A lock around the handler is the mistake that costs concurrency and hardly any CPU."""
     io = case(name)
     injected.into_queue(apps, io, 1)
     text = source(apps, io)
@@ -84,7 +81,6 @@ def test_a_queue_stands_around_the_whole_handler(apps: Path, name: str) -> None:
 
 
 def test_the_queue_lets_only_so_many_in(apps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While one request is inside, the gate is shut; afterwards it is open again."""
     io = case("asgi-wsgi/wsgi-io")
     injected.into_queue(apps, io, 1)
     module = flask_app(apps, monkeypatch)
@@ -97,7 +93,6 @@ def test_the_queue_lets_only_so_many_in(apps: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_ballast_is_held_and_touched(apps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory that nobody touched would cost nothing."""
     injected.into_memory(apps, case("asgi-wsgi/wsgi-json"), 4096)
     ballast = flask_app(apps, monkeypatch)._BALLAST
     assert len(ballast) == 4096
@@ -105,7 +100,6 @@ def test_ballast_is_held_and_touched(apps: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_slower_dependency_leaves_the_original_alone(tmp_path: Path) -> None:
-    """Environments are shared by everything that measures: the copy alone is changed."""
     package = tmp_path / "env" / "lib" / "python3.14" / "site-packages" / "flask"
     package.mkdir(parents=True)
     text = "class Flask:\n    def full_dispatch_request(self):\n        return 1\n"
@@ -122,7 +116,6 @@ def test_a_slower_dependency_leaves_the_original_alone(tmp_path: Path) -> None:
 
 
 def test_a_case_without_such_a_handler_is_refused(apps: Path) -> None:
-    """A plant that changed nothing would be reported as a miss."""
     json = case("asgi-wsgi/wsgi-json")
     elsewhere = json.model_copy(
         update={"endpoint": json.endpoint.model_copy(update={"path": "/nowhere"})}

@@ -42,7 +42,6 @@ SAME = said("a", Verdict.NO_CHANGE)
 
 
 def test_false_verdicts_are_counted_per_comparison_and_per_case() -> None:
-    """One bad comparison of three, one bad case of four; intervals are Clopper-Pearson's."""
     found = scores.false_verdicts(
         [
             trial("aa", SAME, said("b", Verdict.NO_CHANGE)),
@@ -63,7 +62,6 @@ def test_false_verdicts_are_counted_per_comparison_and_per_case() -> None:
 
 
 def test_what_was_not_measured_could_not_alarm() -> None:
-    """A budget leaves out three of four cases: one false verdict in one, not one in four."""
     late = said("b", Verdict.INCONCLUSIVE).model_copy(update={"screened": 0})
     others = [late.model_copy(update={"case": case}) for case in "bcd"]
     alarm = trial("aa", said("a", Verdict.SLOWER, 1.1), *others)
@@ -83,7 +81,6 @@ def test_never_is_not_claimed() -> None:
 
 
 def test_what_was_never_asked_is_no_evidence() -> None:
-    """Two measured cases, one left open, neither confirmed: that is said beside the rate."""
     left_open = said("b", Verdict.INCONCLUSIVE)
     told = report.sentence([trial("aa", SAME, left_open)])
     assert "None of their judgements reached a confirmation" in told
@@ -95,7 +92,6 @@ def test_what_was_never_asked_is_no_evidence() -> None:
 
 
 def test_the_page_says_what_its_tries_do_not_show() -> None:
-    """Which were led by instructions, called one-sided, or read with shared memory."""
 
     def ended(low: float, metric: str = CPU) -> Said:
         called = said("a", Verdict.SLOWER, 1.01, metric)
@@ -124,7 +120,6 @@ def test_the_page_says_what_its_tries_do_not_show() -> None:
 
 
 def test_no_trials_no_rate() -> None:
-    """Nothing measured is not 'no false verdicts'."""
     assert scores.false_verdicts([]) is None
     assert report.sentence([]) == ""
     assert "No trial has been made" in report.page([])
@@ -167,7 +162,6 @@ def test_what_all_tries_measured_together_is_held_against_each() -> None:
 
 
 def test_instructions_predict_no_memory() -> None:
-    """The count and the sequential launches are of CPU time: memory is held against neither."""
     slower = said("a", Verdict.SLOWER, 1.05, "pss_steady")
     (one,) = scores.plants(
         [
@@ -182,20 +176,17 @@ def test_instructions_predict_no_memory() -> None:
 
 
 def test_the_opposite_verdict_is_no_find() -> None:
-    """A slowdown that is called faster is worse than a miss, and shown."""
     (one,) = scores.plants([trial("busy", said("a", Verdict.FASTER, 0.98), planted="a", size=0.02)])
     assert (one.rate.hits, one.wrong) == (0, 1)
 
 
 def test_a_verdict_on_another_case_or_metric_is_no_find() -> None:
-    """Only the planted case, in the metric of the plant."""
     answers = (said("b", Verdict.SLOWER, 1.1), said("a", Verdict.SLOWER, 1.1, "throughput"))
     (one,) = scores.plants([trial("busy", *answers, planted="a", size=0.02)])
     assert one.rate.hits == 0
 
 
 def test_lost_concurrency_is_caught_by_latency_or_by_its_proof() -> None:
-    """Either verdict says that head serves one request after the other."""
     proof = said("a", Verdict.NOT_COMPARABLE).model_copy(
         update={"reason": "head: not_concurrent: 5 requests took 5 times as long"}
     )
@@ -212,7 +203,6 @@ def test_lost_concurrency_is_caught_by_latency_or_by_its_proof() -> None:
 
 
 def test_customary_rules_see_the_same_launches() -> None:
-    """Thresholds on single and best launches; asv's test wants six samples, and a factor."""
     low, high = [1.0, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06], [1.2, 1.21, 1.22, 1.23, 1.24, 1.25, 1.0]
     assert reference.single(low, high, 0.05) == "no change"
     assert reference.single(low, high[:-1], 0.05) == "slower"
@@ -251,7 +241,6 @@ def test_the_contest_uses_throughput_turned_round() -> None:
 
 
 def test_trials_are_kept_and_read_whole(tmp_path: Path) -> None:
-    """A file that is no trial stops the reading: none is left out silently."""
     one = trial("aa", SAME)
     path = trial_store.save(tmp_path, one)
     assert path == tmp_path / "selftest" / "m" / "20261120T120000Z-aa.json"
@@ -262,7 +251,6 @@ def test_trials_are_kept_and_read_whole(tmp_path: Path) -> None:
 
 
 def test_the_page_shows_rates_power_and_the_other_ways() -> None:
-    """Golden in its parts."""
     text = report.page(
         [
             trial("aa", SAME),
@@ -285,7 +273,6 @@ def test_the_page_shows_rates_power_and_the_other_ways() -> None:
 
 
 def test_a_plant_that_was_never_found_has_no_size() -> None:
-    """It stands among what was to be found; where nothing was found, there is no table of sizes."""
     plant: dict[str, Any] = {"size": 0.05}
     missed = trial("busy", said("b", Verdict.NO_CHANGE, 1.0), planted="b", **plant)
     hit = trial("busy", said("a", Verdict.SLOWER, 1.06), planted="a", **plant)
@@ -299,7 +286,6 @@ def test_a_plant_that_was_never_found_has_no_size() -> None:
 
 
 def test_what_trials_say_is_for_programs_and_for_pipes_too(tmp_path: Path) -> None:
-    """JSON on demand; no terminal, no frame around the Markdown; an unwritable file is named."""
     trial_store.save(tmp_path, trial("aa", SAME))
     words = ["selftest", "show", "--results", str(tmp_path)]
     shown = CliRunner().invoke(app, words)
@@ -313,6 +299,5 @@ def test_what_trials_say_is_for_programs_and_for_pipes_too(tmp_path: Path) -> No
 
 
 def test_the_committed_page_is_what_the_committed_trials_say(reference_results: Path) -> None:
-    """New trials want `servebench selftest show -o results/SELFTEST.md`."""
     page = (reference_results / "SELFTEST.md").read_text("utf-8")
     assert page == report.page(trial_store.load(reference_results))

@@ -47,7 +47,6 @@ SPREAD = 0.007
 
 
 def computing(name: str) -> Case:
-    """A closed loop on a handler that does not wait."""
     case = make_case(name, ceiling=None)
     endpoint = case.endpoint.model_copy(update={"floor": 0.0})
     return case.model_copy(update={"endpoint": endpoint})
@@ -76,7 +75,6 @@ class Fake:
     source: random.Random = field(default_factory=lambda: random.Random(3))
 
     def duet(self, base: SideCase, head: SideCase, *, head_first: bool) -> DuetOutcome:
-        """Give figures with the scatter of real duets."""
         name = head.case.id
         itself = base.rig is head.rig
         if itself:
@@ -112,7 +110,6 @@ class Fake:
     def instructions(
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
     ) -> tuple[Instructions | str, ...]:
-        """Count: as many more as the core time grows."""
         assert limit > 0
         self.counted += [head.case.id for _, head in pairs]
         self.now += 15
@@ -131,38 +128,31 @@ class Told:
     ended: int = 0
 
     def begin(self, cases: int, seconds: float, budget: float | None) -> None:
-        """Check it."""
         assert cases > 0
         assert seconds > 0
         assert budget is None or budget > 0
 
     def stage(self, name: str, cases: int) -> None:
-        """Remember it."""
         assert cases > 0
         self.stages.append(name)
 
     def playing(self, case: Case, done: int, remaining: float) -> None:
-        """Check it."""
         assert case.id
         assert done >= 0
         assert remaining >= 0
         self.plays += 1
 
     def played(self, duet: Duet) -> None:
-        """Remember it."""
         self.duets.append(duet)
 
     def note(self, sentence: str) -> None:
-        """Remember it."""
         self.notes.append(sentence)
 
     def end(self) -> None:
-        """Count it."""
         self.ended += 1
 
 
 def side(name: str, cases: tuple[Case, ...]) -> Side:
-    """A side that could not start anything."""
     rig = Rig(
         apps=Path(name), oha=Path("oha"), machine=MACHINE, pythons={}, versions={}, stacks={},
         logs=Path("logs"), inherited={},
@@ -176,7 +166,6 @@ def side(name: str, cases: tuple[Case, ...]) -> Side:
 def compared_by(
     fake: Fake, cases: Sequence[Case], folder: Path, seconds: float | None, told: Told | None = None
 ) -> Comparison:
-    """Compare cases by fake instruments."""
     pairs = tuple(Pair(case, case, "a package") for case in cases)
     base, head = (side(name, tuple(cases)) for name in ("base", "head"))
     question = Question(base, head, Affected(pairs, 2, (), ()), seconds)
@@ -189,7 +178,6 @@ Compare = Callable[..., Comparison]
 
 @pytest.fixture
 def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
-    """Compare with fake instruments; `told` remembers."""
     monkeypatch.setattr(tools, "oha_version", lambda: "1.16.0")
 
     def do(
@@ -205,7 +193,6 @@ def names(count: int) -> tuple[str, ...]:
 
 
 def saved(folder: Path) -> Comparison:
-    """The only comparison of a folder."""
     (path,) = folder.iterdir()
     return Comparison.model_validate_json(path.read_bytes())
 
@@ -220,7 +207,6 @@ def verdicts(comparison: Comparison, metric: str) -> dict[str, Verdict]:
 
 
 def test_nothing_changed(compare: Compare, tmp_path: Path) -> None:
-    """Every case is measured, none moved, and what is returned is what was saved."""
     fake, told = Fake(), Told()
     found = compare(fake, names(4), told=told)
     assert found.status == "complete"
@@ -236,7 +222,6 @@ def test_nothing_changed(compare: Compare, tmp_path: Path) -> None:
 
 
 def test_one_case_is_slower(compare: Compare) -> None:
-    """It is confirmed with fresh duets, and looked at in the order base, head, head, base."""
     slow, *others = names(3)
     fake, told = Fake(slower={slow: 0.03}), Told()
     found = compare(fake, (slow, *others), told=told)
@@ -260,7 +245,6 @@ def test_one_case_is_slower(compare: Compare) -> None:
 
 
 def test_sides_are_swapped(compare: Compare) -> None:
-    """Within a case, every other duet starts with head."""
     fake = Fake()
     compare(fake, names(3))
     for name in names(3):
@@ -271,7 +255,6 @@ def test_sides_are_swapped(compare: Compare) -> None:
 @pytest.mark.parametrize("seconds", [90.0, 300.0, 1200.0])
 @pytest.mark.parametrize("slower", [0.0, 0.03])
 def test_the_budget_is_kept(compare: Compare, seconds: float, slower: float) -> None:
-    """Within ten per cent, whether nothing moved or everything; what is left out is said."""
     fake, told = Fake(slower=dict.fromkeys(names(24), slower)), Told()
     found = compare(fake, names(24), seconds, told)
     assert found.wall_seconds <= 1.1 * seconds
@@ -287,14 +270,12 @@ def test_the_budget_is_kept(compare: Compare, seconds: float, slower: float) -> 
 
 
 def test_a_confirmation_gets_its_time(compare: Compare) -> None:
-    """With a budget for it, one slow case of eight is called slower, not left inconclusive."""
     slow = names(8)[5]
     found = compare(Fake(slower={slow: 0.04}), names(8), 1200.0)
     assert verdicts(found, "server_cpu_per_request")[slow] is Verdict.SLOWER
 
 
 def test_a_head_that_fails(compare: Compare) -> None:
-    """Two failed duets are enough; no ratio, the flag is the reason, and the others go on."""
     bad, good = names(2)
     fake = Fake(failing=frozenset({bad}))
     found = compare(fake, (bad, good))
@@ -307,7 +288,6 @@ def test_a_head_that_fails(compare: Compare) -> None:
 
 
 def test_an_interruption_keeps_what_there_is(compare: Compare, tmp_path: Path) -> None:
-    """The partial comparison is attached and saved; nothing unconfirmed has a verdict."""
     fake, told = Fake(slower=dict.fromkeys(names(2), 0.05), stop=13), Told()
     with pytest.raises(session.InterruptedComparison) as caught:
         compare(fake, names(2), told=told)
@@ -324,7 +304,6 @@ def test_an_interruption_keeps_what_there_is(compare: Compare, tmp_path: Path) -
 
 
 def test_every_duet_is_saved_at_once(compare: Compare, tmp_path: Path) -> None:
-    """A comparison that is killed leaves a partial file with all its duets, and no verdict."""
     counts: list[int] = []
 
     class Looking(Fake):
@@ -342,7 +321,6 @@ def test_every_duet_is_saved_at_once(compare: Compare, tmp_path: Path) -> None:
 
 
 def test_a_full_disk_does_not_end_it(compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was measured is still in memory; only the last save has to work."""
     real = keeping.save
 
     def save(comparison: Comparison, place: Path | None = None) -> Path:
@@ -357,7 +335,6 @@ def test_a_full_disk_does_not_end_it(compare: Compare, monkeypatch: pytest.Monke
 
 
 def test_disturbed_duets_are_not_waited_for_for_ever(compare: Compare) -> None:
-    """On a machine that is never quiet the comparison ends, and says why it knows nothing."""
     found = compare(Fake(disturbed=10_000), names(2))
     judged = found.cases[0].judgements
     assert {one.verdict for one in judged} == {Verdict.INCONCLUSIVE}
@@ -392,7 +369,6 @@ def test_too_many_cases_are_left_out_evenly() -> None:
 
 
 def test_first_come_first_finished() -> None:
-    """As many as fit, in their order, and the first always."""
     needs = {"a": 50.0, "b": 40.0, "c": 5.0}
     assert durations.prefix(("a", "b", "c"), needs, 95) == ("a", "b", "c")
     assert durations.prefix(("a", "b", "c"), needs, 89) == ("a",)
@@ -400,7 +376,6 @@ def test_first_come_first_finished() -> None:
 
 
 def test_the_pace_is_learned() -> None:
-    """A case that was seen takes its mean; others are corrected by what the first ones showed."""
     cases = [computing("e/a"), computing("e/b")]
     found = DuetSeconds(cases)
     expected = found.of("e/a")
@@ -423,7 +398,6 @@ def test_the_pace_is_learned() -> None:
 
 
 def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says why, covers nothing, and no case of it is clean."""
     monkeypatch.setattr(tools, "oha_version", lambda: "1.16.0")
     affected = Affected((), 24, (), (), nothing="only documents differ")
     header = builder.Header(notes=("before",))
@@ -437,7 +411,6 @@ def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_the_newest_comparisons_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Names sort by time."""
     monkeypatch.setattr(keeping, "KEPT", 2)
     for day in (3, 1, 2):
         (tmp_path / f"2026110{day}T000000Z-compare-x.json").touch()
@@ -446,7 +419,6 @@ def test_only_the_newest_comparisons_are_kept(
 
 
 def test_lines_of_a_log(compare: Compare) -> None:
-    """One per duet: what it gave, or why it is not used."""
     text = io.StringIO()
     told = PlainReporter(Console(file=text, width=200))
     bad, good = names(2)

@@ -1,4 +1,4 @@
-"""What a case loads: files of the applications, and packages of its environment. Reads only.
+"""What a case depends on: files of the applications, and packages of its environment. Reads only.
 
 The packages are the closure of *Requires-Dist* (core metadata; markers and extras evaluated for the
 environment) from the server, what its arguments make it load, and what the application imports.
@@ -117,37 +117,29 @@ class Reader:
     _imports: dict[tuple[str, str], Imports] = field(default_factory=dict)
 
     def read(self, case: Case, *, served: bool = True) -> Dependencies:
-        """Find what a case of this side loads.
-
-        Args:
-            case: The case.
-            served: With its server; without: what its application loads in whatever process.
-        """
+        """Find what a case of this side loads, with its server or in whatever other process."""
         module = case.endpoint.app.partition(":")[0]
-        imported = self._imports.get((case.experiment, module))
-        if imported is None:
+        if (case.experiment, module) not in self._imports:
             folders = (self.rig.folder(case), self.rig.apps)
-            imported = imports(module, folders, self.around)
-            self._imports[case.experiment, module] = imported
+            self._imports[case.experiment, module] = imports(module, folders, self.around)
+        imported = self._imports[case.experiment, module]
         python = self.rig.pythons[case.stack, case.python]
         if python not in self._installed:
             self._installed[python] = installed(python)
         environment = self._installed[python]
-        strange = sorted(imported.names - environment.provides.keys() - imported.around)
         unknown = imported.unknown
         if not unknown and "PYTHONPATH" in case.env:
             unknown = "what its PYTHONPATH brings is not known"
+        strange = sorted(imported.names - environment.provides.keys() - imported.around)
         if strange and not unknown:
             unknown = f"what its import of {strange[0]} loads is not known"
         server = SERVERS[case.server]
         roots = {server.name, *server.loads(case)} if served else set()
-        for name in imported.names & environment.provides.keys():
-            roots |= environment.provides[name]
+        roots |= set().union(*(environment.provides.get(name, ()) for name in imported.names))
+        markers = marker_environment(self.rig.versions[case.python])
         return Dependencies(
             files=frozenset(path.relative_to(self.root).as_posix() for path in imported.files),
-            packages=closure(
-                environment, roots, marker_environment(self.rig.versions[case.python])
-            ),
+            packages=closure(environment, roots, markers),
             unknown=unknown,
             direct=frozenset(map(canonicalize_name, roots)),
         )
@@ -285,32 +277,18 @@ def _called(call: ast.Call) -> str:
 
 
 def installed(python: Path) -> Installed:
-    """Read the metadata of an environment's distributions.
-
-    Args:
-        python: The environment's executable. It is not started.
-    """
+    """Read the metadata of the distributions of an environment, whose executable is not started."""
     folders = sorted(python.parent.parent.glob("lib/python*/site-packages"))
     requires: dict[str, tuple[Requirement, ...]] = {}
     provides: dict[str, set[str]] = {}
     for distribution in importlib.metadata.distributions(path=[str(path) for path in folders]):
         name = canonicalize_name(distribution.metadata["Name"])
         requires[name] = tuple(Requirement(text) for text in distribution.requires or ())
-        for top in _top_level(distribution):
-            provides.setdefault(top, set()).add(name)
+        for file in distribution.files or ():
+            top = file.parts[0] if len(file.parts) > 1 else file.parts[0].partition(".")[0]
+            if top.isidentifier() and top != "__pycache__":
+                provides.setdefault(top, set()).add(name)
     return Installed(requires, {top: frozenset(names) for top, names in provides.items()})
-
-
-def _top_level(distribution: importlib.metadata.Distribution) -> set[str]:
-    """Top-level names of what a distribution installs."""
-    names = set()
-    for file in distribution.files or ():
-        first = file.parts[0]
-        if len(file.parts) == 1:
-            first = first.partition(".")[0]
-        if first.isidentifier() and first != "__pycache__":
-            names.add(first)
-    return names
 
 
 def closure(

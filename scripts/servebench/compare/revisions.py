@@ -96,7 +96,7 @@ def working(root: Path) -> Revision:
 
 
 def branch(root: Path) -> str | None:
-    """The branch that is checked out; None: none is."""
+    """The branch that is checked out, if one is."""
     return _ask(root, "symbolic-ref", "--short", "--quiet", "HEAD")
 
 

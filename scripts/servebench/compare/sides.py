@@ -26,7 +26,6 @@ from servebench.compare.model import SideRecord
 from servebench.compare.pairs import paired
 from servebench.errors import DeclarationError, SetupError, UsageError
 from servebench.experiments import Experiment, expand_all, load_experiments, registered
-from servebench.interpreters import Interpreter
 from servebench.model import Case, Profile
 from servebench.rig import Rig, equip
 from servebench.settings import Settings
@@ -215,8 +214,8 @@ def of_locks(
     Args:
         root: The checkout.
         stack: Which stack.
-        base: What to call the one state, and the text of its lock.
-        head: The same of the other.
+        base: What to call the one state, and the text of its lock; so is `head`.
+        head: The other.
         wanted: Which cases.
 
     Raises:
@@ -292,11 +291,8 @@ def _prepared(
     """Make what both sides need for the cases that they have in common."""
     cases = _selected(base, head, wanted, cross=cross)
     common, _ = paired(*cases, cross=cross)
-    needed = [pair.base for pair in common], [pair.head for pair in common]
-    before, after = (
-        _side(part, many, many_needed, wanted)
-        for part, many, many_needed in zip((base, head), cases, needed, strict=True)
-    )
+    before = _side(base, cases[0], [pair.base for pair in common], wanted)
+    after = _side(head, cases[1], [pair.head for pair in common], wanted)
     return Sides(before, after, root, cross, notes)
 
 
@@ -307,30 +303,31 @@ def _selected(
     if not wanted.select:
         return base.cases, head.cases
 
-    def matches(case: Case) -> bool:
-        return any(fnmatchcase(case.id, glob) for glob in wanted.select)
+    def matches(case: Case, globs: Sequence[str] = wanted.select) -> bool:
+        return any(fnmatchcase(case.id, glob) for glob in globs)
 
     for glob in wanted.select:
-        if not any(fnmatchcase(case.id, glob) for case in (*base.cases, *head.cases)):
+        if not any(matches(case, [glob]) for case in (*base.cases, *head.cases)):
             # Says what may have been meant.
             planning.make_plan(wanted.profile, [glob], None, 0, _experiments(head.root, head.label))
             raise UsageError(f"--select {glob!r} selects no case of {base.label} or {head.label}")
     common, _ = paired(base.cases, head.cases, cross=cross)
-    chosen = {
-        case.id
-        for pair in common
-        if matches(pair.base) or matches(pair.head)
-        for case in (pair.base, pair.head)
-    }
+    pairs = [(pair.base, pair.head) for pair in common]
+    chosen = {case.id for both in pairs if any(map(matches, both)) for case in both}
     before, after = (
-        tuple(case for case in part.cases if case.id in chosen or matches(case))
-        for part in (base, head)
+        [c for c in part.cases if c.id in chosen or matches(c)] for part in (base, head)
     )
-    return before, after
+    return tuple(before), tuple(after)
 
 
 def _side(part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], wanted: Wanted) -> Side:
-    found = _interpreters(part.settings, sorted({case.python for case in needed}), wanted.narrator)
+    names = sorted({case.python for case in needed})
+    try:
+        found = {name: interpreters.locate(name, part.settings(name)) for name in names}
+    except SetupError:  # they are not there yet
+        for name in names:
+            cpython.ensure(part.settings(name), wanted.narrator)
+        found = {name: interpreters.locate(name, part.settings(name)) for name in names}
     locked = {name: part.lock(name) for name in sorted({case.stack for case in needed})}
     for stack, python in sorted({(case.stack, case.python) for case in needed}):
         stacks.make_environment(locked[stack], found[python], wanted.narrator)
@@ -344,18 +341,6 @@ def _side(part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], wanted: 
         interpreters=tuple(interpreter.record() for interpreter in found.values()),
     )
     borrower = part.borrower
-    lent = frozenset() if borrower is None else frozenset(borrower.files)
+    lent = frozenset(borrower.files) if borrower else frozenset()
     declared = borrower is None or borrower.declared
     return Side(record, rig, cases, part.root, part.tree, lent, declared=declared)
-
-
-def _interpreters(
-    configured: Callable[[str], Settings], names: Sequence[str], narrator: Narrator
-) -> dict[str, Interpreter]:
-    """The interpreters as settings declare them, by name; made if they are not there."""
-    try:
-        return {name: interpreters.locate(name, configured(name)) for name in names}
-    except SetupError:
-        for name in names:
-            cpython.ensure(configured(name), narrator)
-        return {name: interpreters.locate(name, configured(name)) for name in names}
