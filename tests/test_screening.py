@@ -11,7 +11,7 @@ from bench import Bench
 from repos import commit, git, make_repository
 from servebench.cli import screen as verb
 from servebench.inprocess.readings import Reading, Snapshot, Status
-from servebench.inprocess.screening import FLOOR, Row, headline, markdown, screen
+from servebench.inprocess.screening import FLOOR, CountRow, headline, markdown, screen
 
 BASE, HEAD = "b" * 40, "a" * 40
 
@@ -49,8 +49,10 @@ def test_two_commits_are_held_against_each_other() -> None:
     )  # fmt: skip
     found = screen(before, after)
     assert found.rows == (
-        Row(name("a"), 1000, 1100), Row(name("b"), 1000, 1000), Row(name("c"), 1000, 800),
-    )  # fmt: skip
+        CountRow(name("a"), 1000, 1100),
+        CountRow(name("b"), 1000, 1000),
+        CountRow(name("c"), 1000, 800),
+    )
     assert [row.name for row in found.more] == [name("a")]
     assert [row.name for row in found.fewer] == [name("c")]
     assert (found.broken, found.others, found.exit_code) == ((name("d"),), 2, 1)

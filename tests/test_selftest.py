@@ -13,7 +13,7 @@ from servebench.cli import app
 from servebench.compare import trial_store
 from servebench.compare.method import MEMORY
 from servebench.compare.model import Verdict
-from servebench.compare.selftest import reference, scores
+from servebench.compare.selftest import scores
 from servebench.compare.trials import Figures, Said, Trial
 from servebench.errors import RecordError
 from servebench.report import selftest as report
@@ -204,16 +204,16 @@ def test_lost_concurrency_is_caught_by_latency_or_by_its_proof() -> None:
 
 def test_customary_rules_see_the_same_launches() -> None:
     low, high = [1.0, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06], [1.2, 1.21, 1.22, 1.23, 1.24, 1.25, 1.0]
-    assert reference.single(low, high, 0.05) == "no change"
-    assert reference.single(low, high[:-1], 0.05) == "slower"
-    assert reference.single(high, low, 0.05) == "faster"
-    assert reference.best_of(low, high, 0.05) == "no change"
-    assert reference.best_of(low, high[:-1], 0.05) == "slower"
+    assert scores.single(low, high, 0.05) == "no change"
+    assert scores.single(low, high[:-1], 0.05) == "slower"
+    assert scores.single(high, low, 0.05) == "faster"
+    assert scores.best_of(low, high, 0.05) == "no change"
+    assert scores.best_of(low, high[:-1], 0.05) == "slower"
     apart = [value + 0.2 for value in low]
-    assert reference.asv_continuous(low, apart, 1.1) == "slower"
-    assert reference.asv_continuous(low, apart, 1.3) == "no change"
-    assert reference.asv_continuous(apart, low, 1.1) == "faster"
-    assert reference.asv_continuous(low, [v + 0.001 for v in low], 1.0001) == "no change"
+    assert scores.asv_continuous(low, apart, 1.1) == "slower"
+    assert scores.asv_continuous(low, apart, 1.3) == "no change"
+    assert scores.asv_continuous(apart, low, 1.1) == "faster"
+    assert scores.asv_continuous(low, [v + 0.001 for v in low], 1.0001) == "no change"
 
 
 def test_the_contest_uses_throughput_turned_round() -> None:

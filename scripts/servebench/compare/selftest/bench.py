@@ -168,12 +168,11 @@ class Bench:
         cases = tuple(self.cases[name] for name in task.cases)
         base = self._side(cases, "base", self.rig)
         if task.kind == "aa":
-            return of_comparison(
-                self._compare(base, self._side(cases, "head", self.rig), task), "aa"
-            )
+            head = self._side(cases, "head", self.rig)
+            return of_comparison(self._compare(base, head, task), "aa")
         planted = cases[0]
         folder = self.scratch / f"{task.kind}-{task.size:g}-{planted.id.replace('/', '_')}"
-        head_rig = self._planted(task, planted, folder)
+        head_rig = self._with(task.kind, planted, self._amount(task, planted), folder)
         head = self._side(cases, f"{task.kind} {task.size:g}", head_rig)
         share = self._share(planted) if task.kind in _COUNTED_KINDS else None
         return of_comparison(
@@ -198,19 +197,14 @@ class Bench:
         )  # fmt: skip
         return Side(record, of, cases, of.apps.parent)
 
-    def _planted(self, task: Task, case: Case, folder: Path) -> rig.Rig:
-        """A rig whose case is slower; made once and used by all trials of the same plant."""
-        match task.kind:
-            case "memory":
-                amount = round(task.size * self._cost(case)[MEMORY_METRIC])
-            case "queue":
-                amount = round(task.size)
-            case _:
-                amount = self._steps(task.kind, case, task.size)
-        return self._with(task.kind, case, amount, folder)
+    def _amount(self, task: Task, case: Case) -> int:
+        """Bytes, requests at once, or steps of a loop."""
+        if task.kind == "memory":
+            return round(task.size * self._cost(case)[MEMORY_METRIC])
+        return round(task.size) if task.kind == "queue" else self._steps(case, task)
 
     def _with(self, kind: Kind, case: Case, amount: int, folder: Path) -> rig.Rig:
-        """A rig with a plant of so many steps, bytes, or requests at once, in a folder."""
+        """A rig with a plant in a folder; made once and used by all trials of the same plant."""
         if kind == "dependency":
             pair = (case.stack, case.python)
             copy = folder / "environment"
@@ -222,21 +216,16 @@ class Bench:
         apps = folder / "apps"
         if not apps.exists():
             shutil.copytree(self.rig.apps, apps, ignore=shutil.ignore_patterns("__pycache__"))
-            match kind:
-                case "busy":
-                    injected.into_handler(apps, case, amount)
-                case "memory":
-                    injected.into_memory(apps, case, amount)
-                case _:
-                    injected.into_queue(apps, case, amount)
+            injected.INTO[kind](apps, case, amount)
         return replace(self.rig, apps=apps)
 
-    def _steps(self, kind: Kind, case: Case, size: float) -> int:
-        """Steps of an empty loop that let the case's CPU per request grow by `size`, relative.
+    def _steps(self, case: Case, task: Task) -> int:
+        """Steps of an empty loop that let the case's CPU per request grow by the task's size.
 
         Raises:
             NothingMeasuredError: Instructions cannot be counted, or no duet was usable.
         """
+        kind, size = task.kind, task.size
         key = (kind, case.id, size)
         if key not in self._calibrated:
             steps = self._counted(kind, case, size)
@@ -269,10 +258,9 @@ class Bench:
     def _grown(self, kind: Kind, case: Case, steps: int) -> float:
         """Growth of the CPU per request that duets show for so many steps; 0 without any."""
         slower, logs = self._loop(kind, case, steps), []
+        plain = SideCase(case, self.rig)
         for number in range(CALIBRATION_DUETS):
-            outcome = self.instruments.duet(
-                SideCase(case, self.rig), slower, head_first=number % 2 == 1
-            )
+            outcome = self.instruments.duet(plain, slower, head_first=number % 2 == 1)
             base, head = outcome.metrics["base"], outcome.metrics["head"]
             if base and head:
                 logs.append(math.log(head[CPU_METRIC] / base[CPU_METRIC]))
@@ -286,10 +274,8 @@ class Bench:
     def _cost(self, case: Case) -> dict[str, float]:
         """Figures of the case as it is: of each metric the least of a few launches."""
         if case.id not in self._costs:
-            outcomes = [
-                self.instruments.launch(SideCase(case, self.rig))
-                for _ in range(CALIBRATION_LAUNCHES)
-            ]
+            plain = SideCase(case, self.rig)
+            outcomes = [self.instruments.launch(plain) for _ in range(CALIBRATION_LAUNCHES)]
             usable = [one.metrics for one in outcomes if one.metrics]
             if not usable:
                 reasons = "; ".join(str(flag.detail) for one in outcomes for flag in one.flags)
@@ -302,24 +288,23 @@ class Bench:
     def _share(self, case: Case) -> float:
         """Part of the case's CPU per request that its application takes without a server."""
         if case.id not in self._shares:
-            name = f"{case.experiment}/{case.endpoint.name}"
-            alone = self._timed(case, "-P", "-c", _TIME_REQUEST, name)
-            self._shares[case.id] = alone / self._cost(case)[CPU_METRIC]
+            self._shares[case.id] = self._timed(case) / self._cost(case)[CPU_METRIC]
         return self._shares[case.id]
 
-    def _timed(self, case: Case, *arguments: str) -> float:
-        """Seconds that a program of the case's environment prints, on the case's server cores.
+    def _timed(self, case: Case) -> float:
+        """CPU seconds of one request without a server, on the case's server cores.
 
         Raises:
-            SetupError: It does not.
+            SetupError: They cannot be measured.
         """
+        name = f"{case.experiment}/{case.endpoint.name}"
         python = self.rig.pythons[case.stack, case.python]
         cores = ",".join(map(str, self.rig.server_cores(case)))
         pinned = ["taskset", "-c", cores] if self.rig.machine.pinned else []
         root = str(paths.project_root())
         try:
             done = subprocess.run(
-                [*pinned, str(python), *arguments],
+                [*pinned, str(python), "-P", "-c", _TIME_REQUEST, name],
                 env={
                     **os.environ,
                     **case.env,

@@ -1,5 +1,9 @@
 """What trials say of the instrument: false verdicts, power, bias, time. Pure.
 
+Reference methods, the usual ways to judge, are held against it on the same launches. They look at
+head's and base's figures one after the other, without knowing which were measured side by side, and
+are used for no verdict.
+
 Rates carry Clopper-Pearson intervals (Biometrika 26 (1934) 404): exact for small numbers, and
 honest for none: 0 of 30 is "below 12 %", not "never".
 """
@@ -11,10 +15,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean, geometric_mean, stdev
-from typing import Final
+from typing import Final, Literal
 
 from servebench.compare.model import Verdict
-from servebench.compare.selftest.reference import REFERENCE, Rule
 from servebench.compare.trials import CPU_METRIC, Figures, Kind, Trial
 from servebench.metrics import METRICS
 
@@ -27,6 +30,28 @@ JUDGED_BY: Final[dict[Kind, tuple[str, ...]]] = {
 """The metrics in which each kind of plant can be seen: its size is that of the first one judged."""
 
 _MOVED: Final = (Verdict.FASTER, Verdict.SLOWER)
+
+
+Call = Literal["slower", "faster", "no change"]
+"""What a rule says of head."""
+
+Rule = Callable[[Sequence[float], Sequence[float]], Call]
+"""From figures of base and of head, lower is better, to a call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A usual way of judging.
+
+    Attributes:
+        name: As people call it.
+        rule: Judges figures of which lower is better.
+        launches: Of each side that it looks at; None: all that there are.
+    """
+
+    name: str
+    rule: Rule
+    launches: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +162,17 @@ def plants(trials: Iterable[Trial]) -> tuple[PlantScore, ...]:
     return tuple(_plant(*key, groups[key]) for key in sorted(groups))
 
 
+REFERENCE: Final = (
+    Reference("one launch each, 5 %", lambda base, head: single(base, head, 0.05), 1),
+    Reference("one launch each, 2 %", lambda base, head: single(base, head, 0.02), 1),
+    Reference("best of all launches, 5 %", lambda base, head: best_of(base, head, 0.05)),
+    Reference("best of all launches, 1 %", lambda base, head: best_of(base, head, 0.01)),
+    Reference("asv continuous, factor 1.1", lambda base, head: asv_continuous(base, head, 1.1)),
+    Reference("asv continuous, factor 1.02", lambda base, head: asv_continuous(base, head, 1.02)),
+)
+"""To add one, add a row here."""
+
+
 def rules(trials: Sequence[Trial]) -> tuple[RuleScore, ...]:
     """Our rule and the reference ones on the same launches: CPU slowdowns and A/A only."""
     ours = _rule("servebench", trials, _alarmed, _caught)
@@ -146,6 +182,44 @@ def rules(trials: Sequence[Trial]) -> tuple[RuleScore, ...]:
         planted = partial(_calls_planted, rule=way.rule)
         others.append(_rule(way.name, trials, called, planted, way.launches))
     return (ours, *others)
+
+
+def single(base: Sequence[float], head: Sequence[float], threshold: float) -> Call:
+    """One launch of each, the change beyond a threshold: base's first and head's last.
+
+    They are of different duets: what the machine did in between is in the figure.
+    """
+    return _beyond(base[0], head[-1], threshold)
+
+
+def best_of(base: Sequence[float], head: Sequence[float], threshold: float) -> Call:
+    """The best launch of each side, the change beyond a threshold."""
+    return _beyond(min(base), min(head), threshold)
+
+
+def asv_continuous(base: Sequence[float], head: Sequence[float], factor: float) -> Call:
+    """Asv's rule: Mann-Whitney's U test at p < 0.002, and the medians apart by a factor.
+
+    The test is asv's own code. With fewer than six samples a side it cannot see anything, and asv
+    falls back on whether 99 % intervals overlap.
+    """
+    import numpy as np  # noqa: PLC0415 - with asv, a second to import
+    from asv import _stats  # noqa: PLC0415
+    from asv_runner import statistics  # noqa: PLC0415
+
+    before, after = float(np.median(base)), float(np.median(head))
+    found = [statistics.compute_stats(list(side), 1)[1] for side in (base, head)]
+    if not _stats.is_different(list(base), list(head), *found):
+        return "no change"
+    if after > before * factor:
+        return "slower"
+    return "faster" if before > after * factor else "no change"
+
+
+def _beyond(before: float, after: float, threshold: float) -> Call:
+    if after > before * (1 + threshold):
+        return "slower"
+    return "faster" if after < before * (1 - threshold) else "no change"
 
 
 def _plant(kind: Kind, size: float, case: str, many: Sequence[Trial]) -> PlantScore:
