@@ -255,7 +255,7 @@ def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
         "apps/asgi-wsgi/wsgi_app.py",
     )
     assert (affected.unaffected, question.seconds, question.seed) == (1, 1200, 7)
-    (again,) = question.header.reproduce
+    (again,) = question.reproduce
     assert again == (
         f"servebench compare {str(base.record.commit)[:12]} {str(head.record.commit)[:12]} "
         "--select 'asgi-wsgi/*-json/py3.14/w1/*' --profile quick --seed 7 --budget 20m"
@@ -273,7 +273,7 @@ def test_all_judges_what_the_change_cannot_touch(
     assert question is not None
     assert [pair.reason for pair in question.affected.pairs] == ["asked for with --all"] * 2
     assert question.base.rig.apps != question.head.rig.apps  # each has its own copy
-    assert "--all" in question.header.reproduce[0]
+    assert "--all" in question.reproduce[0]
 
 
 def test_an_interrupted_comparison_is_shown_as_far_as_it_came(

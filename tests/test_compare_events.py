@@ -11,7 +11,7 @@ from duets import CPU, busy
 from servebench.compare.builder import events
 from servebench.compare.model import CaseComparison, Judgement, Verdict
 
-SAME = {"verdict": Verdict.NO_CHANGE, "middle": -0.02}
+SAME: dict[str, Any] = {"verdict": Verdict.NO_CHANGE, "middle": -0.02}
 
 
 def compared(

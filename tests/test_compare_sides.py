@@ -121,7 +121,7 @@ def test_a_change_of_somebodys_own_code_is_judged(
     assert pair.reason == "tests/test_other.py; __init__.py loads code with __import__"
 
 
-def test_what_is_not_committed_is_compared_without_being_touched(
+def test_what_is_not_committed_is_compared_without_being_changed(
     repository: Path, wanted: Wanted
 ) -> None:
     app = "apps/asgi-wsgi/asgi_app.py"

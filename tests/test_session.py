@@ -400,10 +400,8 @@ def test_the_pace_is_learned() -> None:
 def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "oha_version", lambda: "1.16.0")
     affected = Affected((), 24, (), (), nothing="only documents differ")
-    header = builder.Header(notes=("before",))
-    found = builder.unmeasured(
-        Question(side("base", ()), side("head", ()), affected, 90.0, header=header)
-    )
+    base, head = side("base", ()), side("head", ())
+    found = builder.unmeasured(Question(base, head, affected, 90.0, notes=("before",)))
     assert (found.status, found.planned, found.untouched, found.cases) == ("complete", 0, 24, ())
     assert found.notes == ("before", "only documents differ")
 

@@ -196,11 +196,12 @@ def _compared(
     """Measure, if there is something to judge; an interrupted comparison is partial."""
     # Statistics take a second to import, which no other verb should wait for.
     from servebench.compare import session  # noqa: PLC0415
-    from servebench.compare.builder import Header, Question, unmeasured  # noqa: PLC0415
+    from servebench.compare.builder import Question, unmeasured  # noqa: PLC0415
     from servebench.compare.progress import reporter  # noqa: PLC0415
 
-    header = Header(cross=sides.cross, reproduce=reproduce, notes=notes)
-    question = Question(sides.base, sides.head, affected, limit, seed, header)
+    question = Question(
+        sides.base, sides.head, affected, limit, seed, sides.cross, reproduce, notes
+    )
     if affected.nothing:
         return unmeasured(question), None
     told = reporter(console)

@@ -71,7 +71,6 @@ class Change:
         packages: What moved in the locks.
         interpreters: Name → how it differs.
         experiments: Folders of `apps/` that are experiments, on either side.
-        cross: Whether the two sides are two interpreters.
         own: Whether it is our own repository, which holds the harness.
         new: Files that a side was lent which has applications of its own: they may be what is
             called otherwise there.
@@ -81,7 +80,6 @@ class Change:
     packages: tuple[PackageChange, ...] = ()
     interpreters: Mapping[str, str] = field(default_factory=dict)
     experiments: frozenset[str] = frozenset()
-    cross: bool = False
     own: bool = True
     new: frozenset[str] = frozenset()
 
@@ -110,12 +108,7 @@ class Affected:
 
 
 def find(sides: Sides, *, everything: bool = False) -> Affected:
-    """Find what can be affected, from both sides' files and environments.
-
-    Args:
-        sides: Base and head.
-        everything: Judge every case that both sides have.
-    """
+    """Find what can be affected, from both sides' files and environments."""
     base, head = sides.base, sides.head
     files: tuple[str, ...] = ()
     if base.tree and head.tree:
@@ -134,7 +127,6 @@ def find(sides: Sides, *, everything: bool = False) -> Affected:
             for side in (base, head)
             for file in (side.root / "apps").glob(f"*/{FILE}")
         ),
-        cross=sides.cross,
         own=paths.holds_harness(sides.repository),
         new=frozenset(path for side in (base, head) if side.declared for path in side.lent),
     )
@@ -184,16 +176,7 @@ def select(
     everything: bool = False,
     notes: Sequence[str] = (),
 ) -> Affected:
-    """Choose the affected ones among the cases that both sides have. Pure.
-
-    Args:
-        change: In what the sides differ.
-        common: The cases.
-        loaded: By the id on head, what a case loads on either side.
-        missing: Passed on.
-        everything: Choose all.
-        notes: Passed on.
-    """
+    """Choose the affected ones among the cases that both sides have. Pure."""
     orphans = _orphans(change.packages, common, loaded)
     pairs = []
     same = []
@@ -352,12 +335,7 @@ def _nothing(
 
 
 def area(path: str, *, own: bool) -> str:
-    """The part of the checkout that a file belongs to, in words.
-
-    Args:
-        path: From the checkout's root.
-        own: Whether it is our own repository, which holds the harness.
-    """
+    """The part of the checkout that a file belongs to, in words."""
     top = path.partition("/")[0]
     parts = (
         (PurePosixPath(path).suffix in _DOCUMENTS or path == "LICENSE", "documents"),

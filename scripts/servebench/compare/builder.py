@@ -63,21 +63,6 @@ MOVED: Final = (Verdict.SLOWER, Verdict.FASTER)
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
-    """What a comparison says of itself beside its sides.
-
-    Attributes:
-        cross: Whether two interpreters are compared.
-        reproduce: Commands for a terminal.
-        notes: What was noticed before it began.
-    """
-
-    cross: bool = False
-    reproduce: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Question:
     """What is compared.
 
@@ -87,7 +72,9 @@ class Question:
         affected: The cases and in-process benchmarks to judge.
         seconds: Time for all of it; None: until all is decided.
         seed: Of the order of the duets.
-        header: What else the record says.
+        cross: Whether two interpreters are compared.
+        reproduce: Commands for a terminal.
+        notes: What was noticed before it began.
         follow_up: Whether to take absolute figures of what moved; no verdict depends on them.
     """
 
@@ -96,7 +83,9 @@ class Question:
     affected: Affected
     seconds: float | None = None
     seed: int = 1
-    header: Header = Header()
+    cross: bool = False
+    reproduce: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     follow_up: bool = True
 
 
@@ -149,7 +138,7 @@ def build(
         servebench=__version__,
         oha=tools.oha_version(),
         machine=head.rig.machine,
-        cross=question.header.cross,
+        cross=question.cross,
         base=base.record,
         head=head.record,
         packages=affected.packages,
@@ -161,8 +150,8 @@ def build(
         events=events(cases),
         noise=spread(found.noise),
         method=dict(found.method),
-        reproduce=question.header.reproduce,
-        notes=(*question.header.notes, *affected.notes, *found.notes),
+        reproduce=question.reproduce,
+        notes=(*question.notes, *affected.notes, *found.notes),
     )
 
 

@@ -294,13 +294,7 @@ def installed(python: Path) -> Installed:
 def closure(
     environment: Installed, roots: Iterable[str], markers: Mapping[str, str]
 ) -> frozenset[str]:
-    """Follow requirements from some distributions, with the extras that are asked for. Pure.
-
-    Args:
-        environment: What is installed.
-        roots: Names to start from; they are part of the closure.
-        markers: Values of environment markers (PEP 508).
-    """
+    """Follow requirements from some distributions, with the extras that are asked for. Pure."""
     found: dict[str, set[str]] = {}
     todo = [(canonicalize_name(root), frozenset[str]()) for root in roots]
     while todo:

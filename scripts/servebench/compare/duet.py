@@ -99,11 +99,6 @@ def settled(base: Rows, head: Rows, duration: float) -> bool:
     """Tell whether the ratio of the throughputs moved by at most 5 % between a load's halves.
 
     Both sides may still get quicker: as long as they do so together, their ratio is what it is.
-
-    Args:
-        base: Answers of base.
-        head: Answers of head.
-        duration: Of the load, s.
     """
     firsts, seconds = zip(*(_halves(rows, duration) for rows in (base, head)), strict=True)
     if min(*firsts, *seconds) == 0:

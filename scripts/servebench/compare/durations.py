@@ -85,13 +85,7 @@ class Budget:
 
 
 def kept_inprocess(total: float | None, wanted: float, *, alone: bool) -> float:
-    """Seconds of the budget that are kept for in-process benchmarks.
-
-    Args:
-        total: The budget; None: nothing has to be kept.
-        wanted: What they would take.
-        alone: Nothing else is compared.
-    """
+    """Seconds of a budget that are kept for in-process benchmarks, by those that they want."""
     if total is None:
         return 0.0
     return total if alone else min(wanted, INPROCESS * total)
@@ -320,13 +314,7 @@ class _Gap:
         return self.within >= self.beyond
 
     def samples_needed(self, rates: tuple[float, float], looks: Looks, power: float) -> int | None:
-        """Samples that settle a metric, or show that it moved, at the last look of a stage.
-
-        Args:
-            rates: Error rates for "it moved", on one side, and for "no change".
-            looks: Of the stage.
-            power: How often so many shall succeed.
-        """
+        """Samples that settle a metric, or show that it moved, at the last look of a stage."""
         distance = self.within if self.settles else self.beyond
         alpha = looks.shares[-1] * rates[self.settles]
         return statistics.duets_needed(self.seen.sd, distance, alpha=alpha, power=power)

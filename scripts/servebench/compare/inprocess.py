@@ -115,12 +115,7 @@ def is_series(name: str) -> bool:
 
 
 def changed_suites(roots: Iterable[Path], changed: Sequence[str]) -> dict[str, str]:
-    """Tell which suites import a changed file of `benchmarks/`: name → which, in words.
-
-    Args:
-        roots: Checkouts of both sides.
-        changed: Paths from the checkout's root of the files that differ.
-    """
+    """Tell which suites import a changed file of `benchmarks/`: name → which, in words."""
     roots = tuple(roots)
     found = {}
     for suite in _SUITES:

@@ -73,9 +73,7 @@ class Instruments(Protocol):
     ) -> tuple[Instructions | str, ...]:
         """Count both sides' instructions per request within `limit` s, or say why not.
 
-        Args:
-            pairs: Base and head of cases that share stack, interpreter and environment variables.
-            limit: Seconds for all of them.
+        The cases share stack, interpreter and environment variables.
         """
 
 
@@ -83,12 +81,7 @@ class Real:
     """Real servers and generators."""
 
     def __init__(self, logs: Path, seconds: float = DUET_SECONDS) -> None:
-        """Keep server logs in a folder of this comparison, in `compare` below `logs`.
-
-        Args:
-            logs: Folder for all server logs.
-            seconds: Least duration of a duet's closed load, s.
-        """
+        """Keep server logs in a folder of this comparison, in `compare` below `logs`."""
         self._folder = logs / "compare" / f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
         self._folder.mkdir(parents=True)
         self._numbers = count()
@@ -178,11 +171,6 @@ class Counts:
 
     def count(self, cases: Iterable[str], left: Callable[[], float], reporter: Reporter) -> None:
         """Count environment by environment, as long as there is time.
-
-        Args:
-            cases: What to count.
-            left: Seconds that are left.
-            reporter: Told what could not be counted.
 
         Raises:
             InterruptedRun: What was complete until then is kept.

@@ -140,14 +140,7 @@ class Borrower:
     def _played(
         self, case: Case, table: EndpointTable, own: EndpointTable | None, *, unknown: bool
     ) -> Case | None:
-        """The case as this side plays it; None if it has another endpoint of that name, or none.
-
-        Args:
-            case: As the lender defines it.
-            table: Its endpoint.
-            own: The endpoint of that name that this side declares.
-            unknown: Whether it is not known what this side declares.
-        """
+        """The case as this side plays it; None if it has another endpoint of that name, or none."""
         if own is not None and _same(own, table):
             endpoint = case.endpoint.model_copy(update={"app": own.app})
             return case.model_copy(update={"endpoint": endpoint})

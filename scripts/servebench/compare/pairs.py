@@ -43,11 +43,7 @@ def paired(
 ) -> tuple[tuple[Pair, ...], tuple[Missing, ...]]:
     """Match the cases of the two sides, in head's order. Pure.
 
-    Args:
-        base: Cases of base.
-        head: Cases of head.
-        cross: The sides are two interpreters: a case belongs to the one that differs in nothing
-            else.
+    Between two interpreters (`cross`) a case belongs to the one that differs in nothing else.
 
     Returns:
         The pairs, and what has no partner.

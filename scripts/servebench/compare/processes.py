@@ -342,13 +342,7 @@ class RealProcesses:
 
 
 def read(result: Path, log: Path, code: int | None) -> ProcessReading:
-    """Read what a process has left.
-
-    Args:
-        result: The file that it was to write.
-        log: Its output.
-        code: Its exit code; None if it had to be ended.
-    """
+    """Read what a process has left; `code`: its exit code, None if it had to be ended."""
     if code is None:
         return ProcessReading(
             reason=f"expected the process to end within {LONGEST_S:g} s, it did not"

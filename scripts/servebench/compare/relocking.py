@@ -81,11 +81,6 @@ def share_out(
 
     A stack that declares a version of its own for a package keeps it: that is what it is for.
 
-    Args:
-        root: The checkout.
-        names: The stacks.
-        pins: What is asked for.
-
     Returns:
         The pins of each stack, and sentences about what stays.
 

@@ -42,14 +42,7 @@ class SideRun:
     """One side under way. What goes wrong inside of `blamed` is noted as this side's failure."""
 
     def __init__(self, name: SideName, launched: SideCase, log: Path, shared: Load) -> None:
-        """Prepare a side; nothing is started yet.
-
-        Args:
-            name: Which side.
-            launched: What is launched.
-            log: File for its server's output.
-            shared: The load, which is the same on both sides.
-        """
+        """Prepare a side; nothing is started yet."""
         self.name, self.rig = name, launched.rig
         self.case = launched.case.model_copy(update={"load": shared})
         self.serving = Serving(self.case, self.rig, log)

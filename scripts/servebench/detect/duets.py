@@ -11,7 +11,7 @@ from typing import Final
 from servebench import paths
 from servebench.compare import affected, revisions, session
 from servebench.compare import sides as sides_
-from servebench.compare.builder import Header, Question, unmeasured
+from servebench.compare.builder import Question, unmeasured
 from servebench.compare.model import Comparison
 from servebench.compare.progress import Reporter
 from servebench.compare.sides import Wanted
@@ -120,10 +120,9 @@ class RealDuets:
                 pairs=tuple(pair for pair in affected_.pairs if pair.head.id in served),
                 targets=tuple(target for target in affected_.targets if target.series in inside),
             )
-            header = Header(notes=notes)
             if not found.pairs and not found.targets:
                 found = replace(found, nothing=found.nothing or NOTHING)
-            question = Question(both.base, both.head, found, seconds, self.seed, header)
+            question = Question(both.base, both.head, found, seconds, self.seed, notes=notes)
             if not found.pairs and not found.targets:
                 return unmeasured(question)
             with measuring():

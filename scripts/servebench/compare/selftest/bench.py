@@ -22,7 +22,7 @@ from typing import Final
 from servebench import experiments, header, paths, rig
 from servebench.compare import session
 from servebench.compare.affected import Affected
-from servebench.compare.builder import Header, Question
+from servebench.compare.builder import Question
 from servebench.compare.instruments import Instruments, Real
 from servebench.compare.model import Comparison, Instructions, SideRecord
 from servebench.compare.pairs import Pair
@@ -139,14 +139,7 @@ class Bench:
         reporter: Reporter,
         instruments: Instruments | None = None,
     ) -> None:
-        """Prepare.
-
-        Args:
-            cases: All cases that trials will name.
-            scratch: Folder for planted copies; theirs to fill, the caller's to remove.
-            reporter: Told of every comparison.
-            instruments: What to measure with; by default real servers.
-        """
+        """Prepare for cases; `scratch` is for changed copies, and the caller's to remove."""
         self.cases = {case.id: case for case in cases}
         self.scratch, self.reporter = scratch, reporter
         logs = paths.state_dir() / "logs"
@@ -184,8 +177,8 @@ class Bench:
         pairs = tuple(Pair(case, case, "self-test") for case in base.cases)
         question = Question(
             base, head, Affected(pairs, unaffected=0, missing=(), packages=()),
-            task.budget, task.seed,
-            Header(notes=("a self-test: the right answer is known",)), task.follow_up,
+            task.budget, task.seed, notes=("a self-test: the right answer is known",),
+            follow_up=task.follow_up,
         )  # fmt: skip
         equipment = session.Equipment(self.instruments, folder=self.scratch / "comparisons")
         return session.compare(question, self.reporter, equipment)

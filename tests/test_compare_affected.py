@@ -1,4 +1,4 @@
-"""What a change can have touched: never too little, and not everything."""
+"""What a change can affect: never too little, and not everything."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def loaded(cases: tuple[Case, ...], tmp_path_factory: pytest.TempPathFactory) ->
     return {case.id: reader.read(case) for case in cases}
 
 
-def touches(
+def selected(
     change: Change,
     cases: Sequence[Case],
     loaded: Loaded,
@@ -87,20 +87,20 @@ def moved(package: str, before: str | None = "1.0", after: str | None = "1.1") -
         ("websockets", lambda _case: False),
     ],
 )
-def test_a_package_touches_the_cases_that_load_it(
+def test_a_package_affects_the_cases_that_load_it(
     package: str,
     which: Callable[[Case], bool],
     cases: tuple[Case, ...],
     loaded: Loaded,
 ) -> None:
-    found = touches(moved(package), cases, loaded)
+    found = selected(moved(package), cases, loaded)
     assert {pair.head.id for pair in found.pairs} == {case.id for case in cases if which(case)}
     assert {pair.reason for pair in found.pairs} <= {f"{package} 1.0 → 1.1"}
     assert found.unaffected == len(cases) - len(found.pairs)
 
 
 def test_nothing_of_our_applications_is_unknown(loaded: Loaded) -> None:
-    assert {loaded.unknown for loaded in loaded.values()} == {""}
+    assert {one.unknown for one in loaded.values()} == {""}
 
 
 @pytest.mark.parametrize(
@@ -123,13 +123,13 @@ def test_nothing_of_our_applications_is_unknown(loaded: Loaded) -> None:
         ("benchmarks/gil.py", lambda _c: False),
     ],
 )
-def test_a_file_touches_the_cases_that_read_it(
+def test_a_file_affects_the_cases_that_read_it(
     path: str,
     which: Callable[[Case], bool],
     cases: tuple[Case, ...],
     loaded: Loaded,
 ) -> None:
-    found = touches(Change(files=(path,), experiments=EXPERIMENTS), cases, loaded)
+    found = selected(Change(files=(path,), experiments=EXPERIMENTS), cases, loaded)
     assert {pair.head.id for pair in found.pairs} == {case.id for case in cases if which(case)}
     assert {pair.reason for pair in found.pairs} <= {path}
 
@@ -166,39 +166,41 @@ def test_nothing_to_judge_is_said_in_words(
     loaded: Loaded,
 ) -> None:
     change = Change(files=files, packages=packages, experiments=EXPERIMENTS)
-    found = touches(change, cases, loaded)
+    found = selected(change, cases, loaded)
     assert found.nothing == f"Nothing to judge: {sentence}"
     assert found.unaffected == len(cases)
-    every = touches(change, cases, loaded, everything=True)
+    every = selected(change, cases, loaded, everything=True)
     assert (len(every.pairs), every.unaffected, every.nothing) == (len(cases), 0, "")
     assert {pair.reason for pair in every.pairs} == {affected.EVERYTHING}
 
 
-def test_what_came_or_went_unasked_touches_the_whole_stack() -> None:
+def test_what_came_or_went_unasked_affects_the_whole_stack() -> None:
     cases = [make_case("one/a"), make_case("one/b", stack="other")]
     loaded = {case.id: Dependencies(packages=frozenset({"uvicorn"})) for case in cases}
     for before, after in ((None, "1.0"), ("1.0", None)):
-        found = touches(moved("orjson", before, after), cases, loaded)
+        found = selected(moved("orjson", before, after), cases, loaded)
         assert [pair.head.id for pair in found.pairs] == ["one/a"]
-    assert not touches(moved("orjson"), cases, loaded).pairs
+    assert not selected(moved("orjson"), cases, loaded).pairs
     # What is required somewhere came because of that.
     loaded["one/c"] = Dependencies(packages=frozenset({"orjson"}))
-    found = touches(moved("orjson", None), [*cases, make_case("one/c")], loaded)
+    found = selected(moved("orjson", None), [*cases, make_case("one/c")], loaded)
     assert [pair.head.id for pair in found.pairs] == ["one/c"]
 
 
-def test_the_unknown_counts_as_touched() -> None:
+def test_the_unknown_counts_as_affected() -> None:
     case = make_case("one/a")
     loaded = {case.id: Dependencies(unknown="app.py loads code with import_module")}
-    (pair,) = touches(moved("anything"), [case], loaded).pairs
+    (pair,) = selected(moved("anything"), [case], loaded).pairs
     assert pair.reason == "anything 1.0 → 1.1; app.py loads code with import_module"
     files = ("apps/one/other.py",)
-    (pair,) = touches(Change(files=files, experiments=frozenset({"one"})), [case], loaded).pairs
+    (pair,) = selected(Change(files=files, experiments=frozenset({"one"})), [case], loaded).pairs
     assert pair.reason == "apps/one/other.py; app.py loads code with import_module"
-    assert not touches(Change(files=("README.md",)), [case], loaded).pairs
+    assert not selected(Change(files=("README.md",)), [case], loaded).pairs
     # It may import what another experiment has as well.
     files = ("apps/two/shared.py",)
-    assert touches(Change(files=files, experiments=frozenset({"one", "two"})), [case], loaded).pairs
+    assert selected(
+        Change(files=files, experiments=frozenset({"one", "two"})), [case], loaded
+    ).pairs
 
 
 @pytest.mark.parametrize(
@@ -229,15 +231,15 @@ def test_around_the_applications_of_others_anything_may_be_read(
     for doubt, expected in (("", known), ("app.py loads code with exec", unknown)):
         loaded = {case.id: Dependencies(frozenset({"src/shop/api.py"}), frozenset(), doubt)}
         change = Change(files=(path,), experiments=experiments, own=False)
-        found = touches(change, [case], loaded)
+        found = selected(change, [case], loaded)
         assert bool(found.pairs) is expected
         assert ("harness" in found.nothing) is False
     # Ours: only what lies at the top of our repository is the harness.
     change = Change(files=("lib/shop.py",), experiments=experiments)
     loaded = {case.id: Dependencies(unknown="app.py loads code with exec")}
-    assert touches(change, [case], loaded).pairs
+    assert selected(change, [case], loaded).pairs
     loaded = {case.id: Dependencies()}
-    assert touches(change, [case], loaded).nothing == (
+    assert selected(change, [case], loaded).nothing == (
         "Nothing to judge: only files that no application imports differ, "
         "and no measured case depends on them."
     )
@@ -257,7 +259,7 @@ def test_reasons_are_few_and_the_rest_is_counted() -> None:
     moves = tuple(PackageChange(stack="current", package=n, base="1", head="2") for n in names)
     loaded = {case.id: Dependencies(packages=frozenset(names), direct=frozenset(names[3:4]))}
     change = Change(packages=moves, interpreters={"3.14": "3.14.7 → 3.14.8"})
-    (pair,) = touches(change, [case], loaded).pairs
+    (pair,) = selected(change, [case], loaded).pairs
     assert pair.reason == (
         "interpreter 3.14: 3.14.7 → 3.14.8; package-3 1 → 2, package-0 1 → 2, package-1 1 → 2 "
         "and 2 more packages"
@@ -285,7 +287,7 @@ def test_locks_are_compared_by_version_and_by_file(tmp_path: Path) -> None:
     assert affected.package_changes(before, before) == ()
     case = make_case("one/a")
     loaded = {case.id: Dependencies(packages=frozenset({"wheel"}))}
-    (pair,) = touches(Change(packages=found[3:]), [case], loaded).pairs
+    (pair,) = selected(Change(packages=found[3:]), [case], loaded).pairs
     assert pair.reason == "wheel 1 from other files"
 
 
