@@ -81,6 +81,7 @@ def test_a_case_is_open_until_its_first_look() -> None:
     found = only(screening)
     assert found.verdict is Verdict.NO_CHANGE
     assert (found.screened, found.confirmed, found.excluded) == (5, 0, 0)
+    assert seconds_to_decide(CASE, screening, Confirmation(screening)) is None
 
 
 def test_no_change_is_said_with_interval_and_what_would_have_been_seen() -> None:
@@ -123,34 +124,41 @@ def test_the_verdicts_figures_are_those_of_fresh_duets() -> None:
     assert found.p == pytest.approx(moved_p(Sample(10, math.log(1.08), sd), 0.002, 1) / 0.2)
 
 
+UNSEEN = f"{SEARCHED}; fresh duets did not confirm it"
+UNSEEN_COUNT = f"{COUNTED}; fresh duets did not confirm that it did"
+
+
 @pytest.mark.parametrize(
-    ("metric", "change", "verdict"),
+    ("metric", "first", "fresh", "verdict", "reason"),
     [
-        (CPU, 0.05, Verdict.SLOWER),
-        (CPU, -0.05, Verdict.FASTER),
-        ("throughput", 0.05, Verdict.FASTER),
-        ("throughput", -0.05, Verdict.SLOWER),
-        ("pss_steady", 0.05, Verdict.SLOWER),
+        # Which direction is better says the registry.
+        (CPU, 0.05, 0.05, Verdict.SLOWER, ""),
+        (CPU, -0.05, -0.05, Verdict.FASTER, ""),
+        ("throughput", 0.05, 0.05, Verdict.FASTER, ""),
+        ("throughput", -0.05, -0.05, Verdict.SLOWER, ""),
+        ("pss_steady", 0.05, 0.05, Verdict.SLOWER, ""),
+        # What fresh duets do not show is no verdict.
+        (CPU, 0.05, 0.0, Verdict.NO_CHANGE, UNSEEN),
+        (CPU, 0.05, -0.05, Verdict.INCONCLUSIVE, UNSEEN),
+        # Nor is what follows from instructions alone.
+        (CPU, None, 0.03, Verdict.SLOWER, ""),
+        (CPU, None, 0.0, Verdict.NO_CHANGE, UNSEEN_COUNT),
+        (CPU, None, -0.03, Verdict.INCONCLUSIVE, UNSEEN_COUNT),
     ],
 )
-def test_better_is_what_the_registry_says(metric: str, change: float, verdict: Verdict) -> None:
-    screening = screened(*duets(CASE, metric, around(change, 5)))
-    screening.close()
-    fresh = duets(CASE, metric, around(change, 10), stage="confirmation")
-    assert only(screening, confirmed(screening, fresh), metric).verdict is verdict
-
-
-@pytest.mark.parametrize(
-    ("then", "verdict"), [(0.0, Verdict.NO_CHANGE), (-0.05, Verdict.INCONCLUSIVE)]
-)
-def test_what_fresh_duets_do_not_show_is_no_verdict(then: float, verdict: Verdict) -> None:
-    screening = screened(*duets(CASE, CPU, around(0.05, 5)))
-    screening.close()
-    fresh = duets(CASE, CPU, around(then, 28), stage="confirmation")
-    found = only(screening, confirmed(screening, fresh))
-    assert found.verdict is verdict
-    assert found.reason == f"{SEARCHED}; fresh duets did not confirm it"
-    assert found.ratio == pytest.approx(math.exp(then))
+def test_fresh_duets_decide(
+    metric: str, first: float | None, fresh: float, verdict: Verdict, reason: str
+) -> None:
+    screening = screened(*duets(CASE, metric, QUIET if first is None else around(first, 5)))
+    if first is None:
+        hint(screening, CASE, 1)
+    confirmation = Confirmation(screening)
+    for one in duets(CASE, metric, around(fresh, 28), stage="confirmation"):
+        if confirmation.open():
+            confirmation.add(CASE, one)
+    found = only(screening, confirmation, metric)
+    assert (found.verdict, found.reason) == (verdict, reason)
+    assert found.ratio == pytest.approx(math.exp(fresh))
 
 
 def test_a_candidate_without_time_stays_a_question() -> None:
@@ -262,15 +270,12 @@ def test_a_side_that_fails_twice_is_not_comparable() -> None:
     assert seconds_to_decide(CASE, screening) is None
 
 
-def test_both_sides_that_fail_are_both_named() -> None:
+def test_both_sides_that_fail_are_named_and_an_interruption_is_nobodys_failure() -> None:
     both = duet(CASE, base_flags=[WRONG], head_flags=[WRONG])
     (found,) = judge(screened(both, both))[CASE]
-    assert found.reason == (
-        "head: wrong_body: expected hi, found ho; base: wrong_body: expected hi, found ho"
+    assert found.reason == "; ".join(
+        f"{s}: wrong_body: expected hi, found ho" for s in ("head", "base")
     )
-
-
-def test_an_interruption_is_nobodys_failure() -> None:
     stopped = Flag(name=FlagName.INTERRUPTED, detail="SIGINT")
     screening = screened(duet(CASE, head_flags=[stopped]), duet(CASE, head_flags=[stopped]))
     assert screening.open() == (CASE,)
@@ -388,11 +393,6 @@ def test_a_candidate_whose_figure_got_lost_stays_open() -> None:
     assert seconds_to_decide(CASE, screening, confirmation) is None
 
 
-def test_what_is_decided_needs_no_more_time() -> None:
-    screening = screened(*duets(CASE, CPU, QUIET))
-    assert seconds_to_decide(CASE, screening, Confirmation(screening)) is None
-
-
 @pytest.mark.parametrize(
     ("case", "stage", "message"),
     [(CASE, "confirmation", "stages share no data"), ("x/z/py3.14", "screening", "not one of")],
@@ -425,23 +425,8 @@ def test_what_executes_more_goes_to_the_confirmation_unsearched() -> None:
     assert screening.open() == ()
     found = {(c.metric, c.direction) for c in closed(screening)}
     assert found == {(CPU, 1), ("throughput", -1)}
-
-
-@pytest.mark.parametrize(
-    ("fresh", "verdict", "reason"),
-    [
-        (0.03, Verdict.SLOWER, ""),
-        (0.0, Verdict.NO_CHANGE, f"{COUNTED}; fresh duets did not confirm that it did"),
-        (-0.03, Verdict.INCONCLUSIVE, f"{COUNTED}; fresh duets did not confirm that it did"),
-    ],
-)
-def test_instructions_are_no_verdict(fresh: float, verdict: Verdict, reason: str) -> None:
-    screening = screened(*duets(CASE, CPU, QUIET))
-    hint(screening, CASE, 1)
-    confirmation = confirmed(screening, duets(CASE, CPU, around(fresh, 28), stage="confirmation"))
-    found = only(screening, confirmation)
-    assert (found.verdict, found.reason) == (verdict, reason)
-    assert found.ratio == pytest.approx(math.exp(fresh))
+    # Where a case waits, throughput stands at its ceiling, whatever is executed.
+    assert CaseDuets(paced(CASE)).follows(1) == {CPU: 1}
 
 
 def test_where_duets_contradict_instructions_they_decide() -> None:
@@ -450,14 +435,6 @@ def test_where_duets_contradict_instructions_they_decide() -> None:
     hint(screening, CASE, -1)
     found = {c.metric: c.direction for c in closed(screening)}
     assert found == {CPU: 1, "throughput": 1}
-
-
-def test_waiting_cases_get_no_throughput_to_confirm() -> None:
-    screening = Screening(CaseDuets.of([paced(CASE)]))
-    hint(screening, CASE, 1)
-    for one in duets(CASE, CPU, QUIET):
-        screening.add(one.case, one)
-    assert [c.metric for c in closed(screening)] == [CPU]
 
 
 def test_a_candidate_by_its_instructions_alone_did_not_move_in_the_screening() -> None:
