@@ -27,7 +27,7 @@ from repos import (
 from servebench import stacklock, stacks, tools
 from servebench.compare import affected, relocking, revisions, sides
 from servebench.compare.affected import Affected
-from servebench.compare.sides import Sides, Wanted
+from servebench.compare.sides import Scope, Sides
 from servebench.errors import SetupError, UsageError
 from servebench.toolchain.narrator import Narrator
 from tiny_index import Index, serving_beta
@@ -52,21 +52,21 @@ def repository(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def wanted(tmp_path: Path) -> Wanted:
+def scope(tmp_path: Path) -> Scope:
     return want(tmp_path, JSON)
 
 
-def want(place: Path, *globs: str) -> Wanted:
+def want(place: Path, *globs: str) -> Scope:
     copies = place / "copies"
     copies.mkdir(exist_ok=True)
-    return Wanted("quick", globs, place / "logs", QUIET, copies)
+    return Scope("quick", globs, place / "logs", QUIET, copies)
 
 
-def revised(root: Path, base: str | None, head: str | None, wanted: Wanted) -> Sides:
-    return sides.of_revisions(root, base, head, wanted)
+def revised(root: Path, base: str | None, head: str | None, scope: Scope) -> Sides:
+    return sides.of_revisions(root, base, head, scope)
 
 
-def test_each_revision_is_measured_from_its_own_files(repository: Path, wanted: Wanted) -> None:
+def test_each_revision_is_measured_from_its_own_files(repository: Path, scope: Scope) -> None:
     first = git(repository, "rev-parse", "HEAD")
     second = commit(repository, "Slower", apps__asgi__x="")
     app = "apps/asgi-wsgi/asgi_app.py"
@@ -75,7 +75,7 @@ def test_each_revision_is_measured_from_its_own_files(repository: Path, wanted: 
     third = commit(repository, "Slower still")
     before = sorted(path for path in (repository / ".git").iterdir())
 
-    both = revised(repository, first, third, wanted)
+    both = revised(repository, first, third, scope)
     assert (both.base.record.commit, both.head.record.commit) == (first, third)
     assert (both.base.record.kind, both.base.record.dirty, both.cross) == ("revision", False, False)
     assert (both.base.root / app).read_text() == text
@@ -91,23 +91,23 @@ def test_each_revision_is_measured_from_its_own_files(repository: Path, wanted: 
     assert sorted(path for path in (repository / ".git").iterdir()) == before
     assert not git(repository, "status", "--porcelain")
     assert git(repository, "worktree", "list").count("\n") == 0
-    assert revised(repository, second, third, wanted).head.root != both.head.root
+    assert revised(repository, second, third, scope).head.root != both.head.root
 
 
 def test_a_change_of_somebodys_own_code_is_judged(
-    tmp_path: Path, cache: Path, wanted: Wanted, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cache: Path, scope: Scope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert cache.is_dir()
     root = make_shop(tmp_path / "shop")
     monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
-    wanted = replace(wanted, select=())
+    scope = replace(scope, select=())
     api = "src/shop/api.py"
     write(root, api, (root / api).read_text() + "\nSLOW = True\n")
     commit(root, "Slower")
-    found = affected.find(revised(root, "HEAD~1", "HEAD", wanted))
+    found = affected.find(revised(root, "HEAD~1", "HEAD", scope))
     assert [(pair.head.id, pair.reason) for pair in found.pairs] == [(SHOP_CASE, api)]
     commit(root, "A test", **{"tests/test_more.py": "import shop\n"})
-    found = affected.find(revised(root, "HEAD~1", "HEAD", wanted))
+    found = affected.find(revised(root, "HEAD~1", "HEAD", scope))
     assert (found.pairs, found.unaffected) == ((), 1)
     assert found.nothing == (
         "Nothing to judge: only files that no application imports differ, "
@@ -117,12 +117,12 @@ def test_a_change_of_somebodys_own_code_is_judged(
     write(root, "src/shop/__init__.py", "__import__('shop.' + 'more')\n")
     commit(root, "By name")
     commit(root, "Another test", **{"tests/test_other.py": "import shop\n"})
-    (pair,) = affected.find(revised(root, "HEAD~1", "HEAD", wanted)).pairs
+    (pair,) = affected.find(revised(root, "HEAD~1", "HEAD", scope)).pairs
     assert pair.reason == "tests/test_other.py; __init__.py loads code with __import__"
 
 
 def test_what_is_not_committed_is_compared_without_being_changed(
-    repository: Path, wanted: Wanted
+    repository: Path, scope: Scope
 ) -> None:
     app = "apps/asgi-wsgi/asgi_app.py"
     write(repository, app, (repository / app).read_text() + "\nSTAGED = True\n")
@@ -140,7 +140,7 @@ def test_what_is_not_committed_is_compared_without_being_changed(
     assert changed == ("README.md", app, "apps/asgi-wsgi/helper.py")
     assert git(repository, "status", "--porcelain") == before
 
-    both = revised(repository, None, None, wanted)  # on main: against its own commit
+    both = revised(repository, None, None, scope)  # on main: against its own commit
     assert (both.base.record.commit, both.base.record.dirty) == (head.commit, False)
     assert both.head.record.dirty
     assert "STAGED" in (both.head.root / app).read_text()
@@ -183,37 +183,37 @@ def test_the_main_branch_is_whatever_origin_calls_it(repository: Path) -> None:
 
 
 def test_what_cannot_be_compared_is_refused_in_a_sentence(
-    repository: Path, wanted: Wanted, tmp_path: Path
+    repository: Path, scope: Scope, tmp_path: Path
 ) -> None:
     with pytest.raises(UsageError, match="'nowhere' is no revision here: expected a branch"):
-        revised(repository, "nowhere", None, wanted)
+        revised(repository, "nowhere", None, scope)
     with pytest.raises(UsageError, match="'--all' is no revision here"):
-        revised(repository, "--all", None, wanted)
+        revised(repository, "--all", None, scope)
     with pytest.raises(UsageError, match=r"expected a git repository .* found none"):
-        revised(tmp_path, None, None, wanted)
+        revised(tmp_path, None, None, scope)
     with pytest.raises(UsageError, match=r"expected a git repository .* found none"):
-        revised(repository / "apps", None, None, wanted)
+        revised(repository / "apps", None, None, scope)
     with pytest.raises(UsageError, match=r"selects nothing in profile quick.*near: "):
         revised(repository, "HEAD", None, want(tmp_path, "asgi-wsgi/x"))
 
     git(repository, "switch", "--quiet", "--orphan", "unborn")
     with pytest.raises(UsageError, match="found none"):
-        revised(repository, None, None, wanted)
+        revised(repository, None, None, scope)
     git(repository, "switch", "--quiet", "main")
     git(repository, "checkout", "--quiet", "--orphan", "island")
     commit(repository, "Nothing in common")
     with pytest.raises(UsageError, match="island and the main branch have no commit in common"):
-        revised(repository, None, None, wanted)
+        revised(repository, None, None, scope)
     git(repository, "branch", "--quiet", "--delete", "--force", "main")
     with pytest.raises(UsageError, match=r"one of the branches main, origin/main, master"):
-        revised(repository, None, None, wanted)
+        revised(repository, None, None, scope)
 
     write(repository, "apps/asgi-wsgi/experiment.toml", "question = 3\n")
     commit(repository, "Unreadable")
     with pytest.raises(UsageError, match=r"HEAD cannot be read by this servebench: apps/asgi-wsgi"):
-        revised(repository, "HEAD~1", "HEAD", wanted)
+        revised(repository, "HEAD~1", "HEAD", scope)
     # Of base it is no matter: head says what is measured.
-    assert [case.id for case in revised(repository, "HEAD", "HEAD~1", wanted).base.cases] == [JSON]
+    assert [case.id for case in revised(repository, "HEAD", "HEAD~1", scope).base.cases] == [JSON]
 
 
 def test_what_an_application_writes_is_gone_with_its_comparison(
@@ -381,11 +381,11 @@ def test_interpreters_are_compared_on_the_same_files(repository: Path, tmp_path:
     ]
     assert {pair.reason for pair in found.pairs} == {"Python 3.14t instead of 3.14"}
     assert not found.missing
-    wanted = want(tmp_path)
+    scope = want(tmp_path)
     with pytest.raises(UsageError, match=r"no interpreter '2\.7'; declared are"):
-        sides.of_interpreters(repository, "3.14", "2.7", wanted)
+        sides.of_interpreters(repository, "3.14", "2.7", scope)
     with pytest.raises(UsageError, match=r"two different interpreters, found 3\.14 twice"):
-        sides.of_interpreters(repository, "3.14", "3.14", wanted)
+        sides.of_interpreters(repository, "3.14", "3.14", scope)
 
 
 @pytest.fixture
@@ -408,7 +408,7 @@ def tiny(tmp_path: Path, cache: Path, index: Index, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.fixture
-def everything(tmp_path: Path) -> Wanted:
+def everything(tmp_path: Path) -> Scope:
     return want(tmp_path)
 
 
@@ -416,7 +416,7 @@ def packages(both: Sides) -> list[dict[str, str]]:
     return [side.rig.stacks["one"].packages for side in (both.base, both.head)]
 
 
-def test_stacks_of_two_dates_are_resolved_and_installed(tiny: Path, everything: Wanted) -> None:
+def test_stacks_of_two_dates_are_resolved_and_installed(tiny: Path, everything: Scope) -> None:
     lock = stacks.lock_file("one").read_bytes()
     both = sides.of_dates(tiny, date(2026, 1, 31), None, everything)
     assert packages(both) == [{"alpha": "1.0", "beta": "1.0"}, {"alpha": "1.0", "beta": "1.5"}]
@@ -438,7 +438,7 @@ def test_stacks_of_two_dates_are_resolved_and_installed(tiny: Path, everything: 
     assert (move.stack, move.package, move.base, move.head) == ("one", "beta", "1.0", "1.5")
 
 
-def test_one_package_in_another_version_moves_nothing_else(tiny: Path, everything: Wanted) -> None:
+def test_one_package_in_another_version_moves_nothing_else(tiny: Path, everything: Scope) -> None:
     both = sides.of_packages(tiny, ["beta==1.0"], everything)
     assert packages(both) == [{"alpha": "1.0", "beta": "1.5"}, {"alpha": "1.0", "beta": "1.0"}]
     assert (both.base.record.label, both.head.record.label) == ("stacks as locked", "beta==1.0")
@@ -461,7 +461,7 @@ def test_what_uv_went_by_is_named_without_its_value(monkeypatch: pytest.MonkeyPa
     assert set(relocking.RESOLVING) <= set(re.findall(r"\bUV_\w+", done.stdout))
 
 
-def test_versions_that_cannot_be_had_are_refused(tiny: Path, everything: Wanted) -> None:
+def test_versions_that_cannot_be_had_are_refused(tiny: Path, everything: Scope) -> None:
     for text in ("beta", "beta @ file:///x", "beta[extra]==1", "beta==1; python_version<'4'", "=="):
         with pytest.raises(UsageError, match="expected a package and its version"):
             sides.of_packages(tiny, [text], everything)

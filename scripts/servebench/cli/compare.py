@@ -26,7 +26,7 @@ from servebench.compare import again, keeping, revisions
 from servebench.compare import sides as sides_
 from servebench.compare.affected import Affected
 from servebench.compare.model import Comparison
-from servebench.compare.sides import Sides, Wanted
+from servebench.compare.sides import Scope, Sides
 from servebench.errors import RecordError, UsageError
 from servebench.exclusive import measuring
 from servebench.printing import Console
@@ -121,8 +121,8 @@ def compare_command(
     options += ["--profile", profile, "--seed", str(seed)]
     options += (["--all"] if everything else []) + (["--budget", budget] if budget else [])
     with interruptible(), revisions.copies(narrator) as copies:
-        wanted = Wanted(profile, tuple(select or ()), paths.state_dir() / "logs", narrator, copies)
-        sides = _sides(root, (base, head), stack_as_of or [], with_ or [], python, wanted)
+        scope = Scope(profile, tuple(select or ()), paths.state_dir() / "logs", narrator, copies)
+        sides = _sides(root, (base, head), stack_as_of or [], with_ or [], python, scope)
         affected = affected_.find(sides, everything=everything)
         reproduce = again.command(sides.base.record, sides.head.record, options)
         notes = (f"{len(found)} sessions that a killed run had left were found first",)
@@ -152,7 +152,7 @@ def _sides(
     dates: list[str],
     pins: list[str],
     python: tuple[str, str] | None,
-    wanted: Wanted,
+    scope: Scope,
 ) -> Sides:
     """Prepare what the command line asks for: one kind of comparison."""
     given = {
@@ -169,12 +169,12 @@ def _sides(
     if dates:
         days = [_day(text) for text in dates]
         first, second = (None, days[0]) if len(days) == 1 else (days[0], days[1])
-        return sides_.of_dates(root, first, second, wanted)
+        return sides_.of_dates(root, first, second, scope)
     if pins:
-        return sides_.of_packages(root, pins, wanted)
+        return sides_.of_packages(root, pins, scope)
     if python is not None:
-        return sides_.of_interpreters(root, *python, wanted)
-    return sides_.of_revisions(root, *revisions, wanted)
+        return sides_.of_interpreters(root, *python, scope)
+    return sides_.of_revisions(root, *revisions, scope)
 
 
 def _day(text: str) -> date | None:

@@ -14,7 +14,7 @@ from servebench.compare import sides as sides_
 from servebench.compare.builder import Question, unmeasured
 from servebench.compare.model import Comparison
 from servebench.compare.progress import Reporter
-from servebench.compare.sides import Wanted
+from servebench.compare.sides import Scope
 from servebench.detect import declared
 from servebench.detect import locks as locks_
 from servebench.detect.model import Candidate
@@ -103,7 +103,7 @@ class RealDuets:
                 "and interpreter any more; there is nothing to compare"
             )
         with revisions.copies(self.narrator) as copies:
-            wanted = Wanted(
+            scope = Scope(
                 declared.PROFILE,
                 # A benchmark runs in the environments of a case, whose server is not started.
                 tuple(
@@ -113,7 +113,7 @@ class RealDuets:
                 self.narrator,
                 copies,
             )
-            both = sides_.of_locks(self.root, stack, base, head, wanted)
+            both = sides_.of_locks(self.root, stack, base, head, scope)
             affected_ = affected.find(both)
             found = replace(
                 affected_,
