@@ -29,7 +29,7 @@ from servebench.compare import affected, relocking, revisions, sides
 from servebench.compare.affected import Affected
 from servebench.compare.sides import Scope, Sides
 from servebench.errors import SetupError, UsageError
-from servebench.toolchain.narrator import Narrator
+from servebench.progress import Narrator
 from tiny_index import Index, serving_beta
 
 JSON = "asgi-wsgi/asgi-json/py3.14/w1/c128"

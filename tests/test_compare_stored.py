@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from duets import busy, paced
 from servebench import paths
-from servebench.compare import keeping, trial_store
+from servebench.compare import keeping
 from servebench.compare.decide import Confirmation, Screening
 from servebench.compare.durations import seconds_to_decide
 from servebench.compare.instruments import direction
@@ -16,7 +16,7 @@ from servebench.compare.model import Comparison, Duet, Instructions, Judgement, 
 from servebench.compare.processes import ProcessPair, ProcessPairs, ProcessReading
 from servebench.compare.samples import CaseDuets
 from servebench.compare.statistics import Direction
-from servebench.compare.trials import Trial
+from servebench.compare.trials import Trial, load_trials
 from servebench.model import Case
 from synthetic import make_case
 
@@ -139,7 +139,7 @@ def everything() -> str:
     lines = []
     for path in sorted((results / "comparisons").glob("*.json")):
         lines += [f"# {path.stem}", *of_comparison(keeping.read(path))]
-    for trial in trial_store.load(results):
+    for trial in load_trials(results):
         lines += [f"# {trial.id} {trial.kind}", *of_trial(trial)]
     return "\n".join(lines) + "\n"
 

@@ -28,7 +28,7 @@ from servebench.compare.model import (
     Verdict,
 )
 from servebench.compare.pairs import Pair
-from servebench.compare.progress import PlainReporter
+from servebench.compare.progress import Reporter
 from servebench.compare.samples import CaseDuets
 from servebench.compare.side_run import SideCase
 from servebench.compare.sides import Side
@@ -118,7 +118,7 @@ class Fake:
 
 
 @dataclass
-class Told:
+class Told(Reporter):
     """A reporter that remembers."""
 
     plays: int = 0
@@ -418,7 +418,7 @@ def test_only_the_newest_comparisons_are_kept(
 
 def test_lines_of_a_log(compare: Compare) -> None:
     text = io.StringIO()
-    told = PlainReporter(Console(file=text, width=200))
+    told = Reporter(Console(file=text, width=200))
     bad, good = names(2)
     compare(Fake(failing=frozenset({bad}), disturbed=1), (bad, good), told=told)
     lines = text.getvalue().splitlines()

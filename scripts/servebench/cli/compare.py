@@ -30,9 +30,9 @@ from servebench.compare.sides import Scope, Sides
 from servebench.errors import RecordError, UsageError
 from servebench.exclusive import measuring
 from servebench.printing import Console
+from servebench.progress import Narrator
 from servebench.report.comparison.outcome import exit_code
 from servebench.signals import InterruptedRun, interruptible
-from servebench.toolchain.narrator import Narrator
 
 _AS_LOCKED: Final = "locked"
 
@@ -197,14 +197,14 @@ def _compared(
     # Statistics take a second to import, which no other verb should wait for.
     from servebench.compare import session  # noqa: PLC0415
     from servebench.compare.builder import Question, unmeasured  # noqa: PLC0415
-    from servebench.compare.progress import reporter  # noqa: PLC0415
+    from servebench.compare.progress import Reporter  # noqa: PLC0415
 
     question = Question(
         sides.base, sides.head, affected, limit, seed, sides.cross, reproduce, notes
     )
     if affected.nothing:
         return unmeasured(question), None
-    told = reporter(console)
+    told = Reporter(console)
     for sentence in affected.notes:
         told.note(sentence)
     sentence = (

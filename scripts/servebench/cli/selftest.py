@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final, get_args
 
 import typer
 
-from servebench import load, orphans, paths, store
+from servebench import files, load, orphans, paths
 from servebench.cli.options import SelectOption, budget_option, budget_seconds
 from servebench.compare.selftest.injected import Kind
 from servebench.errors import RecordError, UsageError
@@ -121,12 +121,12 @@ def show_command(
     results: ResultsOption = None,
 ) -> None:
     """Show what all trials together say: as a page on a terminal, as Markdown elsewhere."""
-    from servebench.compare import trial_store  # noqa: PLC0415
+    from servebench.compare.trials import load_trials  # noqa: PLC0415
     from servebench.report import selftest as report  # noqa: PLC0415
 
     if as_json and markdown is not None:
         raise UsageError("--json and --markdown were both given; choose one")
-    trials = trial_store.load(results or paths.results_dir())
+    trials = load_trials(results or paths.results_dir())
     if as_json:
         typer.echo(json.dumps(report.as_json(trials), indent=2, ensure_ascii=False))
         return
@@ -145,12 +145,12 @@ def show_command(
 
 
 def _make(tasks: Sequence[Task], minutes: float | None, results: Path) -> None:
-    from servebench.compare import trial_store  # noqa: PLC0415
-    from servebench.compare.progress import reporter  # noqa: PLC0415
+    from servebench.compare.progress import Reporter  # noqa: PLC0415
     from servebench.compare.selftest.bench import Bench  # noqa: PLC0415
     from servebench.compare.selftest.bench import chosen as chosen_  # noqa: PLC0415
+    from servebench.compare.trials import save_trial  # noqa: PLC0415
 
-    store.require_room(results)
+    files.require_room(results)
     console = Console(highlight=False)
     for sentence in orphans.reap():
         console.print(f"note: {sentence}", markup=False, soft_wrap=True)
@@ -163,7 +163,7 @@ def _make(tasks: Sequence[Task], minutes: float | None, results: Path) -> None:
     made = 0
     try:
         with interruptible(), measuring():
-            bench = Bench(cases, scratch, reporter(console))
+            bench = Bench(cases, scratch, Reporter(console))
             for task in tasks:
                 if ends is not None and time.monotonic() >= ends:
                     break
@@ -171,7 +171,7 @@ def _make(tasks: Sequence[Task], minutes: float | None, results: Path) -> None:
                 what = "A/A" if aa else f"{task.kind} {task.size:g} in {task.cases[0]}"
                 console.print(f"[{made + 1}/{len(tasks)}] {what}", markup=False)
                 trial = bench.trial(task)
-                trial_store.save(results, trial)
+                save_trial(results, trial)
                 made += 1
                 moved = [one for one in trial.said if one.verdict in {"faster", "slower"}]
                 named = "; ".join(f"{one.case} {one.metric} {one.verdict}" for one in moved)

@@ -49,7 +49,7 @@ _HARNESS: Final = "the harness"
 HARNESS: Final = frozenset(
     {
         ".ci", ".github", "Makefile", "asv.conf.json", "docs", "pyproject.toml",
-        "requirements.txt", "scripts", "tests",
+        "requirements.txt", "scripts", "tests", "tools",
     }
 )  # fmt: skip
 """What the harness consists of in our own repository: what lies at its top."""

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Final
 
 from servebench import load, observation, ports, sampler, warmup
-from servebench.burst import Burst
 from servebench.compare.model import SideName
 from servebench.compare.side_run import SideCase, SideRun, duet_load
 from servebench.flags import Flag
@@ -192,7 +191,7 @@ class _Duet:
         """
         wave = self._slow()
         with ExitStack() as stack:
-            bursts: dict[SideRun, Burst] = {}
+            bursts: dict[SideRun, load.Burst] = {}
             for side in self.order:
                 with side.blamed():
                     if not self._void:
@@ -208,14 +207,14 @@ class _Duet:
     def _slow(self) -> bool:
         return any(max(s.unit, s.case.endpoint.floor) >= SLOW_SECONDS for s in self.order)
 
-    def _measure(self) -> dict[SideName, observation.Observed] | None:
+    def _measure(self) -> dict[SideName, observation.Observation] | None:
         """Load both sides at the same time, and look at everything at the same moments.
 
         Returns:
             None if a side has failed.
         """
         order = self.order
-        seen: dict[SideName, observation.Observed] = {}
+        seen: dict[SideName, observation.Observation] = {}
         with ExitStack() as stack:
             trees: dict[SideName, sampler.TreeSampler] = {}
             generators: dict[SideName, load.Generation] = {}
@@ -253,7 +252,7 @@ class _Duet:
                 name = side.name
                 a, b = before[name], after[name]
                 with side.blamed():
-                    seen[name] = observation.Observed(
+                    seen[name] = observation.Observation(
                         result=generators[name].collect(),
                         usage=sampler.between(a, b),
                         host=used,
@@ -301,7 +300,7 @@ class _Duet:
                 generators[pending[0].name].session.wait(_POLL_SECONDS)
         return not self._void
 
-    def _finish(self, side: SideRun, seen: dict[SideName, observation.Observed]) -> None:
+    def _finish(self, side: SideRun, seen: dict[SideName, observation.Observation]) -> None:
         """Verify once more, and conclude; what was wrong with the load comes first."""
         other = seen["head" if side.name == "base" else "base"]
         beside = observation.Beside(

@@ -19,10 +19,10 @@ from servebench.compare.decide import Confirmation, K, Screening, Stage, State
 from servebench.compare.samples import Samples, Scale
 from servebench.compare.side_run import duet_load
 from servebench.compare.statistics import Looks, Sample
-from servebench.estimate import PRIOR_LAUNCHES
-from servebench.expected import COSTS, drain
+from servebench.duration import COSTS, PRIOR_LAUNCHES, drain
 from servebench.model import Case
 from servebench.protocol import DUET_SECONDS, DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS
+from servebench.servers import costs
 
 _Item = TypeVar("_Item")
 
@@ -95,7 +95,7 @@ class DuetSeconds:
     """Seconds that a duet of each case takes.
 
     A case that was seen takes what it took on average. Of the others it is known how much more or
-    less than expected duets take on this machine, as in `estimate.Estimate`.
+    less than expected duets take on this machine, as in `duration.RemainingTime`.
     """
 
     def __init__(self, cases: Iterable[Case]) -> None:
@@ -138,8 +138,7 @@ def expected(case: Case, seconds: float = DUET_SECONDS) -> float:
         seconds: Least duration of a closed load, s.
     """
     single = max(case.endpoint.takes, case.endpoint.floor)
-    worker = COSTS.worker.get(case.server, COSTS.worker["granian"])
-    start = COSTS.start.get(case.server, COSTS.start["granian"]) + (case.workers - 1) * worker
+    start = costs(case.server).start(case.workers)
     verify = COSTS.probes + (UNIT_REQUESTS + 1) * single
     warm_up = 2 * single if single >= SLOW_SECONDS else DUET_WARM_UP + COSTS.window_gap
     load = max(seconds, case.load.duration) + COSTS.generator

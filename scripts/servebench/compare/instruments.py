@@ -29,8 +29,8 @@ from servebench.compare.model import Instructions, SideName
 from servebench.compare.progress import Reporter
 from servebench.compare.side_run import SideCase
 from servebench.compare.statistics import Direction
+from servebench.duration import expected
 from servebench.errors import CountError
-from servebench.expected import expected
 from servebench.icount import counting
 from servebench.metrics import METRICS
 from servebench.model import Case, Status

@@ -9,10 +9,11 @@ from typing import ClassVar, Final, Generic, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 
+from servebench import metrics
 from servebench.compare.model import Duet, SideName, Stage
 from servebench.compare.statistics import Direction, Logs, log_ratios
 from servebench.flags import DISTURBING, FlagName
-from servebench.metrics import METRICS
+from servebench.metrics import METRICS, Situation
 from servebench.model import Case, LoadModel
 
 FAILURES: Final = 2
@@ -182,7 +183,7 @@ class CaseDuets(Samples[Duet]):
         return type(self)(self.case)
 
     def is_usable(self, sample: Duet) -> bool:
-        return is_usable(sample)
+        return sample.usable
 
     def figures(self, sample: Duet, side: SideName) -> Mapping[str, float]:
         return sample.base if side == "base" else sample.head
@@ -212,13 +213,6 @@ class CaseDuets(Samples[Duet]):
         return ", ".join(sorted(excluding))
 
 
-def is_usable(duet: Duet) -> bool:
-    """Whether decisions may use it: both sides valid, and nothing besides the case was measured."""
-    flags = (*duet.flags_base, *duet.flags_head)
-    disturbed = any(flag.name in DISTURBING or flag.severity == "fail" for flag in flags)
-    return not disturbed and bool(duet.base) and bool(duet.head)
-
-
 def judged(case: Case) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Which metrics of a case are judged, leading ones and tails: those that a change could move.
 
@@ -231,10 +225,11 @@ def judged(case: Case) -> tuple[tuple[str, ...], tuple[str, ...]]:
     - A paced or open load gives the throughput itself: latency and CPU show the cost.
     - p99 exists from 1,000 requests on, in each duet.
     """
-    median, tail = f"{case.load.times}_p50", f"{case.load.times}_p99"
-    middle: tuple[str, ...] = (median,)
+    times = case.load.times
+    situations: set[Situation] = {"always", times}
     if case.load.model is LoadModel.CLOSED and case.endpoint.floor == 0:
-        middle = ("throughput",)
+        situations = {"always", "unlimited"}
     elif case.load.model is LoadModel.CLOSED and "unit" not in (case.ceiling or "unit"):
-        middle = (median, "efficiency")
-    return ("server_cpu_per_request", *middle, "pss_steady"), (tail,)
+        situations |= {"ceiling"}
+    tail: Situation = "response tail" if times == "response" else "service tail"
+    return metrics.judged(situations), metrics.judged({tail})

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from servebench.report import formats
-from servebench.visible import visible
+from servebench.text import visible
 
 if TYPE_CHECKING:  # pages are made with numpy and jinja2; Markdown alone needs neither
     from servebench.report.page import Page, Section

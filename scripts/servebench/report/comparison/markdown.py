@@ -13,7 +13,7 @@ from servebench.report.comparison import words
 from servebench.report.comparison.rows import Row
 from servebench.report.comparison.view import View, make_view
 from servebench.report.markdown import escape, facts, grid
-from servebench.visible import visible
+from servebench.text import visible
 
 LIMIT: Final = 60_000
 """Characters of a report. GitHub refuses comments above 65,536."""

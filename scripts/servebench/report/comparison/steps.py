@@ -5,19 +5,13 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterator
-from typing import Final
 
 from servebench.compare.again import rebuilt
 from servebench.compare.model import Comparison, Instructions, Stage
-from servebench.metrics import METRICS
+from servebench.metrics import METRICS, WORK
 from servebench.report import formats
 from servebench.report.comparison import words
 from servebench.report.comparison.rows import CPU, Groups, Row, count
-
-_COUNTS: Final = (
-    "server_cpu_per_request", "throughput", "response_p50", "service_p50", "efficiency",
-)  # fmt: skip
-"""Metrics that more work would move; memory is not among them."""
 
 
 def steps(comparison: Comparison, found: Groups) -> Iterator[str]:
@@ -73,7 +67,7 @@ def _explained(comparison: Comparison, row: Row) -> Iterator[str]:
     """What the instructions say of a row that got worse: work that was added, or something else."""
     counted = next((c.instructions for c in comparison.cases if c.case.id == row.case), None)
     ratio = change(counted) if counted is not None else None
-    if ratio is None or row.metric not in _COUNTS:
+    if ratio is None or row.metric not in WORK:
         return
     size = words.size(abs(ratio - 1))
     if abs(math.log(ratio)) <= math.log1p(METRICS[CPU].floor):

@@ -84,25 +84,15 @@ class AxisUnit:
     name: str
 
 
-_SECONDS: Final = (
-    (1.0, AxisUnit(1.0, "s")), (1e-3, AxisUnit(1e3, "ms")), (1e-6, AxisUnit(1e6, "µs")),
-    (0.0, AxisUnit(1e9, "ns")),
-)  # fmt: skip
-_LADDERS: Final[dict[units.Formatter, tuple[tuple[float, AxisUnit], ...]]] = {
-    units.seconds: _SECONDS,
-    units.rate: ((0.0, AxisUnit(1.0, "1/s")),),
-    units.size: ((0.0, AxisUnit(1e-6, "MB")),),
-    units.share: ((0.0, AxisUnit(100.0, "%")),),
-    units.cores: ((0.0, AxisUnit(1.0, "cores")),),
-}
-"""Units of an axis by the formatter of its figures: from which figure on, which unit."""
-_PLAIN: Final = ((0.0, AxisUnit(1.0, "")),)
+def _ladder(quantity: Quantity) -> units.Ladder:
+    """Units of an axis; of a formatter that is no unit's, none."""
+    return quantity.format.ladder if isinstance(quantity.format, units.Format) else units.PLAIN
 
 
 def axis_unit(quantity: Quantity, largest: float) -> AxisUnit:
     """The unit in which an axis up to `largest` (SI) reads best."""
-    ladder = _LADDERS.get(quantity.format, _PLAIN)
-    return next(unit for least, unit in ladder if abs(largest) >= least)
+    steps = _ladder(quantity)
+    return next(AxisUnit(factor, name) for least, factor, name in steps if abs(largest) >= least)
 
 
 def nice_step(span: float, most: int) -> float:
@@ -159,7 +149,7 @@ def value_axis(quantity: Quantity, scale: Scale, most: int, *, sideways: bool = 
         )
         if not sideways or not _overlap(ticks):
             break
-    if scale.log and len(_LADDERS.get(quantity.format, _PLAIN)) == 1:
+    if scale.log and len(_ladder(quantity)) == 1:
         title = _titled(quantity.title, axis_unit(quantity, scale.high).name)
     return Axis(scale, ticks, title)
 
@@ -247,7 +237,7 @@ def _label(value: float, step: float) -> str:
 
 def _log_label(quantity: Quantity, value: float) -> str:
     """Each label has the unit that reads best: `500 µs`, `1 ms`, `1 s`."""
-    ladder = _LADDERS.get(quantity.format, _PLAIN)
+    ladder = _ladder(quantity)
     unit = axis_unit(quantity, value * (1 + 1e-9))
     shown = f"{float(f'{value * unit.factor:.6g}'):,.10g}"
     return f"{shown} {unit.name}" if len(ladder) > 1 else shown

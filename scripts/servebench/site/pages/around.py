@@ -9,14 +9,14 @@ from typing import Final
 import numpy as np
 
 from servebench.changes import ChangeRecord
-from servebench.site import history
+from servebench.series import table as history
+from servebench.series.columns import Kind
+from servebench.series.events import Events
+from servebench.series.table import Point, Table
 from servebench.site.charts.data import About
 from servebench.site.charts.history import Trend
-from servebench.site.history import Point, Table
-from servebench.site.nights import Kind
 from servebench.site.pages import drawn
 from servebench.site.pages.site import Site
-from servebench.site.story import Story
 
 NIGHTS: Final = 45
 """So many before a change and after it."""
@@ -53,7 +53,7 @@ def around(site: Site, record: ChangeRecord) -> Around | None:
     return None
 
 
-def trend(root: str, record: ChangeRecord, cut: Around, happened: Story, title: str) -> Trend:
+def trend(root: str, record: ChangeRecord, cut: Around, happened: Events, title: str) -> Trend:
     """What is drawn.
 
     Args:
@@ -80,7 +80,7 @@ def trend(root: str, record: ChangeRecord, cut: Around, happened: Story, title: 
         points=tuple(
             # As on the page of the case: the spread of asv's samples is no confidence interval.
             drawn.point(
-                root, one if cut.table.kind == "load" else replace(one, low=None, high=None)
+                root, one if cut.table.track.confidence else replace(one, low=None, high=None)
             )
             for one in cut.points
         ),

@@ -9,9 +9,9 @@ from functools import lru_cache, partial
 from servebench.changes import ChangeRecord
 from servebench.compare.model import PackageChange
 from servebench.metrics import METRICS
+from servebench.series.table import Point
 from servebench.site.charts.data import Quantity, Value
 from servebench.site.charts.history import Change, Event, TrendPoint
-from servebench.site.history import Point
 from servebench.site.pages import addresses, words
 
 

@@ -12,16 +12,14 @@ from typing import Final
 
 import numpy as np
 
-from servebench import units
 from servebench.changes import ChangeRecord
-from servebench.metrics import METRICS
-from servebench.site import history
+from servebench.metrics import HEADLINES, METRICS
+from servebench.series import table as history
+from servebench.series.events import Events
+from servebench.series.table import Point, Table
 from servebench.site.charts.data import About
 from servebench.site.charts.history import Trend
-from servebench.site.history import Point, Table
-from servebench.site.nights import Kind
 from servebench.site.pages import addresses, drawn
-from servebench.site.story import Story
 
 RECENT: Final = 400
 """So many nights are drawn in the page itself: a year, and some days before. Scripts show all."""
@@ -29,21 +27,9 @@ RECENT: Final = 400
 MARKS: Final = 60
 """So many marks stand for them: the page is made anew every night."""
 
-PREFERRED: Final = ("server_cpu_per_request", "throughput", "response_p50")
-"""The metric that a page shows first is the first of these that the case has a figure of."""
-
-_FORMATS: Final[dict[units.Formatter, str]] = {
-    units.seconds: "seconds", units.rate: "rate", units.size: "size", units.share: "share",
-    units.cores: "cores", units.count: "count", units.significant: "significant",
-}  # fmt: skip
 _FEW: Final = 8  # differences that it takes to say how large they usually are
 _SPREAD: Final = 1.96  # 95 % of a normal distribution
 _MAD: Final = 1.4826  # from a median absolute deviation to a standard deviation
-
-
-def interval_title(kind: Kind) -> str:
-    """What the intervals of a table are."""
-    return "95 % interval" if kind == "load" else "middle half of the samples"
 
 
 def metrics(table: Table, case: str) -> tuple[str, ...]:
@@ -51,7 +37,7 @@ def metrics(table: Table, case: str) -> tuple[str, ...]:
     row = table.cases.index(case)
     there = ~np.isnan(table.mean[:, row]).all(axis=0)
     found = [table.metrics[column] for column in np.flatnonzero(there).tolist()]
-    first = next((name for name in PREFERRED if name in found), None)
+    first = next((name for name in HEADLINES if name in found), None)
     return tuple(sorted(found, key=lambda name: name != first))
 
 
@@ -64,13 +50,13 @@ def title(metric: str) -> str:
 
 def format_name(metric: str) -> str:
     """What `formats.js` calls the format of a metric's figures; of benchmarks it is the unit."""
-    return _FORMATS[METRICS[metric].format] if metric in METRICS else metric
+    return METRICS[metric].format.name if metric in METRICS else metric
 
 
 def trend(
     root: str,
     table: Table,
-    happened: Story,
+    happened: Events,
     changes: Iterable[ChangeRecord],
     case: str,
     metric: str,
@@ -99,7 +85,7 @@ def trend(
         quantity=drawn.quantity(metric, title(metric)),
         points=tuple(
             # A band is a confidence interval; the spread of asv's samples is none.
-            drawn.point(root, one if table.kind == "load" else replace(one, low=None, high=None))
+            drawn.point(root, one if table.track.confidence else replace(one, low=None, high=None))
             for one in points
         ),
         changes=tuple(
@@ -115,7 +101,7 @@ def trend(
 
 
 def happenings(
-    table: Table, happened: Story, case: str, after: int = 0
+    table: Table, happened: Events, case: str, after: int = 0
 ) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
     """Breaks and stack bumps of a case: times (s since 1970) with what it was.
 
