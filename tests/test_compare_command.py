@@ -13,8 +13,8 @@ from bench import Bench, Done
 from repos import borrow_cache, commit, git, make_repository, make_shop, write
 from servebench.cli.options import budget_seconds
 from servebench.compare import keeping, session
+from servebench.compare.builder import Findings, Question, build
 from servebench.compare.decide import Screening
-from servebench.compare.draft import Draft, Header
 from servebench.compare.model import (
     CaseComparison,
     Comparison,
@@ -49,7 +49,6 @@ def repository(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def comparison(*verdicts: Verdict, **changes: Any) -> Comparison:
-    """A comparison of one case with these verdicts."""
     side = SideRecord(label="a", kind="revision", commit=None, stacks=(), interpreters=())
     case = CaseComparison(
         case=make_case("one/a"),
@@ -65,7 +64,6 @@ def comparison(*verdicts: Verdict, **changes: Any) -> Comparison:
 
 
 def test_budgets_are_times() -> None:
-    """Hours, minutes and seconds; what is none of them is refused with an example."""
     texts = ("90s", "20m", "1h", "1h30m", "1m30s")
     assert [budget_seconds(text) for text in texts] == [90, 1200, 3600, 5400, 90]
     assert budget_seconds(None) is None
@@ -94,7 +92,6 @@ def test_budgets_are_times() -> None:
 def test_exit_codes_say_how_it_ended(
     verdicts: tuple[Verdict, ...], changes: dict[str, Any], code: int
 ) -> None:
-    """Slower fails unless one chooses between interpreters; what is not all judged is not clean."""
     found = comparison(*verdicts, **changes)
     assert exit_code(found) == code
     # A gate that shall not fail for lack of time: something has to have been judged all the same.
@@ -173,7 +170,6 @@ def test_wrong_usage_is_refused(arguments: tuple[str, ...], sentence: str, bench
 def test_a_repository_that_declares_nothing_is_never_exchanged_for_ours(
     verb: tuple[str, ...], tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What lies around the working directory is meant, and no other; every header names it."""
     root = make_shop(tmp_path / "shop", declared=False)
     commit(root, "Slower", **{"src/shop/slow.py": ""})
     monkeypatch.delenv("SERVEBENCH_ROOT")
@@ -207,30 +203,22 @@ def test_what_only_documents_change_is_not_measured(repository: Path, bench: Ben
 
 
 class _Played:
-    """Stands in for the session: takes what it is given, and ends as it is told."""
-
     def __init__(self, found: Comparison, *, interrupted: bool = False) -> None:
         self.found, self.interrupted = found, interrupted
-        self.given: tuple[Any, ...] | None = None
-        self.header = Header()
+        self.question: Question | None = None
 
-    def __call__(self, *given: Any, header: Header) -> Comparison:
-        base, head, touched, budget, seed, _reporter = given
-        self.given, self.header = (base, head, touched, budget, seed), header
-        draft = Draft(base, head, touched, header, budget, {}, "2026-11-20T09:00:00Z")
-        said = {pair.head.id: self.found.cases[0].judgements for pair in touched.pairs}
-        made = draft.comparison(
-            status="partial" if self.interrupted else "complete", screening=Screening(()),
-            confirmation=None, judgements=said, seen={}, counted=lambda _: None, noise=(),
-            notes=(), wall_seconds=1.0,
-        )  # fmt: skip
+    def __call__(self, question: Question, _reporter: object) -> Comparison:
+        self.question = question
+        found = Findings(Screening({}), started="2026-11-20T09:00:00Z")
+        judgements = self.found.cases[0].judgements
+        found.judgements = {pair.head.id: judgements for pair in question.affected.pairs}
+        made = build(question, found, "partial" if self.interrupted else "complete", 1.0)
         if self.interrupted:
             raise session.InterruptedComparison(signal.SIGINT, made)
         return made
 
 
 def play(bench: Bench, patch: pytest.MonkeyPatch, played: _Played, *arguments: str) -> Done:
-    """Run the command with that session."""
     patch.setattr(session, "compare", played)
     return bench("compare", *SELECTED, *arguments)
 
@@ -238,20 +226,24 @@ def play(bench: Bench, patch: pytest.MonkeyPatch, played: _Played, *arguments: s
 def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
     repository: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The branch against where it left main, by default; the command to repeat it is recorded."""
     played = _Played(comparison(Verdict.SLOWER))
     file = bench.folder / "c.json"
     done = play(bench, monkeypatch, played, "--budget", "20m", "--seed", "7", "-o", str(file))
     assert (done.code, done.err) == (1, "")
-    assert played.given is not None
-    base, head, touched, budget, seed = played.given
-    assert base.record.commit == git(repository, "rev-parse", "main")
-    assert head.record.commit == git(repository, "rev-parse", "feature")
-    (pair,) = touched.pairs
-    assert pair.head.id == "asgi-wsgi/wsgi-json/py3.14/w1/t64/c128"
-    assert pair.because == "apps/asgi-wsgi/wsgi_app.py"
-    assert (touched.untouched, budget, seed) == (1, 1200, 7)
-    (again,) = played.header.reproduce
+    question = played.question
+    assert question is not None
+    base, head, affected = question.base, question.head, question.affected
+    assert (base.record.commit, head.record.commit) == (
+        git(repository, "rev-parse", "main"),
+        git(repository, "rev-parse", "feature"),
+    )
+    (pair,) = affected.pairs
+    assert (pair.head.id, pair.reason) == (
+        "asgi-wsgi/wsgi-json/py3.14/w1/t64/c128",
+        "apps/asgi-wsgi/wsgi_app.py",
+    )
+    assert (affected.unaffected, question.seconds, question.seed) == (1, 1200, 7)
+    (again,) = question.reproduce
     assert again == (
         f"servebench compare {str(base.record.commit)[:12]} {str(head.record.commit)[:12]} "
         "--select 'asgi-wsgi/*-json/py3.14/w1/*' --profile quick --seed 7 --budget 20m"
@@ -266,10 +258,11 @@ def test_all_judges_what_the_change_cannot_touch(
     """Also a revision against itself."""
     played = _Played(comparison(Verdict.NO_CHANGE))
     assert play(bench, monkeypatch, played, "HEAD", "HEAD", "--all").code == 0
-    assert played.given is not None
-    assert [pair.because for pair in played.given[2].pairs] == ["asked for with --all"] * 2
-    assert played.given[0].rig.apps != played.given[1].rig.apps  # each has its own copy
-    assert "--all" in played.header.reproduce[0]
+    question = played.question
+    assert question is not None
+    assert [pair.reason for pair in question.affected.pairs] == ["asked for with --all"] * 2
+    assert question.base.rig.apps != question.head.rig.apps  # each has its own copy
+    assert "--all" in question.reproduce[0]
 
 
 @pytest.mark.usefixtures("repository")

@@ -9,10 +9,9 @@ from typing import cast
 import pytest
 
 from duets import busy
-from servebench.compare.counts import EACH_SECONDS, START_SECONDS, Counts
-from servebench.compare.instruments import Instruments
+from servebench.compare.instruments import EACH_SECONDS, START_SECONDS, Counts, Instruments
 from servebench.compare.model import Instructions
-from servebench.compare.player import Part
+from servebench.compare.side_run import SideCase
 from servebench.model import Case
 from servebench.rig import Rig
 
@@ -25,7 +24,7 @@ class Counter:
     asked: list[tuple[str, ...]] = field(default_factory=list)
 
     def instructions(
-        self, pairs: Sequence[tuple[Part, Part]], limit: float
+        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
     ) -> tuple[Instructions | str, ...]:
         """100,000 on base."""
         assert limit > 0
@@ -46,23 +45,20 @@ class Notes:
     notes: list[str] = field(default_factory=list)
 
     def note(self, sentence: str) -> None:
-        """Remember it."""
         self.notes.append(sentence)
 
 
 def counted(
     cases: Sequence[Case], counter: Counter, seconds: float = 1e9
 ) -> tuple[Counts, list[str]]:
-    """Count all of these cases in so many seconds."""
-    parts = {case.id: Part(case, cast(Rig, None)) for case in cases}
-    counts = Counts(cast(Instruments, counter), lambda name: (parts[name], parts[name]))
+    sides = {case.id: (SideCase(case, cast(Rig, None)),) * 2 for case in cases}
+    counts = Counts(cast(Instruments, counter), sides)
     told = Notes()
-    counts.count(list(parts), lambda: seconds, told)  # type: ignore[arg-type] # notes only
+    counts.count(list(sides), lambda: seconds, told)  # type: ignore[arg-type] # notes only
     return counts, told.notes
 
 
 def test_each_environment_is_counted_once_and_each_code_once() -> None:
-    """Two servers share an endpoint's code; two interpreters share nothing."""
     granian, uvicorn = busy("x/a/py3.14/granian"), busy("x/a/py3.14/uvicorn")
     other, threaded = busy("x/b/py3.14"), busy("x/a/py3.14t")
     counter = Counter({"x/a/py3.14/granian": 0.03})
@@ -81,28 +77,18 @@ def test_what_counts_as_moved_is_what_matters_of_cpu(grown: float, moved: int) -
     assert counts.moved("x/a/py3.14") == moved
 
 
-def test_without_time_nothing_is_counted() -> None:
-    """One endpoint takes 15 s to start and 3 s more; with less, it is not begun."""
-    counter = Counter()
-    counts, _ = counted([busy("x/a/py3.14")], counter, START_SECONDS + EACH_SECONDS - 1)
+def test_what_would_take_too_long_is_not_counted() -> None:
+    """15 s to start and 3 s an endpoint; half a second of computing is a minute in Valgrind."""
+    case, counter = busy("x/a/py3.14"), Counter()
+    counts, _ = counted([case], counter, START_SECONDS + EACH_SECONDS - 1)
+    slow = case.model_copy(update={"endpoint": case.endpoint.model_copy(update={"takes": 0.5})})
+    counted([slow], counter)
     assert counter.asked == []
-    assert counts.of("x/a/py3.14") is None
-    assert counts.moved("x/a/py3.14") == 0
-    assert counts.seconds(["x/a/py3.14"]) == START_SECONDS + EACH_SECONDS
+    assert (counts.of(case.id), counts.moved(case.id)) == (None, 0)
 
 
 def test_what_cannot_be_counted_is_said_once() -> None:
-    """Valgrind is missing: one note for all of an environment's cases, and no figure."""
     cases = [busy("x/a/py3.14"), busy("x/b/py3.14")]
     counts, notes = counted(cases, Counter({case.id: "no valgrind" for case in cases}))
     assert notes == ["x/a/py3.14, x/b/py3.14: instructions not counted: no valgrind"]
     assert counts.of("x/a/py3.14") is None
-
-
-def test_long_computations_are_not_counted() -> None:
-    """Half a second of computing is half a minute under Valgrind."""
-    case = busy("x/a/py3.14")
-    slow = case.model_copy(update={"endpoint": case.endpoint.model_copy(update={"takes": 0.5})})
-    counter = Counter()
-    counted([slow], counter)
-    assert counter.asked == []

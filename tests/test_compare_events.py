@@ -7,46 +7,29 @@ from typing import Any
 
 import pytest
 
-from duets import CPU, busy, duets
-from servebench.compare.events import events
+from duets import CPU, busy
+from servebench.compare.builder import events
 from servebench.compare.model import CaseComparison, Judgement, Verdict
 
-LOGS = [0.019, 0.021, 0.019, 0.021]
+SAME: dict[str, Any] = {"verdict": Verdict.NO_CHANGE, "middle": -0.02}
 
 
 def compared(
     name: str, verdict: Verdict = Verdict.SLOWER, *, middle: float = 0.0, **changes: Any
 ) -> CaseComparison:
-    """One case, judged on CPU; its confirmation saw 2 % ± 0.1 %, shifted by `middle`."""
-    logs = [value + middle for value in LOGS]
-    ratio = math.exp(sum(logs) / 4)
-    return CaseComparison(
-        case=busy(name, **changes),
-        because="granian 2.7.8 → 2.8.7",
-        judgements=(
-            Judgement(
-                metric=CPU, verdict=verdict, ratio=ratio, low=ratio - 0.001, high=ratio + 0.001
-            ),
-        ),
-        duets=(
-            *duets(name, CPU, [0.5, 0.4]),  # of the screening: must not be used
-            *duets(name, CPU, logs, stage="confirmation"),
-        ),
-    )
+    """One case, judged on CPU: 2 % ± 0.1 % on the log scale, shifted by `middle`."""
+    ratio = math.exp(0.02 + middle)
+    ends = {"low": ratio - 0.001, "high": ratio + 0.001}
+    judgement = Judgement(metric=CPU, verdict=verdict, ratio=ratio, **ends)
+    return CaseComparison(case=busy(name, **changes), because="", judgements=(judgement,))
 
 
-def named(count: int, verdict: Verdict = Verdict.SLOWER, **changes: Any) -> list[CaseComparison]:
-    start = changes.pop("start", 0)
-    return [compared(f"x/e{start + i}/py3.14", verdict, **changes) for i in range(count)]
+def named(count: int, start: int = 0, **more: Any) -> list[CaseComparison]:
+    return [compared(f"x/e{start + i}/py3.14", **more) for i in range(count)]
 
 
 def test_a_server_that_got_slower_is_one_event() -> None:
-    """All three granian cases moved, the three of uvicorn did not: the server is named."""
-    cases = [
-        *named(3, server="granian"),
-        *named(3, Verdict.NO_CHANGE, start=3, server="uvicorn", middle=-0.02),
-    ]
-    (event,) = events(cases)
+    (event,) = events([*named(3, server="granian"), *named(3, 3, server="uvicorn", **SAME)])
     assert (event.factor, event.value) == ("server", "granian")
     assert (event.metric, event.verdict) == (CPU, Verdict.SLOWER)
     assert event.cases == ("x/e0/py3.14", "x/e1/py3.14", "x/e2/py3.14")
@@ -74,7 +57,6 @@ def test_the_narrowest_factor_is_named() -> None:
 
 
 def test_all_cases_that_moved_are_the_machines() -> None:
-    """Experiments, stacks, servers and interpreters differ: only the machine is left."""
     cases = [
         compared("a/0/py3.14", server="granian", stack="one"),
         compared("b/1/py3.14t", server="uvicorn", stack="two"),
@@ -82,63 +64,46 @@ def test_all_cases_that_moved_are_the_machines() -> None:
         compared("d/3/py3.14t", server="granian", stack="two"),
     ]
     assert events(cases)[0].factor == "interface"  # all are ASGI, and that is the narrower word
-    half = [
-        case.model_copy(
-            update={
-                "case": case.case.model_copy(
-                    update={"endpoint": case.case.endpoint.model_copy(update={"interface": kind})}
-                )
-            }
-        )
-        for case, kind in zip(cases, ("asgi", "wsgi", "asgi", "wsgi"), strict=True)
-    ]
+    half = []
+    for case, kind in zip(cases, ("asgi", "wsgi", "asgi", "wsgi"), strict=True):
+        endpoint = case.case.endpoint.model_copy(update={"interface": kind})
+        changed = case.case.model_copy(update={"endpoint": endpoint})
+        half.append(case.model_copy(update={"case": changed}))
     (event,) = events(half)
     assert (event.factor, event.value) == ("machine", "all")
 
 
-def test_two_cases_are_no_event() -> None:
-    """Two rows can be read as two rows."""
-    assert events(named(2)) == ()
-
-
 def test_four_of_five_are_an_event_and_three_of_four_are_not() -> None:
-    """80 % of the judged cases must have moved: 4/5 = 80 %, 3/4 = 75 %."""
-    still = compared("x/z/py3.14", Verdict.NO_CHANGE, middle=-0.02)
+    """80 % of the judged cases must have moved: 4/5 = 80 %, 3/4 = 75 %; two are two rows."""
+    still = compared("x/z/py3.14", **SAME)
     assert len(events([*named(4), still])) == 1
     assert events([*named(3), still]) == ()
+    assert events(named(2)) == ()
 
 
 def test_moved_cases_elsewhere_make_it_another_story() -> None:
     """Ten of granian's moved, and two of uvicorn's: the server explains 83 %, not 90 %."""
     cases = [
         *named(10, server="granian"),
-        *named(2, start=10, server="uvicorn"),
-        *named(20, Verdict.NO_CHANGE, start=12, server="uvicorn", middle=-0.02),
+        *named(2, 10, server="uvicorn"),
+        *named(20, 12, server="uvicorn", **SAME),
     ]
     assert events(cases) == ()
     assert len(events([*cases[:11], *cases[12:]])) == 1  # 10 of 11 are 91 %
 
 
 def test_directions_are_different_events() -> None:
-    """Three slower and three faster cases are not six that moved."""
     slower = named(3, server="granian")
-    faster = named(3, Verdict.FASTER, start=3, server="uvicorn", middle=-0.04)
+    faster = named(3, 3, verdict=Verdict.FASTER, server="uvicorn", middle=-0.04)
     found = {(event.verdict, event.value) for event in events([*slower, *faster])}
     assert found == {(Verdict.SLOWER, "granian"), (Verdict.FASTER, "uvicorn")}
 
 
-def test_what_cannot_be_compared_is_not_counted() -> None:
-    """Broken cases neither moved nor stayed."""
-    broken = CaseComparison(
-        case=busy("x/z/py3.14"), because="",
-        judgements=(Judgement(metric=CPU, verdict=Verdict.NOT_COMPARABLE, reason="head: …"),),
-    )  # fmt: skip
-    assert len(events([*named(3), broken, broken])) == 1
-
-
-def test_candidates_without_time_are_neither_for_nor_against() -> None:
-    """An open case that points the same way does not hide the event; another one may."""
-    same_way = compared("x/y/py3.14", Verdict.INCONCLUSIVE)
-    assert len(events([*named(3), same_way])) == 1
+def test_what_cannot_be_compared_or_had_no_time_is_not_counted() -> None:
+    broken = Judgement(metric=CPU, verdict=Verdict.NOT_COMPARABLE, reason="head: …")
+    lost = CaseComparison(case=busy("x/z/py3.14"), because="", judgements=(broken,))
+    assert len(events([*named(3), lost, lost])) == 1
+    # An open case that points the same way does not hide the event; another one may.
+    assert len(events([*named(3), compared("x/y/py3.14", Verdict.INCONCLUSIVE)])) == 1
     nowhere = compared("x/z/py3.14", Verdict.INCONCLUSIVE, middle=-0.02)
     assert events([*named(3), nowhere]) == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
@@ -16,17 +17,23 @@ import pytest
 
 from bench import declared
 from servebench import paths, rig, tools
-from servebench.compare import closure, family, inprocess, keeping, processes, session
-from servebench.compare.family import Family
+from servebench.compare import dependencies, inprocess, keeping, processes, session
+from servebench.compare.affected import Affected
+from servebench.compare.builder import Question
+from servebench.compare.decide import Screening
 from servebench.compare.inprocess import Place, Target
-from servebench.compare.inside import Inside
+from servebench.compare.judge import judge
 from servebench.compare.method import Method
 from servebench.compare.model import Comparison, SideRecord, Verdict
-from servebench.compare.pairing import Pair
-from servebench.compare.processes import Played, Reading, RealProcesses
-from servebench.compare.progress import Reporter
+from servebench.compare.pairs import Pair
+from servebench.compare.processes import (
+    InprocessComparison,
+    ProcessPair,
+    ProcessPairs,
+    ProcessReading,
+    RealProcesses,
+)
 from servebench.compare.sides import Side
-from servebench.compare.touched import Touched
 from servebench.model import Case
 from servebench.report.comparison.outcome import exit_code
 from servebench.report.comparison.view import make_view
@@ -39,33 +46,29 @@ ROOT = paths.project_root()
 GIL = Place("current", "3.14")
 SPREAD = 0.006
 SECONDS = 3.0
+GOOD = ProcessReading(2e-4, "1")
 
 
 def target(name: str = "asgi-wsgi/asgi-json", place: Place = GIL) -> Target:
-    """One endpoint's CPU time."""
-    return Target("handlers.Cpu.time_request", (name,), place, place, "a package")
+    return Target("handlers.Cpu.time_request", (("endpoint", name),), place, place, "a package")
 
 
 def pair(case_id: str, takes: float = 0.0, stack: str = "current") -> Pair:
-    """A case that is the same on both sides."""
     case = make_case(case_id, stack=stack)
     case = case.model_copy(update={"endpoint": case.endpoint.model_copy(update={"takes": takes})})
     return Pair(case, case)
 
 
-def readings(base: float, head: float) -> Played:
-    """One process of each side."""
-    return Played(Reading(base, "1"), Reading(head, "1"), SECONDS)
+def readings(base: float, head: float) -> ProcessPair:
+    return ProcessPair(ProcessReading(base, "1"), ProcessReading(head, "1"), SECONDS)
 
 
 def chosen(*pairs: Pair, reason: str = "fastapi 1 → 2", **changed: str) -> list[str]:
-    """Names of what is chosen among cases, with their stack and interpreter."""
     found = inprocess.targets(pairs, lambda _pair: reason, ("handlers", "pydantic_models"), changed)
     return [f"{one.name} {one.head.stack} {one.python}" for one in found]
 
 
 def test_an_endpoint_is_compared_once_per_interpreter_and_stack() -> None:
-    """Servers and loads make no difference inside the process; long computations are left out."""
     assert chosen(
         pair("one/a/py3.14/granian"),
         pair("one/a/py3.14/uvicorn"),
@@ -78,7 +81,6 @@ def test_an_endpoint_is_compared_once_per_interpreter_and_stack() -> None:
 
 
 def test_the_models_are_compared_with_their_experiment() -> None:
-    """On the stack of the touched cases."""
     place = "pydantic-v2 3.14"
     assert chosen(pair("pydantic-v1-v2/services/py3.14", stack="pydantic-v2")) == [
         f"handlers.Cpu.time_request('pydantic-v1-v2/services') {place}",
@@ -89,7 +91,6 @@ def test_the_models_are_compared_with_their_experiment() -> None:
 
 
 def test_what_is_not_touched_is_not_compared() -> None:
-    """Nor is what one side's checkout does not have."""
     assert chosen(pair("one/a"), reason="") == []
     assert (
         inprocess.targets([pair("one/a")], lambda _pair: "a reason", ("pydantic_models",), {}) == ()
@@ -99,7 +100,6 @@ def test_what_is_not_touched_is_not_compared() -> None:
 
 
 def test_a_changed_suite_is_compared_by_itself() -> None:
-    """With its baselines: they are what a change of the driver shows in first."""
     names = chosen(pair("one/a"), reason="", handlers="benchmarks/_drivers.py")
     assert names == [
         "handlers.Cpu.time_request('driver/asgi') current 3.14",
@@ -120,7 +120,6 @@ def test_a_changed_suite_is_compared_by_itself() -> None:
     ],
 )
 def test_a_suite_changes_with_what_it_imports(path: str, suites: set[str]) -> None:
-    """By our own suites' imports."""
     assert set(inprocess.changed_suites([ROOT, ROOT], [path])) == suites
 
 
@@ -132,60 +131,59 @@ def test_figures_by_hand() -> None:
     0.002553, and the first look may spend 5 %: p = 0.05105.
     """
     only = target()
-    stage = Family({only: 0}, Method(), "screening")
+    stage = Screening({only: ProcessPairs()})
     for log in (0.03, 0.05, 0.04, 0.03, 0.05):
         assert stage.open() == (only,)
         stage.add(only, readings(2e-4, 2e-4 * math.exp(log)))
-    assert stage.adjusted()[only] == pytest.approx(0.05105, rel=1e-3)
-    assert stage.moved() == {only: 1}
+    assert stage.adjusted()[only, ""] == pytest.approx(0.05105, rel=1e-3)
+    assert [one.direction for one in stage.candidates()] == [1]
     assert stage.open() == ()
     stage.close()
-    (compared,), missing = family.judge(stage, None)
-    assert missing == ()
-    judged = compared.judgement
-    assert (judged.verdict, judged.reason) == (Verdict.INCONCLUSIVE, family.UNCONFIRMED)
+    (judged,) = judge(stage)[only]
+    reason = "it moved in the screening; no time was left for fresh processes"
+    assert (judged.verdict, judged.reason) == (Verdict.INCONCLUSIVE, reason)
     assert judged.ratio == pytest.approx(math.exp(0.04))
     assert (judged.screened, judged.confirmed, judged.excluded) == (5, 0, 0)
-    assert compared.base == (2e-4,) * 5
-    assert (compared.unit, compared.stack, compared.python) == ("s", "current", "3.14")
 
 
 def test_a_side_that_fails_twice_is_not_comparable() -> None:
-    """One failure may be an accident; it is excluded."""
     only = target()
-    failed = Played(Reading(2e-4, "1"), Reading(reason="its process ended with exit code 1"), 1.0)
-    stage = Family({only: 0}, Method(), "screening")
+    failed = ProcessPair(
+        ProcessReading(2e-4, "1"), ProcessReading(reason="its process ended with exit code 1"), 1.0
+    )
+    stage = Screening({only: ProcessPairs()})
     stage.add(only, failed)
     assert stage.open() == (only,)
     stage.add(only, failed)
     assert stage.open() == ()
-    (compared,), _ = family.judge(stage, None)
-    judged = compared.judgement
+    (judged,) = judge(stage)[only]
     assert judged.verdict is Verdict.NOT_COMPARABLE
     assert judged.reason == "head: its process ended with exit code 1"
-    assert (judged.ratio, judged.excluded, compared.base) == (None, 2, ())
+    assert (judged.ratio, judged.excluded) == (None, 2)
 
 
 @pytest.mark.parametrize(
     ("played", "reason"),
     [
         (
-            Played(Reading(reason="no endpoint x", absent=True), Reading(2e-4, "1"), 1.0),
+            ProcessPair(
+                ProcessReading(reason="no endpoint x", absent=True), ProcessReading(2e-4, "1"), 1.0
+            ),
             "nothing to measure on base: no endpoint x",
         ),
         (
-            Played(Reading(2e-4, "1"), Reading(2e-4, "2"), 1.0),
+            ProcessPair(GOOD, ProcessReading(2e-4, "2"), 1.0),
             "another benchmark on head: version 1 → 2",
         ),
     ],
 )
-def test_what_only_one_side_has_is_missing(played: Played, reason: str) -> None:
-    """Said, and neither measured on nor called a failure."""
+def test_what_only_one_side_has_is_missing(played: ProcessPair, reason: str) -> None:
     only = target()
-    stage = Family({only: 0}, Method(), "screening")
-    stage.add(only, played)
-    assert stage.open() == ()
-    compared, (missing,) = family.judge(stage, None)
+    inside = InprocessComparison(
+        [only], Constant(played), Method(), random.Random(1), itertools.count().__next__
+    )
+    inside.look(math.inf, Told())
+    compared, (missing,) = inside.judged()
     assert compared == ()
     assert missing.reason == reason
     assert missing.case == "handlers.Cpu.time_request('asgi-wsgi/asgi-json') [current, 3.14]"
@@ -206,36 +204,39 @@ class Fake:
     orders: list[tuple[Target, bool]] = field(default_factory=list)
     source: random.Random = field(default_factory=lambda: random.Random(5))
 
-    def play(self, target: Target, *, head_first: bool) -> Played:
-        """Give figures."""
+    def run(self, target: Target, *, head_first: bool) -> ProcessPair:
         self.orders.append((target, head_first))
         if len(self.orders) == self.stop:
             raise InterruptedRun(signal.SIGINT)
         self.now += SECONDS
-        ratio = 1 + self.slower.get(str(target.parameters[0]), 0.0)
+        ratio = 1 + self.slower.get(str(target.parameters[0][1]), 0.0)
         base, head = (2e-4 * self.source.lognormvariate(0, SPREAD) for _ in range(2))
         return readings(base, head * ratio)
 
-    def inside(self, *names: str) -> Inside:
-        """Compare these endpoints."""
+    def inside(self, *names: str) -> InprocessComparison:
         targets = [target(name) for name in names]
-        return Inside(targets, self, Method(), random.Random(1), lambda: self.now)
+        return InprocessComparison(targets, self, Method(), random.Random(1), lambda: self.now)
 
 
-def told() -> Reporter:
-    """A reporter that remembers."""
-    return Told()
+@dataclass
+class Constant:
+    """Processes that always give the same."""
+
+    pair: ProcessPair
+
+    def run(self, *_: object, **__: object) -> ProcessPair:
+        return self.pair
 
 
-def test_only_what_is_slower_is_called_slower() -> None:
-    """Fresh processes confirm it, their figures alone are reported, and the sides take turns."""
-    fake = Fake(slower={"one/b": 0.05})
-    inside = fake.inside("one/a", "one/b", "one/c")
-    inside.look(math.inf, told())
+def test_only_what_moved_is_called_slower_or_faster() -> None:
+    fake = Fake(slower={"one/b": 0.05, "one/d": -0.05})
+    inside = fake.inside("one/a", "one/b", "one/c", "one/d")
+    inside.look(math.inf, Told())
     compared, missing = inside.judged()
     assert missing == ()
     verdicts = [one.judgement.verdict for one in compared]
-    assert verdicts == [Verdict.NO_CHANGE, Verdict.SLOWER, Verdict.NO_CHANGE]
+    same = Verdict.NO_CHANGE
+    assert verdicts == [same, Verdict.SLOWER, same, Verdict.FASTER]
     slow = compared[1].judgement
     assert slow.low is not None
     assert slow.high is not None
@@ -246,58 +247,46 @@ def test_only_what_is_slower_is_called_slower() -> None:
     assert turns == [turns[0], not turns[0]] * (len(turns) // 2) + [turns[0]] * (len(turns) % 2)
 
 
-def test_an_improvement_is_called_faster() -> None:
-    """Less time is better."""
-    fake = Fake(slower={"one/a": -0.05})
-    inside = fake.inside("one/a")
-    inside.look(math.inf, told())
-    (compared,), _ = inside.judged()
-    assert compared.judgement.verdict is Verdict.FASTER
-
-
 def test_without_time_for_all_some_are_compared_and_it_is_said() -> None:
     """Each of four benchmarks needs 5 pairs of 4 s before its first look: 45 s hold two of them."""
     fake = Fake()
     inside = fake.inside("one/a", "one/b", "one/c", "one/d")
-    inside.look(fake.now + 45, told())
-    assert {one.parameters[0] for one, _ in fake.orders} == {"one/a", "one/b"}
+    inside.look(fake.now + 45, Told())
+    assert {one.parameters[0][1] for one, _ in fake.orders} == {"one/a", "one/b"}
     assert fake.now <= 1045
     (note,) = inside.notes
     assert note.startswith("in-process benchmarks: 2 of 4 compared, for lack of time")
     nothing = fake.inside("one/a")
-    nothing.look(fake.now + 19, told())
+    nothing.look(fake.now + 19, Told())
     (left,), _ = nothing.judged()
-    assert (left.judgement.verdict, left.judgement.reason) == (Verdict.INCONCLUSIVE, family.NO_TIME)
+    assert left.judgement.verdict is Verdict.INCONCLUSIVE
+    assert left.judgement.reason == ProcessPairs.nothing
     assert nothing.notes[0].startswith("in-process benchmarks: 0 of 1 compared")
 
 
 def of_benchmarks(
     fake: Fake, folder: Path, seconds: float | None = None, names: tuple[str, ...] = ("one/a",)
 ) -> Comparison:
-    """Compare after a change that touches in-process benchmarks only."""
-    touched = Touched((), 7, (), (), inprocess=True, targets=tuple(target(name) for name in names))
-    return session.compare(
-        side("base", ()), side("head", ()), touched, seconds, 1, told(),
-        processes=fake, folder=folder, clock=lambda: fake.now,
-    )  # fmt: skip
+    affected = Affected((), 7, (), (), targets=tuple(target(name) for name in names))
+    equipment = session.Equipment(processes=fake, folder=folder, clock=lambda: fake.now)
+    question = Question(side("base", ()), side("head", ()), affected, seconds)
+    return session.compare(question, Told(), equipment)
 
 
 @pytest.fixture
 def no_oha(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing of a session is asked of the machine."""
     monkeypatch.setattr(tools, "oha_version", lambda: "1.16.0")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 @pytest.mark.usefixtures("no_oha")
 def test_a_change_of_benchmarks_alone_is_judged_without_a_server(tmp_path: Path) -> None:
-    """The whole budget is theirs; the report counts them, and a slower one fails."""
     fake = Fake(slower={"one/b": 0.06})
     found = of_benchmarks(fake, tmp_path / "kept", 200, ("one/a", "one/b"))
     assert (found.status, found.planned, found.cases) == ("complete", 0, ())
     assert [one.judgement.verdict for one in found.micro] == [Verdict.NO_CHANGE, Verdict.SLOWER]
     assert found.wall_seconds <= 200
-    assert found.method["inprocess_floor"] == family.FLOOR
+    assert found.method["inprocess_floor"] == inprocess.THRESHOLD
     view = make_view(found)
     assert view.tone == "worse"
     assert view.headline.startswith(
@@ -311,10 +300,9 @@ def test_a_change_of_benchmarks_alone_is_judged_without_a_server(tmp_path: Path)
 
 @pytest.mark.usefixtures("no_oha")
 def test_a_budget_too_small_measures_nothing_and_is_not_clean(tmp_path: Path) -> None:
-    """What is expected and not measured is no success."""
     found = of_benchmarks(Fake(), tmp_path / "kept", 19)
     (left,) = found.micro
-    assert (left.judgement.reason, left.base) == (family.NO_TIME, ())
+    assert (left.judgement.reason, left.base) == (ProcessPairs.nothing, ())
     assert exit_code(found) == 3
     assert any("0 of 1 compared" in note for note in found.notes)
 
@@ -328,12 +316,14 @@ def test_benchmarks_get_what_the_servers_leave(tmp_path: Path) -> None:
     case, fake, servers = computing("one/a/py3.14"), Fake(), Servers()
     targets = tuple(target(f"one/{number}") for number in range(30))
     pairs = (Pair(case, case, "a package"),)
-    found = session.compare(
-        side("base", (case,)), side("head", (case,)),
-        Touched(pairs, 0, (), (), inprocess=True, targets=targets), 900, 1, told(),
-        instruments=servers, processes=fake, folder=tmp_path / "kept",
-        clock=lambda: fake.now + servers.now,
-    )  # fmt: skip
+    question = Question(
+        side("base", (case,)),
+        side("head", (case,)),
+        Affected(pairs, 0, (), (), targets=targets),
+        900,
+    )
+    equipment = session.Equipment(servers, fake, tmp_path / "kept", lambda: fake.now + servers.now)
+    found = session.compare(question, Told(), equipment)
     assert servers.duets
     assert [one.judgement.screened >= 5 for one in found.micro] == [True] * 30
     assert 450 <= found.wall_seconds <= 900
@@ -341,7 +331,6 @@ def test_benchmarks_get_what_the_servers_leave(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_oha")
 def test_an_interruption_keeps_what_was_played(tmp_path: Path) -> None:
-    """As a partial comparison, which has been saved."""
     with pytest.raises(session.InterruptedComparison) as caught:
         of_benchmarks(Fake(stop=4), tmp_path / "kept")
     partial = caught.value.comparison
@@ -350,7 +339,6 @@ def test_an_interruption_keeps_what_was_played(tmp_path: Path) -> None:
 
 
 def test_the_schema_in_results_is_the_one_of_the_types() -> None:
-    """results/comparison.schema.json is generated; this guards it against drift."""
     stored = (ROOT / "results" / "comparison.schema.json").read_text("utf-8")
     assert stored == keeping.schema(), (
         "make it again: servebench dev schema --comparison -o results/comparison.schema.json"
@@ -359,7 +347,6 @@ def test_the_schema_in_results_is_the_one_of_the_types() -> None:
 
 @pytest.mark.usefixtures("no_oha")
 def test_the_schema_accepts_comparisons(tmp_path: Path) -> None:
-    """And refuses an unknown key, another format and a verdict that nobody knows."""
     validator = jsonschema.Draft202012Validator(json.loads(keeping.schema()))
     good = json.loads(of_benchmarks(Fake(), tmp_path / "kept").model_dump_json())
     assert list(validator.iter_errors(good)) == []
@@ -369,12 +356,10 @@ def test_the_schema_accepts_comparisons(tmp_path: Path) -> None:
 
 @pytest.fixture
 def real(tmp_path: Path) -> Side:
-    """This checkout, ready to be measured on one interpreter and stack."""
     return of_checkout(ROOT, tmp_path)
 
 
 def of_checkout(root: Path, folder: Path) -> Side:
-    """A checkout as a side."""
     case: Case = declared("asgi-wsgi/asgi-json/py3.14/w1/c128")
     record = SideRecord(label="it", kind="stack", commit=None, stacks=(), interpreters=())
     return Side(record, rig.assemble([case], folder / "logs"), (case,), root)
@@ -383,12 +368,11 @@ def of_checkout(root: Path, folder: Path) -> Side:
 def test_real_processes_of_the_driver_against_itself(
     real: Side, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each side gives one figure, of the same benchmark."""
     quickly = {"rounds": 1, "repeat": 2, "sample_time": 0.002, "warmup_time": 0.05}
     monkeypatch.setattr(processes, "ATTRIBUTES", quickly)
     measured = RealProcesses(real, real)
     for head_first in (False, True):
-        played = measured.play(target("driver/asgi"), head_first=head_first)
+        played = measured.run(target("driver/asgi"), head_first=head_first)
         assert (played.base.reason, played.head.reason) == ("", "")
         assert played.base.value is not None
         assert played.head.value is not None
@@ -397,7 +381,6 @@ def test_real_processes_of_the_driver_against_itself(
 
 
 def test_real_processes_that_fail_or_have_nothing_to_measure(real: Side, tmp_path: Path) -> None:
-    """An application that cannot be imported fails; an endpoint of another stack is absent."""
     copy = tmp_path / "copy"
     for folder in ("apps", "benchmarks"):
         ignored = shutil.ignore_patterns("__pycache__")
@@ -405,22 +388,23 @@ def test_real_processes_that_fail_or_have_nothing_to_measure(real: Side, tmp_pat
     app = copy / "apps" / "asgi-wsgi" / "asgi_app.py"
     app.write_text(f"{app.read_text()}\nraise RuntimeError('broken on purpose')\n")
     measured = RealProcesses(real, of_checkout(copy, tmp_path))
-    broken = measured.play(target(), head_first=True)
+    broken = measured.run(target(), head_first=True)
     assert broken.head.failed
     assert "RuntimeError: broken on purpose" in broken.head.reason
     assert not broken.base.failed
-    absent = measured.play(target("asgi-wsgi/no-such"), head_first=False)
+    absent = measured.run(target("asgi-wsgi/no-such"), head_first=False)
     assert absent.base.absent
     assert "asgi-wsgi/no-such" in absent.base.reason
-    assert family.missing([absent]).startswith("nothing to measure on base")
+    pairs = ProcessPairs()
+    pairs.add(absent)
+    assert pairs.missing().startswith("nothing to measure on base")
 
 
 def test_a_server_is_no_part_of_what_runs_inside(real: Side) -> None:
-    """A release of Granian touches the case, and not the request without a socket."""
-    reader = closure.Reader(ROOT, real.rig)
+    reader = dependencies.Reader(ROOT, real.rig)
     (case,) = real.cases
-    assert {"granian", "fastapi"} <= reader.reach(case).packages
-    inside = reader.reach(case, served=False)
+    assert {"granian", "fastapi"} <= reader.read(case).packages
+    inside = reader.read(case, served=False)
     assert "fastapi" in inside.packages
     assert "granian" not in inside.packages
     assert "apps/asgi-wsgi/asgi_app.py" in inside.files

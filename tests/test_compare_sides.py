@@ -25,9 +25,9 @@ from repos import (
     write,
 )
 from servebench import locks, stacks, tools
-from servebench.compare import relocking, revisions, sides, touched
-from servebench.compare.sides import Sides, Wanted
-from servebench.compare.touched import Touched
+from servebench.compare import affected, relocking, revisions, sides
+from servebench.compare.affected import Affected
+from servebench.compare.sides import Scope, Sides
 from servebench.errors import SetupError, UsageError
 from servebench.progress import Narrator
 from tiny_index import Index, serving_beta
@@ -38,7 +38,6 @@ QUIET = Narrator(rich.console.Console(quiet=True))
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache with what set-up has made."""
     for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
         monkeypatch.setenv(name, "/dev/null")
     return borrow_cache(tmp_path / "cache", monkeypatch)
@@ -46,7 +45,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def repository(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with one commit."""
     assert cache.is_dir()
     root = make_repository(tmp_path / "repository")
     monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
@@ -54,25 +52,21 @@ def repository(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def wanted(tmp_path: Path) -> Wanted:
-    """One case of the quick profile."""
+def scope(tmp_path: Path) -> Scope:
     return want(tmp_path, JSON)
 
 
-def want(place: Path, *globs: str) -> Wanted:
-    """Cases of the quick profile, with the copies in a folder of the test's."""
+def want(place: Path, *globs: str) -> Scope:
     copies = place / "copies"
     copies.mkdir(exist_ok=True)
-    return Wanted("quick", globs, place / "logs", QUIET, copies)
+    return Scope("quick", globs, place / "logs", QUIET, copies)
 
 
-def revised(root: Path, base: str | None, head: str | None, wanted: Wanted) -> Sides:
-    """Prepare two revisions."""
-    return sides.of_revisions(root, base, head, wanted)
+def revised(root: Path, base: str | None, head: str | None, scope: Scope) -> Sides:
+    return sides.of_revisions(root, base, head, scope)
 
 
-def test_each_revision_is_measured_from_its_own_files(repository: Path, wanted: Wanted) -> None:
-    """Copies hold the files of their commits, and the repository is as it was."""
+def test_each_revision_is_measured_from_its_own_files(repository: Path, scope: Scope) -> None:
     first = git(repository, "rev-parse", "HEAD")
     second = commit(repository, "Slower", apps__asgi__x="")
     app = "apps/asgi-wsgi/asgi_app.py"
@@ -81,7 +75,7 @@ def test_each_revision_is_measured_from_its_own_files(repository: Path, wanted: 
     third = commit(repository, "Slower still")
     before = sorted(path for path in (repository / ".git").iterdir())
 
-    both = revised(repository, first, third, wanted)
+    both = revised(repository, first, third, scope)
     assert (both.base.record.commit, both.head.record.commit) == (first, third)
     assert (both.base.record.kind, both.base.record.dirty, both.cross) == ("revision", False, False)
     assert (both.base.root / app).read_text() == text
@@ -97,25 +91,24 @@ def test_each_revision_is_measured_from_its_own_files(repository: Path, wanted: 
     assert sorted(path for path in (repository / ".git").iterdir()) == before
     assert not git(repository, "status", "--porcelain")
     assert git(repository, "worktree", "list").count("\n") == 0
-    assert revised(repository, second, third, wanted).head.root != both.head.root
+    assert revised(repository, second, third, scope).head.root != both.head.root
 
 
 def test_a_change_of_somebodys_own_code_is_judged(
-    tmp_path: Path, cache: Path, wanted: Wanted, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cache: Path, scope: Scope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The application is in `src/`, which its module in `apps/` puts on the search path."""
     assert cache.is_dir()
     root = make_shop(tmp_path / "shop")
     monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
-    wanted = replace(wanted, select=())
+    scope = replace(scope, select=())
     api = "src/shop/api.py"
     write(root, api, (root / api).read_text() + "\nSLOW = True\n")
     commit(root, "Slower")
-    found = touched.find(revised(root, "HEAD~1", "HEAD", wanted))
-    assert [(pair.head.id, pair.because) for pair in found.pairs] == [(SHOP_CASE, api)]
+    found = affected.find(revised(root, "HEAD~1", "HEAD", scope))
+    assert [(pair.head.id, pair.reason) for pair in found.pairs] == [(SHOP_CASE, api)]
     commit(root, "A test", **{"tests/test_more.py": "import shop\n"})
-    found = touched.find(revised(root, "HEAD~1", "HEAD", wanted))
-    assert (found.pairs, found.untouched) == ((), 1)
+    found = affected.find(revised(root, "HEAD~1", "HEAD", scope))
+    assert (found.pairs, found.unaffected) == ((), 1)
     assert found.nothing == (
         "Nothing to judge: only files that no application imports differ, "
         "and no measured case depends on them."
@@ -124,14 +117,13 @@ def test_a_change_of_somebodys_own_code_is_judged(
     write(root, "src/shop/__init__.py", "__import__('shop.' + 'more')\n")
     commit(root, "By name")
     commit(root, "Another test", **{"tests/test_other.py": "import shop\n"})
-    (pair,) = touched.find(revised(root, "HEAD~1", "HEAD", wanted)).pairs
-    assert pair.because == "tests/test_other.py; __init__.py loads code with __import__"
+    (pair,) = affected.find(revised(root, "HEAD~1", "HEAD", scope)).pairs
+    assert pair.reason == "tests/test_other.py; __init__.py loads code with __import__"
 
 
-def test_what_is_not_committed_is_compared_without_being_touched(
-    repository: Path, wanted: Wanted
+def test_what_is_not_committed_is_compared_without_being_changed(
+    repository: Path, scope: Scope
 ) -> None:
-    """Changed, staged, new and removed files count; ignored ones, results and the index do not."""
     app = "apps/asgi-wsgi/asgi_app.py"
     write(repository, app, (repository / app).read_text() + "\nSTAGED = True\n")
     git(repository, "add", app)
@@ -148,7 +140,7 @@ def test_what_is_not_committed_is_compared_without_being_touched(
     assert changed == ("README.md", app, "apps/asgi-wsgi/helper.py")
     assert git(repository, "status", "--porcelain") == before
 
-    both = revised(repository, None, None, wanted)  # on main: against its own commit
+    both = revised(repository, None, None, scope)  # on main: against its own commit
     assert (both.base.record.commit, both.base.record.dirty) == (head.commit, False)
     assert both.head.record.dirty
     assert "STAGED" in (both.head.root / app).read_text()
@@ -156,7 +148,6 @@ def test_what_is_not_committed_is_compared_without_being_touched(
 
 
 def test_base_is_where_head_left_main(repository: Path) -> None:
-    """Main may have gone on since; on main itself it is where it left the remote's."""
     root = repository
     left = git(root, "rev-parse", "HEAD")
     git(root, "switch", "--quiet", "--create", "feature")
@@ -176,7 +167,6 @@ def test_base_is_where_head_left_main(repository: Path) -> None:
 
 
 def test_the_main_branch_is_whatever_origin_calls_it(repository: Path) -> None:
-    """As origin's HEAD says; without one it is main or master, whichever is there."""
     root = repository
     left = git(root, "rev-parse", "HEAD")
     git(root, "branch", "--move", "master")
@@ -193,44 +183,42 @@ def test_the_main_branch_is_whatever_origin_calls_it(repository: Path) -> None:
 
 
 def test_what_cannot_be_compared_is_refused_in_a_sentence(
-    repository: Path, wanted: Wanted, tmp_path: Path
+    repository: Path, scope: Scope, tmp_path: Path
 ) -> None:
-    """Unknown names, no repository, no main branch, nothing in common, and unreadable states."""
     with pytest.raises(UsageError, match="'nowhere' is no revision here: expected a branch"):
-        revised(repository, "nowhere", None, wanted)
+        revised(repository, "nowhere", None, scope)
     with pytest.raises(UsageError, match="'--all' is no revision here"):
-        revised(repository, "--all", None, wanted)
+        revised(repository, "--all", None, scope)
     with pytest.raises(UsageError, match=r"expected a git repository .* found none"):
-        revised(tmp_path, None, None, wanted)
+        revised(tmp_path, None, None, scope)
     with pytest.raises(UsageError, match=r"expected a git repository .* found none"):
-        revised(repository / "apps", None, None, wanted)
+        revised(repository / "apps", None, None, scope)
     with pytest.raises(UsageError, match=r"selects nothing in profile quick.*near: "):
         revised(repository, "HEAD", None, want(tmp_path, "asgi-wsgi/x"))
 
     git(repository, "switch", "--quiet", "--orphan", "unborn")
     with pytest.raises(UsageError, match="found none"):
-        revised(repository, None, None, wanted)
+        revised(repository, None, None, scope)
     git(repository, "switch", "--quiet", "main")
     git(repository, "checkout", "--quiet", "--orphan", "island")
     commit(repository, "Nothing in common")
     with pytest.raises(UsageError, match="island and the main branch have no commit in common"):
-        revised(repository, None, None, wanted)
+        revised(repository, None, None, scope)
     git(repository, "branch", "--quiet", "--delete", "--force", "main")
     with pytest.raises(UsageError, match=r"one of the branches main, origin/main, master"):
-        revised(repository, None, None, wanted)
+        revised(repository, None, None, scope)
 
     write(repository, "apps/asgi-wsgi/experiment.toml", "question = 3\n")
     commit(repository, "Unreadable")
     with pytest.raises(UsageError, match=r"HEAD cannot be read by this servebench: apps/asgi-wsgi"):
-        revised(repository, "HEAD~1", "HEAD", wanted)
+        revised(repository, "HEAD~1", "HEAD", scope)
     # Of base it is no matter: head says what is measured.
-    assert [case.id for case in revised(repository, "HEAD", "HEAD~1", wanted).base.cases] == [JSON]
+    assert [case.id for case in revised(repository, "HEAD", "HEAD~1", scope).base.cases] == [JSON]
 
 
 def test_what_an_application_writes_is_gone_with_its_comparison(
     repository: Path, cache: Path, tmp_path: Path
 ) -> None:
-    """Both sides of the same files have a copy each; what a killed comparison left goes as well."""
     place = cache / "snapshots"
     left = place / "01234567"
     (left / "89abcdef").mkdir(parents=True)
@@ -256,7 +244,6 @@ def test_what_an_application_writes_is_gone_with_its_comparison(
 def test_stacks_are_compared_in_copies_of_the_files_as_they_are(
     tmp_path: Path, cache: Path
 ) -> None:
-    """Not in the checkout, where both sides would write the same files; without git as well."""
     assert cache.is_dir()
     root = make_repository(tmp_path / "repository")
     write(root, "apps/asgi-wsgi/new.py", "NEW = True\n")
@@ -274,7 +261,6 @@ def test_stacks_are_compared_in_copies_of_the_files_as_they_are(
 def test_benchmarks_that_a_commit_brings_measure_what_was_before_it(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a side has not at all it is lent, and the report says so; what is lent is no change."""
     assert cache.is_dir()
     root = make_shop(tmp_path / "shop", declared=False)
     monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
@@ -286,21 +272,21 @@ def test_benchmarks_that_a_commit_brings_measure_what_was_before_it(
     lent = "apps/identity.py, apps/load/load_app.py, interpreter 3.14, apps/stacks/current.txt"
 
     both = revised(root, "HEAD~1", "HEAD", want(tmp_path))
-    found = touched.find(both)
-    assert (found.pairs, found.untouched, found.missing) == ((), 1, ())
+    found = affected.find(both)
+    assert (found.pairs, found.unaffected, found.missing) == ((), 1, ())
     assert found.nothing.startswith("Nothing to judge: only files of applications")
     assert both.notes == (f"HEAD~1 lacks {lent}: those of HEAD are used on both sides",)
     assert (both.base.root / app).read_text() == (root / app).read_text()
     assert both.base.rig.pythons == both.head.rig.pythons
 
     both = revised(root, "HEAD~2", "HEAD", want(tmp_path))
-    assert [(pair.head.id, pair.because) for pair in touched.find(both).pairs] == [(SHOP_CASE, api)]
+    assert [(pair.head.id, pair.reason) for pair in affected.find(both).pairs] == [(SHOP_CASE, api)]
 
     # Both of before there were benchmarks: those of the checkout, committed or not, measure them.
     write(root, app, (root / app).read_text() + "\nTODAY = True\n")
     both = revised(root, "HEAD~2", "HEAD~1", want(tmp_path))
     assert both.head.record.commit == slower
-    assert [(pair.head.id, pair.because) for pair in touched.find(both).pairs] == [(SHOP_CASE, api)]
+    assert [(pair.head.id, pair.reason) for pair in affected.find(both).pairs] == [(SHOP_CASE, api)]
     assert [(side.root / app).read_text().count("TODAY") for side in (both.base, both.head)] == [
         1,
         1,
@@ -314,15 +300,14 @@ def test_benchmarks_that_a_commit_brings_measure_what_was_before_it(
 def test_the_declarations_of_head_measure_both_sides(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is asked is head's; what answers is each side's own, wherever it has it."""
     assert cache.is_dir()
     root = make_shop(tmp_path / "shop")
     monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
     declared, app, api = "apps/load/experiment.toml", "apps/load/load_app.py", "src/shop/api.py"
 
-    def found() -> tuple[Sides, Touched]:
+    def found() -> tuple[Sides, Affected]:
         both = revised(root, "HEAD~1", "HEAD", want(tmp_path))
-        return both, touched.find(both)
+        return both, affected.find(both)
 
     # Another load, and the application's module under another name.
     text = (root / declared).read_text()
@@ -359,14 +344,14 @@ def test_the_declarations_of_head_measure_both_sides(
     write(root, declared, (root / declared).read_text().replace("/new/7", "/items/8"))
     commit(root, "Another item")
     both, change = found()
-    assert (change.missing, change.untouched) == ((), 2)
+    assert (change.missing, change.unaffected) == ((), 2)
     assert {case.endpoint.path for case in both.base.cases} == {"/items/7", "/items/8"}
 
     # An experiment of which base has nothing: it may be what is called otherwise there.
     (root / "apps/load").rename(root / "apps/perf")
     commit(root, "Another name")
     both, change = found()
-    assert (change.pairs, change.untouched) == ((), 0)
+    assert (change.pairs, change.unaffected) == ((), 0)
     assert {(one.case, one.reason) for one in change.missing} == {
         ("perf/items/py3.14", "only one side has its application"),
         ("perf/new/py3.14", "only one side has its application"),
@@ -375,18 +360,17 @@ def test_the_declarations_of_head_measure_both_sides(
     }
     write(root, api, (root / api).read_text() + "\nSLOW = True\n")
     commit(root, "And slower")
-    change = touched.find(revised(root, "HEAD~2", "HEAD", want(tmp_path)))
+    change = affected.find(revised(root, "HEAD~2", "HEAD", want(tmp_path)))
     assert [pair.head.id for pair in change.pairs] == ["perf/items/py3.14", "perf/new/py3.14"]
 
 
 def test_interpreters_are_compared_on_the_same_files(repository: Path, tmp_path: Path) -> None:
-    """Each case meets the one that differs in nothing but the interpreter."""
     globs = ("asgi-wsgi/asgi-json/py3.14/*", "gil-endpoints/sync_cpu/*")
     both = sides.of_interpreters(repository, "3.14", "3.14t", want(tmp_path, *globs))
     assert both.cross
     assert (both.base.record.label, both.head.record.label) == ("3.14", "3.14t")
     assert {case.python for case in both.head.cases} == {"3.14t"}
-    found = touched.find(both)
+    found = affected.find(both)
     assert [(pair.base.id, pair.head.id) for pair in found.pairs] == [
         (name.format("3.14"), name.format("3.14t"))
         for name in (
@@ -395,25 +379,23 @@ def test_interpreters_are_compared_on_the_same_files(repository: Path, tmp_path:
             "gil-endpoints/sync_cpu/py{}",
         )
     ]
-    assert {pair.because for pair in found.pairs} == {"Python 3.14t instead of 3.14"}
+    assert {pair.reason for pair in found.pairs} == {"Python 3.14t instead of 3.14"}
     assert not found.missing
-    wanted = want(tmp_path)
+    scope = want(tmp_path)
     with pytest.raises(UsageError, match=r"no interpreter '2\.7'; declared are"):
-        sides.of_interpreters(repository, "3.14", "2.7", wanted)
+        sides.of_interpreters(repository, "3.14", "2.7", scope)
     with pytest.raises(UsageError, match=r"two different interpreters, found 3\.14 twice"):
-        sides.of_interpreters(repository, "3.14", "3.14", wanted)
+        sides.of_interpreters(repository, "3.14", "3.14", scope)
 
 
 @pytest.fixture
 def index() -> Iterator[Index]:
-    """`alpha` needs `beta`; of `beta` there are three versions, the newest of March."""
     with serving_beta() as served:
         yield served
 
 
 @pytest.fixture
 def tiny(tmp_path: Path, cache: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout, in no repository, with the stack `one` as of mid-February."""
     assert cache.is_dir()
     root = make_tiny(tmp_path / "tiny")
     monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
@@ -426,18 +408,15 @@ def tiny(tmp_path: Path, cache: Path, index: Index, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.fixture
-def everything(tmp_path: Path) -> Wanted:
-    """All cases of the quick profile."""
+def everything(tmp_path: Path) -> Scope:
     return want(tmp_path)
 
 
 def packages(both: Sides) -> list[dict[str, str]]:
-    """What the stack `one` holds on base and on head."""
     return [side.rig.stacks["one"].packages for side in (both.base, both.head)]
 
 
-def test_stacks_of_two_dates_are_resolved_and_installed(tiny: Path, everything: Wanted) -> None:
-    """The checkout's own locks stay; only the case that imports what moved is touched."""
+def test_stacks_of_two_dates_are_resolved_and_installed(tiny: Path, everything: Scope) -> None:
     lock = stacks.lock_file("one").read_bytes()
     both = sides.of_dates(tiny, date(2026, 1, 31), None, everything)
     assert packages(both) == [{"alpha": "1.0", "beta": "1.0"}, {"alpha": "1.0", "beta": "1.5"}]
@@ -448,29 +427,27 @@ def test_stacks_of_two_dates_are_resolved_and_installed(tiny: Path, everything: 
     assert list(python.parents[1].glob("lib/python*/site-packages/beta-1.0.dist-info"))
     assert stacks.lock_file("one").read_bytes() == lock
 
-    found = touched.find(both)
-    assert [(pair.head.id, pair.because) for pair in found.pairs] == [
+    found = affected.find(both)
+    assert [(pair.head.id, pair.reason) for pair in found.pairs] == [
         ("tiny/dependent/py3.14", "beta 1.0 → 1.5")
     ]
-    assert (found.untouched, found.nothing) == (1, "")
+    assert (found.unaffected, found.nothing) == (1, "")
     (note,) = found.notes
     assert "went by UV_DEFAULT_INDEX of" in note
     (move,) = found.packages
     assert (move.stack, move.package, move.base, move.head) == ("one", "beta", "1.0", "1.5")
 
 
-def test_one_package_in_another_version_moves_nothing_else(tiny: Path, everything: Wanted) -> None:
-    """Packages that could be newer by now stay where they are locked."""
+def test_one_package_in_another_version_moves_nothing_else(tiny: Path, everything: Scope) -> None:
     both = sides.of_packages(tiny, ["beta==1.0"], everything)
     assert packages(both) == [{"alpha": "1.0", "beta": "1.5"}, {"alpha": "1.0", "beta": "1.0"}]
     assert (both.base.record.label, both.head.record.label) == ("stacks as locked", "beta==1.0")
     assert packages(sides.of_packages(tiny, ["alpha==1.0"], everything))[1]["beta"] == "1.5"
-    same = touched.find(sides.of_packages(tiny, ["alpha==1.0"], everything))
+    same = affected.find(sides.of_packages(tiny, ["alpha==1.0"], everything))
     assert same.nothing == "Nothing to judge: base and head do not differ."
 
 
 def test_what_uv_went_by_is_named_without_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It belongs to repeating a comparison of stacks; uv knows all of these variables."""
     for name in relocking.RESOLVING:
         monkeypatch.delenv(name, raising=False)
     assert relocking.surroundings() == ()
@@ -484,8 +461,7 @@ def test_what_uv_went_by_is_named_without_its_value(monkeypatch: pytest.MonkeyPa
     assert set(relocking.RESOLVING) <= set(re.findall(r"\bUV_\w+", done.stdout))
 
 
-def test_versions_that_cannot_be_had_are_refused(tiny: Path, everything: Wanted) -> None:
-    """No version, no such package, no such release, and a stack that insists on its own."""
+def test_versions_that_cannot_be_had_are_refused(tiny: Path, everything: Scope) -> None:
     for text in ("beta", "beta @ file:///x", "beta[extra]==1", "beta==1; python_version<'4'", "=="):
         with pytest.raises(UsageError, match="expected a package and its version"):
             sides.of_packages(tiny, [text], everything)

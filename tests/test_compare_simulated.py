@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from duets import CPU, busy, duet
 from servebench import metrics
-from servebench.compare import verdicts
 from servebench.compare.decide import Confirmation, Screening
+from servebench.compare.judge import judge
 from servebench.compare.model import Verdict
+from servebench.compare.samples import CaseDuets
 
 SPREAD: Final = 0.007
 METRICS: Final = (CPU, "throughput", "pss_steady")
@@ -26,12 +27,10 @@ Noise = Callable[[np.random.Generator], NDArray[np.float64]]
 
 
 def normal(source: np.random.Generator) -> NDArray[np.float64]:
-    """Three independent log ratios."""
     return source.normal(0, SPREAD, 3)
 
 
 def heavy(source: np.random.Generator) -> NDArray[np.float64]:
-    """Student's t with three degrees of freedom, of the same standard deviation: many outliers."""
     logs: NDArray[np.float64] = source.standard_t(3, 3) / np.sqrt(3) * SPREAD
     return logs
 
@@ -68,7 +67,7 @@ def compare(
         wanted: Verdicts that are asked for.
     """
     names = [f"x/e{number}/py3.14" for number in range(cases)]
-    screening = Screening([busy(name) for name in names])
+    screening = Screening(CaseDuets.of(map(busy, names)))
 
     def played(name: str) -> dict[str, float]:
         planted = np.log1p((slower or {}).get(names.index(name), 0.0))
@@ -77,13 +76,13 @@ def compare(
 
     for _ in range(limits[0]):
         for name in screening.open():
-            screening.add(duet(name, played(name)))
+            screening.add(name, duet(name, played(name)))
     confirmation = Confirmation(screening)
     for _ in range(limits[1]):
         for name in confirmation.open():
-            confirmation.add(duet(name, played(name), stage="confirmation"))
+            confirmation.add(name, duet(name, played(name), stage="confirmation"))
     confirmation.close()
-    found = verdicts.judge(screening, confirmation)
+    found = judge(screening, confirmation)
     for judged in (one for many in found.values() for one in many if one.verdict in CALLED):
         assert judged.low is not None
         assert judged.high is not None

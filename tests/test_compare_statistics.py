@@ -41,14 +41,12 @@ def test_log_ratios_are_head_over_base() -> None:
 @pytest.mark.parametrize("wrong", [0.0, -1.0, math.nan, math.inf])
 @pytest.mark.parametrize("side", ["base", "head"])
 def test_a_failure_has_no_ratio(wrong: float, side: str) -> None:
-    """Zeros, infinities and not-a-numbers are refused, not averaged."""
     good, bad = [1.0, 1.0], [1.0, wrong]
     with pytest.raises(ValueError, match="positive finite"):
         log_ratios(*((bad, good) if side == "base" else (good, bad)))
 
 
 def test_a_ratio_needs_both_sides() -> None:
-    """A figure without its partner is no duet."""
     with pytest.raises(ValueError, match="found 2 and 1"):
         log_ratios([1.0, 2.0], [1.0])
 
@@ -63,7 +61,6 @@ def test_a_sample_is_number_mean_and_standard_deviation() -> None:
 
 @pytest.mark.parametrize("logs", [[], [0.01], [0.01, math.nan], [0.01, -math.inf]])
 def test_too_few_or_impossible_values_are_refused(logs: list[float]) -> None:
-    """One duet has no scatter."""
     with pytest.raises(ValueError, match="at least two finite"):
         sample(np.array(logs))
 
@@ -86,7 +83,6 @@ def test_the_minimal_effect_test_counts_from_the_floor() -> None:
 
 
 def test_up_and_down_are_the_same_distance() -> None:
-    """Which side is called head does not matter."""
     mirrored = Sample(3, -0.02, 0.01)
     assert moved_p(mirrored, 0.01) == pytest.approx(moved_p(THREE, 0.01))
     assert moved_p(mirrored, 0.01, -1) == pytest.approx(moved_p(THREE, 0.01, 1))
@@ -94,7 +90,6 @@ def test_up_and_down_are_the_same_distance() -> None:
 
 
 def test_nothing_to_see_is_never_less_than_certain() -> None:
-    """The doubled p value stays a probability."""
     assert moved_p(Sample(5, 0.0, 0.01), 0.01) == 1.0
 
 
@@ -113,7 +108,6 @@ def test_the_detectable_change_adds_floor_error_and_power() -> None:
 
 
 def test_equal_duets_are_believed_as_far_as_figures_resolve() -> None:
-    """Rounded percentiles can agree to the last bit; that is no proof of a change of one step."""
     constant = sample(np.full(5, 0.001))
     assert constant.sd == pytest.approx(0, abs=1e-12)
     assert constant.error == pytest.approx(RESOLUTION / math.sqrt(5))
@@ -140,7 +134,6 @@ def test_adjusted_p_values_are_benjamini_and_hochbergs() -> None:
 
 
 def test_looks_spend_the_error_rate_once() -> None:
-    """Scheduled looks have their own shares; an early end takes what is left."""
     looks = Looks((5, 8, 12), (0.1, 0.3, 0.6), least=3)
     assert looks.last == 12
     assert looks.latest(4) is None
@@ -158,7 +151,6 @@ def test_looks_spend_the_error_rate_once() -> None:
 
 @pytest.mark.parametrize("count", range(3, 13))
 def test_no_early_end_spends_more_than_all(count: int) -> None:
-    """Shares of the looks before the end and of the end add up to one, wherever it comes."""
     looks = Looks((5, 8, 12), (0.1, 0.3, 0.6), least=3)
     found = looks.latest(count, final=True)
     assert found is not None
@@ -179,7 +171,6 @@ def test_no_early_end_spends_more_than_all(count: int) -> None:
 def test_impossible_looks_are_refused(
     counts: tuple[int, ...], shares: tuple[float, ...], least: int
 ) -> None:
-    """Shares that add up to more than one would promise what they do not hold."""
     with pytest.raises(ValueError, match="looks: "):
         Looks(counts, shares, least)
 

@@ -25,7 +25,7 @@ from comparing import (
     one,
 )
 from duets import duet
-from servebench.compare import family, keeping
+from servebench.compare import inprocess, keeping
 from servebench.compare.again import rebuilt
 from servebench.compare.method import Method
 from servebench.compare.model import (
@@ -164,7 +164,7 @@ def test_a_confirmation_counts_for_what_it_confirmed() -> None:
 
 def test_the_floor_of_benchmarks_is_the_comparisons() -> None:
     """Rows are ordered by it; the report cannot import what decides."""
-    assert MICRO_FLOOR == family.FLOOR
+    assert MICRO_FLOOR == inprocess.THRESHOLD
 
 
 def test_the_last_looks_are_read_as_they_are_written() -> None:

@@ -20,10 +20,7 @@ from histories import FIRST, night_run, save
 from made_up import Imagined, Planted
 from servebench import changes, files, store, tools
 from servebench.changes import ChangeRecord, SeriesName, StackState
-from servebench.compare import session
 from servebench.compare.model import Comparison, PackageChange, Verdict
-from servebench.compare.pairing import Pair
-from servebench.compare.touched import Touched
 from servebench.detect import blame, suspects, verdicts
 from servebench.detect.candidates import detect, of_table
 from servebench.detect.conclude import IMPROVED, closed, conclude
@@ -41,7 +38,7 @@ from servebench.series import reading
 from servebench.series import table as history
 from servebench.series.columns import CaseState, RunColumns, RunHeader, Status, empty
 from servebench.series.table import Table
-from test_session import Fake, Told, computing, side
+from test_session import Fake, compared_by, computing
 
 MACHINE = "alpha-2c-000001"
 CPU = "server_cpu_per_request"
@@ -304,17 +301,7 @@ def compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compared:
     def do(*names: str, seconds: float | None = None, **slower: float) -> Comparison:
         cases = tuple(computing(f"x/{name}") for name in names)
         fake = Fake(slower={f"x/{name}": value for name, value in slower.items()})
-        touched = Touched(
-            pairs=tuple(Pair(case, case, "granian 1 → 2") for case in cases),
-            untouched=0,
-            missing=(),
-            packages=(),
-            inprocess=False,
-        )
-        return session.compare(
-            side("base", cases), side("head", cases), touched, seconds, 1, Told(),
-            instruments=fake, folder=tmp_path / "comparisons", clock=lambda: fake.now,
-        )  # fmt: skip
+        return compared_by(fake, cases, tmp_path / "comparisons", seconds)
 
     return do
 

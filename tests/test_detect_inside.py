@@ -22,7 +22,6 @@ from servebench import changes, files, paths, tools
 from servebench.artifacts import acceptance
 from servebench.changes import ChangeRecord, SeriesName
 from servebench.compare import inprocess
-from servebench.compare.inprocess import Key
 from servebench.compare.model import (
     Comparison,
     Judgement,
@@ -38,7 +37,6 @@ from servebench.detect.confirm import confirm
 from servebench.detect.model import Candidate, Candidates, Dismissal, Step
 from servebench.detect.steps import steps
 from servebench.github import announce
-from servebench.inprocess.readings import Reading
 from servebench.model import StackRecord
 from servebench.series import asv
 from servebench.series import table as history
@@ -62,7 +60,6 @@ from test_detect import table as of_servers
 
 ENDPOINT = "asgi-wsgi/asgi-json"
 CASE = f"inprocess/handlers.Cpu.time_request(endpoint={ENDPOINT})/py3.14/current"
-KEY: Key = (f"handlers.Cpu.time_request('{ENDPOINT}')", "current", "3.14")
 SERIES = SeriesName(machine=MACHINE, case=CASE, metric="seconds")
 GUARD = "inprocess/guard.Packages.track_version(package=python)/py3.14/current"
 HANDLERS = asv_files.Bench("handlers.Cpu.time_request", {"endpoint": [ENDPOINT, "driver/asgi"]})
@@ -111,7 +108,7 @@ def moved(ratio: float, before: int = 20, after: int = 6, scatter: float = 0.003
 
 def test_a_step_where_the_commits_lock_changed_is_a_candidate() -> None:
     """5 % more from the first commit with the new lock, which has its date."""
-    found = detect([table({CASE: moved(1.05)}, BUMPED)], inside={KEY})
+    found = detect([table({CASE: moved(1.05)}, BUMPED)], inside={CASE})
     (one,) = found.candidates
     assert (one.before_run, one.after_run) == (run_of(19), run_of(20))
     assert (one.base_commit, one.head_commit) == (f"{19:040x}", f"{20:040x}")
@@ -127,15 +124,15 @@ def test_a_step_where_the_commits_lock_changed_is_a_candidate() -> None:
 @pytest.mark.parametrize(
     ("ratio", "inside", "count"),
     [
-        (1.012, {KEY}, 1),
+        (1.012, {CASE}, 1),
         # The relevance floor of a process is 1 %.
-        (1.008, {KEY}, 0),
+        (1.008, {CASE}, 0),
         # What no comparison can play could not be confirmed.
-        (1.5, {("handlers.Cpu.time_request('one/other')", "current", "3.14")}, 0),
-        (1.5, set[Key](), 0),
+        (1.5, {CASE.replace(ENDPOINT, "one/other")}, 0),
+        (1.5, set[str](), 0),
     ],
 )
-def test_what_is_searched(ratio: float, inside: set[Key], count: int) -> None:
+def test_what_is_searched(ratio: float, inside: set[str], count: int) -> None:
     """Times that a comparison plays, from its floor on."""
     assert len(steps(table({CASE: moved(ratio, scatter=1e-6)}, BUMPED), inside)) == count
 
@@ -144,8 +141,7 @@ def test_a_wall_time_and_a_version_are_not_searched() -> None:
     """Comparisons play neither."""
     wall = CASE.replace("Cpu", "Wall")
     made = table({wall: moved(1.5), GUARD: moved(1.5)}, BUMPED)
-    assert inprocess.key(wall) is inprocess.key(GUARD) is None
-    assert steps(made, {KEY}) == ()
+    assert steps(made, {CASE}) == ()
 
 
 def test_beside_an_unknown_lock_nothing_is_said() -> None:
@@ -153,21 +149,21 @@ def test_beside_an_unknown_lock_nothing_is_said() -> None:
     versions: list[str | None] = [*["1"] * 20, *["2"] * 10]
     figures = {CASE: moved(1.1, after=10)}
     lost = [None if 18 <= place <= 22 else version for place, version in enumerate(versions)]
-    assert of_table(table(figures, lost), {KEY}) == ((), ())
-    same = of_table(table(figures, ["1"] * 30), {KEY})
+    assert of_table(table(figures, lost), {CASE}) == ((), ())
+    same = of_table(table(figures, ["1"] * 30), {CASE})
     assert (same[0], [step.series for step in same[1]]) == ((), [SERIES])
-    assert len(of_table(table(figures, versions), {KEY})[0]) == 1
+    assert len(of_table(table(figures, versions), {CASE})[0]) == 1
 
 
 def test_server_runs_and_benchmarks_of_one_bump_are_one_candidate() -> None:
     """The same locks, first seen at the same commit; another commit may be another bump."""
     servers = of_servers({"x/a": moved(1.05)}, BUMPED)
     inside = table({CASE: moved(1.2)}, BUMPED, commits=[COMMIT] * 26)
-    (both,) = detect([inside, servers], inside={KEY}).candidates
+    (both,) = detect([inside, servers], inside={CASE}).candidates
     (alone,) = detect([servers]).candidates
     assert [step.series.case for step in both.steps] == [CASE, "x/a"]
     assert both.model_copy(update={"steps": alone.steps}) == alone
-    two = detect([table({CASE: moved(1.2)}, BUMPED), servers], inside={KEY}).candidates
+    two = detect([table({CASE: moved(1.2)}, BUMPED), servers], inside={CASE}).candidates
     assert len({one.id for one in two}) == 2
 
 
@@ -180,7 +176,7 @@ def test_what_was_judged_of_servers_says_nothing_of_benchmarks() -> None:
     record = recorded("open", 1.05, 20)
     inner = record.model_copy(update={"id": "inner", "series": SERIES})
     for records, left in (((record,), [CASE]), ((inner,), ["x/a"]), ((record, inner), [])):
-        found = detect(both, records, inside={KEY})
+        found = detect(both, records, inside={CASE})
         assert [step.series.case for one in found.candidates for step in one.steps] == left
         assert found.known == 2 - len(left)
 
@@ -189,11 +185,11 @@ def test_commits_that_were_measured_late_are_known_by_their_place() -> None:
     """Names say when something was measured; the order of commits is that of their dates."""
     backwards = [f"{99 - number}-asv" for number in range(26)]
     made = table({CASE: moved(1.1)}, BUMPED, runs=backwards)
-    (one,) = detect([made], inside={KEY}).candidates
+    (one,) = detect([made], inside={CASE}).candidates
     judged = dismissed(one, Verdict.NO_CHANGE, 1).model_copy(
         update={"id": "earlier", "series": (SERIES,)}
     )
-    found = detect([made], (), {judged.id: judged}, {KEY})
+    found = detect([made], (), {judged.id: judged}, {CASE})
     assert (found.candidates, found.known) == ((), 1)
 
 
@@ -204,14 +200,11 @@ def test_a_series_is_found_in_a_comparison_by_its_name() -> None:
     found = inprocess.targets([case], lambda _: "x", ("handlers", "pydantic_models"), {})
     assert len(found) == 4
     for target in found:
-        params = zip(
-            names[target.benchmark.split(".")[1]], map(str, target.parameters), strict=True
-        )
-        reading = Reading(
-            target.benchmark, tuple(params), "3.14", "pydantic-v2", "seconds", "measured"
-        )
-        assert inprocess.key(reading.case) == target.key
-    assert inprocess.key(CASE) == KEY
+        assert tuple(name for name, _ in target.parameters) == names[target.benchmark.split(".")[1]]
+        assert inprocess.is_series(target.series)
+    assert [target.series for target in found[1:2]] == [
+        "inprocess/pydantic_models.Validate.time_valid(size=20, source=python)/py3.14/pydantic-v2"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -220,15 +213,13 @@ def test_a_series_is_found_in_a_comparison_by_its_name() -> None:
         CASE.replace(ENDPOINT, "<b>/x"),
         CASE.replace(ENDPOINT, "../../x"),
         CASE.replace("current", "../x"),
-        CASE.replace("(endpoint=", "(endpoint=x/y, endpoint="),
         CASE.replace("3.14", "3.14\n"),
-        "inprocess/pydantic_models.Validate.time_valid(size=1000, source=json)/py3.14/current",
         "asgi-wsgi/asgi-json/py3.14/w1/c128",
     ],
 )
 def test_other_names_are_none_of_a_comparison(name: str) -> None:
     """What a machine sends may be called anything."""
-    assert inprocess.key(name) is None
+    assert not inprocess.is_series(name)
 
 
 @pytest.fixture
@@ -288,10 +279,10 @@ def test_git_tells_the_locks_and_the_guard_the_interpreter(checkout: Path, tmp_p
 def test_another_interpreter_begins_another_series() -> None:
     """A step where the guard saw another version is the interpreter's."""
     made = table({CASE: moved(1.1)}, [None] * 26)
-    assert len(steps(made, {KEY})) == 1
+    assert len(steps(made, {CASE})) == 1
     for header in made.nights[20:]:
         header.interpreters["3.14"] = "3.14.8"
-    assert steps(made, {KEY}) == ()
+    assert steps(made, {CASE}) == ()
 
 
 def test_a_bump_in_asvs_results_becomes_a_change(
@@ -315,7 +306,7 @@ def test_a_bump_in_asvs_results_becomes_a_change(
             machine=MACHINE,
             committed=1000 * int((FIRST + timedelta(days=number)).timestamp()),
         )
-    assert declared.benchmarks(checkout)[KEY].startswith(f"{ENDPOINT}/py3.14/")
+    assert declared.benchmarks(checkout)[CASE].startswith(f"{ENDPOINT}/py3.14/")
     file = tmp_path / "candidates.json"
     done = Bench(checkout, tmp_path, "detecting", capsys, monkeypatch)("detect", "--output", file)
     assert (done.code, done.err) == (0, "")
@@ -367,7 +358,7 @@ def played(
 
 def a_candidate(*series: SeriesName, ratio: float = 1.06, machine: str = MACHINE) -> Candidate:
     """Series that moved together."""
-    (one,) = detect([table({CASE: moved(1.06)}, BUMPED)], inside={KEY}).candidates
+    (one,) = detect([table({CASE: moved(1.06)}, BUMPED)], inside={CASE}).candidates
     return one.model_copy(
         update={
             "machine": machine,
@@ -431,7 +422,7 @@ def test_a_confirmed_benchmark_is_accepted(tmp_path: Path) -> None:
         metric="", verdict=Verdict.SLOWER, ratio=1.05, low=1.04, high=1.06, confirmed=12
     )
     micro = MicroComparison(
-        benchmark=KEY[0], stack=KEY[1], python=KEY[2], unit="s", judgement=judgement,
+        benchmark="x", stack="current", python="3.14", series=CASE, unit="s", judgement=judgement,
         base=(2e-4,), head=(2.1e-4,),
     )  # fmt: skip
     base, head = (

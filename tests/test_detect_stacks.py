@@ -19,11 +19,9 @@ from repos import borrow_cache, commit, git, make_tiny, write
 from servebench import locks, stackbump, stacks
 from servebench.changes import ChangeRecord, SeriesName, StackState
 from servebench.compare import session
-from servebench.compare.draft import Header, unmeasured
+from servebench.compare.builder import Question, unmeasured
 from servebench.compare.model import Comparison, PackageChange, Verdict
 from servebench.compare.progress import Reporter
-from servebench.compare.sides import Side
-from servebench.compare.touched import Touched
 from servebench.detect import blame
 from servebench.detect import locks as locks_
 from servebench.detect.conclude import conclude
@@ -128,29 +126,27 @@ def test_both_stacks_are_measured_as_they_were(
     bumps: Bumps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the locks of then, installed, on the applications of now; what cannot differ is out."""
-    seen: list[tuple[Side, Side, Touched, float]] = []
+    seen: list[Question] = []
 
-    def compare(
-        base: Side, head: Side, touched: Touched, seconds: float, seed: int, reporter: Reporter,
-        *, header: Header,
-    ) -> Comparison:  # fmt: skip
-        assert seed == 7
+    def compare(question: Question, reporter: Reporter) -> Comparison:
+        assert question.seed == 7
         assert reporter is told
-        seen.append((base, head, touched, seconds))
-        return unmeasured(base, head, touched, header, seconds)
+        seen.append(question)
+        return unmeasured(question)
 
     told = Told()
     monkeypatch.setattr(session, "compare", compare)
     found = RealDuets(bumps.root, 7, told, QUIET)(bumps.candidate(), 90.0)
-    ((base, head, touched, seconds),) = seen
-    assert seconds == 90.0
-    for side, version, digest in zip((base, head), ("1.0", "1.5"), bumps.digests, strict=True):
+    (question,) = seen
+    assert question.seconds == 90.0
+    sides = question.base, question.head
+    for side, version, digest in zip(sides, ("1.0", "1.5"), bumps.digests, strict=True):
         stack = side.rig.stacks["one"]
         assert (stack.packages["beta"], stack.digest) == (version, digest)
         python = side.rig.pythons["one", "3.14"]
         assert list(python.parents[1].glob(f"lib/python*/site-packages/beta-{version}.dist-info"))
-    assert [pair.head.id for pair in touched.pairs] == ["tiny/dependent/py3.14"]
-    assert (touched.untouched, touched.targets) == (1, ())
+    assert [pair.head.id for pair in question.affected.pairs] == ["tiny/dependent/py3.14"]
+    assert (question.affected.unaffected, question.affected.targets) == (1, ())
     assert found.base.label == "one of before"
     assert stacks.read("one").packages["beta"] == "2.0"  # the checkout's own lock stays
 
@@ -408,12 +404,11 @@ def test_a_mixture_moves_what_it_is_told_to(bumps: Bumps, monkeypatch: pytest.Mo
     """The stack before, with one release of the one after; the time is shared with later steps."""
     seen: list[tuple[dict[str, str], dict[str, str], float]] = []
 
-    def compare(
-        base: Side, head: Side, touched: Touched, seconds: float, *_: object, header: Header
-    ) -> Comparison:
-        stacks_ = [side.rig.stacks["one"].packages for side in (base, head)]
-        seen.append((stacks_[0], stacks_[1], seconds))
-        return unmeasured(base, head, touched, header, seconds)
+    def compare(question: Question, _: Reporter) -> Comparison:
+        sides = question.base, question.head
+        stacks_ = [side.rig.stacks["one"].packages for side in sides]
+        seen.append((stacks_[0], stacks_[1], question.seconds or 0.0))
+        return unmeasured(question)
 
     monkeypatch.setattr(session, "compare", compare)
     candidate = bumps.candidate()
@@ -437,13 +432,11 @@ def test_benchmarks_inside_the_process_are_played_without_a_server(
 ) -> None:
     """In the environments of a case with their endpoint; what cannot differ is out."""
     write(bumps.root, "benchmarks/handlers.py", "")
-    seen: list[tuple[Side, Side, Touched]] = []
+    seen: list[Question] = []
 
-    def compare(
-        base: Side, head: Side, touched: Touched, seconds: float, *_: object, header: Header
-    ) -> Comparison:
-        seen.append((base, head, touched))
-        return unmeasured(base, head, touched, header, seconds)
+    def compare(question: Question, _: Reporter) -> Comparison:
+        seen.append(question)
+        return unmeasured(question)
 
     monkeypatch.setattr(session, "compare", compare)
     names = {
@@ -459,12 +452,12 @@ def test_benchmarks_inside_the_process_are_played_without_a_server(
 
     duets = RealDuets(bumps.root, 7, Told(), QUIET)
     duets(moved("alone", "dependent", "gone"), 90.0)
-    ((base, head, touched),) = seen
-    assert touched.pairs == ()
-    assert [target.name for target in touched.targets] == [
+    (question,) = seen
+    assert question.affected.pairs == ()
+    assert [target.name for target in question.affected.targets] == [
         "handlers.Cpu.time_request('tiny/dependent')"
     ]
-    for side, version in ((base, "1.0"), (head, "1.5")):
+    for side, version in ((question.base, "1.0"), (question.head, "1.5")):
         python = side.rig.pythons["one", "3.14"]
         assert list(python.parents[1].glob(f"lib/python*/site-packages/beta-{version}.dist-info"))
 

@@ -15,11 +15,11 @@ import pytest
 
 from bench import Bench, declared, eventually, failures_of
 from servebench import load, observation, ports, rows, sampler, validate, warmup
-from servebench.compare import duet, player
+from servebench.compare import duet, side_run
 from servebench.compare.duet import DuetOutcome
-from servebench.compare.judged import judged
 from servebench.compare.model import SideName
-from servebench.compare.player import Part
+from servebench.compare.samples import judged
+from servebench.compare.side_run import SideCase
 from servebench.flags import DISTURBING, FlagName
 from servebench.metrics import METRICS
 from servebench.model import Case, LoadModel
@@ -37,8 +37,7 @@ TAILS = {"response_p99", "response_p999"}
 def play(
     state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., DuetOutcome]:
-    """Play a short duet of two cases; nothing may be left of it, whatever it gives."""
-    monkeypatch.setattr(player, "DUET_WARM_UP", 0.8)
+    monkeypatch.setattr(side_run, "DUET_WARM_UP", 0.8)
     used: list[int] = []
     real = ports.free_port
 
@@ -55,8 +54,8 @@ def play(
         rig = assemble([base, head], tmp_path / "logs")
         try:
             return duet.perform(
-                Part(base, rig),
-                Part(head, rig),
+                SideCase(base, rig),
+                SideCase(head, rig),
                 lambda side: tmp_path / "logs" / f"{side}.log",
                 head_first=head_first,
                 seconds=seconds,
@@ -71,7 +70,6 @@ def play(
 
 
 def kill_in_the_middle(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Kill the measured generator that is started as the given one, while it sends."""
     real, started = load.Generation.start, [0]
 
     def start(*arguments: Any, **named: Any) -> load.Generation:
@@ -85,7 +83,6 @@ def kill_in_the_middle(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
 
 def void(outcome: DuetOutcome, failed: dict[SideName, str]) -> None:
-    """Assert that just these sides failed, for these reasons, and that no figure is left."""
     assert outcome.metrics == {"base": {}, "head": {}}
     for side, flags in outcome.flags.items():
         names = failures_of(flags)
@@ -102,11 +99,10 @@ def void(outcome: DuetOutcome, failed: dict[SideName, str]) -> None:
 def test_a_duet_has_what_the_case_is_judged_by(
     play: Callable[..., DuetOutcome], case_id: str
 ) -> None:
-    """A closed loop that waits, and a paced load: their latencies have different names."""
     case = declared(case_id)
     outcome = play(case, case)
     for figures in outcome.metrics.values():
-        assert figures.keys() >= set(judged(case).leading), outcome.flags
+        assert figures.keys() >= set(judged(case)[0]), outcome.flags
 
 
 @pytest.mark.real
@@ -129,7 +125,7 @@ def test_a_case_against_itself(
         assert not any(failures_of(flags) for flags in outcome.flags.values()), outcome.flags
         base, head = outcome.metrics["base"], outcome.metrics["head"]
         # Which tails there are depends on how many answers a side has got.
-        assert base.keys() - TAILS == head.keys() - TAILS >= set(judged(case).leading)
+        assert base.keys() - TAILS == head.keys() - TAILS >= set(judged(case)[0])
         assert base.keys() | head.keys() <= METRICS.keys()
         assert base["good"] == base["requests"] > 0
         assert base["connections_reopened"] == head["connections_reopened"] == 0
@@ -146,7 +142,6 @@ def test_a_case_against_itself(
 def test_memory_is_what_a_side_has_without_the_other(
     play: Callable[..., DuetOutcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two servers of one application share pages: the one that is left gains, and so do both."""
     seen: list[tuple[dict[str, float], int, int]] = []
     real = duet.unshared
 
@@ -192,7 +187,6 @@ def test_both_sides_gain_what_they_shared() -> None:
 
 @pytest.mark.real
 def test_a_case_that_waits(bench: Bench, play: Callable[..., DuetOutcome]) -> None:
-    """Slow endpoints are warmed up by one wave each, at the same time, and keep their ceiling."""
     case = declared("badapps/right", root=bench.root)
     outcome = play(case, case)
     assert not any(failures_of(flags) for flags in outcome.flags.values()), outcome.flags
@@ -214,7 +208,6 @@ def test_a_case_that_waits(bench: Bench, play: Callable[..., DuetOutcome]) -> No
 def test_a_side_that_fails(
     bench: Bench, play: Callable[..., DuetOutcome], head: str, flag: str
 ) -> None:
-    """Before the load or under it: that side has a reason, and neither has figures."""
     right, bad = (declared(f"badapps/{name}", root=bench.root) for name in ("right", head))
     outcome = play(right, bad)
     void(outcome, {"head": flag})
@@ -235,7 +228,6 @@ def test_a_side_that_fails(
 def test_a_side_that_lies(
     bench: Bench, play: Callable[..., DuetOutcome], head: str, flag: str
 ) -> None:
-    """Nothing is decided from such a duet, and only the liar is named."""
     base, liar = (declared(f"badapps/{name}", root=bench.root) for name in ("truthful", head))
     outcome = play(base, liar, seconds=2.4)
     void = {FlagName.WRONG_SIZE, FlagName.WRONG_BODY}
@@ -248,7 +240,6 @@ def test_a_side_that_lies(
 
 @pytest.mark.real
 def test_both_sides_are_questioned(bench: Bench, play: Callable[..., DuetOutcome]) -> None:
-    """A side that is wrong hides nothing of the other one, whoever started first."""
     wrong, error = (declared(f"badapps/{name}", root=bench.root) for name in ("wrong", "error"))
     void(play(wrong, error, head_first=True), {"base": "wrong_body", "head": "wrong_status"})
 
@@ -262,7 +253,6 @@ def test_a_generator_that_is_killed(
     number: int,
     side: SideName,
 ) -> None:
-    """In the middle of the load, either of them: void, and nothing is left."""
     kill_in_the_middle(monkeypatch, number)
     case = declared("badapps/right", root=bench.root)
     void(play(case, case, seconds=20), {side: "client_failed"})
@@ -273,7 +263,6 @@ def test_a_generator_that_is_killed(
 def test_a_server_that_is_killed(
     bench: Bench, play: Callable[..., DuetOutcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SIGKILL to the server of base in the middle of the load."""
     servers: list[Session] = []
     real_start, real_over = Session.start, load.Generation.over
 
@@ -299,7 +288,6 @@ def test_a_server_that_is_killed(
 def test_an_interruption_leaves_nothing(
     bench: Bench, play: Callable[..., DuetOutcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the middle of the load, with two servers and two generators alive."""
 
     def over(_self: load.Generation) -> bool:
         eventually("two servers and two generators", lambda: len(bench.alive()) == 4)
@@ -315,17 +303,16 @@ def test_an_interruption_leaves_nothing(
 def test_loads_of_a_duet() -> None:
     """At least as long as asked for and 3.3 services; rates keep what their connections rest on."""
     quick = make_case("e/quick")
-    assert player.duet_load(quick, 3).duration == 3
+    assert side_run.duet_load(quick, 3).duration == 3
     slow = quick.model_copy(
         update={"endpoint": quick.endpoint.model_copy(update={"floor": 0.9, "takes": 1.0})}
     )
-    assert player.duet_load(slow, 3).duration == pytest.approx(3.3)
+    assert side_run.duet_load(slow, 3).duration == pytest.approx(3.3)
     paced = quick.load.model_copy(update={"model": LoadModel.PACED, "rate": 10.0})
-    assert player.duet_load(quick.model_copy(update={"load": paced}), 3) == paced
+    assert side_run.duet_load(quick.model_copy(update={"load": paced}), 3) == paced
 
 
 def facts(used: float, beside: float) -> validate.Facts:
-    """A launch whose generator used some of its only core, as another one did."""
     return validate.Facts(
         case=make_case("e/x"), figures={"client_cores": used}, client_beside=beside,
         server_cores=1, client_cores=1,
@@ -369,7 +356,6 @@ def test_the_other_side_is_no_noise_of_the_host() -> None:
 
 
 def answers(*ends: float) -> rows.Rows:
-    """Rows of which only the ends matter."""
     end = np.asarray(ends)
     return rows.Rows(end, end, end, np.full(len(end), 200), np.ones(len(end), dtype="i8"))
 

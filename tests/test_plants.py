@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from servebench import experiments, paths
-from servebench.compare import plants
+from servebench.compare.selftest import injected
 from servebench.errors import UsageError
 from servebench.model import Case
 
@@ -40,7 +40,6 @@ def source(apps: Path, of: Case) -> str:
 
 
 def flask_app(apps: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The WSGI application without its framework: the handlers alone are called."""
 
     class Flask:
         def __init__(self, name: str) -> None: ...
@@ -63,9 +62,8 @@ def flask_app(apps: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_a_busy_handler_loops_first_and_answers_the_same(
     apps: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plant costs time and nothing else, and only the case's own handler has it."""
     json = case("asgi-wsgi/wsgi-json")
-    plants.into_handler(apps, json, 57)
+    injected.into_handler(apps, json, 57)
     assert source(apps, json).count("bytes(57)") == 1
     module = flask_app(apps, monkeypatch)
     assert module.greet() == {"message": "Hello, world!"}
@@ -74,9 +72,8 @@ def test_a_busy_handler_loops_first_and_answers_the_same(
 
 @pytest.mark.parametrize("name", ["asgi-wsgi/wsgi-io", "asgi-wsgi/asgi-io"])
 def test_a_queue_stands_around_the_whole_handler(apps: Path, name: str) -> None:
-    """A lock around the handler is the mistake that costs concurrency and hardly any CPU."""
     io = case(name)
-    plants.into_queue(apps, io, 1)
+    injected.into_queue(apps, io, 1)
     text = source(apps, io)
     assert text.count("_gate(__import__(") == 1
     assert text.index("_gate(__import__(") < text.index("sleep(")
@@ -84,9 +81,8 @@ def test_a_queue_stands_around_the_whole_handler(apps: Path, name: str) -> None:
 
 
 def test_the_queue_lets_only_so_many_in(apps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While one request is inside, the gate is shut; afterwards it is open again."""
     io = case("asgi-wsgi/wsgi-io")
-    plants.into_queue(apps, io, 1)
+    injected.into_queue(apps, io, 1)
     module = flask_app(apps, monkeypatch)
     gate = module._gate(__import__("threading").Semaphore)
     seen: list[bool] = []
@@ -97,21 +93,19 @@ def test_the_queue_lets_only_so_many_in(apps: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_ballast_is_held_and_touched(apps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory that nobody touched would cost nothing."""
-    plants.into_memory(apps, case("asgi-wsgi/wsgi-json"), 4096)
+    injected.into_memory(apps, case("asgi-wsgi/wsgi-json"), 4096)
     ballast = flask_app(apps, monkeypatch)._BALLAST
     assert len(ballast) == 4096
     assert set(ballast) == {ord("x")}
 
 
 def test_a_slower_dependency_leaves_the_original_alone(tmp_path: Path) -> None:
-    """Environments are shared by everything that measures: the copy alone is changed."""
     package = tmp_path / "env" / "lib" / "python3.14" / "site-packages" / "flask"
     package.mkdir(parents=True)
     text = "class Flask:\n    def full_dispatch_request(self):\n        return 1\n"
     (package / "app.py").write_text(text)
     (package / "other.py").write_text("x = 1\n")
-    python = plants.into_dependency(
+    python = injected.into_dependency(
         tmp_path / "env", case("asgi-wsgi/wsgi-json"), 9, tmp_path / "copy"
     )
     assert python == tmp_path / "copy" / "bin" / "python"
@@ -122,10 +116,9 @@ def test_a_slower_dependency_leaves_the_original_alone(tmp_path: Path) -> None:
 
 
 def test_a_case_without_such_a_handler_is_refused(apps: Path) -> None:
-    """A plant that changed nothing would be reported as a miss."""
     json = case("asgi-wsgi/wsgi-json")
     elsewhere = json.model_copy(
         update={"endpoint": json.endpoint.model_copy(update={"path": "/nowhere"})}
     )
     with pytest.raises(UsageError, match="'/nowhere'"):
-        plants.into_handler(apps, elsewhere, 1)
+        injected.into_handler(apps, elsewhere, 1)

@@ -11,13 +11,12 @@ from bench import Bench
 from repos import commit, git, make_repository
 from servebench.cli import inprocess as verb
 from servebench.inprocess.readings import Reading, Snapshot, Status
-from servebench.inprocess.screening import FLOOR, Row, headline, markdown, screen
+from servebench.inprocess.screening import FLOOR, CountRow, headline, markdown, screen
 
 BASE, HEAD = "b" * 40, "a" * 40
 
 
 def reading(endpoint: str, value: float | None, python: str = "3.14") -> Reading:
-    """What asv counted for one endpoint; None failed, a negative one was skipped."""
     status: Status = "failed" if value is None else "measured" if value >= 0 else "skipped"
     return Reading(
         benchmark="instructions.Requests.track_request",
@@ -31,7 +30,6 @@ def reading(endpoint: str, value: float | None, python: str = "3.14") -> Reading
 
 
 def snapshot(commit_: str, *readings: Reading) -> Snapshot:
-    """All that asv counted of a commit."""
     return Snapshot("m", 2, "", commit_, 0, 0, readings)
 
 
@@ -51,8 +49,10 @@ def test_two_commits_are_held_against_each_other() -> None:
     )  # fmt: skip
     found = screen(before, after)
     assert found.rows == (
-        Row(name("a"), 1000, 1100), Row(name("b"), 1000, 1000), Row(name("c"), 1000, 800),
-    )  # fmt: skip
+        CountRow(name("a"), 1000, 1100),
+        CountRow(name("b"), 1000, 1000),
+        CountRow(name("c"), 1000, 800),
+    )
     assert [row.name for row in found.more] == [name("a")]
     assert [row.name for row in found.fewer] == [name("c")]
     assert (found.broken, found.others, found.exit_code) == ((name("d"),), 2, 1)
@@ -62,7 +62,6 @@ def test_two_commits_are_held_against_each_other() -> None:
 
 
 def test_interpreters_are_told_apart() -> None:
-    """The same endpoint on another interpreter is another thing."""
     before = snapshot(BASE, reading("a", 1000), reading("a", 2000, "3.14t"))
     after = snapshot(HEAD, reading("a", 1000), reading("a", 2400, "3.14t"))
     assert [row.name for row in screen(before, after).more] == [name("a", "3.14t")]
@@ -73,13 +72,11 @@ def test_interpreters_are_told_apart() -> None:
     [(1000, 0), (1000 * (1 + FLOOR), 1), (1000 * (1 + FLOOR / 2), 0), (500, 0), (None, 1), (-1, 3)],
 )
 def test_exit_codes_say_how_it_ended(after: float | None, code: int) -> None:
-    """Less than what matters is nothing; nothing counted is not clean."""
     found = screen(snapshot(BASE, reading("a", 1000)), snapshot(HEAD, reading("a", after)))
     assert found.exit_code == code
 
 
 def test_the_summary_is_bounded_and_quotes_names() -> None:
-    """Names come from the change that is looked at."""
     many = [reading(f"e{n:03}|<b>", 1000) for n in range(100)]
     more = [reading(f"e{n:03}|<b>", 2000 + n) for n in range(100)]
     text = markdown(screen(snapshot(BASE, *many), snapshot(HEAD, *more)), "base", "head")
@@ -91,7 +88,6 @@ def test_the_summary_is_bounded_and_quotes_names() -> None:
 def test_the_verb_counts_both_commits_and_tells(
     tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On the terminal, as JSON and in the summary of a workflow's step; commits by any name."""
     root = make_repository(tmp_path / "repository")
     base = git(root, "rev-parse", "HEAD")
     head = commit(root, "Words", **{"README.md": "# Words\n"})

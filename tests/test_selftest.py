@@ -10,10 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from servebench.cli import app
-from servebench.compare import customary, scores
 from servebench.compare.method import MEMORY
 from servebench.compare.model import Verdict
-from servebench.compare.selftest import Task, each
+from servebench.compare.selftest import scores
 from servebench.compare.trials import Figures, Said, Trial, load_trials, save_trial
 from servebench.errors import RecordError
 from servebench.report import selftest as report
@@ -42,7 +41,6 @@ SAME = said("a", Verdict.NO_CHANGE)
 
 
 def test_false_verdicts_are_counted_per_comparison_and_per_case() -> None:
-    """One bad comparison of three, one bad case of four; intervals are Clopper-Pearson's."""
     found = scores.false_verdicts(
         [
             trial("aa", SAME, said("b", Verdict.NO_CHANGE)),
@@ -63,14 +61,13 @@ def test_false_verdicts_are_counted_per_comparison_and_per_case() -> None:
 
 
 def test_what_was_not_measured_could_not_alarm() -> None:
-    """A budget leaves out three of four cases: one false verdict in one, not one in four."""
     late = said("b", Verdict.INCONCLUSIVE).model_copy(update={"screened": 0})
     others = [late.model_copy(update={"case": case}) for case in "bcd"]
     alarm = trial("aa", said("a", Verdict.SLOWER, 1.1), *others)
     found = scores.false_verdicts([alarm, trial("aa", late)])
     assert found is not None
     assert [(rate.hits, rate.of) for rate in found] == [(1, 1), (1, 1)]
-    (ours, *_) = scores.contest([alarm, trial("aa", late)])
+    (ours, *_) = scores.rules([alarm, trial("aa", late)])
     assert (ours.alarms, ours.case_alarms) == found
     assert scores.false_verdicts([trial("aa", late)]) is None
 
@@ -83,7 +80,6 @@ def test_never_is_not_claimed() -> None:
 
 
 def test_what_was_never_asked_is_no_evidence() -> None:
-    """Two measured cases, one left open, neither confirmed: that is said beside the rate."""
     left_open = said("b", Verdict.INCONCLUSIVE)
     told = report.sentence([trial("aa", SAME, left_open)])
     assert "None of their judgements reached a confirmation" in told
@@ -95,7 +91,6 @@ def test_what_was_never_asked_is_no_evidence() -> None:
 
 
 def test_the_page_says_what_its_tries_do_not_show() -> None:
-    """Which were led by instructions, called one-sided, or read with shared memory."""
 
     def ended(low: float, metric: str = CPU) -> Said:
         called = said("a", Verdict.SLOWER, 1.01, metric)
@@ -124,7 +119,6 @@ def test_the_page_says_what_its_tries_do_not_show() -> None:
 
 
 def test_no_trials_no_rate() -> None:
-    """Nothing measured is not 'no false verdicts'."""
     assert scores.false_verdicts([]) is None
     assert report.sentence([]) == ""
     assert "No trial has been made" in report.page([])
@@ -133,7 +127,7 @@ def test_no_trials_no_rate() -> None:
 def test_power_size_and_bias() -> None:
     """Two of three tries found; 3 % more instructions in 70 % of the CPU predict 2.1 %."""
     plant: dict[str, Any] = {"planted": "a", "size": 0.02, "instructions": 1.03, "share": 0.7}
-    (one,) = scores.found(
+    (one,) = scores.plants(
         [
             trial("busy", said("a", Verdict.SLOWER, 1.022), **plant),
             trial("busy", said("a", Verdict.SLOWER, 1.018), **plant),
@@ -157,19 +151,18 @@ def test_what_all_tries_measured_together_is_held_against_each() -> None:
             planted="a", size=0.02, figures=(figures,),
         )  # fmt: skip
 
-    (one,) = scores.found([of(1.02, 1.01, 1.03), of(1.05, 1.05)])
+    (one,) = scores.plants([of(1.02, 1.01, 1.03), of(1.05, 1.05)])
     assert one.pooled == pytest.approx((1.01 * 1.03 * 1.05) ** (1 / 3) - 1)
     first, second = 1.02 - 1.05, 1.05 - (1.01 * 1.03) ** 0.5
     assert one.apart == pytest.approx((first + second) / 2)
     assert one.apart_worst == pytest.approx(second)
-    (alone,) = scores.found([of(1.02, 1.01, 1.03)])
+    (alone,) = scores.plants([of(1.02, 1.01, 1.03)])
     assert (alone.apart, alone.apart_worst) == (None, None)
 
 
 def test_instructions_predict_no_memory() -> None:
-    """The count and the sequential launches are of CPU time: memory is held against neither."""
     slower = said("a", Verdict.SLOWER, 1.05, "pss_steady")
-    (one,) = scores.found(
+    (one,) = scores.plants(
         [
             trial(
                 "memory", slower, planted="a", size=0.05,
@@ -182,20 +175,17 @@ def test_instructions_predict_no_memory() -> None:
 
 
 def test_the_opposite_verdict_is_no_find() -> None:
-    """A slowdown that is called faster is worse than a miss, and shown."""
-    (one,) = scores.found([trial("busy", said("a", Verdict.FASTER, 0.98), planted="a", size=0.02)])
+    (one,) = scores.plants([trial("busy", said("a", Verdict.FASTER, 0.98), planted="a", size=0.02)])
     assert (one.rate.hits, one.wrong) == (0, 1)
 
 
 def test_a_verdict_on_another_case_or_metric_is_no_find() -> None:
-    """Only the planted case, in the metric of the plant."""
     answers = (said("b", Verdict.SLOWER, 1.1), said("a", Verdict.SLOWER, 1.1, "throughput"))
-    (one,) = scores.found([trial("busy", *answers, planted="a", size=0.02)])
+    (one,) = scores.plants([trial("busy", *answers, planted="a", size=0.02)])
     assert one.rate.hits == 0
 
 
 def test_lost_concurrency_is_caught_by_latency_or_by_its_proof() -> None:
-    """Either verdict says that head serves one request after the other."""
     proof = said("a", Verdict.NOT_COMPARABLE).model_copy(
         update={"reason": "head: not_concurrent: 5 requests took 5 times as long"}
     )
@@ -203,27 +193,26 @@ def test_lost_concurrency_is_caught_by_latency_or_by_its_proof() -> None:
     slow = said("a", Verdict.SLOWER, 30.0, "response_p50")
     idle = said("a", Verdict.SLOWER, 0.1, "efficiency")
     found = [
-        scores.found([trial("queue", one, planted="a", size=1.0)])[0].rate.hits
+        scores.plants([trial("queue", one, planted="a", size=1.0)])[0].rate.hits
         for one in (proof, slow, idle, other)
     ]
     assert found == [1, 1, 1, 0]
-    (both,) = scores.found([trial("queue", idle, slow, planted="a", size=1.0)])
+    (both,) = scores.plants([trial("queue", idle, slow, planted="a", size=1.0)])
     assert both.reported == pytest.approx(29.0)
 
 
 def test_customary_rules_see_the_same_launches() -> None:
-    """Thresholds on single and best launches; asv's test wants six samples, and a factor."""
     low, high = [1.0, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06], [1.2, 1.21, 1.22, 1.23, 1.24, 1.25, 1.0]
-    assert customary.single(low, high, 0.05) == "no change"
-    assert customary.single(low, high[:-1], 0.05) == "slower"
-    assert customary.single(high, low, 0.05) == "faster"
-    assert customary.best_of(low, high, 0.05) == "no change"
-    assert customary.best_of(low, high[:-1], 0.05) == "slower"
+    assert scores.single(low, high, 0.05) == "no change"
+    assert scores.single(low, high[:-1], 0.05) == "slower"
+    assert scores.single(high, low, 0.05) == "faster"
+    assert scores.best_of(low, high, 0.05) == "no change"
+    assert scores.best_of(low, high[:-1], 0.05) == "slower"
     apart = [value + 0.2 for value in low]
-    assert customary.asv_continuous(low, apart, 1.1) == "slower"
-    assert customary.asv_continuous(low, apart, 1.3) == "no change"
-    assert customary.asv_continuous(apart, low, 1.1) == "faster"
-    assert customary.asv_continuous(low, [v + 0.001 for v in low], 1.0001) == "no change"
+    assert scores.asv_continuous(low, apart, 1.1) == "slower"
+    assert scores.asv_continuous(low, apart, 1.3) == "no change"
+    assert scores.asv_continuous(apart, low, 1.1) == "faster"
+    assert scores.asv_continuous(low, [v + 0.001 for v in low], 1.0001) == "no change"
 
 
 def test_the_contest_uses_throughput_turned_round() -> None:
@@ -237,7 +226,7 @@ def test_the_contest_uses_throughput_turned_round() -> None:
 
     ways = {
         way.name: way
-        for way in scores.contest([planted(0.02, 980.0), planted(0.1, 900.0), trial("aa", SAME)])
+        for way in scores.rules([planted(0.02, 980.0), planted(0.1, 900.0), trial("aa", SAME)])
     }
     five = ways["one launch each, 5 %"]
     assert [(size, rate.hits, rate.of) for size, rate in five.misses] == [(0.02, 1, 1), (0.1, 0, 1)]
@@ -251,7 +240,6 @@ def test_the_contest_uses_throughput_turned_round() -> None:
 
 
 def test_trials_are_kept_and_read_whole(tmp_path: Path) -> None:
-    """A file that is no trial stops the reading: none is left out silently."""
     one = trial("aa", SAME)
     path = save_trial(tmp_path, one)
     assert path == tmp_path / "selftest" / "m" / "20261120T120000Z-aa.json"
@@ -261,19 +249,7 @@ def test_trials_are_kept_and_read_whole(tmp_path: Path) -> None:
         load_trials(tmp_path)
 
 
-def test_time_ends_a_self_test_between_trials() -> None:
-    """What was begun is finished and kept; what was not begun is not counted."""
-    tasks = [Task("aa", 0.0, ("a",), None, seed) for seed in range(5)]
-    kept: list[Trial] = []
-    made = each(
-        tasks, lambda _: trial("aa", SAME), kept.append, lambda *_: None,
-        lambda: len(kept) == 2,
-    )  # fmt: skip
-    assert made == len(kept) == 2
-
-
 def test_the_page_shows_rates_power_and_the_other_ways() -> None:
-    """Golden in its parts."""
     text = report.page(
         [
             trial("aa", SAME),
@@ -296,21 +272,19 @@ def test_the_page_shows_rates_power_and_the_other_ways() -> None:
 
 
 def test_a_plant_that_was_never_found_has_no_size() -> None:
-    """It stands among what was to be found; where nothing was found, there is no table of sizes."""
     plant: dict[str, Any] = {"size": 0.05}
     missed = trial("busy", said("b", Verdict.NO_CHANGE, 1.0), planted="b", **plant)
     hit = trial("busy", said("a", Verdict.SLOWER, 1.06), planted="a", **plant)
-    tables = report.planted(scores.found([missed, hit]))
+    tables = report.planted(scores.plants([missed, hit]))
     assert [[row[2] for row in table.rows] for table in tables] == [["a", "b"], ["a"]]
     assert [len(table.head) for table in tables] == [8, 11]
     assert all(len(row) == len(table.head) for table in tables for row in table.rows)
-    (only,) = report.planted(scores.found([missed]))
+    (only,) = report.planted(scores.plants([missed]))
     assert only.rows[0][3:6] == ("0 of 1", "0.0…97.5 %", "0")
     assert report.planted(()) == ()
 
 
 def test_what_trials_say_is_for_programs_and_for_pipes_too(tmp_path: Path) -> None:
-    """JSON on demand; no terminal, no frame around the Markdown; an unwritable file is named."""
     save_trial(tmp_path, trial("aa", SAME))
     words = ["selftest", "show", "--results", str(tmp_path)]
     shown = CliRunner().invoke(app, words)
@@ -324,6 +298,5 @@ def test_what_trials_say_is_for_programs_and_for_pipes_too(tmp_path: Path) -> No
 
 
 def test_the_committed_page_is_what_the_committed_trials_say(reference_results: Path) -> None:
-    """New trials want `servebench selftest show -o results/SELFTEST.md`."""
     page = (reference_results / "SELFTEST.md").read_text("utf-8")
     assert page == report.page(load_trials(reference_results))

@@ -14,10 +14,12 @@ import pytest
 from rich.console import Console
 
 from servebench import tools
-from servebench.compare import budget, draft, keeping, pace, session
-from servebench.compare.budget import Budget
+from servebench.compare import builder, durations, keeping, session
+from servebench.compare.affected import Affected
+from servebench.compare.builder import Question
 from servebench.compare.decide import Screening
 from servebench.compare.duet import DuetOutcome
+from servebench.compare.durations import Budget, DuetSeconds
 from servebench.compare.model import (
     Comparison,
     Duet,
@@ -25,12 +27,12 @@ from servebench.compare.model import (
     SideRecord,
     Verdict,
 )
-from servebench.compare.pairing import Pair
-from servebench.compare.player import Part
+from servebench.compare.pairs import Pair
 from servebench.compare.progress import Reporter
+from servebench.compare.samples import CaseDuets
+from servebench.compare.side_run import SideCase
 from servebench.compare.sides import Side
 from servebench.compare.statistics import Looks
-from servebench.compare.touched import Touched
 from servebench.errors import RecordError
 from servebench.flags import Flag, FlagName
 from servebench.model import Case
@@ -45,7 +47,6 @@ SPREAD = 0.007
 
 
 def computing(name: str) -> Case:
-    """A closed loop on a handler that does not wait."""
     case = make_case(name, ceiling=None)
     endpoint = case.endpoint.model_copy(update={"floor": 0.0})
     return case.model_copy(update={"endpoint": endpoint})
@@ -73,8 +74,7 @@ class Fake:
     counted: list[str] = field(default_factory=list)
     source: random.Random = field(default_factory=lambda: random.Random(3))
 
-    def duet(self, base: Part, head: Part, *, head_first: bool) -> DuetOutcome:
-        """Give figures with the scatter of real duets."""
+    def duet(self, base: SideCase, head: SideCase, *, head_first: bool) -> DuetOutcome:
         name = head.case.id
         itself = base.rig is head.rig
         if itself:
@@ -100,7 +100,7 @@ class Fake:
             {"base": flags, "head": flags}, {"base": before, "head": after}, SECONDS, 3.0
         )
 
-    def launch(self, part: Part) -> Outcome:
+    def launch(self, part: SideCase) -> Outcome:
         """Give figures that tell the sides apart: 1/s as large as the number of the launch."""
         self.launches.append(part.rig.apps.name)
         self.now += 5
@@ -108,9 +108,8 @@ class Fake:
         return Outcome((), {"throughput": float(number)}, seconds=5, load_seconds=2)
 
     def instructions(
-        self, pairs: Sequence[tuple[Part, Part]], limit: float
+        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
     ) -> tuple[Instructions | str, ...]:
-        """Count: as many more as the core time grows."""
         assert limit > 0
         self.counted += [head.case.id for _, head in pairs]
         self.now += 15
@@ -129,38 +128,31 @@ class Told(Reporter):
     ended: int = 0
 
     def begin(self, cases: int, seconds: float, budget: float | None) -> None:
-        """Check it."""
         assert cases > 0
         assert seconds > 0
         assert budget is None or budget > 0
 
     def stage(self, name: str, cases: int) -> None:
-        """Remember it."""
         assert cases > 0
         self.stages.append(name)
 
     def playing(self, case: Case, done: int, remaining: float) -> None:
-        """Check it."""
         assert case.id
         assert done >= 0
         assert remaining >= 0
         self.plays += 1
 
     def played(self, duet: Duet) -> None:
-        """Remember it."""
         self.duets.append(duet)
 
     def note(self, sentence: str) -> None:
-        """Remember it."""
         self.notes.append(sentence)
 
     def end(self) -> None:
-        """Count it."""
         self.ended += 1
 
 
 def side(name: str, cases: tuple[Case, ...]) -> Side:
-    """A side that could not start anything."""
     rig = Rig(
         apps=Path(name), oha=Path("oha"), machine=MACHINE, pythons={}, versions={}, stacks={},
         logs=Path("logs"), inherited={},
@@ -171,29 +163,27 @@ def side(name: str, cases: tuple[Case, ...]) -> Side:
     return Side(record=record, rig=rig, cases=cases, root=Path(name))
 
 
+def compared_by(
+    fake: Fake, cases: Sequence[Case], folder: Path, seconds: float | None, told: Told | None = None
+) -> Comparison:
+    pairs = tuple(Pair(case, case, "a package") for case in cases)
+    base, head = (side(name, tuple(cases)) for name in ("base", "head"))
+    question = Question(base, head, Affected(pairs, 2, (), ()), seconds)
+    equipment = session.Equipment(fake, folder=folder, clock=lambda: fake.now)
+    return session.compare(question, told or Told(), equipment)
+
+
 Compare = Callable[..., Comparison]
 
 
 @pytest.fixture
 def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
-    """Compare with fake instruments; `told` remembers."""
     monkeypatch.setattr(tools, "oha_version", lambda: "1.16.0")
 
     def do(
         fake: Fake, names: tuple[str, ...], seconds: float | None = None, told: Told | None = None
     ) -> Comparison:
-        cases = tuple(computing(name) for name in names)
-        touched = Touched(
-            pairs=tuple(Pair(case, case, "a package") for case in cases),
-            untouched=2,
-            missing=(),
-            packages=(),
-            inprocess=False,
-        )
-        return session.compare(
-            side("base", cases), side("head", cases), touched, seconds, 1, told or Told(),
-            instruments=fake, folder=tmp_path, clock=lambda: fake.now,
-        )  # fmt: skip
+        return compared_by(fake, [computing(name) for name in names], tmp_path, seconds, told)
 
     return do
 
@@ -203,7 +193,6 @@ def names(count: int) -> tuple[str, ...]:
 
 
 def saved(folder: Path) -> Comparison:
-    """The only comparison of a folder."""
     (path,) = folder.iterdir()
     return Comparison.model_validate_json(path.read_bytes())
 
@@ -218,7 +207,6 @@ def verdicts(comparison: Comparison, metric: str) -> dict[str, Verdict]:
 
 
 def test_nothing_changed(compare: Compare, tmp_path: Path) -> None:
-    """Every case is measured, none moved, and what is returned is what was saved."""
     fake, told = Fake(), Told()
     found = compare(fake, names(4), told=told)
     assert found.status == "complete"
@@ -234,7 +222,6 @@ def test_nothing_changed(compare: Compare, tmp_path: Path) -> None:
 
 
 def test_one_case_is_slower(compare: Compare) -> None:
-    """It is confirmed with fresh duets, and looked at in the order base, head, head, base."""
     slow, *others = names(3)
     fake, told = Fake(slower={slow: 0.03}), Told()
     found = compare(fake, (slow, *others), told=told)
@@ -258,7 +245,6 @@ def test_one_case_is_slower(compare: Compare) -> None:
 
 
 def test_sides_are_swapped(compare: Compare) -> None:
-    """Within a case, every other duet starts with head."""
     fake = Fake()
     compare(fake, names(3))
     for name in names(3):
@@ -269,7 +255,6 @@ def test_sides_are_swapped(compare: Compare) -> None:
 @pytest.mark.parametrize("seconds", [90.0, 300.0, 1200.0])
 @pytest.mark.parametrize("slower", [0.0, 0.03])
 def test_the_budget_is_kept(compare: Compare, seconds: float, slower: float) -> None:
-    """Within ten per cent, whether nothing moved or everything; what is left out is said."""
     fake, told = Fake(slower=dict.fromkeys(names(24), slower)), Told()
     found = compare(fake, names(24), seconds, told)
     assert found.wall_seconds <= 1.1 * seconds
@@ -285,14 +270,12 @@ def test_the_budget_is_kept(compare: Compare, seconds: float, slower: float) -> 
 
 
 def test_a_confirmation_gets_its_time(compare: Compare) -> None:
-    """With a budget for it, one slow case of eight is called slower, not left inconclusive."""
     slow = names(8)[5]
     found = compare(Fake(slower={slow: 0.04}), names(8), 1200.0)
     assert verdicts(found, "server_cpu_per_request")[slow] is Verdict.SLOWER
 
 
 def test_a_head_that_fails(compare: Compare) -> None:
-    """Two failed duets are enough; no ratio, the flag is the reason, and the others go on."""
     bad, good = names(2)
     fake = Fake(failing=frozenset({bad}))
     found = compare(fake, (bad, good))
@@ -305,7 +288,6 @@ def test_a_head_that_fails(compare: Compare) -> None:
 
 
 def test_an_interruption_keeps_what_there_is(compare: Compare, tmp_path: Path) -> None:
-    """The partial comparison is attached and saved; nothing unconfirmed has a verdict."""
     fake, told = Fake(slower=dict.fromkeys(names(2), 0.05), stop=13), Told()
     with pytest.raises(session.InterruptedComparison) as caught:
         compare(fake, names(2), told=told)
@@ -322,11 +304,10 @@ def test_an_interruption_keeps_what_there_is(compare: Compare, tmp_path: Path) -
 
 
 def test_every_duet_is_saved_at_once(compare: Compare, tmp_path: Path) -> None:
-    """A comparison that is killed leaves a partial file with all its duets, and no verdict."""
     counts: list[int] = []
 
     class Looking(Fake):
-        def duet(self, base: Part, head: Part, *, head_first: bool) -> DuetOutcome:
+        def duet(self, base: SideCase, head: SideCase, *, head_first: bool) -> DuetOutcome:
             if base.rig is not head.rig:
                 partial = list(tmp_path.glob(f"*{PARTIAL}"))
                 kept = [Comparison.model_validate_json(path.read_bytes()) for path in partial]
@@ -340,7 +321,6 @@ def test_every_duet_is_saved_at_once(compare: Compare, tmp_path: Path) -> None:
 
 
 def test_a_full_disk_does_not_end_it(compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was measured is still in memory; only the last save has to work."""
     real = keeping.save
 
     def save(comparison: Comparison, place: Path | None = None) -> Path:
@@ -355,7 +335,6 @@ def test_a_full_disk_does_not_end_it(compare: Compare, monkeypatch: pytest.Monke
 
 
 def test_disturbed_duets_are_not_waited_for_for_ever(compare: Compare) -> None:
-    """On a machine that is never quiet the comparison ends, and says why it knows nothing."""
     found = compare(Fake(disturbed=10_000), names(2))
     judged = found.cases[0].judgements
     assert {one.verdict for one in judged} == {Verdict.INCONCLUSIVE}
@@ -367,11 +346,11 @@ def test_later_stages_keep_what_they_need() -> None:
     """Of 1000 s: all, while nothing moved; 55 % as soon as both later stages want their shares."""
     found = Budget(1000, began=50)
     assert found.ends == 1050
-    assert found.screening_ends(confirming=0, closer=0) == 1050
-    assert found.screening_ends(confirming=60, closer=20) == 970
-    assert found.screening_ends(confirming=9999, closer=9999) == 500
-    assert found.confirmation_ends(closer=9999) == 850
-    assert Budget(None, 0).screening_ends(confirming=9, closer=9) == float("inf")
+    assert found.screening_ends(confirming=0, follow_up=0) == 1050
+    assert found.screening_ends(confirming=60, follow_up=20) == 970
+    assert found.screening_ends(confirming=9999, follow_up=9999) == 500
+    assert found.confirmation_ends(follow_up=9999) == 850
+    assert Budget(None, 0).screening_ends(confirming=9, follow_up=9) == float("inf")
 
 
 def test_too_many_cases_are_left_out_evenly() -> None:
@@ -381,50 +360,48 @@ def test_too_many_cases_are_left_out_evenly() -> None:
         for experiment in ("a", "b", "c")
         for number in range(8)
     )
-    chosen = budget.affordable(cases, lambda _case: 10.0, 5, 1000)
+    chosen = durations.affordable(cases, lambda _case: 10.0, 5, 1000)
     assert len(chosen) == 13
     kinds = [case.experiment for case in chosen]
     assert sorted(map(kinds.count, "abc")) == [4, 4, 5]
-    assert budget.affordable(cases, lambda _case: 10.0, 5, None) == cases
-    assert len(budget.affordable(cases, lambda _case: 10.0, 5, 1)) == 1
+    assert durations.affordable(cases, lambda _case: 10.0, 5, None) == cases
+    assert len(durations.affordable(cases, lambda _case: 10.0, 5, 1)) == 1
 
 
 def test_first_come_first_finished() -> None:
-    """As many as fit, in their order, and the first always."""
     needs = {"a": 50.0, "b": 40.0, "c": 5.0}
-    assert budget.prefix(("a", "b", "c"), needs, 95) == ("a", "b", "c")
-    assert budget.prefix(("a", "b", "c"), needs, 89) == ("a",)
-    assert budget.prefix(("a", "b"), needs, 1) == ("a",)
+    assert durations.prefix(("a", "b", "c"), needs, 95) == ("a", "b", "c")
+    assert durations.prefix(("a", "b", "c"), needs, 89) == ("a",)
+    assert durations.prefix(("a", "b"), needs, 1) == ("a",)
 
 
 def test_the_pace_is_learned() -> None:
-    """A case that was seen takes its mean; others are corrected by what the first ones showed."""
     cases = [computing("e/a"), computing("e/b")]
-    found = pace.Pace(cases)
-    expected = found.seconds("e/a")
-    assert expected == found.seconds("e/b")
+    found = DuetSeconds(cases)
+    expected = found.of("e/a")
+    assert expected == found.of("e/b")
     for _ in range(4):
         found.observe("e/a", expected + 2)
-    assert found.seconds("e/a") == pytest.approx(expected + 2)
-    assert found.seconds("e/b") == pytest.approx(expected + 1)  # 4 of 4 + 4 launches' weight
+    assert found.of("e/a") == pytest.approx(expected + 2)
+    assert found.of("e/b") == pytest.approx(expected + 1)  # 4 of 4 + 4 launches' weight
     looks = Looks((5, 8), (0.5, 0.5), least=3)
-    assert [pace.missing(count, looks) for count in (0, 4, 5, 8, 9)] == [5, 1, 3, 0, 0]
-    screening = Screening(cases)
-    assert pace.seemingly_moved(screening) == ()
-    assert pace.confirming(found, screening) == 0
-    screening.hint("e/a", 1)  # no duet yet: the time to confirm it is kept all the same
-    assert pace.seemingly_moved(screening) == ("e/a",)
+    assert [durations.missing(count, looks) for count in (0, 4, 5, 8, 9)] == [5, 1, 3, 0, 0]
+    screening = Screening(CaseDuets.of(cases))
+    assert durations.seemingly_moved(screening) == ()
+    assert found.confirming(screening) == 0
+    screening.hint(
+        "e/a", "server_cpu_per_request", 1
+    )  # no duet yet: the time to confirm it is kept all the same
+    assert durations.seemingly_moved(screening) == ("e/a",)
     first = screening.method.confirmation.counts[0]
-    assert pace.confirming(found, screening) == pytest.approx(first * (expected + 2))
+    assert found.confirming(screening) == pytest.approx(first * (expected + 2))
 
 
 def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says why, covers nothing, and no case of it is clean."""
     monkeypatch.setattr(tools, "oha_version", lambda: "1.16.0")
-    touched = Touched((), 24, (), (), inprocess=False, nothing="only documents differ")
-    found = draft.unmeasured(
-        side("base", ()), side("head", ()), touched, draft.Header(notes=("before",)), 90.0
-    )
+    affected = Affected((), 24, (), (), nothing="only documents differ")
+    base, head = side("base", ()), side("head", ())
+    found = builder.unmeasured(Question(base, head, affected, 90.0, notes=("before",)))
     assert (found.status, found.planned, found.untouched, found.cases) == ("complete", 0, 24, ())
     assert found.notes == ("before", "only documents differ")
 
@@ -432,7 +409,6 @@ def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_the_newest_comparisons_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Names sort by time."""
     monkeypatch.setattr(keeping, "KEPT", 2)
     for day in (3, 1, 2):
         (tmp_path / f"2026110{day}T000000Z-compare-x.json").touch()
@@ -441,7 +417,6 @@ def test_only_the_newest_comparisons_are_kept(
 
 
 def test_lines_of_a_log(compare: Compare) -> None:
-    """One per duet: what it gave, or why it is not used."""
     text = io.StringIO()
     told = Reporter(Console(file=text, width=200))
     bad, good = names(2)

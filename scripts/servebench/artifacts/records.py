@@ -107,10 +107,10 @@ def _require_possible(found: Conclusion, machine: str | None, now: datetime) -> 
             raise ArtifactError(f"a change of more than {_MOST:,} series")
         if machine is not None:
             require("machine", machine, series.machine)
-        inside = inprocess.key(series.case) is not None
-        if not inside and not _CASE.fullmatch(series.case):
+        inside = series.metric == inprocess.SECONDS
+        if not (inprocess.is_series(series.case) if inside else _CASE.fullmatch(series.case)):
             raise ArtifactError(f"the case {shown(series.case)}")
-        if series.metric not in ({inprocess.SECONDS} if inside else METRICS):
+        if not inside and series.metric not in METRICS:
             raise ArtifactError(f"the metric {shown(series.metric)}, which is none of ours")
     require_time("time of the change", found.when.astimezone(UTC).isoformat(), None, now)
 

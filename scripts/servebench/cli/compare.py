@@ -20,14 +20,13 @@ from servebench.cli.options import (
     repository,
     require_writable,
 )
+from servebench.compare import affected as affected_
 from servebench.compare import again, keeping, revisions, session
 from servebench.compare import sides as sides_
-from servebench.compare import touched as touched_
-from servebench.compare.draft import Header, unmeasured
+from servebench.compare.builder import Question, unmeasured
 from servebench.compare.model import Comparison
 from servebench.compare.progress import Reporter
-from servebench.compare.sides import Sides, Wanted
-from servebench.compare.touched import Touched
+from servebench.compare.sides import Scope, Sides
 from servebench.errors import UsageError
 from servebench.exclusive import measuring
 from servebench.printing import Console, write
@@ -119,17 +118,22 @@ def compare_command(
     options += ["--profile", profile, "--seed", str(seed)]
     options += (["--all"] if everything else []) + (["--budget", budget] if budget else [])
     with interruptible(), revisions.copies(narrator) as copies:
-        wanted = Wanted(profile, tuple(select or ()), paths.state_dir() / "logs", narrator, copies)
-        sides = _sides(root, (base, head), stack_as_of or [], with_ or [], python, wanted)
-        touched = touched_.find(sides, everything=everything)
+        scope = Scope(profile, tuple(select or ()), paths.state_dir() / "logs", narrator, copies)
+        sides = _sides(root, (base, head), stack_as_of or [], with_ or [], python, scope)
+        affected = affected_.find(sides, everything=everything)
         reproduce = again.command(sides.base.record, sides.head.record, options)
-        header = Header(
-            cross=sides.cross,
+        question = Question(
+            sides.base,
+            sides.head,
+            affected,
+            limit,
+            seed,
+            sides.cross,
             reproduce=(reproduce,) if reproduce else (),
             notes=(f"{len(left)} sessions that a killed run had left were found first",)
             * bool(left),
         )
-        comparison, interruption = _compared(sides, touched, limit, seed, console, header)
+        comparison, interruption = _compared(question, console)
     try:
         if output is not None:
             write(comparison.model_dump_json(indent=1) + "\n", output)
@@ -154,7 +158,7 @@ def _sides(
     dates: list[str],
     pins: list[str],
     python: tuple[str, str] | None,
-    wanted: Wanted,
+    scope: Scope,
 ) -> Sides:
     """Prepare what the command line asks for: one kind of comparison."""
     given = {
@@ -171,33 +175,30 @@ def _sides(
     if dates:
         days = [None if text == _AS_LOCKED else day(text, "--stack-as-of", _OR) for text in dates]
         first, second = (None, days[0]) if len(days) == 1 else days
-        return sides_.of_dates(root, first, second, wanted)
+        return sides_.of_dates(root, first, second, scope)
     if pins:
-        return sides_.of_packages(root, pins, wanted)
+        return sides_.of_packages(root, pins, scope)
     if python is not None:
-        return sides_.of_interpreters(root, *python, wanted)
-    return sides_.of_revisions(root, *revisions, wanted)
+        return sides_.of_interpreters(root, *python, scope)
+    return sides_.of_revisions(root, *revisions, scope)
 
 
-def _compared(
-    sides: Sides, touched: Touched, limit: float | None, seed: int, console: Console, header: Header
-) -> tuple[Comparison, InterruptedRun | None]:
+def _compared(question: Question, console: Console) -> tuple[Comparison, InterruptedRun | None]:
     """Measure, if there is something to judge; an interrupted comparison is partial."""
-    if touched.nothing:
-        return unmeasured(sides.base, sides.head, touched, header, limit), None
+    affected = question.affected
+    if affected.nothing:
+        return unmeasured(question), None
     told = Reporter(console)
-    for note in touched.notes:
-        told.note(note)
+    for sentence in affected.notes:
+        told.note(sentence)
     sentence = (
-        f"cases that can have changed: {len(touched.pairs)}; that cannot: {touched.untouched}"
+        f"cases that can have changed: {len(affected.pairs)}; that cannot: {affected.unaffected}"
     )
-    sentence += f"; without counterpart: {len(touched.missing)}" if touched.missing else ""
-    sentence += f"; in-process benchmarks: {len(touched.targets)}" if touched.targets else ""
+    sentence += f"; without counterpart: {len(affected.missing)}" if affected.missing else ""
+    sentence += f"; in-process benchmarks: {len(affected.targets)}" if affected.targets else ""
     told.note(sentence)
     try:
         with measuring():
-            return session.compare(
-                sides.base, sides.head, touched, limit, seed, told, header=header
-            ), None
+            return session.compare(question, told), None
     except session.InterruptedComparison as interruption:
         return interruption.comparison, interruption

@@ -22,11 +22,10 @@ from servebench.cli.options import (
     clean_up,
     machine,
 )
-from servebench.compare import selftest
-from servebench.compare.plants import Kind
 from servebench.compare.progress import Reporter
-from servebench.compare.selftest import Task
-from servebench.compare.trials import Trial, load_trials, save_trial
+from servebench.compare.selftest.bench import Bench, Task, chosen
+from servebench.compare.selftest.injected import Kind
+from servebench.compare.trials import load_trials, save_trial
 from servebench.errors import UsageError
 from servebench.printing import Console, print_json, write
 from servebench.report import selftest as report
@@ -62,7 +61,7 @@ def aa_command(
     results: ResultsOption = None,
 ) -> None:
     """Compare the stack with itself: every verdict that something moved is a false one."""
-    cases = [case.id for case in selftest.chosen(select or ())]
+    cases = [case.id for case in chosen(select or ())]
     limit = budget_seconds(budget)
     # A budget takes cases from the front: drawn orders give every case its turn over a self-test.
     tasks = [
@@ -101,7 +100,7 @@ def plant_command(
     if min(sizes) <= 0:
         raise UsageError(f"--size {min(sizes):g}: expected a growth above 0, such as 0.01")
     limit = budget_seconds(budget)
-    each = [(case.id, one) for one in sizes for case in selftest.chosen(select or ())]
+    each = [(case.id, one) for one in sizes for case in chosen(select or ())]
     # In turns: an hour that was cut short has tries of every size.
     tasks = [
         Task(kind, one, (name,), limit, seed + number, closely)  # type: ignore[arg-type] # checked above
@@ -137,25 +136,26 @@ def _make(tasks: Sequence[Task], minutes: float | None, results: Path) -> None:
     console = Console()
     clean_up(console)
     names = {name for task in tasks for name in task.cases}
-    cases = [case for case in selftest.chosen(()) if case.id in names]
+    cases = [case for case in chosen(()) if case.id in names]
     ends = math.inf if minutes is None else time.monotonic() + 60 * minutes
-
-    def keep(trial: Trial) -> None:
-        save_trial(results, trial)
-        moved = [one for one in trial.said if one.verdict in {"faster", "slower"}]
-        named = "; ".join(f"{one.case} {one.metric} {one.verdict}" for one in moved)
-        console.say(f"said: {named or 'nothing moved'}")
-
-    def told(number: int, task: Task) -> None:
-        what = "A/A" if task.kind == "aa" else f"{task.kind} {task.size:g} in {task.cases[0]}"
-        console.say(f"[{number + 1}/{len(tasks)}] {what}")
-
+    made = 0
     with (
         tempfile.TemporaryDirectory(
             prefix="servebench-selftest-", ignore_cleanup_errors=True
         ) as scratch,
         machine(),
     ):
-        bench = selftest.Bench(cases, Path(scratch), Reporter(console))
-        made = selftest.each(tasks, bench.trial, keep, told, lambda: time.monotonic() >= ends)
+        bench = Bench(cases, Path(scratch), Reporter(console))
+        for task in tasks:
+            if time.monotonic() >= ends:
+                break
+            aa = task.kind == "aa"
+            what = "A/A" if aa else f"{task.kind} {task.size:g} in {task.cases[0]}"
+            console.say(f"[{made + 1}/{len(tasks)}] {what}")
+            trial = bench.trial(task)
+            save_trial(results, trial)
+            made += 1
+            moved = [one for one in trial.said if one.verdict in {"faster", "slower"}]
+            named = "; ".join(f"{one.case} {one.metric} {one.verdict}" for one in moved)
+            console.say(f"said: {named or 'nothing moved'}")
     console.say(f"{made} of {len(tasks)} comparisons made; read them: servebench selftest show")

@@ -35,13 +35,7 @@ _OPTIONS: Final = {
 
 
 def command(base: SideRecord, head: SideRecord, options: Sequence[str]) -> str | None:
-    """The command for two sides; None: nothing on a command line is called like these.
-
-    Args:
-        base: The one side.
-        head: The other.
-        options: Which cases, and how: words that `servebench compare` takes.
-    """
+    """The command for two sides; None: nothing on a command line is called like these."""
     sides = _sides(base, head)
     return None if sides is None else shlex.join(["servebench", "compare", *sides, *options])
 

@@ -1,41 +1,38 @@
-"""Which cases need another duet: the screening of all, and the confirmation of what it found.
+"""Which things need another sample: the screening of all, and the confirmation of what it found.
 
-    screening = Screening(cases)
-    screening.hint(case, direction)   # where instructions moved
-    while time and screening.open():   # in rounds: one duet of each open case
-        screening.add(duet)
-    screening.close()
+    screening = Screening(samples)     # of cases: duets; of in-process benchmarks: processes
+    screening.hint(key, metric, direction)   # where instructions moved
+    while time and screening.open():   # in rounds: one sample of each that is open
+        screening.add(key, sample)
     confirmation = Confirmation(screening)
     while time and confirmation.open():   # strongest first
-        confirmation.add(duet)
-    verdicts.judge(screening, confirmation)
+        confirmation.add(key, sample)
+    confirmation.close()
+    judge.judge(screening, confirmation)
 
-Both only collect: every answer is computed from the duets so far, and each can be asked at any
-time. `method.py` says how and why.
+A stage only collects: every answer is computed from the samples so far, and each can be asked at
+any time. `method.py` says how and why.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any, Generic, TypeVar
 
 from servebench.compare import statistics
-from servebench.compare.evidence import Evidence, Looking, alone
-from servebench.compare.judged import judged
-from servebench.compare.method import Method
-from servebench.compare.model import Duet
-from servebench.compare.samples import CaseDuets, broken
-from servebench.compare.statistics import Direction, Looks
-from servebench.model import Case
+from servebench.compare.method import CONFIDENCE_RATE, Method
+from servebench.compare.samples import Samples
+from servebench.compare.statistics import Direction, Looks, Sample
 
-Pair = tuple[str, str]
-"""Case id and metric."""
+K = TypeVar("K", bound=Hashable)
+"""What is compared: a case's id, or an in-process benchmark."""
 
 
 class State(StrEnum):
-    """Where a case and metric stand in a stage."""
+    """Where one metric of one thing stands in a stage."""
 
     OPEN = "open"
     MOVED = "moved"  # a candidate; in the confirmation: confirmed
@@ -43,254 +40,244 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A case and metric that the screening says moved.
+class Evidence:
+    """What the latest look at one metric shows.
 
     Attributes:
-        case: The case's id.
-        metric: Key of the metric registry.
-        direction: Whether head's figure is larger (1) or smaller (-1).
-        p: Adjusted for all judged pairs.
+        sample: The log ratios that it saw; None before the first look.
+        share: Share of the error rate that it spends.
+        moved: P value of the minimal-effect test, paid for its share; not yet for other tests.
+        same: P value of the equivalence test, paid for its share.
     """
 
-    case: str
+    sample: Sample | None = None
+    share: float = 1.0
+    moved: float = 1.0
+    same: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate(Generic[K]):
+    """A metric that the screening says moved.
+
+    Attributes:
+        key: Of what.
+        metric: Key of the metric registry.
+        direction: Whether head's figure is larger (1) or smaller (-1).
+        p: Adjusted for all that is judged.
+    """
+
+    key: K
     metric: str
     direction: Direction
     p: float
 
 
-class Screening:
-    """Duets of all cases, until each is a candidate, settled, or out of time."""
+class Stage(Generic[K]):
+    """Samples of several things, until each is decided or out of time.
 
-    def __init__(self, cases: Sequence[Case], method: Method | None = None) -> None:
-        self.method = method or Method()
-        self.duets = {case.id: CaseDuets(case) for case in cases}
-        self._looking = Looking(self.method.screening)
-        self._final: frozenset[str] = frozenset()
+    Attributes:
+        method: How it is decided.
+        looks: When it looks.
+        rate: Error rate of what it calls moved.
+        samples: By what they are of.
+    """
+
+    sides = 1  # 2: `rate` is that of one side only
+    then: tuple[int, float] | None = None  # the look that a verdict takes besides
+
+    def __init__(
+        self, method: Method, looks: Looks, rate: float, samples: Mapping[K, Samples[Any]]
+    ) -> None:
+        self.method, self.looks, self.rate, self.samples = method, looks, rate, samples
+        self._hints: dict[tuple[K, str], Direction] = {}
+        self._directions: dict[tuple[K, str], Direction] = {}  # others: either
+        self._final: frozenset[K] = frozenset()
         self._closed = False
-        self._ps: dict[Pair, float] | None = None  # forgotten with every duet, as the next
-        self._sames: dict[Pair, float] | None = None
-        self._hints: dict[Pair, Direction] = {}
+        self._seen: dict[tuple[K, str, int, float], Evidence] = {}
+        self._moved_ps: dict[tuple[K, str], float] | None = None
+        self._same_ps: dict[tuple[K, str], float] | None = None
 
-    def hint(self, case: str, direction: Direction) -> None:
-        """Say beforehand that a case's instructions moved: what follows from that is confirmed.
+    def tests(self) -> Collection[tuple[K, str]]:
+        """All that is judged together."""
+        raise NotImplementedError
 
-        CPU per request follows, and, where nothing but computing limits it, the throughput. Whether
-        they really moved is for the confirmation, whose duets know nothing of the hint.
-        """
-        for metric, sign in (("server_cpu_per_request", direction), ("throughput", -direction)):
-            if metric in judged(self.duets[case].case).leading:
-                self._hints[case, metric] = 1 if sign > 0 else -1
-
-    def hinted(self, case: str, metric: str) -> bool:
-        """Whether this is to be confirmed because instructions moved."""
-        return (case, metric) in self._hints
-
-    def add(self, duet: Duet) -> None:
-        """Take another duet.
+    def add(self, key: K, sample: object) -> None:
+        """Take another sample.
 
         Raises:
-            ValueError: It belongs to another stage, or to no case of this screening.
+            ValueError: It is none of this stage's.
         """
-        _add(self.duets, duet, "screening")
-        self._ps = self._sames = None
+        if key not in self.samples:
+            raise ValueError(f"{key} is not one of what this stage samples")
+        self.samples[key].add(sample)
+        self._forget()
 
-    def open(self) -> tuple[str, ...]:
-        """Cases that need another duet; none once the screening is closed."""
-        if self._closed:
-            return ()
-        moved = self._moved()
-        return tuple(case for case in self.duets if self._wants(case, moved))
+    def open(self) -> tuple[K, ...]:
+        """What needs another sample, strongest evidence first; none once the stage is closed.
 
-    def close(self) -> tuple[Candidate, ...]:
-        """End the screening; cases that were still open get their last look with what they have.
-
-        Returns:
-            What is to be confirmed, strongest evidence first.
-        """
-        if not self._closed:
-            self._final = frozenset(self.open())
-            self._closed = True
-            self._ps = self._sames = None
-        return self.candidates()
-
-    def candidates(self) -> tuple[Candidate, ...]:
-        """What would be confirmed if the screening were closed after its latest looks."""
-        found = []
-        for pair, p in self.adjusted().items():
-            seen = self.evidence(*pair).sample
-            if p <= self.method.screening_rate and seen is not None:
-                found.append(Candidate(*pair, 1 if seen.mean > 0 else -1, p))
-            elif pair in self._hints:
-                found.append(Candidate(*pair, self._hints[pair], p))
-        return tuple(sorted(found, key=lambda candidate: candidate.p))
-
-    def evidence(self, case: str, metric: str) -> Evidence:
-        """The latest look at one case and metric."""
-        return self._looking.latest(self.duets[case], metric, final=case in self._final)
-
-    def state(self, case: str, metric: str) -> State:
-        """Where one case and metric stand."""
-        return self._state(case, metric, self._moved())
-
-    def adjusted(self) -> Mapping[Pair, float]:
-        """P value of each judged pair, adjusted for all of them. Broken cases are not judged."""
-        if self._ps is None:
-            self._ps = _adjusted(
-                {
-                    (case, metric): self.evidence(case, metric).moved
-                    for case, duets in self.duets.items()
-                    if not broken(duets.duets)
-                    for metric in duets.metrics
-                }
-            )
-        return self._ps
-
-    def settling(self) -> Mapping[Pair, float]:
-        """P value of "no change" of each judged pair, adjusted for all; 1 for what has moved."""
-        if self._sames is None:
-            moved = self._moved()
-            self._sames = _adjusted(
-                {
-                    pair: 1.0 if pair in moved else self.evidence(*pair).same
-                    for pair in self.adjusted()
-                }
-            )
-        return self._sames
-
-    @property
-    def alone(self) -> float:
-        """Error rate of one test, both sides together, if it were the only one that moved."""
-        return alone(self.method.screening_rate, len(self.adjusted()))
-
-    def _moved(self) -> frozenset[Pair]:
-        rate = self.method.screening_rate
-        return frozenset(
-            pair for pair, p in self.adjusted().items() if p <= rate or pair in self._hints
-        )
-
-    def _state(self, case: str, metric: str, moved: frozenset[Pair]) -> State:
-        if (case, metric) in moved:
-            return State.MOVED
-        same = self.settling().get((case, metric), 1.0) <= self.method.settling_rate
-        return State.SAME if same else State.OPEN
-
-    def _wants(self, case: str, moved: frozenset[Pair]) -> bool:
-        duets = self.duets[case]
-        if broken(duets.duets) or _exhausted(duets, self.method.screening, self.method):
-            return False
-        return any(self._state(case, metric, moved) is State.OPEN for metric in duets.leading)
-
-
-class Confirmation:
-    """Fresh duets of the candidates, until each is confirmed, refuted, or out of time."""
-
-    def __init__(self, screening: Screening) -> None:
-        self.method = screening.method
-        self.candidates = screening.close()
-        cases = dict.fromkeys(candidate.case for candidate in self.candidates)
-        self.duets = {case: CaseDuets(screening.duets[case].case) for case in cases}
-        self._looking = Looking(self.method.confirmation)
-        self._earlier = {case: tuple(screening.duets[case].duets) for case in cases}
-        self._final: frozenset[str] = frozenset()
-        self._closed = False
-
-    def add(self, duet: Duet) -> None:
-        """Take another duet.
-
-        Raises:
-            ValueError: It belongs to another stage, or to no candidate.
-        """
-        _add(self.duets, duet, "confirmation")
-
-    def open(self) -> tuple[str, ...]:
-        """Cases that need another duet, strongest evidence first; none once closed.
-
-        Where time is short, finish the first of them: half a confirmation of each confirms none.
+        Where the time for a confirmation is short, finish the first: half a confirmation of each
+        confirms none.
         """
         if self._closed:
             return ()
-        states = self.states()
-        return tuple(
-            case
-            for case, duets in self.duets.items()
-            if not self.broken(case)
-            and not _exhausted(duets, self.method.confirmation, self.method)
-            and any(
-                state is State.OPEN for (of, _metric), state in states.items() if of == case
-            )
-        )  # fmt: skip
+        return tuple(key for key, samples in self.samples.items() if self._wants(key, samples))
 
     def close(self) -> None:
-        """End the confirmation; cases that were still open get their last look."""
+        """End the stage; what was still open gets its last look with what it has."""
         if not self._closed:
             self._final = frozenset(self.open())
             self._closed = True
+            self._forget()
 
-    def broken(self, case: str) -> str:
-        """Why the case cannot be compared; its duets of both stages count."""
-        return broken((*self._earlier[case], *self.duets[case].duets))
-
-    def evidence(self, candidate: Candidate) -> Evidence:
-        """The latest look at one candidate, in the direction of the screening."""
-        duets = self.duets[candidate.case]
-        if candidate.metric not in duets.metrics:
+    def evidence(self, key: K, metric: str) -> Evidence:
+        """The latest look at one metric; what a look sees never changes afterwards."""
+        samples = self.samples[key]
+        due = self.looks.latest(len(samples.usable), final=key in self._final)
+        if due is None or metric not in samples.metrics:
             return Evidence()
-        return self._looking.latest(
-            duets,
-            candidate.metric,
-            direction=candidate.direction,
-            final=candidate.case in self._final,
-        )
+        count, share = due
+        if (key, metric, *due) not in self._seen:
+            found = statistics.sample(samples.logs(metric)[:count])
+            scale = samples.scales[metric]
+            direction = self._directions.get((key, metric), 0)
+            self._seen[key, metric, count, share] = Evidence(
+                found,
+                share,
+                moved=min(1.0, statistics.moved_p(found, scale.floor, direction) / share),
+                same=min(1.0, statistics.same_p(found, scale.tolerance) / share),
+            )
+        return self._seen[key, metric, count, share]
 
-    def adjusted(self) -> Mapping[Pair, float]:
-        """P value of each candidate, on one side, adjusted for all candidates."""
-        return _adjusted({(c.case, c.metric): self.evidence(c).moved for c in self.candidates})
+    def adjusted(self) -> Mapping[tuple[K, str], float]:
+        """P value of each test, adjusted for all of them."""
+        if self._moved_ps is None:
+            self._moved_ps = _adjusted({test: self.evidence(*test).moved for test in self.tests()})
+        return self._moved_ps
 
-    def settling(self) -> Mapping[Pair, float]:
-        """P value of "no change" of each candidate, adjusted for all; 1 for what is confirmed."""
-        ps = self.adjusted()
-        return _adjusted(
-            {
-                (c.case, c.metric): 1.0
-                if ps[c.case, c.metric] <= self.method.confirmation_rate
-                else self.evidence(c).same
-                for c in self.candidates
-            }
-        )
+    def settling(self) -> Mapping[tuple[K, str], float]:
+        """P value of "no change" of each test, adjusted for all; 1 for what has moved."""
+        if self._same_ps is None:
+            self._same_ps = _adjusted(
+                {
+                    test: 1.0 if self._has_moved(test, p) else self.evidence(*test).same
+                    for test, p in self.adjusted().items()
+                }
+            )
+        return self._same_ps
+
+    def state(self, key: K, metric: str) -> State:
+        """Where one metric stands; open if it cannot be judged."""
+        if self._has_moved((key, metric), self.adjusted().get((key, metric), 1.0)):
+            return State.MOVED
+        same = self.settling().get((key, metric), 1.0) <= self.method.settling_rate
+        return State.SAME if same else State.OPEN
 
     @property
     def alone(self) -> float:
-        """Error rate of one test, as a two-sided one has it, if it were the only one that moved."""
-        return 2 * alone(self.method.confirmation_rate, len(self.adjusted()))
+        """Error rate of one test, both sides together, if it were the only one that moved.
 
-    def states(self) -> Mapping[Pair, State]:
-        """Where each candidate stands."""
-        found: dict[Pair, State] = {}
-        sames = self.settling()
-        for pair, p in self.adjusted().items():
-            if p <= self.method.confirmation_rate:
-                found[pair] = State.MOVED
-            elif sames[pair] <= self.method.settling_rate:
-                found[pair] = State.SAME
-            else:
-                found[pair] = State.OPEN
+        Benjamini-Hochberg gives the smallest of n p values the rate / n (see `statistics`).
+        """
+        return self.sides * self.rate / max(1, len(self.adjusted()))
+
+    def figures(self, key: K, metric: str) -> dict[str, float]:
+        """Ratio, interval and detectable change as a judgement has them; empty without a look."""
+        evidence = self.evidence(key, metric)
+        if evidence.sample is None:
+            return {}
+        seen, share = evidence.sample, evidence.share
+        low, high = statistics.interval(seen, CONFIDENCE_RATE * share)
+        found = {"ratio": math.exp(seen.mean), "low": math.exp(low), "high": math.exp(high)}
+        if self.state(key, metric) is State.SAME:
+            # Had it moved, the looks would have gone on to the last of them.
+            seen, share = replace(seen, n=max(seen.n, self.looks.last)), self.looks.shares[-1]
+        found["detectable"] = statistics.detectable(
+            seen,
+            self.samples[key].scales[metric].floor,
+            alpha=self.alone * share,
+            power=self.method.power,
+            then=self.then,
+        )
         return found
 
+    def _deciding(self, key: K) -> tuple[str, ...]:
+        """Metrics for which a thing is sampled."""
+        samples = self.samples[key]
+        return tuple(metric for metric in samples.leading if metric not in samples.lost)
 
-def _add(cases: Mapping[str, CaseDuets], duet: Duet, stage: str) -> None:
-    if duet.stage != stage:
-        raise ValueError(f"{stage}: found a duet of the {duet.stage}; stages share no data")
-    if duet.case not in cases:
-        raise ValueError(f"{stage}: {duet.case} is not one of its cases")
-    cases[duet.case].add(duet)
+    def _wants(self, key: K, samples: Samples[Any]) -> bool:
+        most = math.ceil(self.looks.last * self.method.patience)
+        if samples.void() or len(samples.usable) >= self.looks.last or len(samples.all) >= most:
+            return False
+        return any(self.state(key, metric) is State.OPEN for metric in self._deciding(key))
+
+    def _has_moved(self, test: tuple[K, str], p: float) -> bool:
+        return p <= self.rate or (test in self._hints and test in self.adjusted())
+
+    def _forget(self) -> None:
+        self._moved_ps = self._same_ps = None
 
 
-def _adjusted(ps: Mapping[Pair, float]) -> dict[Pair, float]:
+class Screening(Stage[K]):
+    """Samples of everything, until each is a candidate, settled, or out of time."""
+
+    def __init__(self, samples: Mapping[K, Samples[Any]], method: Method | None = None) -> None:
+        method = method or Method()
+        super().__init__(method, method.screening, method.screening_rate, samples)
+        self.then = method.confirming
+
+    def hint(self, key: K, metric: str, direction: Direction) -> None:
+        """Say beforehand that what a metric follows from has moved: it is to be confirmed.
+
+        Whether it really moved is for the confirmation, whose samples know nothing of the hint.
+        """
+        self._hints[key, metric] = direction
+        self._forget()
+
+    def hinted(self, key: K, metric: str) -> bool:
+        """Whether it is a candidate for a hint alone: its samples have not shown it."""
+        return (key, metric) in self._hints and self.adjusted()[key, metric] > self.rate
+
+    def tests(self) -> Collection[tuple[K, str]]:
+        return [
+            (key, metric)
+            for key, samples in self.samples.items()
+            if not samples.void()
+            for metric in samples.metrics
+        ]
+
+    def candidates(self) -> tuple[Candidate[K], ...]:
+        """What would be confirmed if the screening were closed now, strongest evidence first."""
+        found = []
+        for test, p in self.adjusted().items():
+            seen = self.evidence(*test).sample
+            if p <= self.rate and seen is not None:
+                found.append(Candidate(*test, 1 if seen.mean > 0 else -1, p))
+            elif test in self._hints:
+                found.append(Candidate(*test, self._hints[test], p))
+        return tuple(sorted(found, key=lambda candidate: candidate.p))
+
+
+class Confirmation(Stage[K]):
+    """Fresh samples of the candidates, until each is confirmed, refuted, or out of time."""
+
+    sides = 2  # it looks at one
+
+    def __init__(self, screening: Screening[K]) -> None:
+        screening.close()
+        self.candidates = screening.candidates()
+        fresh = {one.key: screening.samples[one.key].fresh() for one in self.candidates}
+        method = screening.method
+        super().__init__(method, method.confirmation, method.confirmation_rate, fresh)
+        self._directions = {(one.key, one.metric): one.direction for one in self.candidates}
+
+    def tests(self) -> Collection[tuple[K, str]]:
+        return self._directions.keys()
+
+    def _deciding(self, key: K) -> tuple[str, ...]:
+        return tuple(one.metric for one in self.candidates if one.key == key)
+
+
+def _adjusted(ps: Mapping[tuple[K, str], float]) -> dict[tuple[K, str], float]:
     return dict(zip(ps, statistics.adjusted(list(ps.values())), strict=True))
-
-
-def _exhausted(duets: CaseDuets, looks: Looks, method: Method) -> bool:
-    """Whether the last look is over, or too many duets were not usable."""
-    most = math.ceil(looks.last * method.patience)
-    return len(duets.usable) >= looks.last or len(duets.duets) >= most

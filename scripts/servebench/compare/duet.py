@@ -26,10 +26,10 @@ from typing import Final
 
 from servebench import load, observation, ports, sampler, warmup
 from servebench.compare.model import SideName
-from servebench.compare.player import Part, Player, duet_load
+from servebench.compare.side_run import SideCase, SideRun, duet_load
 from servebench.flags import Flag
 from servebench.protocol import DUET_SECONDS, SLOW_SECONDS
-from servebench.rows import Rows, Summary
+from servebench.rows import Rows
 
 _POLL_SECONDS: Final = 0.02
 _SHARED: Final = {
@@ -59,8 +59,8 @@ class DuetOutcome:
 
 
 def perform(
-    base: Part,
-    head: Part,
+    base: SideCase,
+    head: SideCase,
     log: Callable[[SideName], Path],
     *,
     head_first: bool,
@@ -80,17 +80,17 @@ def perform(
     """
     began = time.monotonic()
     shared = duet_load(head.case, seconds)
-    players = (
-        Player("base", base, log("base"), shared),
-        Player("head", head, log("head"), shared),
+    sides = (
+        SideRun("base", base, log("base"), shared),
+        SideRun("head", head, log("head"), shared),
     )
-    _Duet(players[::-1] if head_first else players).run()
-    void = any(player.failed for player in players)
+    _Duet(sides[::-1] if head_first else sides).run()
+    void = any(side.failed for side in sides)
     return DuetOutcome(
-        flags={player.name: tuple(player.serving.flags) for player in players},
-        metrics={player.name: {} if void else player.metrics for player in players},
+        flags={side.name: tuple(side.serving.flags) for side in sides},
+        metrics={side.name: {} if void else side.metrics for side in sides},
         seconds=time.monotonic() - began,
-        load_seconds=max(player.load_seconds for player in players),
+        load_seconds=max(side.load_seconds for side in sides),
     )
 
 
@@ -98,11 +98,6 @@ def settled(base: Rows, head: Rows, duration: float) -> bool:
     """Tell whether the ratio of the throughputs moved by at most 5 % between a load's halves.
 
     Both sides may still get quicker: as long as they do so together, their ratio is what it is.
-
-    Args:
-        base: Answers of base.
-        head: Answers of head.
-        duration: Of the load, s.
     """
     firsts, seconds = zip(*(_halves(rows, duration) for rows in (base, head)), strict=True)
     if min(*firsts, *seconds) == 0:
@@ -142,14 +137,10 @@ def _halves(rows: Rows, duration: float) -> tuple[int, int]:
     return first, int((rows.end <= duration).sum()) - first
 
 
-class _VoidDuetError(Exception):
-    """A side has failed: what the other does is of no use any more."""
-
-
 class _Duet:
     """One duet under way; `run` is the protocol, the other methods are its steps."""
 
-    def __init__(self, order: tuple[Player, ...]) -> None:
+    def __init__(self, order: tuple[SideRun, ...]) -> None:
         self.order = order
         self.beside: sampler.MemorySample | None = None
 
@@ -160,109 +151,107 @@ class _Duet:
             stack.callback(self._end, first)
             stack.callback(self._unshare, first)  # when the other has ended
             stack.callback(self._end, second)
-            try:
-                self._each(Player.start)
-                self._each(Player.await_ready)
-                # Each side is questioned even if the other has failed: is it only the other?
-                self._each(Player.verify)
-                self._go_on()
-                self._warm_up()
-                seen = self._measure()
-                self._each(lambda player: self._finish(player, seen))
+            self._each(SideRun.start)
+            self._each(SideRun.await_ready)
+            # Each side is questioned even if the other has failed: is it only the other?
+            self._each(SideRun.verify)
+            seen = self._measure() if self._warm_up() else None
+            if seen is not None:
+                self._each(lambda side: self._finish(side, seen))
                 self.beside = sampler.memory_of(first.serving.session)
-            except _VoidDuetError:
-                pass
 
-    def _each(self, step: Callable[[Player], None]) -> None:
+    def _each(self, step: Callable[[SideRun], None]) -> None:
         """Do a step on each side that is still well."""
-        for player in self.order:
-            if not player.failed:
-                with player.blamed():
-                    step(player)
+        for side in self.order:
+            if not side.failed:
+                with side.blamed():
+                    step(side)
 
-    def _go_on(self) -> None:
-        if any(player.failed for player in self.order):
-            raise _VoidDuetError
+    @property
+    def _void(self) -> bool:
+        """Whether a side has failed: what the other does is of no use any more."""
+        return any(side.failed for side in self.order)
 
-    def _end(self, player: Player) -> None:
-        player.end(in_order=not any(one.failed for one in self.order))
+    def _end(self, side: SideRun) -> None:
+        side.end(in_order=not self._void)
 
-    def _unshare(self, last: Player) -> None:
+    def _unshare(self, last: SideRun) -> None:
         """Give both sides the memory that they have without each other."""
-        if self.beside is None or any(player.failed for player in self.order):
+        if self.beside is None or self._void:
             return
         with last.blamed():
             alone = sampler.memory_of(last.serving.session)
-            for player in self.order:
-                player.metrics |= unshared(player.metrics, self.beside, alone)
+            for side in self.order:
+                side.metrics |= unshared(side.metrics, self.beside, alone)
 
-    def _warm_up(self) -> None:
-        """Warm up both at the same time: slow ones by one full wave, others for some time."""
+    def _warm_up(self) -> bool:
+        """Warm up both at the same time: slow ones by one full wave, others for some time.
+
+        Every answer must be good; returns whether they were.
+        """
         wave = self._slow()
-        for player, summary in self._bursts(wave=wave):
-            windows = () if wave else (summary.answered / summary.seconds,)
-            player.warm_up = warmup.WarmUp(summary.seconds, windows, steady=True)
+        with ExitStack() as stack:
+            bursts: dict[SideRun, load.Burst] = {}
+            for side in self.order:
+                with side.blamed():
+                    if not self._void:
+                        bursts[side] = stack.enter_context(side.burst(wave=wave))
+            for side, burst in bursts.items() if not self._void else ():
+                with side.blamed():
+                    summary = burst.collect()
+                    warmup.only_good(summary, side.case.endpoint.expect.status)
+                    windows = () if wave else (summary.answered / summary.seconds,)
+                    side.warm_up = warmup.WarmUp(summary.seconds, windows, steady=True)
+        return not self._void
 
     def _slow(self) -> bool:
-        return any(max(p.unit, p.case.endpoint.floor) >= SLOW_SECONDS for p in self.order)
+        return any(max(s.unit, s.case.endpoint.floor) >= SLOW_SECONDS for s in self.order)
 
-    def _bursts(self, *, wave: bool) -> list[tuple[Player, Summary]]:
-        """Load both sides briefly at the same time; every answer must be good."""
-        found: list[tuple[Player, Summary]] = []
-        with ExitStack() as stack:
-            running: list[tuple[Player, load.Burst]] = []
-            for player in self.order:
-                with player.blamed():
-                    running.append((player, stack.enter_context(player.burst(wave=wave))))
-            self._go_on()
-            for player, burst in running:
-                with player.blamed():
-                    summary = burst.collect()
-                    warmup.only_good(summary, player.case.endpoint.expect.status)
-                    found.append((player, summary))
-            self._go_on()
-        return found
+    def _measure(self) -> dict[SideName, observation.Observation] | None:
+        """Load both sides at the same time, and look at everything at the same moments.
 
-    def _measure(self) -> dict[SideName, observation.Observation]:
-        """Load both sides at the same time, and look at everything at the same moments."""
+        Returns:
+            None if a side has failed.
+        """
         order = self.order
+        seen: dict[SideName, observation.Observation] = {}
         with ExitStack() as stack:
             trees: dict[SideName, sampler.TreeSampler] = {}
             generators: dict[SideName, load.Generation] = {}
-            for player in order:
-                with player.blamed():
-                    player.serving.require_ours()
-                    tree = sampler.TreeSampler(player.serving.session)
-                    trees[player.name] = stack.enter_context(tree)
-            self._go_on()
+            for side in order:
+                with side.blamed():
+                    side.serving.require_ours()
+                    tree = sampler.TreeSampler(side.serving.session)
+                    trees[side.name] = stack.enter_context(tree)
+            if self._void:
+                return None
             host = sampler.host_edge()
-            earlier = {player.name: ports.clients(player.serving.port) for player in order}
+            earlier = {side.name: ports.clients(side.serving.port) for side in order}
             before = {name: tree.edge() for name, tree in trees.items()}
-            for player in order:
-                with player.blamed():
-                    generators[player.name] = stack.enter_context(player.generate())
-            self._go_on()
-            connections = {player.name: self._connections(player, stack) for player in order}
+            for side in order:
+                with side.blamed():
+                    generators[side.name] = stack.enter_context(side.generate())
+            if self._void:
+                return None
+            connections = {side.name: self._connections(side, stack) for side in order}
             checks = {
-                player.name: stack.enter_context(player.serving.spot_checks(player.warm_up))
-                for player in order
+                side.name: stack.enter_context(side.serving.spot_checks(side.warm_up))
+                for side in order
             }
-            self._await_loads(generators)
+            if not self._await_loads(generators):
+                return None
             for check in checks.values():
                 check.end()
             after = {name: tree.edge() for name, tree in trees.items()}
             used = sampler.host_between(host, sampler.host_edge())
             clients = {
-                player.name: ports.clients(
-                    player.serving.port, time.monotonic() - before[player.name].at
-                )
-                for player in order
+                side.name: ports.clients(side.serving.port, time.monotonic() - before[side.name].at)
+                for side in order
             }
-            seen: dict[SideName, observation.Observation] = {}
-            for player in order:
-                name = player.name
+            for side in order:
+                name = side.name
                 a, b = before[name], after[name]
-                with player.blamed():
+                with side.blamed():
                     seen[name] = observation.Observation(
                         result=generators[name].collect(),
                         usage=sampler.between(a, b),
@@ -271,58 +260,59 @@ class _Duet:
                         pids_before=frozenset(process.pid for process in a.processes),
                         pids_after=frozenset(process.pid for process in b.processes),
                         connections=connections[name],
-                        warm_up=player.warm_up,
+                        warm_up=side.warm_up,
                         handled=None,
                         opened=len(clients[name] - earlier[name]),
                         checks=checks[name].asked,
                     )
-                    player.load_seconds = seen[name].result.seconds
-                    player.serving.require_alive()
-                    player.serving.require_ours()
-                    player.serving.heed(checks[name])
-        self._go_on()
+                    side.load_seconds = seen[name].result.seconds
+                    side.serving.require_alive()
+                    side.serving.require_ours()
+                    side.serving.heed(checks[name])
+        if self._void:
+            return None
         # Waves are too few, and rates too low, to tell one half from the other.
-        if not self._slow() and order[0].case.load.rate is None:
-            steady = settled(
-                seen["base"].result.rows, seen["head"].result.rows, order[0].case.load.duration
-            )
-            for name, one in seen.items():
-                warm_up = replace(one.warm_up, steady=steady)
-                seen[name] = replace(one, warm_up=warm_up)
-        return seen
+        if self._slow() or order[0].case.load.rate is not None:
+            return seen
+        base, head = seen["base"].result.rows, seen["head"].result.rows
+        steady = settled(base, head, order[0].case.load.duration)
+        return {
+            name: replace(one, warm_up=replace(one.warm_up, steady=steady))
+            for name, one in seen.items()
+        }
 
-    def _connections(self, player: Player, stack: ExitStack) -> dict[int, int]:
+    def _connections(self, side: SideRun, stack: ExitStack) -> dict[int, int]:
         """Count the connections per worker in the middle of the load, if there are several."""
-        if player.case.workers == 1:
+        if side.case.workers == 1:
             return {}
-        return stack.enter_context(player.serving.connections(player.case.load.duration / 2))
+        return stack.enter_context(side.serving.connections(side.case.load.duration / 2))
 
-    def _await_loads(self, generators: dict[SideName, load.Generation]) -> None:
-        """Wait until both loads are over, or either side has failed."""
+    def _await_loads(self, generators: dict[SideName, load.Generation]) -> bool:
+        """Wait until both loads are over; returns False as soon as either side has failed."""
         pending = list(self.order)
-        while pending:
-            for player in tuple(pending):
-                with player.blamed():
-                    player.serving.require_alive()
-                    if generators[player.name].over():
-                        pending.remove(player)
-            self._go_on()
-            if pending:
+        while pending and not self._void:
+            for side in tuple(pending):
+                with side.blamed():
+                    side.serving.require_alive()
+                    if generators[side.name].over():
+                        pending.remove(side)
+            if pending and not self._void:
                 generators[pending[0].name].session.wait(_POLL_SECONDS)
+        return not self._void
 
-    def _finish(self, player: Player, seen: dict[SideName, observation.Observation]) -> None:
+    def _finish(self, side: SideRun, seen: dict[SideName, observation.Observation]) -> None:
         """Verify once more, and conclude; what was wrong with the load comes first."""
-        other = seen["head" if player.name == "base" else "base"]
+        other = seen["head" if side.name == "base" else "base"]
         beside = observation.Beside(
             server=other.usage.cores, client=other.result.client_cores or 0.0
         )
         try:
-            player.unit = min(player.unit, player.serving.verify(repeats=1))
+            side.unit = min(side.unit, side.serving.verify(repeats=1))
         finally:
-            player.metrics, flags = observation.conclude(
-                player.case, player.rig, seen[player.name],
-                workers=player.workers, unit=player.unit, ready_time=player.ready_time,
-                sizes=player.serving.sizes, beside=beside,
+            side.metrics, flags = observation.conclude(
+                side.case, side.rig, seen[side.name],
+                workers=side.workers, unit=side.unit, ready_time=side.ready_time,
+                sizes=side.serving.sizes, beside=beside,
             )  # fmt: skip
-            player.serving.flags += flags
-        player.serving.require_same(player.workers)
+            side.serving.flags += flags
+        side.serving.require_same(side.workers)

@@ -3,11 +3,11 @@
 asv's suites in `benchmarks/` time far more than a pull request can wait for. Of them are compared:
 
 - `handlers.Cpu`: the CPU time of one request without a socket, for each endpoint that the change
-  can have touched, on the interpreter and stack of its cases,
+  can affect, on the interpreter and stack of its cases,
 - `pydantic_models`: the CPU time to validate 20 services from Python objects and from JSON, and to
-  write them, where the cases of that experiment are touched.
+  write them, where the cases of that experiment are affected.
 
-A server is no part of these: what only a server loads touches none of them.
+A server is no part of these: what only a server loads affects none of them.
 
 Each side runs the suites of its own checkout. A benchmark whose `version` is another one measures
 something else, and is not compared. One that keeps its version while its code changes promises the
@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from servebench.compare import closure, wording
-from servebench.compare.pairing import Pair
+from servebench.compare import dependencies
+from servebench.compare.pairs import Pair, some
+from servebench.inprocess.readings import Reading
 
 LONGEST: Final = 0.05
 """Endpoints that compute for longer, s, are left out: it is no longer the serving that is timed."""
@@ -34,31 +35,33 @@ BASELINES: Final = ("driver/asgi", "driver/wsgi")
 PYDANTIC: Final = "pydantic-v1-v2"
 """The experiment whose models the suite `pydantic_models` measures."""
 
-FLOOR: Final = 0.01
+THRESHOLD: Final = 0.01
+"""Relevance threshold: five times that of the duets, because the process is the sample. Where its
+memory comes to lie and how its hashes fall moves a figure by as much, on the same code."""
+
 TOLERANCE: Final = 0.03
-"""Relevance floor, and what counts as no change; `family` says why they are so wide."""
+"""What is within it counts as no change."""
 
 SECONDS: Final = "seconds"
 """asv's unit of a time: what a series of these benchmarks has for a metric."""
 
-Parameters = tuple[int | str, ...]
-Key = tuple[str, str, str]
-"""A benchmark as a comparison names it, with its parameters; its stack; its interpreter."""
+Parameters = tuple[tuple[str, int | str], ...]
+"""Names and values."""
 
 _HANDLER: Final = "handlers.Cpu.time_request"
-_MODELS: Final[tuple[tuple[str, tuple[str, ...], Parameters], ...]] = (
-    ("pydantic_models.Validate.time_valid", ("size", "source"), (20, "python")),
-    ("pydantic_models.Validate.time_valid", ("size", "source"), (20, "json")),
-    ("pydantic_models.Serialise.time_serialised", ("size", "target"), (20, "json")),
+_MODELS: Final[tuple[tuple[str, Parameters], ...]] = (
+    ("pydantic_models.Validate.time_valid", (("size", 20), ("source", "python"))),
+    ("pydantic_models.Validate.time_valid", (("size", 20), ("source", "json"))),
+    ("pydantic_models.Serialise.time_serialised", (("size", 20), ("target", "json"))),
 )
-"""Benchmarks with the names of their parameters, and with the values that are compared."""
+"""Benchmarks with what is compared of them."""
 
 _SUITES: Final = ("handlers", "pydantic_models")
+_WORD: Final = "[A-Za-z0-9][A-Za-z0-9._+-]*"
+_PARAMETER: Final = f"[a-z_]+={_WORD}(?:/{_WORD})?"
 _SERIES: Final = re.compile(
-    r"inprocess/(?P<benchmark>[A-Za-z0-9_.]+)\((?P<parameters>[A-Za-z0-9_.+=/, -]+)\)"
-    r"/py(?P<python>[0-9]+\.[0-9]+t?)/(?P<stack>[A-Za-z0-9][A-Za-z0-9._-]*)"
+    rf"inprocess/[A-Za-z0-9_.]+\({_PARAMETER}(?:, {_PARAMETER})*\)/py[0-9]+\.[0-9]+t?/{_WORD}"
 )
-_ENDPOINT: Final = re.compile(r"endpoint=([A-Za-z0-9][A-Za-z0-9_.+-]*/[A-Za-z0-9][A-Za-z0-9_.+-]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +78,22 @@ class Target:
 
     Attributes:
         benchmark: As asv names it: `handlers.Cpu.time_request`.
-        parameters: One value per axis.
+        parameters: One name and value per axis.
         base: Where it runs on base.
         head: Where it runs on head; another interpreter in a cross comparison.
-        because: Why the change can have touched it.
+        reason: Why the change can affect it.
     """
 
     benchmark: str
     parameters: Parameters
     base: Place
     head: Place
-    because: str
+    reason: str
 
     @property
     def name(self) -> str:
         """As asv shows it: `handlers.Cpu.time_request('asgi-wsgi/asgi-json')`."""
-        return _shown(self.benchmark, self.parameters)
+        return f"{self.benchmark}({', '.join(repr(value) for _, value in self.parameters)})"
 
     @property
     def python(self) -> str:
@@ -99,54 +102,31 @@ class Target:
         return self.head.python if same else f"{self.base.python} → {self.head.python}"
 
     @property
-    def key(self) -> Key:
-        """What it is known by in the comparison's record."""
-        return self.name, self.head.stack, self.python
+    def series(self) -> str:
+        """The case of the history that head's figures would continue."""
+        params = tuple((name, str(value)) for name, value in self.parameters)
+        place = self.head
+        return Reading(self.benchmark, params, place.python, place.stack, SECONDS, "measured").case
 
 
-def key(series: str) -> Key | None:
-    """Tell which benchmark of a comparison a series of the history is.
-
-    Args:
-        series: Its case, as `inprocess.readings.Reading.case` names it:
-            `inprocess/handlers.Cpu.time_request(endpoint=asgi-wsgi/asgi-json)/py3.14/current`.
-
-    Returns:
-        None if no comparison plays it, or if it is no benchmark.
-    """
-    found = _SERIES.fullmatch(series)
-    if found is None:
-        return None
-    benchmark, parameters = found["benchmark"], found["parameters"]
-    place = found["stack"], found["python"]
-    if benchmark == _HANDLER:
-        endpoint = _ENDPOINT.fullmatch(parameters)
-        return None if endpoint is None else (_shown(_HANDLER, (endpoint[1],)), *place)
-    for model, names, values in _MODELS:
-        told = ", ".join(f"{name}={value}" for name, value in zip(names, values, strict=True))
-        if (model, told) == (benchmark, parameters):
-            return _shown(model, values), *place
-    return None
+def is_series(name: str) -> bool:
+    """Whether a text that came from elsewhere may be the name of a series of benchmarks."""
+    return _SERIES.fullmatch(name) is not None
 
 
 def changed_suites(roots: Iterable[Path], changed: Sequence[str]) -> dict[str, str]:
-    """Tell which suites import a changed file of `benchmarks/`: name → which, in words.
-
-    Args:
-        roots: Checkouts of both sides.
-        changed: Paths from the checkout's root of the files that differ.
-    """
+    """Tell which suites import a changed file of `benchmarks/`: name → which, in words."""
     roots = tuple(roots)
     found = {}
     for suite in _SUITES:
         read = {
             path.relative_to(root).as_posix()
             for root in roots
-            for path in closure.imports(f"benchmarks.{suite}", (root,)).files
+            for path in dependencies.imports(f"benchmarks.{suite}", (root,)).files
         }
         own = [path for path in changed if path in read]
         if own:
-            found[suite] = wording.some(own, 3, "file")
+            found[suite] = some(own, 3, "file")
     return found
 
 
@@ -170,37 +150,34 @@ def targets(
 
     Args:
         common: Cases that both sides have.
-        reason: Why the change can have touched what a case's application does without a server;
-            empty if it cannot.
+        reason: Why the change can affect what a case's application does without a server; empty
+            if it cannot.
         suites: Those that both sides have.
-        changed: Those that the change touches by themselves, with the reason.
+        changed: Those that the change affects by themselves, with the reason.
 
     Returns:
         Each benchmark and place once, in the order of the cases.
     """
     found: dict[tuple[str, Place, Place], Target] = {}
 
-    def add(pair: Pair, benchmark: str, parameters: Parameters, because: str) -> None:
+    def add(pair: Pair, benchmark: str, parameters: Parameters, why: str) -> None:
         suite = benchmark.partition(".")[0]
-        because = because or changed.get(suite, "")
-        if suite not in suites or not because:
+        why = why or changed.get(suite, "")
+        if suite not in suites or not why:
             return
         base, head = (Place(case.stack, case.python) for case in (pair.base, pair.head))
-        target = Target(benchmark, parameters, base, head, because)
+        target = Target(benchmark, parameters, base, head, why)
         found.setdefault((target.name, base, head), target)
 
     for pair in common if "handlers" in changed else ():
         for baseline in BASELINES:
-            add(pair, _HANDLER, (baseline,), "")
+            add(pair, _HANDLER, (("endpoint", baseline),), "")
     for pair in common:
-        case, because = pair.head, reason(pair)
+        case, why = pair.head, reason(pair)
         if case.endpoint.takes <= LONGEST:
-            add(pair, _HANDLER, (f"{case.experiment}/{case.endpoint.name}",), because)
+            endpoint = f"{case.experiment}/{case.endpoint.name}"
+            add(pair, _HANDLER, (("endpoint", endpoint),), why)
         if case.experiment == PYDANTIC:
-            for benchmark, _, parameters in _MODELS:
-                add(pair, benchmark, parameters, because)
+            for benchmark, parameters in _MODELS:
+                add(pair, benchmark, parameters, why)
     return tuple(found.values())
-
-
-def _shown(benchmark: str, parameters: Parameters) -> str:
-    return f"{benchmark}({', '.join(map(repr, parameters))})"

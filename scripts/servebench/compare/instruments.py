@@ -1,10 +1,21 @@
-"""What a comparison measures with: duets, single launches, instruction counts."""
+"""What a comparison measures with: duets, and what is measured before and after them.
+
+Instructions are counted first. Counts repeat where clocks scatter, so a change of the instructions
+is known before the first duet. It is a reason to spend duets on a case, never a verdict: what
+executes more need not be slower.
+
+What moved is followed up by sequential launches. A duet's own figures are those of two servers that
+share their cores, so absolute figures and latencies come from launches with nothing beside them, in
+the order ABBA, which cancels a steady drift of the machine. The verdict is the duets' alone.
+"""
 
 from __future__ import annotations
 
+import math
 import shutil
+import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
 from itertools import count
@@ -15,34 +26,54 @@ from servebench import launch, paths
 from servebench.compare import duet
 from servebench.compare.duet import DuetOutcome
 from servebench.compare.model import Instructions, SideName
-from servebench.compare.player import Part
+from servebench.compare.progress import Reporter
+from servebench.compare.side_run import SideCase
+from servebench.compare.statistics import Direction
+from servebench.duration import expected
 from servebench.errors import CountError
 from servebench.icount import counting
-from servebench.model import Case
+from servebench.metrics import METRICS
+from servebench.model import Case, Status
 from servebench.protocol import DUET_SECONDS, WINDOW_SECONDS
 from servebench.runner import Outcome
 
 KEPT_LOGS: Final = 20
 """Comparisons whose server logs are kept."""
 
+LONGEST: Final = 0.05
+"""Endpoints that compute for longer, s, are not counted: Valgrind is some fifty times slower."""
+
+START_SECONDS: Final = 15.0
+"""For both sides of one environment at the same time, before the first figure: imports."""
+
+EACH_SECONDS: Final = 3.0
+"""For each endpoint more."""
+
+PATIENCE: Final = 3.0
+"""So many times the expected seconds are waited for."""
+
+ORDER: Final[tuple[SideName, ...]] = ("base", "head", "head", "base")
+"""Of sequential launches."""
+
+BothSides = Mapping[str, tuple[SideCase, SideCase]]
+"""Base and head, by the case's id."""
+
 
 class Instruments(Protocol):
     """Seam between the session and everything that starts a process."""
 
-    def duet(self, base: Part, head: Part, *, head_first: bool) -> DuetOutcome:
-        """Play one duet; may raise `InterruptedRun` and nothing else."""
+    def duet(self, base: SideCase, head: SideCase, *, head_first: bool) -> DuetOutcome:
+        """Do one duet; may raise `InterruptedRun` and nothing else."""
 
-    def launch(self, part: Part) -> Outcome:
+    def launch(self, side: SideCase) -> Outcome:
         """Do one launch with nothing beside it; may raise `InterruptedRun` and nothing else."""
 
     def instructions(
-        self, pairs: Sequence[tuple[Part, Part]], limit: float
+        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
     ) -> tuple[Instructions | str, ...]:
         """Count both sides' instructions per request within `limit` s, or say why not.
 
-        Args:
-            pairs: Base and head of cases that share stack, interpreter and environment variables.
-            limit: Seconds for all of them.
+        The cases share stack, interpreter and environment variables.
         """
 
 
@@ -50,12 +81,7 @@ class Real:
     """Real servers and generators."""
 
     def __init__(self, logs: Path, seconds: float = DUET_SECONDS) -> None:
-        """Keep server logs in a folder of this comparison, in `compare` below `logs`.
-
-        Args:
-            logs: Folder for all server logs.
-            seconds: Least duration of a duet's closed load, s.
-        """
+        """Keep server logs in a folder of this comparison, in `compare` below `logs`."""
         self._folder = logs / "compare" / f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
         self._folder.mkdir(parents=True)
         self._numbers = count()
@@ -63,19 +89,17 @@ class Real:
         for old in sorted(self._folder.parent.iterdir())[:-KEPT_LOGS]:
             shutil.rmtree(old, ignore_errors=True)
 
-    def duet(self, base: Part, head: Part, *, head_first: bool) -> DuetOutcome:
-        """Play one duet."""
+    def duet(self, base: SideCase, head: SideCase, *, head_first: bool) -> DuetOutcome:
         return duet.perform(
             base, head, self._logs(head.case.id), head_first=head_first, seconds=self._seconds
         )
 
-    def launch(self, part: Part) -> Outcome:
-        """Do one launch."""
+    def launch(self, side: SideCase) -> Outcome:
         options = launch.Options(window=WINDOW_SECONDS["quick"])
-        return launch.perform(part.case, part.rig, options, self._logs(part.case.id)("head"))
+        return launch.perform(side.case, side.rig, options, self._logs(side.case.id)("head"))
 
     def instructions(
-        self, pairs: Sequence[tuple[Part, Part]], limit: float
+        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
     ) -> tuple[Instructions | str, ...]:
         """Count both sides at the same time; the counter is this checkout's."""
         sides = [[pair[0] for pair in pairs], [pair[1] for pair in pairs]]
@@ -96,13 +120,13 @@ class Real:
         return lambda side: self._folder / f"{stem}-{side}.log"
 
 
-def _counting(parts: Sequence[Part]) -> AbstractContextManager[counting.Collect]:
+def _counting(side: Sequence[SideCase]) -> AbstractContextManager[counting.Collect]:
     """Begin to count one request to each case's endpoint, in process and without a server."""
-    case, rig = parts[0].case, parts[0].rig
+    case, rig = side[0].case, side[0].rig
     return counting.started(
         rig.pythons[case.stack, case.python],
         ["-P", "-m", "benchmarks._counted"],
-        list(dict.fromkeys(_target(part.case) for part in parts)),
+        list(dict.fromkeys(_target(one.case) for one in side)),
         env={
             **case.env,
             "PYTHONPATH": str(paths.project_root()),
@@ -127,3 +151,111 @@ def _together(
     return Instructions(
         base=base.per_unit, head=head.per_unit, spread=max(base.spread, head.spread)
     )
+
+
+class Counts:
+    """Counts cases, each piece of code once: cases that differ in the server only share theirs."""
+
+    def __init__(self, instruments: Instruments, sides: BothSides) -> None:
+        self._instruments, self._sides = instruments, sides
+        self._found: dict[Hashable, Instructions | str] = {}
+
+    def of(self, case: str) -> Instructions | None:
+        """What was counted of a case; None if it was not, or cannot be."""
+        found = self._found.get(self._code(case))
+        return found if isinstance(found, Instructions) else None
+
+    def moved(self, case: str) -> Direction:
+        """Whether head executes more (1) or fewer (-1) instructions, beyond what matters of CPU."""
+        return direction(self.of(case))
+
+    def count(self, cases: Iterable[str], left: Callable[[], float], reporter: Reporter) -> None:
+        """Count environment by environment, as long as there is time.
+
+        Raises:
+            InterruptedRun: What was complete until then is kept.
+        """
+        for group in self._groups(cases):
+            seconds = START_SECONDS + EACH_SECONDS * len(group)
+            if seconds > left():
+                continue
+            pairs = [self._sides[case] for case in group]
+            found = self._instruments.instructions(pairs, min(left(), PATIENCE * seconds))
+            unknown: dict[str, list[str]] = {}
+            for case, one in zip(group, found, strict=True):
+                self._found[self._code(case)] = one
+                if isinstance(one, str):
+                    unknown.setdefault(one, []).append(case)
+            for reason, names in unknown.items():
+                reporter.note(f"{', '.join(names)}: instructions not counted: {reason}")
+
+    def _groups(self, cases: Iterable[str]) -> list[Sequence[str]]:
+        """What is to be counted together: one case per piece of code, by environment."""
+        groups: dict[Hashable, dict[Hashable, str]] = {}
+        for name in cases:
+            code = self._code(name)
+            if self._sides[name][1].case.endpoint.takes <= LONGEST and code not in self._found:
+                groups.setdefault(code[:3], {}).setdefault(code, name)
+        return [tuple(group.values()) for group in groups.values()]
+
+    def _code(self, name: str) -> tuple[Hashable, ...]:
+        case = self._sides[name][1].case
+        variables = tuple(sorted(case.env.items()))
+        return case.python, case.stack, variables, case.experiment, case.endpoint.name
+
+
+def direction(counted: Instructions | None) -> Direction:
+    """Where instructions moved to, beyond what matters of CPU; 0: nowhere."""
+    change = 0.0 if counted is None else math.log(counted.head / counted.base)
+    if abs(change) <= math.log1p(METRICS["server_cpu_per_request"].floor):
+        return 0
+    return 1 if change > 0 else -1
+
+
+class FollowUp:
+    """Sequential launches of cases while there is time.
+
+    Attributes:
+        means: Of each metric, of base and of head, by the case's id; of cases whose launches were
+            all valid.
+    """
+
+    def __init__(
+        self, instruments: Instruments, sides: BothSides, left: Callable[[], float]
+    ) -> None:
+        """Prepare; nothing is measured yet. `left` gives the seconds that are left."""
+        self._instruments, self._sides, self._left = instruments, sides, left
+        self.means: dict[str, tuple[dict[str, float], dict[str, float]]] = {}
+
+    def seconds(self, *cases: str) -> float:
+        """Seconds that launches of cases would take."""
+        heads = (self._sides[case][1].case for case in cases)
+        return sum(len(ORDER) * expected(head, "quick").total for head in heads)
+
+    def launch(self, cases: Sequence[str], reporter: Reporter) -> None:
+        """Launch cases, one after another, as long as there is time.
+
+        Raises:
+            InterruptedRun: What was complete until then is kept.
+        """
+        for done, case in enumerate(cases):
+            if self.seconds(case) <= self._left():
+                remaining = min(self.seconds(*cases[done:]), self._left())
+                reporter.playing(self._sides[case][1].case, done, remaining)
+                self._launch(case)
+
+    def _launch(self, case: str) -> None:
+        sides = dict(zip(("base", "head"), self._sides[case], strict=True))
+        figures: dict[SideName, list[dict[str, float]]] = {"base": [], "head": []}
+        for side in ORDER:
+            outcome = self._instruments.launch(sides[side])
+            if outcome.status is not Status.OK:
+                return
+            figures[side].append(outcome.metrics)
+        self.means[case] = _means(figures["base"]), _means(figures["head"])
+
+
+def _means(launches: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Mean of each metric that all launches have."""
+    names = [name for name in launches[0] if all(name in one for one in launches)]
+    return {name: statistics.fmean(one[name] for one in launches) for name in names}

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from servebench import paths, settings, stacks
-from servebench.compare import wording
+from servebench.compare.pairs import some
 from servebench.declarations import FILE, EndpointTable
 from servebench.errors import DeclarationError, UsageError
 from servebench.experiments import Experiment, expand_all, load_experiments, registered
@@ -87,7 +87,7 @@ class Borrower:
         names = [*self.files, *self._others]
         if not names:
             return ""
-        listed = wording.some(names, _NAMED, "file")
+        listed = some(names, _NAMED, "file")
         return f"{self.label} lacks {listed}: those of {self.lender.label} are used on both sides"
 
     def cases(self, profile: Profile) -> tuple[Case, ...]:
@@ -140,14 +140,7 @@ class Borrower:
     def _played(
         self, case: Case, table: EndpointTable, own: EndpointTable | None, *, unknown: bool
     ) -> Case | None:
-        """The case as this side plays it; None if it has another endpoint of that name, or none.
-
-        Args:
-            case: As the lender defines it.
-            table: Its endpoint.
-            own: The endpoint of that name that this side declares.
-            unknown: Whether it is not known what this side declares.
-        """
+        """The case as this side plays it; None if it has another endpoint of that name, or none."""
         if own is not None and _same(own, table):
             endpoint = case.endpoint.model_copy(update={"app": own.app})
             return case.model_copy(update={"endpoint": endpoint})

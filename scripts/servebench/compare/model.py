@@ -163,6 +163,7 @@ class MicroComparison(Frozen):
     benchmark: str
     python: str
     stack: str
+    series: str = Field(default="", description="The case of the history that it belongs to.")
     unit: str
     judgement: Judgement
     base: tuple[float, ...] = Field(description="One figure per process, in `unit`.")

@@ -1,4 +1,4 @@
-"""Fresh processes that run one in-process benchmark of base and head, both at once on one core.
+"""In-process benchmarks of base and head, compared by fresh processes of both, at once on one core.
 
 As duets of servers do: what slows the core down falls on both alike, and the CPU clock of a process
 does not count the time that the other one has. Measured on a two-core virtual machine with other
@@ -12,22 +12,36 @@ the log ratio (benchmarks timed by the wall clock were timed by the CPU clock on
     20 services from JSON, 3.14         30 %         70 %        1.8 %
 
 Times are therefore CPU times here, also of benchmarks that asv times by the wall clock.
+
+The method is that of the duets (`method`), with a process of each side in a duet's place. All
+benchmarks of a comparison are judged together, apart from its duets, so that a comparison in which
+nothing changed has twice the chances for a false verdict that its duets alone have: 2 * 0.5 % at
+most, by the arithmetic in `method`.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import statistics
 import tempfile
 import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, Self
 
-from servebench.compare.inprocess import Target
-from servebench.compare.model import SideName
+from servebench.compare.decide import Confirmation, Screening, Stage
+from servebench.compare.durations import CONFIRMATION, INPROCESS, spread
+from servebench.compare.inprocess import THRESHOLD, TOLERANCE, Target
+from servebench.compare.judge import judge
+from servebench.compare.method import Method
+from servebench.compare.model import MicroComparison, Missing, SideName
+from servebench.compare.progress import Reporter
+from servebench.compare.samples import FAILURES, SIDES, Samples
 from servebench.compare.sides import Side
 from servebench.errors import LaunchError
 from servebench.inprocess import bench_runner, single
@@ -39,12 +53,15 @@ ATTRIBUTES: Final[dict[str, Any]] = {"rounds": 1, "repeat": [2, 5, 0.6]}
 LONGEST_S: Final = 60.0
 """A process that takes longer is ended, and has failed."""
 
+PAIR_SECONDS: Final = 4.0
+"""For a process of each side, before one was seen: imports, warm-up and samples, on a busy core."""
+
 _RESULT: Final = "result.json"
 _LAST_WORDS: Final = 300  # characters of a failed process's output in a reason
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ProcessReading:
     """What one process gave.
 
     Attributes:
@@ -66,19 +83,208 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class ProcessPair:
     """One process of each side: the sample."""
 
-    base: Reading
-    head: Reading
+    base: ProcessReading
+    head: ProcessReading
     seconds: float
+
+
+class _CallTime(NamedTuple):
+    floor: float = THRESHOLD
+    tolerance: float = TOLERANCE
+    better: Literal["lower"] = "lower"
+
+
+class ProcessPairs(Samples[ProcessPair]):
+    """The processes of one benchmark; its only metric, the time of a call, has no name."""
+
+    noun = "processes"
+    nothing = "no time for a process of each side"
+    scales: ClassVar = {"": _CallTime()}
+
+    def __init__(self) -> None:
+        super().__init__(leading=("",))
+
+    def missing(self) -> str:
+        for one in (*self.earlier, *self.all):
+            for side, reading in (("base", one.base), ("head", one.head)):
+                if reading.absent:
+                    return f"nothing to measure on {side}: {reading.reason}"
+            versions = one.base.version, one.head.version
+            if self.is_usable(one) and versions[0] != versions[1]:
+                return f"another benchmark on head: version {versions[0]} → {versions[1]}"
+        return ""
+
+    def void(self) -> str:
+        """Absent on a side, another one, or the first failure of a side that failed repeatedly."""
+        reasons = []
+        for side in ("head", "base"):
+            readings = [getattr(one, side) for one in (*self.earlier, *self.all)]
+            failures = [reading.reason for reading in readings if reading.failed]
+            if len(failures) >= FAILURES:
+                reasons.append(f"{side}: {failures[0]}")
+        return self.missing() or "; ".join(reasons)
+
+    def _empty(self) -> Self:
+        return type(self)()
+
+    def is_usable(self, sample: ProcessPair) -> bool:
+        return sample.base.value is not None and sample.head.value is not None
+
+    def figures(self, sample: ProcessPair, side: SideName) -> Mapping[str, float]:
+        value = getattr(sample, side).value
+        return {} if value is None else {"": value}
+
+    def seconds(self, sample: ProcessPair) -> float:
+        return sample.seconds
+
+    def disturbances(self) -> str:
+        readings = (reading for one in self.all for reading in (one.base, one.head))
+        return "; ".join(dict.fromkeys(reading.reason for reading in readings if reading.failed))
 
 
 class Processes(Protocol):
     """Seam between the comparison of benchmarks and the processes that run them."""
 
-    def play(self, target: Target, *, head_first: bool) -> Played:
+    def run(self, target: Target, *, head_first: bool) -> ProcessPair:
         """Run both sides once; may raise `InterruptedRun` and nothing else."""
+
+
+class InprocessComparison:
+    """Compares benchmarks while there is time.
+
+    In rounds of one process per side and benchmark, in random order, base started first and head
+    started first in turn; then by fresh processes for what seems to have moved.
+
+    Attributes:
+        targets: What can have changed.
+        notes: What a reader should know.
+    """
+
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        processes: Processes,
+        method: Method,
+        source: random.Random,
+        clock: Callable[[], float],
+    ) -> None:
+        """Prepare; nothing is measured yet. `source` is that of the order."""
+        self.targets = tuple(targets)
+        self.notes: list[str] = []
+        self._processes, self._method, self._random = processes, method, source
+        self._clock = clock
+        self._taken: list[float] = []
+        self._head_first: dict[Target, bool] = defaultdict(lambda: self._random.random() < 0.5)
+        self._screening = self._screened(())
+        self._confirmation: Confirmation[Target] | None = None
+
+    def seconds(self, targets: int | None = None) -> float:
+        """Seconds until so many benchmarks, by default all, have had their first look."""
+        count = len(self.targets) if targets is None else targets
+        return count * self._method.screening.counts[0] * self._pair_seconds()
+
+    def record(self) -> dict[str, float | int | str]:
+        """What the comparison's file says of the method, if there is anything to compare."""
+        if not self.targets:
+            return {}
+        return {
+            "inprocess_floor": THRESHOLD,
+            "inprocess_tolerance": TOLERANCE,
+            "inprocess_share": INPROCESS,
+        }
+
+    def look(self, ends: float, reporter: Reporter) -> None:
+        """Screen and confirm until a moment on the clock.
+
+        Raises:
+            InterruptedRun: What was measured until then is kept.
+        """
+        chosen = self._affordable(ends - self._clock())
+        if len(chosen) < len(self.targets):
+            note = (
+                f"in-process benchmarks: {len(chosen)} of {len(self.targets)} compared, for lack "
+                f"of time; a first look at all of them takes about {self.seconds():.0f} s"
+            )
+            self.notes.append(note)
+            reporter.note(note)
+        if not chosen:
+            return
+        reporter.stage("in-process screening", len(chosen))
+        self._screening = self._screened(chosen)
+        limit = ends - self._clock()
+        while self._screening.open():
+            first = self._method.confirmation.counts[0] * self._pair_seconds()
+            kept = min(first * len(self._screening.candidates()), CONFIRMATION * limit)
+            if not self._round(self._screening, ends - kept):
+                break
+        self._confirmation = Confirmation(self._screening)
+        if self._confirmation.candidates:
+            reporter.stage("in-process confirmation", len(self._confirmation.candidates))
+        while self._confirmation.open():
+            if not self._round(self._confirmation, ends):
+                break
+
+    def judged(self) -> tuple[tuple[MicroComparison, ...], tuple[Missing, ...]]:
+        """The verdicts, and what only one side has; nothing is measured any more."""
+        screening, confirmation = self._screening, self._confirmation
+        left_out = [target for target in self.targets if target not in screening.samples]
+        for stage in (screening, confirmation):
+            if stage is not None:
+                stage.close()
+        compared, absent = [], []
+        found = judge(screening, confirmation) | judge(self._screened(left_out))
+        for target, (judgement,) in found.items():
+            stages = [stage.samples[target] for stage in (screening, confirmation)
+                      if stage is not None and target in stage.samples]  # fmt: skip
+            if stages and (reason := stages[-1].missing()):
+                name = f"{target.name} [{target.head.stack}, {target.python}]"
+                absent.append(Missing(case=name, reason=reason))
+                continue
+            usable = [one for samples in stages for one in samples.usable]
+            base, head = (tuple(getattr(one, side).value for one in usable) for side in SIDES)
+            compared.append(
+                MicroComparison(
+                    benchmark=target.name,
+                    python=target.python,
+                    stack=target.head.stack,
+                    series=target.series,
+                    unit="s",
+                    judgement=judgement,
+                    base=base,
+                    head=head,
+                )
+            )
+        return tuple(compared), tuple(absent)
+
+    def _screened(self, targets: Sequence[Target]) -> Screening[Target]:
+        return Screening({target: ProcessPairs() for target in targets}, self._method)
+
+    def _affordable(self, seconds: float) -> tuple[Target, ...]:
+        """Those that can all have their first look, spread over kinds; half a look is none."""
+        count = int(seconds // self.seconds(1)) if seconds < self.seconds() else len(self.targets)
+        taken = spread(self.targets, lambda t: (t.benchmark, t.head.python))[: max(0, count)]
+        return tuple(target for target in self.targets if target in taken)
+
+    def _round(self, stage: Stage[Target], ends: float) -> bool:
+        """Run each open benchmark once, as far as there is time; tell whether there was for any."""
+        found = False
+        targets = stage.open()
+        for target in self._random.sample(targets, len(targets)):
+            if self._clock() + self._pair_seconds() <= ends:
+                head_first = self._head_first[target]
+                self._head_first[target] = not head_first
+                pair = self._processes.run(target, head_first=head_first)
+                self._taken.append(pair.seconds)
+                stage.add(target, pair)
+                found = True
+        return found
+
+    def _pair_seconds(self) -> float:
+        """What a process of each side takes, as far as is known."""
+        return sum(self._taken) / len(self._taken) if self._taken else PAIR_SECONDS
 
 
 class RealProcesses:
@@ -88,12 +294,15 @@ class RealProcesses:
         """Measure these sides."""
         self._sides: dict[SideName, Side] = {"base": base, "head": head}
 
-    def play(self, target: Target, *, head_first: bool) -> Played:
+    def run(self, target: Target, *, head_first: bool) -> ProcessPair:
         """Run both sides at once."""
         began = time.monotonic()
         order: tuple[SideName, SideName] = ("head", "base") if head_first else ("base", "head")
-        found: dict[SideName, Reading] = {}
-        with tempfile.TemporaryDirectory(prefix="servebench-inside-") as name, ExitStack() as stack:
+        found: dict[SideName, ProcessReading] = {}
+        with (
+            tempfile.TemporaryDirectory(prefix="servebench-inprocess-") as name,
+            ExitStack() as stack,
+        ):
             running: dict[SideName, Session] = {}
             for side in order:
                 folder = Path(name) / side
@@ -101,12 +310,12 @@ class RealProcesses:
                 try:
                     running[side] = stack.enter_context(self._start(target, side, folder))
                 except LaunchError as error:
-                    found[side] = Reading(reason=str(error))
+                    found[side] = ProcessReading(reason=str(error))
             for side, session in running.items():
                 left = max(0.0, LONGEST_S - (time.monotonic() - began))
                 code = session.wait(left)
                 found[side] = read(Path(name) / side / _RESULT, session.log, code)
-        return Played(found["base"], found["head"], time.monotonic() - began)
+        return ProcessPair(found["base"], found["head"], time.monotonic() - began)
 
     def _start(self, target: Target, name: SideName, folder: Path) -> Session:
         side = self._sides[name]
@@ -115,7 +324,8 @@ class RealProcesses:
         argv = [
             str(executable), "-P", single.__file__,
             str(side.root.resolve() / "benchmarks"), target.benchmark,
-            json.dumps(target.parameters), json.dumps(ATTRIBUTES), str(folder / _RESULT),
+            json.dumps([value for _, value in target.parameters]), json.dumps(ATTRIBUTES),
+            str(folder / _RESULT),
         ]  # fmt: skip
         env = bench_runner.variables(
             os.environ, executable=executable, python=place.python, stack=place.stack,
@@ -131,29 +341,25 @@ class RealProcesses:
         )
 
 
-def read(result: Path, log: Path, code: int | None) -> Reading:
-    """Read what a process has left.
-
-    Args:
-        result: The file that it was to write.
-        log: Its output.
-        code: Its exit code; None if it had to be ended.
-    """
+def read(result: Path, log: Path, code: int | None) -> ProcessReading:
+    """Read what a process has left; `code`: its exit code, None if it had to be ended."""
     if code is None:
-        return Reading(reason=f"expected the process to end within {LONGEST_S:g} s, it did not")
+        return ProcessReading(
+            reason=f"expected the process to end within {LONGEST_S:g} s, it did not"
+        )
     if code != 0:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        return Reading(reason=f"its process {how}; {_last_words(log)}")
+        return ProcessReading(reason=f"its process {how}; {_last_words(log)}")
     try:
         found = json.loads(result.read_text("utf-8"))
         if "absent" in found:
-            return Reading(reason=str(found["absent"]), absent=True)
+            return ProcessReading(reason=str(found["absent"]), absent=True)
         value = statistics.median(found["samples"])
     except (OSError, ValueError, KeyError, statistics.StatisticsError) as error:
-        return Reading(reason=f"its process left no result: {error!r}; {_last_words(log)}")
+        return ProcessReading(reason=f"its process left no result: {error!r}; {_last_words(log)}")
     if not value > 0:
-        return Reading(reason=f"expected seconds above 0, found {value}")
-    return Reading(value=value, version=str(found.get("version", "")))
+        return ProcessReading(reason=f"expected seconds above 0, found {value}")
+    return ProcessReading(value=value, version=str(found.get("version", "")))
 
 
 def _last_words(log: Path) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from servebench import progress
 from servebench.compare.model import Duet
-from servebench.compare.samples import is_usable
 from servebench.metrics import BRIEF, METRICS
 from servebench.model import Case
 from servebench.progress import duration
@@ -52,7 +51,7 @@ def outcome(duet: Duet) -> str:
     ]
     warnings = sorted({flag.name for flag in (*duet.flags_base, *duet.flags_head)})
     shown = ", ".join(changes) + (f"  [{', '.join(warnings)}]" if warnings else "")
-    return shown if is_usable(duet) else f"not used: {shown}"
+    return shown if duet.usable else f"not used: {shown}"
 
 
 def _cases(number: int) -> str:

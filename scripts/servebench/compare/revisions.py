@@ -91,7 +91,7 @@ def working(root: Path) -> Revision:
 
 
 def branch(root: Path) -> str | None:
-    """The branch that is checked out; None: none is."""
+    """The branch that is checked out, if one is."""
     return git.ask_or_none(root, "symbolic-ref", "--short", "--quiet", "HEAD")
 
 

@@ -1,134 +1,235 @@
-"""From the duets of a case to its samples: what is usable, what was excluded, what failed."""
+"""Samples of what is compared: which are usable or excluded, and which metrics are judged."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Final
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, Final, Generic, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 
-from servebench.compare.judged import judged
-from servebench.compare.model import Duet, SideName
-from servebench.compare.statistics import Logs, log_ratios
-from servebench.flags import DISTURBING, Flag, FlagName
-from servebench.metrics import METRICS
-from servebench.model import Case
+from servebench import metrics
+from servebench.compare.model import Duet, SideName, Stage
+from servebench.compare.statistics import Direction, Logs, log_ratios
+from servebench.flags import DISTURBING, FlagName
+from servebench.metrics import METRICS, Situation
+from servebench.model import Case, LoadModel
 
 FAILURES: Final = 2
-"""Failed duets of one side that end a case: one may be an accident, two are an answer."""
+"""Failed samples of one side that end a comparison: one may be an accident, two are an answer."""
+
+SIDES: Final[tuple[SideName, SideName]] = ("base", "head")
+
+_Sample = TypeVar("_Sample")
 
 
-@dataclass(slots=True)
-class CaseDuets:
-    """The duets of one case and stage as they come in."""
+class Scale(Protocol):
+    """What matters of a metric, relative: a row of the metric registry, or the like."""
 
-    case: Case
-    duets: list[Duet] = field(default_factory=list)
-    usable: list[Duet] = field(default_factory=list)
+    @property
+    def floor(self) -> float:
+        """Relevance threshold."""
 
-    def add(self, duet: Duet) -> None:
-        """Take another duet.
+    @property
+    def tolerance(self) -> float:
+        """What is within it counts as no change."""
 
-        Raises:
-            ValueError: It is another case's.
-        """
-        if duet.case != self.case.id:
-            raise ValueError(f"expected a duet of {self.case.id}, found one of {duet.case}")
-        self.duets.append(duet)
-        if is_usable(duet):
-            self.usable.append(duet)
+    @property
+    def better(self) -> Literal["lower", "higher", "neither"]: ...
+
+
+class Samples(ABC, Generic[_Sample]):
+    """The samples of one thing and stage as they come in.
+
+    Attributes:
+        leading: Metrics that it is sampled for, until they are decided.
+        tails: Judged from the same samples where all have the figure, and never a reason for more:
+            tails scatter so much that all time would go to them.
+        stage: What the samples are for; the stages share none.
+        earlier: Samples of the stage before; their failures count.
+        all: Every sample.
+        usable: Those that decisions may use.
+    """
+
+    noun: ClassVar[str]  # what several samples are called
+    nothing: ClassVar[str]  # said where there is none
+    scales: ClassVar[Mapping[str, Scale]]  # by metric
+
+    def __init__(self, leading: tuple[str, ...], tails: tuple[str, ...] = ()) -> None:
+        self.leading, self.tails = leading, tails
+        self.stage: Stage = "screening"
+        self.earlier: Sequence[_Sample] = ()
+        self.all: list[_Sample] = []
+        self.usable: list[_Sample] = []
+
+    def fresh(self) -> Self:
+        """The same thing without samples, for a confirmation."""
+        found = self._empty()
+        found.stage, found.earlier = "confirmation", tuple(self.all)
+        return found
+
+    def add(self, sample: _Sample) -> None:
+        """Take another sample."""
+        self.all.append(sample)
+        if self.is_usable(sample):
+            self.usable.append(sample)
 
     @property
     def excluded(self) -> int:
-        """Duets that nothing is decided from: disturbed or failed."""
-        return len(self.duets) - len(self.usable)
-
-    @property
-    def leading(self) -> tuple[str, ...]:
-        """Leading metrics that every usable duet has."""
-        return self._present(judged(self.case).leading)
+        """Samples that nothing is decided from."""
+        return len(self.all) - len(self.usable)
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """All judged metrics that every usable duet has."""
-        both = judged(self.case)
-        return self._present((*both.leading, *both.tails))
+        """Judged metrics that every usable sample has."""
+        return self._present((*self.leading, *self.tails))
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """Leading metrics that some usable duet lacks: never judged from the others."""
-        found = self.leading
-        return tuple(name for name in judged(self.case).leading if name not in found)
+        """Leading metrics that some usable sample lacks: never judged from the others."""
+        found = self._present(self.leading)
+        return tuple(name for name in self.leading if name not in found)
 
     def logs(self, metric: str) -> Logs:
-        """Log ratios of the usable duets."""
-        return logs(self.usable, metric)
+        """Log ratios of the usable samples.
 
-    def seconds(self) -> float | None:
-        """Mean wall time of a duet, s; None before the first."""
-        return float(np.mean([duet.seconds for duet in self.duets])) if self.duets else None
+        Raises:
+            ValueError: One lacks the metric, or has a figure that has no ratio.
+        """
+        base, head = (
+            [self.figures(one, side).get(metric, math.nan) for one in self.usable] for side in SIDES
+        )
+        return log_ratios(base, head)
+
+    def mean_seconds(self) -> float | None:
+        """Mean wall time of a sample, s; None before the first."""
+        return float(np.mean([self.seconds(one) for one in self.all])) if self.all else None
 
     def _present(self, names: Iterable[str]) -> tuple[str, ...]:
-        return tuple(n for n in names if all(_has(duet, n) for duet in self.usable))
+        def has(sample: _Sample, name: str) -> bool:
+            return all(0 < self.figures(sample, side).get(name, 0) < math.inf for side in SIDES)
+
+        return tuple(name for name in names if all(has(one, name) for one in self.usable))
+
+    @abstractmethod
+    def _empty(self) -> Self: ...
+
+    @abstractmethod
+    def is_usable(self, sample: _Sample) -> bool:
+        """Whether decisions may use it."""
+
+    @abstractmethod
+    def figures(self, sample: _Sample, side: SideName) -> Mapping[str, float]:
+        """A side's figures by metric."""
+
+    @abstractmethod
+    def seconds(self, sample: _Sample) -> float:
+        """Wall time of a sample."""
+
+    def missing(self) -> str:
+        """Why a side does not have it at all; empty if both do."""
+        return ""
+
+    @abstractmethod
+    def void(self) -> str:
+        """Why it cannot be compared at all; empty if it can."""
+
+    @abstractmethod
+    def disturbances(self) -> str:
+        """Why samples were excluded, in words."""
 
 
-def is_usable(duet: Duet) -> bool:
-    """Whether decisions may use it: both sides valid, and nothing besides the case was measured."""
-    return duet.usable
+class CaseDuets(Samples[Duet]):
+    """The duets of one case."""
+
+    noun = "duets"
+    nothing = "no time for a duet"
+    scales = METRICS
+
+    def __init__(self, case: Case) -> None:
+        super().__init__(*judged(case))
+        self.case = case
+
+    @classmethod
+    def of(cls, cases: Iterable[Case]) -> dict[str, CaseDuets]:
+        """Those of several cases, by id; none has a duet yet."""
+        return {case.id: cls(case) for case in cases}
+
+    def add(self, sample: Duet) -> None:
+        """Take another duet.
+
+        Raises:
+            ValueError: It is another case's, or another stage's.
+        """
+        if sample.case != self.case.id:
+            raise ValueError(f"expected a duet of {self.case.id}, found one of {sample.case}")
+        if sample.stage != self.stage:
+            raise ValueError(
+                f"{self.stage}: found a duet of the {sample.stage}; stages share no data"
+            )
+        super().add(sample)
+
+    def follows(self, direction: Direction) -> dict[str, Direction]:
+        """What moves with the instructions, and where to.
+
+        CPU per request does, and, where nothing but computing limits it, the throughput.
+        """
+        turned: Direction = -1 if direction > 0 else 1
+        both = {"server_cpu_per_request": direction, "throughput": turned}
+        return {metric: sign for metric, sign in both.items() if metric in self.leading}
+
+    def _empty(self) -> Self:
+        return type(self)(self.case)
+
+    def is_usable(self, sample: Duet) -> bool:
+        return sample.usable
+
+    def figures(self, sample: Duet, side: SideName) -> Mapping[str, float]:
+        return sample.base if side == "base" else sample.head
+
+    def seconds(self, sample: Duet) -> float:
+        return sample.seconds
+
+    def void(self) -> str:
+        """The first failure of the side that failed again and again: "head: wrong_body: …"."""
+        duets = [
+            (one.flags_base, one.flags_head)
+            for one in (*self.earlier, *self.all)
+            # Somebody stopped the comparison: the case has done nothing wrong.
+            if all(f.name != FlagName.INTERRUPTED for f in (*one.flags_base, *one.flags_head))
+        ]
+        reasons = []
+        for place, side in ((1, "head"), (0, "base")):
+            failing = [[f for f in flags[place] if f.severity == "fail"] for flags in duets]
+            first = [flags[0] for flags in failing if flags]
+            if len(first) >= FAILURES:
+                reasons.append(f"{side}: {first[0].name}: {first[0].detail}")
+        return "; ".join(reasons)
+
+    def disturbances(self) -> str:
+        flags = (flag for duet in self.all for flag in (*duet.flags_base, *duet.flags_head))
+        excluding = {str(f.name) for f in flags if f.name in DISTURBING or f.severity == "fail"}
+        return ", ".join(sorted(excluding))
 
 
-def logs(duets: Iterable[Duet], metric: str) -> Logs:
-    """Log ratios of one metric, in the order of the duets.
+def judged(case: Case) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Which metrics of a case are judged, leading ones and tails: those that a change could move.
 
-    Raises:
-        ValueError: A duet lacks the metric, or has a figure that has no ratio.
+    More judged pairs are a stricter correction for all of them, so each has to earn its place.
+
+    - The throughput of a closed loop that waits for nothing is what the server can do.
+    - Where handlers wait, throughput stands at its ceiling whatever the change costs, until
+      concurrency is lost. Efficiency sees that, and the median latency sees the rest. (A ceiling
+      that contains the measured single request would move with the change, and hide it.)
+    - A paced or open load gives the throughput itself: latency and CPU show the cost.
+    - p99 exists from 1,000 requests on, in each duet.
     """
-    pairs = [(duet.base.get(metric, math.nan), duet.head.get(metric, math.nan)) for duet in duets]
-    return log_ratios([base for base, _ in pairs], [head for _, head in pairs])
-
-
-def broken(duets: Iterable[Duet]) -> str:
-    """Why a case cannot be compared: the first failure of the side that failed again and again.
-
-    Returns:
-        Empty where no side failed twice: "head: not_concurrent: …" otherwise.
-    """
-    failures: dict[SideName, list[Flag]] = {"base": [], "head": []}
-    for duet in duets:
-        if FlagName.INTERRUPTED in {flag.name for flag in (*duet.flags_base, *duet.flags_head)}:
-            continue  # somebody stopped the comparison; the case has done nothing wrong
-        for side in duet.failed:
-            flags = duet.flags_base if side == "base" else duet.flags_head
-            failures[side].append(next(flag for flag in flags if flag.severity == "fail"))
-    reasons = [
-        f"{side}: {flags[0].name}: {flags[0].detail}"
-        for side, flags in reversed(failures.items())
-        if len(flags) >= FAILURES
-    ]
-    return "; ".join(reasons)
-
-
-def disturbances(duets: Iterable[Duet]) -> tuple[str, ...]:
-    """Names of the flags for which duets were excluded, sorted."""
-    return tuple(
-        sorted(
-            {
-                str(flag.name)
-                for duet in duets
-                for flag in (*duet.flags_base, *duet.flags_head)
-                if flag.name in DISTURBING or flag.severity == "fail"
-            }
-        )
-    )
-
-
-def _has(duet: Duet, metric: str) -> bool:
-    """Whether the metric has a ratio in this duet; all judged metrics are positive."""
-    if metric not in METRICS:
-        return False
-    return all(
-        metric in side and math.isfinite(side[metric]) and side[metric] > 0
-        for side in (duet.base, duet.head)
-    )
+    times = case.load.times
+    situations: set[Situation] = {"always", times}
+    if case.load.model is LoadModel.CLOSED and case.endpoint.floor == 0:
+        situations = {"always", "unlimited"}
+    elif case.load.model is LoadModel.CLOSED and "unit" not in (case.ceiling or "unit"):
+        situations |= {"ceiling"}
+    tail: Situation = "response tail" if times == "response" else "service tail"
+    return metrics.judged(situations), metrics.judged({tail})

@@ -23,10 +23,9 @@ from servebench.compare import lending, relocking, revisions
 from servebench.compare.again import AS_OF, LOCKED
 from servebench.compare.lending import Borrower
 from servebench.compare.model import SideRecord
-from servebench.compare.pairing import paired
+from servebench.compare.pairs import paired
 from servebench.errors import DeclarationError, SetupError, UsageError
 from servebench.experiments import Experiment, expand_all, load_experiments, registered
-from servebench.interpreters import Interpreter
 from servebench.model import Case, Profile
 from servebench.progress import Narrator
 from servebench.rig import Rig, equip
@@ -78,7 +77,7 @@ class Sides:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Scope:
     """Which cases are to be compared, and how they are prepared.
 
     Attributes:
@@ -112,14 +111,14 @@ class _Part:
     borrower: Borrower | None = None
 
 
-def of_revisions(root: Path, base: str | None, head: str | None, wanted: Wanted) -> Sides:
+def of_revisions(root: Path, base: str | None, head: str | None, scope: Scope) -> Sides:
     """Prepare two revisions.
 
     Args:
         root: The checkout.
         base: A branch, tag or commit; None: where head left the main branch.
         head: The same; None: the files as they are, with what is not committed.
-        wanted: Which cases.
+        scope: Which cases.
 
     Raises:
         UsageError: No git repository, no such revision, or one that cannot be read.
@@ -134,15 +133,15 @@ def of_revisions(root: Path, base: str | None, head: str | None, wanted: Wanted)
     earlier = (
         revisions.where_left_main(root, later) if base is None else revisions.resolve(root, base)
     )
-    after = revisions.lay_out(root, later, wanted.copies)
+    after = revisions.lay_out(root, later, scope.copies)
     declaring, label = after, later.label
     if not lending.declares(after):
         # Of before there were declarations: those of today say what to measure.
-        declaring, label = revisions.copy(root, wanted.copies), "the checkout"
+        declaring, label = revisions.copy(root, scope.copies), "the checkout"
         if not lending.declares(declaring):
             raise paths.undeclared(root, f"not all of it, and as little in {later.label}")
     lender = lending.Lender(label, declaring, _experiments(declaring, label))
-    before = revisions.lay_out(root, earlier, wanted.copies)
+    before = revisions.lay_out(root, earlier, scope.copies)
     borrowers = [
         lending.Borrower(earlier.label, before, lender),
         lending.Borrower(later.label, after, lender),
@@ -154,7 +153,7 @@ def of_revisions(root: Path, base: str | None, head: str | None, wanted: Wanted)
             root=borrower.root,
             commit=revision.commit,
             dirty=revision.dirty,
-            cases=borrower.cases(wanted.profile),
+            cases=borrower.cases(scope.profile),
             lock=borrower.lock,
             settings=borrower.settings,
             tree=revision.tree,
@@ -162,62 +161,62 @@ def of_revisions(root: Path, base: str | None, head: str | None, wanted: Wanted)
         )
         for revision, borrower in zip((earlier, later), borrowers, strict=True)
     )
-    both = _prepared(first, second, wanted, root=root, cross=False)
+    both = _prepared(first, second, scope, root=root, cross=False)
     return replace(both, notes=tuple(one.note for one in borrowers if one.note))
 
 
-def of_dates(root: Path, base: date | None, head: date | None, wanted: Wanted) -> Sides:
+def of_dates(root: Path, base: date | None, head: date | None, scope: Scope) -> Sides:
     """Prepare the stacks as of two dates; None: as they are locked. Errors as `of_revisions`."""
 
     def part(day: date | None) -> _Part:
         label = LOCKED if day is None else f"{AS_OF}{day}"
 
         def lock(name: str) -> Stack:
-            return relocking.as_of(root, name, day, wanted.narrator)
+            return relocking.as_of(root, name, day, scope.narrator)
 
-        return _here(root, label, "stack", lock, wanted)
+        return _here(root, label, "stack", lock, scope)
 
     notes = relocking.surroundings()
-    return _prepared(part(base), part(head), wanted, root=root, cross=False, notes=notes)
+    return _prepared(part(base), part(head), scope, root=root, cross=False, notes=notes)
 
 
-def of_packages(root: Path, requirements: Sequence[str], wanted: Wanted) -> Sides:
+def of_packages(root: Path, requirements: Sequence[str], scope: Scope) -> Sides:
     """Prepare the stacks as locked, and with some packages in other versions.
 
     Args:
         root: The checkout.
         requirements: As `granian==2.7.8`. Other packages move only where these make them. A stack
             that declares a version of its own for the package keeps it: that is what it is for.
-        wanted: Which cases.
+        scope: Which cases.
 
     Raises:
         UsageError: A requirement is none, or would change no stack.
         SetupError: uv finds no such set of packages, or it cannot be installed.
     """
     pins = relocking.read_pins(requirements)
-    base = _here(root, LOCKED, "stack", lambda name: stacks.read(name, root), wanted)
-    chosen, _ = _selected(base, base, wanted, cross=False)
+    base = _here(root, LOCKED, "stack", lambda name: stacks.read(name, root), scope)
+    chosen, _ = _selected(base, base, scope, cross=False)
     shares, notes = relocking.share_out(root, sorted({case.stack for case in chosen}), pins)
 
     def lock(name: str) -> Stack:
-        return relocking.with_pins(root, name, shares[name], wanted.narrator)
+        return relocking.with_pins(root, name, shares[name], scope.narrator)
 
-    head = _here(root, ", ".join(map(str, pins)), "stack", lock, wanted)
+    head = _here(root, ", ".join(map(str, pins)), "stack", lock, scope)
     notes += relocking.surroundings()
-    return _prepared(base, head, wanted, root=root, cross=False, notes=notes)
+    return _prepared(base, head, scope, root=root, cross=False, notes=notes)
 
 
 def of_locks(
-    root: Path, stack: str, base: tuple[str, str], head: tuple[str, str], wanted: Wanted
+    root: Path, stack: str, base: tuple[str, str], head: tuple[str, str], scope: Scope
 ) -> Sides:
     """Prepare two states of one stack, each with a lock of its own; other stacks are as locked.
 
     Args:
         root: The checkout.
         stack: Which stack.
-        base: What to call the one state, and the text of its lock.
-        head: The same of the other.
-        wanted: Which cases.
+        base: What to call the one state, and the text of its lock; so is `head`.
+        head: The other.
+        scope: Which cases.
 
     Raises:
         SetupError: A lock cannot be installed.
@@ -227,12 +226,12 @@ def of_locks(
         def lock(name: str) -> Stack:
             return relocking.kept(root, name, text) if name == stack else stacks.read(name, root)
 
-        return _here(root, label, "stack", lock, wanted)
+        return _here(root, label, "stack", lock, scope)
 
-    return _prepared(part(*base), part(*head), wanted, root=root, cross=False)
+    return _prepared(part(*base), part(*head), scope, root=root, cross=False)
 
 
-def of_interpreters(root: Path, base: str, head: str, wanted: Wanted) -> Sides:
+def of_interpreters(root: Path, base: str, head: str, scope: Scope) -> Sides:
     """Prepare one checkout on two interpreters.
 
     Raises:
@@ -248,10 +247,10 @@ def of_interpreters(root: Path, base: str, head: str, wanted: Wanted) -> Sides:
 
     def part(name: str) -> _Part:
         return _here(
-            root, name, "interpreter", lambda stack: stacks.read(stack, root), wanted, python=name
+            root, name, "interpreter", lambda stack: stacks.read(stack, root), scope, python=name
         )
 
-    return _prepared(part(base), part(head), wanted, root=root, cross=True)
+    return _prepared(part(base), part(head), scope, root=root, cross=True)
 
 
 def _here(
@@ -259,15 +258,15 @@ def _here(
     label: str,
     kind: Literal["stack", "interpreter"],
     lock: Callable[[str], Stack],
-    wanted: Wanted,
+    scope: Scope,
     python: str | None = None,
 ) -> _Part:
     """The checkout around us, with stacks or interpreters of one's choice."""
     commit, dirty = header.revision(root)
-    cases = expand_all(_experiments(root, "the checkout"), wanted.profile)
+    cases = expand_all(_experiments(root, "the checkout"), scope.profile)
     if python is not None:
         cases = tuple(case for case in cases if case.python == python)
-    folder = revisions.copy(root, wanted.copies)
+    folder = revisions.copy(root, scope.copies)
     return _Part(
         label, kind, folder, commit, dirty, cases, lock, settings=lambda _: settings.load(root)
     )
@@ -283,58 +282,56 @@ def _experiments(root: Path, whose: str) -> tuple[Experiment, ...]:
 def _prepared(
     base: _Part,
     head: _Part,
-    wanted: Wanted,
+    scope: Scope,
     *,
     root: Path,
     cross: bool,
     notes: tuple[str, ...] = (),
 ) -> Sides:
     """Make what both sides need for the cases that they have in common."""
-    cases = _selected(base, head, wanted, cross=cross)
+    cases = _selected(base, head, scope, cross=cross)
     common, _ = paired(*cases, cross=cross)
-    needed = [pair.base for pair in common], [pair.head for pair in common]
-    before, after = (
-        _side(part, many, many_needed, wanted)
-        for part, many, many_needed in zip((base, head), cases, needed, strict=True)
-    )
+    before = _side(base, cases[0], [pair.base for pair in common], scope)
+    after = _side(head, cases[1], [pair.head for pair in common], scope)
     return Sides(before, after, root, cross, notes)
 
 
 def _selected(
-    base: _Part, head: _Part, wanted: Wanted, *, cross: bool
+    base: _Part, head: _Part, scope: Scope, *, cross: bool
 ) -> tuple[tuple[Case, ...], tuple[Case, ...]]:
     """The cases that globs select, by the id on either side."""
-    if not wanted.select:
+    if not scope.select:
         return base.cases, head.cases
 
-    def matches(case: Case) -> bool:
-        return any(fnmatchcase(case.id, glob) for glob in wanted.select)
+    def matches(case: Case, globs: Sequence[str] = scope.select) -> bool:
+        return any(fnmatchcase(case.id, glob) for glob in globs)
 
-    for glob in wanted.select:
-        if not any(fnmatchcase(case.id, glob) for case in (*base.cases, *head.cases)):
+    for glob in scope.select:
+        if not any(matches(case, [glob]) for case in (*base.cases, *head.cases)):
             # Says what may have been meant.
-            planning.make_plan(wanted.profile, [glob], None, 0, _experiments(head.root, head.label))
+            planning.make_plan(scope.profile, [glob], None, 0, _experiments(head.root, head.label))
             raise UsageError(f"--select {glob!r} selects no case of {base.label} or {head.label}")
     common, _ = paired(base.cases, head.cases, cross=cross)
-    chosen = {
-        case.id
-        for pair in common
-        if matches(pair.base) or matches(pair.head)
-        for case in (pair.base, pair.head)
-    }
+    pairs = [(pair.base, pair.head) for pair in common]
+    chosen = {case.id for both in pairs if any(map(matches, both)) for case in both}
     before, after = (
-        tuple(case for case in part.cases if case.id in chosen or matches(case))
-        for part in (base, head)
+        [c for c in part.cases if c.id in chosen or matches(c)] for part in (base, head)
     )
-    return before, after
+    return tuple(before), tuple(after)
 
 
-def _side(part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], wanted: Wanted) -> Side:
-    found = _interpreters(part.settings, sorted({case.python for case in needed}), wanted.narrator)
+def _side(part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], scope: Scope) -> Side:
+    names = sorted({case.python for case in needed})
+    try:
+        found = {name: interpreters.locate(name, part.settings(name)) for name in names}
+    except SetupError:  # they are not there yet
+        for name in names:
+            cpython.ensure(part.settings(name), scope.narrator)
+        found = {name: interpreters.locate(name, part.settings(name)) for name in names}
     locked = {name: part.lock(name) for name in sorted({case.stack for case in needed})}
     for stack, python in sorted({(case.stack, case.python) for case in needed}):
-        stacks.make_environment(locked[stack], found[python], wanted.narrator)
-    rig = equip(needed, wanted.logs, apps=part.root / "apps", locked=locked, found=found)
+        stacks.make_environment(locked[stack], found[python], scope.narrator)
+    rig = equip(needed, scope.logs, apps=part.root / "apps", locked=locked, found=found)
     record = SideRecord(
         label=part.label,
         kind=part.kind,
@@ -344,18 +341,6 @@ def _side(part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], wanted: 
         interpreters=tuple(interpreter.record() for interpreter in found.values()),
     )
     borrower = part.borrower
-    lent = frozenset() if borrower is None else frozenset(borrower.files)
+    lent = frozenset(borrower.files) if borrower else frozenset()
     declared = borrower is None or borrower.declared
     return Side(record, rig, cases, part.root, part.tree, lent, declared=declared)
-
-
-def _interpreters(
-    configured: Callable[[str], Settings], names: Sequence[str], narrator: Narrator
-) -> dict[str, Interpreter]:
-    """The interpreters as settings declare them, by name; made if they are not there."""
-    try:
-        return {name: interpreters.locate(name, configured(name)) for name in names}
-    except SetupError:
-        for name in names:
-            cpython.ensure(configured(name), narrator)
-        return {name: interpreters.locate(name, configured(name)) for name in names}

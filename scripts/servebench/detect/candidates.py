@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from servebench.changes import ChangeRecord, StackState
-from servebench.compare.inprocess import Key
 from servebench.detect import verdicts
 from servebench.detect.model import Candidate, Candidates, Dismissal, Step
 from servebench.detect.steps import Located, steps
@@ -41,7 +40,7 @@ def detect(
     tables: Iterable[Table],
     records: Sequence[ChangeRecord] = (),
     dismissed: Mapping[str, Dismissal] | None = None,
-    inside: Collection[Key] = (),
+    inside: Collection[str] = (),
 ) -> Candidates:
     """Find what moved and was not judged yet.
 
@@ -127,7 +126,7 @@ def _same(
 
 
 def of_table(
-    table: Table, inside: Collection[Key] = ()
+    table: Table, inside: Collection[str] = ()
 ) -> tuple[tuple[Candidate, ...], tuple[Step, ...]]:
     """The candidates of a machine, and steps where no stack changed; `inside` as in `detect`."""
     changed: dict[str, list[int]] = {}

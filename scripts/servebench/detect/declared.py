@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from servebench.compare import inprocess
-from servebench.compare.inprocess import Key
-from servebench.compare.pairing import Pair
+from servebench.compare.pairs import Pair
 from servebench.experiments import expand_all, load_experiments
 from servebench.model import Case
 
@@ -23,15 +22,15 @@ def cases(root: Path) -> tuple[Case, ...]:
     return expand_all(load_experiments(root), PROFILE)
 
 
-def benchmarks(root: Path) -> dict[Key, str]:
+def benchmarks(root: Path) -> dict[str, str]:
     """The benchmarks inside the process that a comparison can play; errors as `cases`.
 
     Returns:
-        By their key: the first case with their endpoint, stack and interpreter.
+        By their series: the first case with their endpoint, stack and interpreter.
     """
     suites = inprocess.available([root])
-    found: dict[Key, str] = {}
+    found: dict[str, str] = {}
     for case in cases(root):
         for target in inprocess.targets([Pair(case, case)], lambda pair: pair.head.id, suites, {}):
-            found.setdefault(target.key, case.id)
+            found.setdefault(target.series, case.id)
     return found

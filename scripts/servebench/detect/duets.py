@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from servebench import paths
-from servebench.compare import inprocess, revisions, session, touched
+from servebench.compare import affected, revisions, session
 from servebench.compare import sides as sides_
-from servebench.compare.draft import Header, unmeasured
+from servebench.compare.builder import Question, unmeasured
 from servebench.compare.model import Comparison
 from servebench.compare.progress import Reporter
-from servebench.compare.sides import Wanted
+from servebench.compare.sides import Scope
 from servebench.detect import declared
 from servebench.detect import locks as locks_
 from servebench.detect.model import Candidate
@@ -86,38 +86,40 @@ class RealDuets:
             SetupError: A stack cannot be made.
             InterruptedComparison: It was stopped.
         """
-        inside = {key: name for name in names if (key := inprocess.key(name)) is not None}
-        served = [name for name in names if name not in inside.values()]
+        known = {case.id for case in declared.cases(self.root)}
+        served = [name for name in names if name in known]
+        inside = [name for name in names if name not in known]
         carriers = declared.benchmarks(self.root) if inside else {}
-        if lost := [name for key, name in inside.items() if key not in carriers]:
+        if lost := [name for name in inside if name not in carriers]:
             raise UsageError(
                 f"{', '.join(lost)}: no case of this checkout has this endpoint with this stack "
                 "and interpreter any more; there is nothing to compare"
             )
         with revisions.copies(self.narrator) as copies:
-            wanted = Wanted(
+            scope = Scope(
                 declared.PROFILE,
                 # A benchmark runs in the environments of a case, whose server is not started.
-                tuple(glob.escape(name) for name in (*served, *(carriers[key] for key in inside))),
+                tuple(
+                    glob.escape(name) for name in (*served, *(carriers[name] for name in inside))
+                ),
                 paths.state_dir() / "logs",
                 self.narrator,
                 copies,
             )
-            both = sides_.of_locks(self.root, stack, base, head, wanted)
-            touched_ = touched.find(both)
+            both = sides_.of_locks(self.root, stack, base, head, scope)
+            affected_ = affected.find(both)
             found = replace(
-                touched_,
-                pairs=tuple(pair for pair in touched_.pairs if pair.head.id in served),
-                targets=tuple(target for target in touched_.targets if target.key in inside),
+                affected_,
+                pairs=tuple(pair for pair in affected_.pairs if pair.head.id in served),
+                targets=tuple(target for target in affected_.targets if target.series in inside),
             )
-            header = Header(notes=notes)
             if not found.pairs and not found.targets:
                 found = replace(found, nothing=found.nothing or NOTHING)
-                return unmeasured(both.base, both.head, found, header, seconds)
+            question = Question(both.base, both.head, found, seconds, self.seed, notes=notes)
+            if not found.pairs and not found.targets:
+                return unmeasured(question)
             with measuring():
-                return session.compare(
-                    both.base, both.head, found, seconds, self.seed, self.reporter, header=header
-                )
+                return session.compare(question, self.reporter)
 
 
 def cases(root: Path, candidate: Candidate) -> tuple[str, ...]:
@@ -130,7 +132,7 @@ def cases(root: Path, candidate: Candidate) -> tuple[str, ...]:
     inside = declared.benchmarks(root)
     moved = dict.fromkeys(step.series.case for step in candidate.steps)
     served = [name for name in moved if name in known]
-    benchmarks = [name for name in moved if inprocess.key(name) in inside]
+    benchmarks = [name for name in moved if name in inside]
     found = (*served[:MOST_CASES], *benchmarks[:MOST_CASES])
     if not found:
         raise UsageError(

@@ -21,14 +21,13 @@ import numpy as np
 
 from servebench.changes import SeriesName
 from servebench.compare import inprocess
-from servebench.compare.inprocess import Key
 from servebench.detect.model import Step
 from servebench.metrics import JUDGED, METRICS
 from servebench.series import events
 from servebench.series.table import STATES, Table
 
 DETECTED: Final = (*JUDGED, inprocess.SECONDS)
-"""Metrics that a duet judges in some case (`compare.judged`), or a pair of processes: no other
+"""Metrics that a duet judges in some case (`metrics.JUDGED`), or a pair of processes: no other
 could be confirmed."""
 
 _SERVICE: Final = {"response_p50": "service_p50", "response_p99": "service_p99"}
@@ -53,7 +52,7 @@ class Located:
     before: int
 
 
-def steps(table: Table, inside: Collection[Key] = ()) -> tuple[Located, ...]:
+def steps(table: Table, inside: Collection[str] = ()) -> tuple[Located, ...]:
     """All steps of a table's series that are large enough to matter, case by case.
 
     Of benchmarks only those `inside` are looked at, which a comparison can play.
@@ -61,7 +60,7 @@ def steps(table: Table, inside: Collection[Key] = ()) -> tuple[Located, ...]:
     breaks = events.breaks(table)
     found: list[Located] = []
     for row, case in enumerate(table.cases):
-        if not table.track.served and inprocess.key(case) not in inside:
+        if not table.track.served and case not in inside:
             continue
         begins = max((one.night for one in breaks[case]), default=0)
         begins = max(begins, len(table.nights) - LONGEST)
@@ -98,7 +97,7 @@ def _of_series(
     table: Table, row: int, column: int, nights: Sequence[int], figures: Sequence[float]
 ) -> list[Located]:
     metric = table.metrics[column]
-    floor = METRICS[metric].floor if metric in METRICS else inprocess.FLOOR
+    floor = METRICS[metric].floor if metric in METRICS else inprocess.THRESHOLD
     found = []
     for (start, left, low, scatter), (right, end, high, other) in pairwise(levels(figures)):
         height = math.log(high / low)

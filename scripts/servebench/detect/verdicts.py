@@ -9,17 +9,8 @@ from servebench.compare.model import Comparison, Judgement
 
 def of(comparison: Comparison, series: SeriesName) -> Judgement | None:
     """The judgement on a series; None if there is none."""
-    key = inprocess.key(series.case)
-    if key is not None:
-        return next(
-            (
-                micro.judgement
-                for micro in comparison.micro
-                if (micro.benchmark, micro.stack, micro.python) == key
-                and series.metric == inprocess.SECONDS
-            ),
-            None,
-        )
+    if inside(series):
+        return next((one.judgement for one in comparison.micro if one.series == series.case), None)
     return next(
         (
             judgement
@@ -46,4 +37,4 @@ def untouched(comparison: Comparison) -> bool:
 
 def inside(series: SeriesName) -> bool:
     """Whether it is of a benchmark inside the process, and not of server runs."""
-    return inprocess.key(series.case) is not None
+    return series.metric == inprocess.SECONDS

@@ -22,7 +22,7 @@ _LISTED: Final = 40  # rows of a table
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CountRow:
     """One thing that both commits could do: instructions per request or validation."""
 
     name: str
@@ -36,7 +36,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Screening:
+class InstructionChanges:
     """Two commits side by side.
 
     Attributes:
@@ -45,17 +45,17 @@ class Screening:
         others: How many were counted on one side only, for other reasons.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[CountRow, ...]
     broken: tuple[str, ...]
     others: int
 
     @property
-    def more(self) -> tuple[Row, ...]:
+    def more(self) -> tuple[CountRow, ...]:
         """What executes more by at least the floor."""
         return tuple(row for row in self.rows if row.ratio >= 1 + FLOOR)
 
     @property
-    def fewer(self) -> tuple[Row, ...]:
+    def fewer(self) -> tuple[CountRow, ...]:
         """What executes fewer by at least the floor, the largest decrease first."""
         return tuple(row for row in reversed(self.rows) if row.ratio <= 1 / (1 + FLOOR))
 
@@ -67,33 +67,27 @@ class Screening:
         return 0 if self.rows else 3
 
 
-def screen(base: Snapshot, head: Snapshot) -> Screening:
+def screen(base: Snapshot, head: Snapshot) -> InstructionChanges:
     """Hold head's counts against base's."""
     before = {_name(r): r for r in base.of(SUITE) if r.status != "skipped"}
     after = {_name(r): r for r in head.of(SUITE) if r.status != "skipped"}
-    rows: list[Row] = []
+    rows: list[CountRow] = []
     broken: list[str] = []
     for name in before.keys() & after.keys():
         old, new = before[name].value, after[name].value
         if old is not None and new is not None and old > 0:
-            rows.append(Row(name, old, new))
+            rows.append(CountRow(name, old, new))
         elif old is not None and new is None:
             broken.append(name)
     rows.sort(key=lambda row: (-row.ratio, row.name))
     counted = len(rows) + len(broken)
-    return Screening(
+    return InstructionChanges(
         tuple(rows), tuple(sorted(broken)), len(before.keys() | after.keys()) - counted
     )
 
 
-def markdown(found: Screening, base: str, head: str) -> str:
-    """The screening for a step's summary.
-
-    Args:
-        found: It.
-        base: Commit, as it is shown.
-        head: The same.
-    """
+def markdown(found: InstructionChanges, base: str, head: str) -> str:
+    """The screening for a step's summary; `base` and `head` are the commits as they are shown."""
     blocks = [f"## {headline(found)}", f"Instructions of `{head}` held against `{base}`."]
     for title, rows in (("More", found.more), ("Fewer", found.fewer)):
         if rows:
@@ -109,7 +103,7 @@ def markdown(found: Screening, base: str, head: str) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def headline(found: Screening) -> str:
+def headline(found: InstructionChanges) -> str:
     """What came out, in a line."""
     if not found.rows and not found.broken:
         return "Nothing was counted on both sides"
@@ -123,7 +117,7 @@ def headline(found: Screening) -> str:
     return "; ".join(said)
 
 
-def _table(rows: tuple[Row, ...]) -> str:
+def _table(rows: tuple[CountRow, ...]) -> str:
     lines = [
         [row.name, f"{row.base:,.0f}", f"{row.head:,.0f}", percent(row.ratio)]
         for row in rows[:_LISTED]

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from servebench.compare import scores
 from servebench.compare.model import Verdict
-from servebench.compare.scores import Contest, Found, Rate
+from servebench.compare.selftest import scores
+from servebench.compare.selftest.scores import PlantScore, Rate, RuleScore
 from servebench.compare.trials import CPU_METRIC, Trial
 from servebench.metrics import METRICS
 from servebench.report import formats
@@ -32,7 +32,7 @@ _SIZE_HEAD: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Planted:
+class PlantTable:
     """A table of what was planted: its first three columns say what, how much, and in which case.
 
     Attributes:
@@ -67,8 +67,8 @@ def as_json(trials: Sequence[Trial]) -> dict[str, Any]:
         "false_verdicts": None
         if alarms is None
         else {"comparisons": asdict(alarms[0]), "cases": asdict(alarms[1])},
-        "planted": [asdict(one) for one in scores.found(trials)],
-        "ways": [asdict(way) for way in scores.contest(trials)] if trials else [],
+        "planted": [asdict(one) for one in scores.plants(trials)],
+        "ways": [asdict(way) for way in scores.rules(trials)] if trials else [],
     }
 
 
@@ -113,17 +113,13 @@ def _read(trials: Sequence[Trial]) -> Iterator[str]:
             f"that nothing had to be searched for: how well one that costs none is found {rest}."
         )
     called = [
-        one
+        (one, 1 + METRICS[one.metric].floor)
         for trial in trials
         for one in trial.said
         if one.case == trial.planted and one.metric in scores.JUDGED_BY.get(trial.kind, ())
         if one.verdict is Verdict.SLOWER and one.low is not None and one.high is not None
     ]
-    within = sum(
-        one.low <= 1 + METRICS[one.metric].floor and one.high >= 1 / (1 + METRICS[one.metric].floor)
-        for one in called
-        if one.low is not None and one.high is not None
-    )
+    within = sum((one.low or 0) <= edge and (one.high or 0) >= 1 / edge for one, edge in called)
     if within:
         yield (
             f"Tries are judged by the rule of their day. In {within} of the {len(called)} that "
@@ -152,7 +148,7 @@ def _parts(trials: Sequence[Trial]) -> Iterator[str]:
     if text := sentence(trials):
         yield "## Nothing changed"
         yield text
-    tables = planted(scores.found(trials))
+    tables = planted(scores.plants(trials))
     if tables:
         yield "## Something was planted"
         yield from _read(trials)
@@ -161,7 +157,7 @@ def _parts(trials: Sequence[Trial]) -> Iterator[str]:
         yield table.told
         aligned = ["---", "---:", "---", *["---:"] * (len(table.head) - 3)]
         yield grid(table.head, aligned, [list(row) for row in table.rows])
-    ways = scores.contest(trials)
+    ways = scores.rules(trials)
     sizes = [size for size, _ in ways[0].misses]
     if sizes:
         yield "## Other ways of judging, on the same launches"
@@ -172,16 +168,16 @@ def _parts(trials: Sequence[Trial]) -> Iterator[str]:
         )  # fmt: skip
 
 
-def planted(found: Sequence[Found]) -> tuple[Planted, ...]:
+def planted(found: Sequence[PlantScore]) -> tuple[PlantTable, ...]:
     """What was found of plants, and which size was reported; a table that has no rows is none."""
     tables = (
-        Planted(
+        PlantTable(
             "Was it found?",
             "Each try is a whole comparison; screening and confirmation are mean times of one.",
             _FOUND_HEAD,
-            tuple((*_plant(one), *_found_cells(one)) for one in found),
+            tuple(map(_found_row, found)),
         ),
-        Planted(
+        PlantTable(
             "Which size was reported?",
             "By the tries that said that it moved. All tries together: the mean over every duet of "
             "every try, found or not, the best that is known of what was planted; what one try "
@@ -192,48 +188,36 @@ def planted(found: Sequence[Found]) -> tuple[Planted, ...]:
             "there are two of each side and try, which scatter by several per cent. Where tries "
             "find nothing, those that do report too much: only what looks large is called.",
             _SIZE_HEAD,
-            tuple((*_plant(one), *_size_cells(one)) for one in found if one.reported is not None),
+            tuple(_size_row(one) for one in found if one.reported is not None),
         ),
     )
     return tuple(table for table in tables if table.rows)
 
 
-def _plant(one: Found) -> Iterator[str]:
-    """Cells for `_PLANT`."""
-    yield KINDS[one.kind]
-    yield f"{one.size:g} at once" if one.kind == "queue" else f"{100 * one.size:g} %"
-    yield one.case
+def _found_row(one: PlantScore) -> tuple[str, ...]:
+    times = (formats.duration(one.screening), formats.duration(one.confirmation))
+    return (*_plant(one), _of(one.rate), _ends(one.rate), str(one.wrong), *times)
 
 
-def _found_cells(one: Found) -> Iterator[str]:
-    """Further cells for `_FOUND_HEAD`."""
-    yield f"{one.rate.hits} of {one.rate.of}"
-    yield _ends(one.rate)
-    yield str(one.wrong)
-    yield formats.duration(one.screening)
-    yield formats.duration(one.confirmation)
+def _size_row(one: PlantScore) -> tuple[str, ...]:
+    sizes = (_percent(one.pooled), _percent(one.reported), _percent(one.spread, sign=False))
+    points = (one.apart, one.apart_worst, one.error, one.worst, one.bias)
+    return (*_plant(one), *sizes, *map(_points, points))
 
 
-def _size_cells(one: Found) -> Iterator[str]:
-    """Further cells for `_SIZE_HEAD`."""
-    yield _percent(one.pooled)
-    yield _percent(one.reported)
-    yield _percent(one.spread, sign=False)
-    yield _points(one.apart)
-    yield _points(one.apart_worst)
-    yield _points(one.error)
-    yield _points(one.worst)
-    yield _points(one.bias)
+def _plant(one: PlantScore) -> tuple[str, ...]:
+    size = f"{one.size:g} at once" if one.kind == "queue" else f"{100 * one.size:g} %"
+    return KINDS[one.kind], size, one.case
 
 
-def way_cells(way: Contest) -> Iterator[str]:
+def way_cells(way: RuleScore) -> tuple[str, ...]:
     """Cells for `way_head`."""
-    yield way.name
-    for rate in (way.alarms, way.case_alarms):
-        yield formats.MISSING if rate is None else f"{rate.hits} of {rate.of}"
-    for _, rate in way.misses:
-        yield f"{rate.hits} of {rate.of}"
-    yield f"{way.minutes:.1f}"
+    rates = (way.alarms, way.case_alarms, *(rate for _, rate in way.misses))
+    return (way.name, *map(_of, rates), f"{way.minutes:.1f}")
+
+
+def _of(rate: Rate | None) -> str:
+    return formats.MISSING if rate is None else f"{rate.hits} of {rate.of}"
 
 
 def _ends(rate: Rate) -> str:

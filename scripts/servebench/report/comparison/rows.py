@@ -15,7 +15,7 @@ CPU: Final = "server_cpu_per_request"
 """The metric that is judged for every case."""
 
 MICRO_FLOOR: Final = 0.01
-"""Relevance floor of in-process benchmarks: `compare.family.FLOOR`, which costs an import."""
+"""Relevance floor of in-process benchmarks: `compare.inprocess.THRESHOLD`, a dear import."""
 
 _MOVED: Final = (Verdict.SLOWER, Verdict.FASTER)
 _MICRO_LABEL: Final = "time in process"

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 from markupsafe import Markup
 
-from servebench.compare import scores
-from servebench.compare.scores import Rate
+from servebench.compare.selftest import scores
+from servebench.compare.selftest.scores import Rate
 from servebench.report.page import describe_machine
 from servebench.series.columns import RunHeader
 from servebench.series.table import STATES, Table

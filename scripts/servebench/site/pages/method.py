@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from servebench.compare import scores
+from servebench.compare.selftest import scores
 from servebench.flags import FLAGS
 from servebench.report import selftest
 from servebench.site.pages import addresses
@@ -21,7 +21,7 @@ def pages(site: Site) -> Iterator[Page]:
 
 def _html(site: Site, path: str) -> str:
     trials = site.sources.trials
-    ways = scores.contest(trials) if trials else ()
+    ways = scores.rules(trials) if trials else ()
     sizes = [size for size, _ in ways[0].misses] if ways else []
     days = sorted(trial.started[:10] for trial in trials)
     return render(
@@ -37,7 +37,7 @@ def _html(site: Site, path: str) -> str:
         machines=sorted({trial.machine for trial in trials}),
         days=(days[0], days[-1]) if days else None,
         alarms=selftest.sentence(trials),
-        planted=selftest.planted(scores.found(trials)),
+        planted=selftest.planted(scores.plants(trials)),
         way_head=selftest.way_head(sizes),
         ways=[list(selftest.way_cells(way)) for way in ways] if sizes else [],
         fails=[(name, kind) for name, kind in FLAGS.items() if kind.severity == "fail"],

@@ -1,4 +1,4 @@
-"""What a change can have touched: never too little, and not everything."""
+"""What a change can affect: never too little, and not everything."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import pytest
 from packaging.requirements import Requirement
 
 from servebench import experiments, paths, rig, stacks
-from servebench.compare import closure, touched, wording
-from servebench.compare.closure import Imports, Installed, Reach
+from servebench.compare import affected, dependencies
+from servebench.compare.affected import Affected, Change
+from servebench.compare.dependencies import Dependencies, Imports, Installed
 from servebench.compare.model import PackageChange
-from servebench.compare.pairing import Pair, differences, paired
-from servebench.compare.touched import Change, Touched
+from servebench.compare.pairs import Pair, differences, paired
 from servebench.model import Case, InterpreterRecord, Load, LoadModel
 from servebench.stacks import Stack
 from synthetic import make_case
 
 ROOT = paths.project_root()
 EXPERIMENTS: Final = frozenset(path.parent.name for path in ROOT.glob("apps/*/experiment.toml"))
-PLATFORM = MappingProxyType(closure.marker_environment("3.14.7"))
+Loaded = dict[str, Dependencies]
+PLATFORM = MappingProxyType(dependencies.marker_environment("3.14.7"))
 
 
 @pytest.fixture(scope="module")
 def cases() -> tuple[Case, ...]:
-    """All declared cases of the quick and nightly profiles."""
     declared = {
         case.id: case
         for experiment in experiments.load_experiments(ROOT)
@@ -39,23 +39,24 @@ def cases() -> tuple[Case, ...]:
 
 
 @pytest.fixture(scope="module")
-def reached(cases: tuple[Case, ...], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reach]:
-    """What they load, by our own applications and environments."""
-    reader = closure.Reader(ROOT, rig.assemble(cases, tmp_path_factory.mktemp("logs")))
-    return {case.id: reader.reach(case) for case in cases}
+def loaded(cases: tuple[Case, ...], tmp_path_factory: pytest.TempPathFactory) -> Loaded:
+    reader = dependencies.Reader(ROOT, rig.assemble(cases, tmp_path_factory.mktemp("logs")))
+    return {case.id: reader.read(case) for case in cases}
 
 
-def touches(
-    change: Change, cases: Sequence[Case], reached: dict[str, Reach], *, everything: bool = False
-) -> Touched:
-    """Choose among cases that are the same on both sides."""
-    return touched.select(
-        change, [Pair(case, case) for case in cases], reached, everything=everything
+def selected(
+    change: Change,
+    cases: Sequence[Case],
+    loaded: Loaded,
+    *,
+    everything: bool = False,
+) -> Affected:
+    return affected.select(
+        change, [Pair(case, case) for case in cases], loaded, everything=everything
     )
 
 
 def moved(package: str, before: str | None = "1.0", after: str | None = "1.1") -> Change:
-    """One package moves in every stack."""
     return Change(
         packages=tuple(
             PackageChange(stack=stack, package=package, base=before, head=after)
@@ -86,23 +87,20 @@ def moved(package: str, before: str | None = "1.0", after: str | None = "1.1") -
         ("websockets", lambda _case: False),
     ],
 )
-def test_a_package_touches_the_cases_that_load_it(
+def test_a_package_affects_the_cases_that_load_it(
     package: str,
     which: Callable[[Case], bool],
     cases: tuple[Case, ...],
-    reached: dict[str, Reach],
+    loaded: Loaded,
 ) -> None:
-    """The closure of what the server and the application require, in the real environments."""
-    found = touches(moved(package), cases, reached)
+    found = selected(moved(package), cases, loaded)
     assert {pair.head.id for pair in found.pairs} == {case.id for case in cases if which(case)}
-    assert {pair.because for pair in found.pairs} <= {f"{package} 1.0 → 1.1"}
-    assert found.untouched == len(cases) - len(found.pairs)
-    assert found.inprocess == bool(found.pairs)
+    assert {pair.reason for pair in found.pairs} <= {f"{package} 1.0 → 1.1"}
+    assert found.unaffected == len(cases) - len(found.pairs)
 
 
-def test_nothing_of_our_applications_is_unknown(reached: dict[str, Reach]) -> None:
-    """Otherwise every change of a lock would measure everything."""
-    assert {reach.unknown for reach in reached.values()} == {""}
+def test_nothing_of_our_applications_is_unknown(loaded: Loaded) -> None:
+    assert {one.unknown for one in loaded.values()} == {""}
 
 
 @pytest.mark.parametrize(
@@ -125,14 +123,15 @@ def test_nothing_of_our_applications_is_unknown(reached: dict[str, Reach]) -> No
         ("benchmarks/gil.py", lambda _c: False),
     ],
 )
-def test_a_file_touches_the_cases_that_read_it(
-    path: str, which: Callable[[Case], bool], cases: tuple[Case, ...], reached: dict[str, Reach]
+def test_a_file_affects_the_cases_that_read_it(
+    path: str,
+    which: Callable[[Case], bool],
+    cases: tuple[Case, ...],
+    loaded: Loaded,
 ) -> None:
-    """Modules those that import them, other files of an experiment all of its cases."""
-    found = touches(Change(files=(path,), experiments=EXPERIMENTS), cases, reached)
+    found = selected(Change(files=(path,), experiments=EXPERIMENTS), cases, loaded)
     assert {pair.head.id for pair in found.pairs} == {case.id for case in cases if which(case)}
-    assert {pair.because for pair in found.pairs} <= {path}
-    assert found.inprocess == (bool(found.pairs) or path.startswith("benchmarks/"))
+    assert {pair.reason for pair in found.pairs} <= {path}
 
 
 @pytest.mark.parametrize(
@@ -164,45 +163,44 @@ def test_nothing_to_judge_is_said_in_words(
     packages: tuple[PackageChange, ...],
     sentence: str,
     cases: tuple[Case, ...],
-    reached: dict[str, Reach],
+    loaded: Loaded,
 ) -> None:
-    """With what did change, so that nobody takes it for an answer."""
     change = Change(files=files, packages=packages, experiments=EXPERIMENTS)
-    found = touches(change, cases, reached)
+    found = selected(change, cases, loaded)
     assert found.nothing == f"Nothing to judge: {sentence}"
-    assert found.untouched == len(cases)
-    every = touches(change, cases, reached, everything=True)
-    assert (len(every.pairs), every.untouched, every.nothing) == (len(cases), 0, "")
-    assert {pair.because for pair in every.pairs} == {touched.EVERYTHING}
+    assert found.unaffected == len(cases)
+    every = selected(change, cases, loaded, everything=True)
+    assert (len(every.pairs), every.unaffected, every.nothing) == (len(cases), 0, "")
+    assert {pair.reason for pair in every.pairs} == {affected.EVERYTHING}
 
 
-def test_what_came_or_went_unasked_touches_the_whole_stack() -> None:
-    """A package that nobody requires may be picked up by one that finds it."""
+def test_what_came_or_went_unasked_affects_the_whole_stack() -> None:
     cases = [make_case("one/a"), make_case("one/b", stack="other")]
-    reach = {case.id: Reach(frozenset(), frozenset({"uvicorn"})) for case in cases}
+    loaded = {case.id: Dependencies(packages=frozenset({"uvicorn"})) for case in cases}
     for before, after in ((None, "1.0"), ("1.0", None)):
-        found = touches(moved("orjson", before, after), cases, reach)
+        found = selected(moved("orjson", before, after), cases, loaded)
         assert [pair.head.id for pair in found.pairs] == ["one/a"]
-    assert not touches(moved("orjson"), cases, reach).pairs
+    assert not selected(moved("orjson"), cases, loaded).pairs
     # What is required somewhere came because of that.
-    reach["one/c"] = Reach(frozenset(), frozenset({"orjson"}))
-    found = touches(moved("orjson", None), [*cases, make_case("one/c")], reach)
+    loaded["one/c"] = Dependencies(packages=frozenset({"orjson"}))
+    found = selected(moved("orjson", None), [*cases, make_case("one/c")], loaded)
     assert [pair.head.id for pair in found.pairs] == ["one/c"]
 
 
-def test_the_unknown_counts_as_touched() -> None:
-    """And says what is not known."""
+def test_the_unknown_counts_as_affected() -> None:
     case = make_case("one/a")
-    reach = {case.id: Reach(frozenset(), frozenset(), "app.py loads code with import_module")}
-    (pair,) = touches(moved("anything"), [case], reach).pairs
-    assert pair.because == "anything 1.0 → 1.1; app.py loads code with import_module"
+    loaded = {case.id: Dependencies(unknown="app.py loads code with import_module")}
+    (pair,) = selected(moved("anything"), [case], loaded).pairs
+    assert pair.reason == "anything 1.0 → 1.1; app.py loads code with import_module"
     files = ("apps/one/other.py",)
-    (pair,) = touches(Change(files=files, experiments=frozenset({"one"})), [case], reach).pairs
-    assert pair.because == "apps/one/other.py; app.py loads code with import_module"
-    assert not touches(Change(files=("README.md",)), [case], reach).pairs
+    (pair,) = selected(Change(files=files, experiments=frozenset({"one"})), [case], loaded).pairs
+    assert pair.reason == "apps/one/other.py; app.py loads code with import_module"
+    assert not selected(Change(files=("README.md",)), [case], loaded).pairs
     # It may import what another experiment has as well.
     files = ("apps/two/shared.py",)
-    assert touches(Change(files=files, experiments=frozenset({"one", "two"})), [case], reach).pairs
+    assert selected(
+        Change(files=files, experiments=frozenset({"one", "two"})), [case], loaded
+    ).pairs
 
 
 @pytest.mark.parametrize(
@@ -228,51 +226,47 @@ def test_the_unknown_counts_as_touched() -> None:
 def test_around_the_applications_of_others_anything_may_be_read(
     path: str, known: bool, unknown: bool
 ) -> None:
-    """There no file is the harness's: what is not known to be beside the point is judged."""
     case = make_case("one/a")
     experiments = frozenset({"one", "two"})
     for doubt, expected in (("", known), ("app.py loads code with exec", unknown)):
-        reach = {case.id: Reach(frozenset({"src/shop/api.py"}), frozenset(), doubt)}
+        loaded = {case.id: Dependencies(frozenset({"src/shop/api.py"}), frozenset(), doubt)}
         change = Change(files=(path,), experiments=experiments, own=False)
-        found = touches(change, [case], reach)
+        found = selected(change, [case], loaded)
         assert bool(found.pairs) is expected
         assert ("harness" in found.nothing) is False
     # Ours: only what lies at the top of our repository is the harness.
     change = Change(files=("lib/shop.py",), experiments=experiments)
-    reach = {case.id: Reach(frozenset(), frozenset(), "app.py loads code with exec")}
-    assert touches(change, [case], reach).pairs
-    reach = {case.id: Reach(frozenset(), frozenset())}
-    assert touches(change, [case], reach).nothing == (
+    loaded = {case.id: Dependencies(unknown="app.py loads code with exec")}
+    assert selected(change, [case], loaded).pairs
+    loaded = {case.id: Dependencies()}
+    assert selected(change, [case], loaded).nothing == (
         "Nothing to judge: only files that no application imports differ, "
         "and no measured case depends on them."
     )
 
 
 def test_the_harness_is_all_that_lies_at_our_top() -> None:
-    """A new folder is no part of it before somebody says so: until then it counts as code."""
     listed = subprocess.run(
         ["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, check=True
     )
-    areas = {path: wording.area(path, own=True) for path in listed.stdout.split("\0") if path}
-    assert [path for path, area in areas.items() if area == wording.CODE] == []
+    areas = {path: affected.area(path, own=True) for path in listed.stdout.split("\0") if path}
+    assert [path for path, area in areas.items() if area == affected.CODE] == []
 
 
 def test_reasons_are_few_and_the_rest_is_counted() -> None:
-    """A relocked stack moves dozens of packages; three are named, those asked for first."""
     case = make_case("one/a")
     names = [f"package-{number}" for number in range(5)]
     moves = tuple(PackageChange(stack="current", package=n, base="1", head="2") for n in names)
-    reach = {case.id: Reach(frozenset(), frozenset(names), direct=frozenset(names[3:4]))}
+    loaded = {case.id: Dependencies(packages=frozenset(names), direct=frozenset(names[3:4]))}
     change = Change(packages=moves, interpreters={"3.14": "3.14.7 → 3.14.8"})
-    (pair,) = touches(change, [case], reach).pairs
-    assert pair.because == (
+    (pair,) = selected(change, [case], loaded).pairs
+    assert pair.reason == (
         "interpreter 3.14: 3.14.7 → 3.14.8; package-3 1 → 2, package-0 1 → 2, package-1 1 → 2 "
         "and 2 more packages"
     )
 
 
 def locked(folder: Path, text: str) -> dict[str, Stack]:
-    """A stack `current` with this lock."""
     folder.mkdir()
     lock = folder / "current.txt"
     lock.write_text(text)
@@ -280,26 +274,24 @@ def locked(folder: Path, text: str) -> dict[str, Stack]:
 
 
 def test_locks_are_compared_by_version_and_by_file(tmp_path: Path) -> None:
-    """A wheel that was added to a release later is installed in place of a build from source."""
     a, b = "--hash=sha256:" + "a" * 64, "--hash=sha256:" + "b" * 64
     before = locked(tmp_path / "1", f"gone==1 {a}\nsame==1 {a} {b}\nup==1 {a}\nwheel==1 {a}\n")
     after = locked(tmp_path / "2", f"new==1 {a}\nsame==1 {b} {a}\nup==2 {a}\nwheel==1 {a} {b}\n")
-    found = touched.package_changes(before, after)
+    found = affected.package_changes(before, after)
     assert [(c.package, c.base, c.head) for c in found] == [
         ("gone", "1", None),
         ("new", None, "1"),
         ("up", "1", "2"),
         ("wheel", "1", "1"),
     ]
-    assert touched.package_changes(before, before) == ()
+    assert affected.package_changes(before, before) == ()
     case = make_case("one/a")
-    reach = {case.id: Reach(frozenset(), frozenset({"wheel"}))}
-    (pair,) = touches(Change(packages=found[3:]), [case], reach).pairs
-    assert pair.because == "wheel 1 from other files"
+    loaded = {case.id: Dependencies(packages=frozenset({"wheel"}))}
+    (pair,) = selected(Change(packages=found[3:]), [case], loaded).pairs
+    assert pair.reason == "wheel 1 from other files"
 
 
 def test_interpreters_of_the_same_name_differ_by_version_or_build() -> None:
-    """A new patch release and another compiler flag are changes; the same build is none."""
 
     def record(name: str, version: str, build: str) -> InterpreterRecord:
         return InterpreterRecord(
@@ -312,14 +304,13 @@ def test_interpreters_of_the_same_name_differ_by_version_or_build() -> None:
         record("3.15", "3.14.7", "-O2"),
         record("3.16", "3.14.7", "-O3"),
     ]
-    assert touched.interpreter_changes(base, head) == {
+    assert affected.interpreter_changes(base, head) == {
         "3.14": "3.14.7 → 3.14.8",
         "3.15": "built otherwise",
     }
 
 
 def test_cases_are_compared_with_themselves_only() -> None:
-    """An id that means something else, or that one side lacks, is missing, in head's words."""
     load = Load(model=LoadModel.CLOSED, connections=256, duration=8, timeout=10)
     longer = make_case("one/a").load.model_copy(update={"duration": 30.0, "timeout": 60.0})
     renamed = make_case("one/a").endpoint.model_copy(update={"app": "other:app", "takes": 0.5})
@@ -330,18 +321,17 @@ def test_cases_are_compared_with_themselves_only() -> None:
         make_case("one/new"),
     ]
     pairs, missing = paired(base, head)
-    assert [(pair.base, pair.head, pair.because) for pair in pairs] == [(base[0], head[0], "")]
+    assert [(pair.base, pair.head, pair.reason) for pair in pairs] == [(base[0], head[0], "")]
     assert [(one.case, one.reason) for one in missing] == [
         ("one/b", "defined otherwise on head: env {} → {'WAIT': '3'}; load.connections 128 → 256"),
         ("one/new", "only head has it"),
         ("one/old", "only base has it"),
     ]
-    found = touched.select(Change(), pairs, {"one/a": Reach(frozenset(), frozenset())}, missing)
-    assert (found.missing, found.untouched) == (missing, 1)
+    found = affected.select(Change(), pairs, {"one/a": Dependencies()}, missing)
+    assert (found.missing, found.unaffected) == (missing, 1)
 
 
 def test_across_interpreters_only_the_interpreter_may_differ() -> None:
-    """Slots follow from the interpreter; connections do not."""
     base = make_case("one/py3.14/a", slots=1)
     head = make_case("one/py3.14t/a", slots=40, endpoint=base.endpoint)
     assert not differences(base, head, cross=True)
@@ -359,12 +349,10 @@ def test_across_interpreters_only_the_interpreter_may_differ() -> None:
 
 
 def requirements(*texts: str) -> tuple[Requirement, ...]:
-    """Parse requirements."""
     return tuple(Requirement(text) for text in texts)
 
 
 def test_the_closure_follows_markers_and_extras() -> None:
-    """Worked out by hand: extras count where they are asked for, markers where they hold."""
     environment = Installed(
         requires={
             "server": requirements(
@@ -376,17 +364,16 @@ def test_the_closure_follows_markers_and_extras() -> None:
         },
         provides={},
     )
-    plain = closure.closure(environment, ["Server"], PLATFORM)
+    plain = dependencies.closure(environment, ["Server"], PLATFORM)
     assert plain == {"server", "click"}
     full = {"app", "server", "click", "fast-loop"}
-    assert closure.closure(environment, ["app"], PLATFORM) == full
+    assert dependencies.closure(environment, ["app"], PLATFORM) == full
     # The extra is asked for when the distribution has been seen without it.
-    assert closure.closure(environment, ["app", "server"], PLATFORM) == full
-    assert closure.closure(environment, ["absent"], PLATFORM) == {"absent"}
+    assert dependencies.closure(environment, ["app", "server"], PLATFORM) == full
+    assert dependencies.closure(environment, ["absent"], PLATFORM) == {"absent"}
 
 
 def test_imports_are_followed_through_local_modules(tmp_path: Path) -> None:
-    """Also those in functions, relative ones and circles; the standard library is left out."""
     package = tmp_path / "package"
     package.mkdir()
     (package / "__init__.py").write_text("from . import near\n")
@@ -397,14 +384,13 @@ def test_imports_are_followed_through_local_modules(tmp_path: Path) -> None:
         "import asyncio, os.path\nfrom fastapi import FastAPI\nimport package\n"
         "def late():\n    import pydantic.fields\n"
     )
-    found = closure.imports("app", [tmp_path])
+    found = dependencies.imports("app", [tmp_path])
     assert {path.name for path in found.files} == {"app.py", "__init__.py", "near.py", "far.py"}
     assert found.names == {"fastapi", "flask", "pydantic", "unreal"}
     assert not found.unknown
 
 
 def test_code_around_the_applications_is_followed(tmp_path: Path) -> None:
-    """In `src/` and at the root, as whole packages, also where a text names one."""
     for name, text in {
         "apps/one/app.py": "import sys\nsys.path.insert(0, 'src')\nfrom shop.api import app\n",
         "src/shop/__init__.py": "",
@@ -417,7 +403,7 @@ def test_code_around_the_applications_is_followed(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     apps, around = tmp_path / "apps", (tmp_path / "src", tmp_path)
-    found = closure.imports("app", [apps / "one", apps], around)
+    found = dependencies.imports("app", [apps / "one", apps], around)
     assert {path.relative_to(tmp_path).as_posix() for path in found.files} == {
         "apps/one/app.py",
         "src/shop/__init__.py",
@@ -430,7 +416,7 @@ def test_code_around_the_applications_is_followed(tmp_path: Path) -> None:
     assert found.names - found.around == {"fastapi", "redis", "orjson"}
     assert not found.unknown
     (apps / "one" / "app.py").write_text("import sys\nsys.path.insert(0, 'lib')\nimport django\n")
-    found = closure.imports("app", [apps / "one", apps], around)
+    found = dependencies.imports("app", [apps / "one", apps], around)
     assert found.unknown == (
         "app.py changes the search path, and what it loads from there is not known"
     )
@@ -448,11 +434,9 @@ def test_code_around_the_applications_is_followed(tmp_path: Path) -> None:
     ],
 )
 def test_imports_that_cannot_be_seen_are_unknown(text: str, doubt: str, tmp_path: Path) -> None:
-    """Nobody should rely on what the parser has not seen."""
     (tmp_path / "app.py").write_text(text)
-    assert closure.imports("app", [tmp_path]).unknown.startswith(doubt)
+    assert dependencies.imports("app", [tmp_path]).unknown.startswith(doubt)
 
 
 def test_an_application_that_is_not_there_is_no_local_module(tmp_path: Path) -> None:
-    """It counts as a name to be found in the environment, where it is not either."""
-    assert closure.imports("app", [tmp_path]) == Imports(frozenset(), frozenset({"app"}))
+    assert dependencies.imports("app", [tmp_path]) == Imports(frozenset(), frozenset({"app"}))

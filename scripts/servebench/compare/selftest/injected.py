@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, Literal, cast
 
@@ -28,12 +28,7 @@ DEPENDENCIES: Final = {
 
 
 def into_handler(apps: Path, case: Case, loops: int) -> None:
-    """Let the case's handler run an empty loop before it does its work.
-
-    Args:
-        apps: A copy of the applications: changed in place.
-        case: Whose handler.
-        loops: Steps of the loop.
+    """Let the case's handler, in a copy of the applications, run an empty loop of so many steps.
 
     Raises:
         UsageError: The application has no handler for the case's path.
@@ -106,6 +101,11 @@ def into_dependency(environment: Path, case: Case, loops: int, target: Path) -> 
     path.write_text(ast.unparse(tree) + "\n", "utf-8")
     return target / "bin" / "python"
 
+
+INTO: Final[Mapping[str, Callable[[Path, Case, int], None]]] = {
+    "busy": into_handler, "memory": into_memory, "queue": into_queue,
+}  # fmt: skip
+"""What changes a copy of the applications."""
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 

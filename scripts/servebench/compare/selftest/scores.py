@@ -1,5 +1,9 @@
 """What trials say of the instrument: false verdicts, power, bias, time. Pure.
 
+Reference methods, the usual ways to judge, are held against it on the same launches. They look at
+head's and base's figures one after the other, without knowing which were measured side by side, and
+are used for no verdict.
+
 Rates carry Clopper-Pearson intervals (Biometrika 26 (1934) 404): exact for small numbers, and
 honest for none: 0 of 30 is "below 12 %", not "never".
 """
@@ -11,9 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean, geometric_mean, stdev
-from typing import Final
+from typing import Final, Literal
 
-from servebench.compare.customary import CUSTOMARY, Rule
 from servebench.compare.model import Verdict
 from servebench.compare.trials import CPU_METRIC, Figures, Kind, Trial
 from servebench.metrics import METRICS
@@ -29,6 +32,28 @@ JUDGED_BY: Final[dict[Kind, tuple[str, ...]]] = {
 _MOVED: Final = (Verdict.FASTER, Verdict.SLOWER)
 
 
+Call = Literal["slower", "faster", "no change"]
+"""What a rule says of head."""
+
+Rule = Callable[[Sequence[float], Sequence[float]], Call]
+"""From figures of base and of head, lower is better, to a call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A usual way of judging.
+
+    Attributes:
+        name: As people call it.
+        rule: Judges figures of which lower is better.
+        launches: Of each side that it looks at; None: all that there are.
+    """
+
+    name: str
+    rule: Rule
+    launches: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Rate:
     """So many of so many, with the 95 % interval of the rate."""
@@ -40,7 +65,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PlantScore:
     """How well one kind and size of plant is found on one case.
 
     Attributes:
@@ -82,7 +107,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Contest:
+class RuleScore:
     """One way of judging: its false alarms and its misses on the same launches.
 
     Attributes:
@@ -125,54 +150,85 @@ def false_verdicts(trials: Iterable[Trial]) -> tuple[Rate, Rate] | None:
     Returns:
         None without any A/A comparison that measured something.
     """
-    alarms = _alarms(trials, _alarmed)
-    if not alarms:
-        return None
-    whole = rate(sum(1 for hits, _ in alarms if hits), len(alarms))
-    return whole, rate(sum(hits for hits, _ in alarms), sum(of for _, of in alarms))
+    return _alarm_rates(trials, _alarmed)
 
 
-def found(trials: Iterable[Trial]) -> tuple[Found, ...]:
+def plants(trials: Iterable[Trial]) -> tuple[PlantScore, ...]:
     """How well each kind and size of plant is found, per case."""
     groups: dict[tuple[Kind, float, str], list[Trial]] = defaultdict(list)
     for trial in trials:
         if trial.kind != "aa":
             groups[trial.kind, trial.size, trial.planted].append(trial)
-    return tuple(_found(*key, groups[key]) for key in sorted(groups))
+    return tuple(_plant(*key, groups[key]) for key in sorted(groups))
 
 
-def contest(trials: Sequence[Trial]) -> tuple[Contest, ...]:
-    """Our way and the customary ones on the same launches: CPU slowdowns and A/A only."""
-    ours = _contest("servebench", trials, _alarmed, _caught)
-    others = [
-        _contest(
-            way.name,
-            trials,
-            partial(_called, rule=way.rule, calls=("slower", "faster")),
-            partial(_calls_planted, rule=way.rule),
-            way.launches,
-        )
-        for way in CUSTOMARY
-    ]
+REFERENCE: Final = (
+    Reference("one launch each, 5 %", lambda base, head: single(base, head, 0.05), 1),
+    Reference("one launch each, 2 %", lambda base, head: single(base, head, 0.02), 1),
+    Reference("best of all launches, 5 %", lambda base, head: best_of(base, head, 0.05)),
+    Reference("best of all launches, 1 %", lambda base, head: best_of(base, head, 0.01)),
+    Reference("asv continuous, factor 1.1", lambda base, head: asv_continuous(base, head, 1.1)),
+    Reference("asv continuous, factor 1.02", lambda base, head: asv_continuous(base, head, 1.02)),
+)
+"""To add one, add a row here."""
+
+
+def rules(trials: Sequence[Trial]) -> tuple[RuleScore, ...]:
+    """Our rule and the reference ones on the same launches: CPU slowdowns and A/A only."""
+    ours = _rule("servebench", trials, _alarmed, _caught)
+    others = []
+    for way in REFERENCE:
+        called = partial(_called, rule=way.rule)
+        planted = partial(_calls_planted, rule=way.rule)
+        others.append(_rule(way.name, trials, called, planted, way.launches))
     return (ours, *others)
 
 
-def _found(kind: Kind, size: float, case: str, many: Sequence[Trial]) -> Found:
-    judged = {
-        one.metric for t in many for one in t.said if one.case == case and one.ratio is not None
-    }
+def single(base: Sequence[float], head: Sequence[float], threshold: float) -> Call:
+    """One launch of each, the change beyond a threshold: base's first and head's last.
+
+    They are of different duets: what the machine did in between is in the figure.
+    """
+    return _beyond(base[0], head[-1], threshold)
+
+
+def best_of(base: Sequence[float], head: Sequence[float], threshold: float) -> Call:
+    """The best launch of each side, the change beyond a threshold."""
+    return _beyond(min(base), min(head), threshold)
+
+
+def asv_continuous(base: Sequence[float], head: Sequence[float], factor: float) -> Call:
+    """Asv's rule: Mann-Whitney's U test at p < 0.002, and the medians apart by a factor.
+
+    The test is asv's own code. With fewer than six samples a side it cannot see anything, and asv
+    falls back on whether 99 % intervals overlap.
+    """
+    import numpy as np  # noqa: PLC0415 - with asv, a second to import
+    from asv import _stats  # noqa: PLC0415
+    from asv_runner import statistics  # noqa: PLC0415
+
+    before, after = float(np.median(base)), float(np.median(head))
+    found = [statistics.compute_stats(list(side), 1)[1] for side in (base, head)]
+    if not _stats.is_different(list(base), list(head), *found):
+        return "no change"
+    if after > before * factor:
+        return "slower"
+    return "faster" if before > after * factor else "no change"
+
+
+def _beyond(before: float, after: float, threshold: float) -> Call:
+    if after > before * (1 + threshold):
+        return "slower"
+    return "faster" if after < before * (1 - threshold) else "no change"
+
+
+def _plant(kind: Kind, size: float, case: str, many: Sequence[Trial]) -> PlantScore:
+    answers = [(t, one) for t in many for one in t.said if one.case == case]
+    judged = {one.metric for _, one in answers if one.ratio is not None}
     names = JUDGED_BY[kind]
     metric = next((name for name in names if name in judged), names[0])
-    said = [one for t in many for one in t.said if one.case == case and one.metric == metric]
-    ratios = [
-        (trial, one.ratio)
-        for trial in many
-        for one in trial.said
-        if one.case == case
-        and one.metric == metric
-        and one.ratio is not None
-        and one.verdict in _MOVED
-    ]
+    said = [(trial, one) for trial, one in answers if one.metric == metric]
+    ratios = [(t, one.ratio) for t, one in said if one.ratio and one.verdict in _MOVED]
     sizes = [ratio - 1 for _, ratio in ratios]
     timed = ratios if metric == CPU_METRIC else []  # what those two are figures of
     errors = [ratio - t.predicted for t, ratio in timed if t.predicted is not None]
@@ -183,12 +239,12 @@ def _found(kind: Kind, size: float, case: str, many: Sequence[Trial]) -> Found:
         if (others := _pooled((other for other in many if other is not t), case, metric))
     ]
     pooled = _pooled(many, case, metric)
-    return Found(
+    return PlantScore(
         kind=kind,
         size=size,
         case=case,
-        rate=rate(sum(1 for trial in many if _caught(trial)), len(many)),
-        wrong=sum(1 for one in said if one.verdict is Verdict.FASTER),
+        rate=rate(sum(map(_caught, many)), len(many)),
+        wrong=sum(one.verdict is Verdict.FASTER for _, one in said),
         error=fmean(errors) if errors else None,
         worst=max(errors, key=abs) if errors else None,
         bias=fmean(biases) if biases else None,
@@ -214,28 +270,24 @@ def _pooled(trials: Iterable[Trial], case: str, metric: str) -> float | None:
     return geometric_mean(ratios) if ratios else None
 
 
-def _contest(
+def _rule(
     name: str,
     trials: Sequence[Trial],
     alarmed: Callable[[Trial], frozenset[str]],
     caught: Callable[[Trial], bool],
     launches: int | None = None,
-) -> Contest:
-    busy: dict[float, list[bool]] = defaultdict(list)
-    for trial in trials:
-        if trial.kind == "busy":
-            busy[trial.size].append(caught(trial))
-    alarms = _alarms(trials, alarmed)
+) -> RuleScore:
     planted = [trial for trial in trials if trial.kind == "busy"]
-    return Contest(
+    hits: dict[float, list[bool]] = defaultdict(list)
+    for trial in planted:
+        hits[trial.size].append(caught(trial))
+    alarms, case_alarms = _alarm_rates(trials, alarmed) or (None, None)
+    return RuleScore(
         name=name,
-        alarms=rate(sum(1 for hits, _ in alarms if hits), len(alarms)) if alarms else None,
-        case_alarms=rate(sum(hits for hits, _ in alarms), sum(of for _, of in alarms))
-        if alarms
-        else None,
+        alarms=alarms,
+        case_alarms=case_alarms,
         misses=tuple(
-            (size, rate(sum(1 for hit in hits if not hit), len(hits)))
-            for size, hits in sorted(busy.items())
+            (size, rate(many.count(False), len(many))) for size, many in sorted(hits.items())
         ),
         minutes=fmean(_seconds(trial, launches) for trial in planted) / 60 if planted else 0.0,
     )
@@ -249,16 +301,19 @@ def _seconds(trial: Trial, launches: int | None) -> float:
     return (trial.screening_seconds + trial.confirmation_seconds) * launches / taken
 
 
-def _alarms(
+def _alarm_rates(
     trials: Iterable[Trial], alarmed: Callable[[Trial], frozenset[str]]
-) -> list[tuple[int, int]]:
-    """Cases with a false verdict, and measured cases, of each A/A comparison that measured any."""
-    both = ((len(alarmed(t)), len(_measured(t))) for t in trials if t.kind == "aa")
-    return [(hits, of) for hits, of in both if of]
-
-
-def _measured(trial: Trial) -> frozenset[str]:
-    return frozenset(one.case for one in trial.said if one.screened or one.confirmed)
+) -> tuple[Rate, Rate] | None:
+    """Rates of A/A comparisons and of measured cases in them; None where none was measured."""
+    both = []
+    for trial in trials:
+        measured = {one.case for one in trial.said if one.screened or one.confirmed}
+        if trial.kind == "aa" and measured:
+            both.append((len(alarmed(trial)), len(measured)))
+    if not both:
+        return None
+    whole = rate(sum(hits > 0 for hits, _ in both), len(both))
+    return whole, rate(sum(hits for hits, _ in both), sum(of for _, of in both))
 
 
 def _alarmed(trial: Trial) -> frozenset[str]:
@@ -287,8 +342,10 @@ def _calls_planted(trial: Trial, rule: Rule) -> bool:
     return trial.planted in _called(trial, rule, ("slower",))
 
 
-def _called(trial: Trial, rule: Rule, calls: tuple[str, ...]) -> frozenset[str]:
-    """Cases that a customary rule calls, by throughput where that is judged, or else by CPU."""
+def _called(
+    trial: Trial, rule: Rule, calls: tuple[str, ...] = ("slower", "faster")
+) -> frozenset[str]:
+    """Cases that a reference rule calls, by throughput where that is judged, or else by CPU."""
     chosen: dict[str, Figures] = {}
     for figures in trial.figures:
         if figures.metric in {CPU_METRIC, "throughput"} and len(figures.base) > 1:

@@ -20,8 +20,8 @@ from servebench.serving import Serving
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What one side plays: its case, with the rig that it is launched on."""
+class SideCase:
+    """A case as one side defines it, with the rig that it is launched on."""
 
     case: Case
     rig: Rig
@@ -38,20 +38,13 @@ def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:
     return case.load.model_copy(update={"duration": max(seconds, DUET_WAVES * slowest)})
 
 
-class Player:
+class SideRun:
     """One side under way. What goes wrong inside of `blamed` is noted as this side's failure."""
 
-    def __init__(self, name: SideName, part: Part, log: Path, shared: Load) -> None:
-        """Prepare a side; nothing is started yet.
-
-        Args:
-            name: Which side.
-            part: What it plays.
-            log: File for its server's output.
-            shared: The load, which is the same on both sides.
-        """
-        self.name, self.rig = name, part.rig
-        self.case = part.case.model_copy(update={"load": shared})
+    def __init__(self, name: SideName, launched: SideCase, log: Path, shared: Load) -> None:
+        """Prepare a side; nothing is started yet."""
+        self.name, self.rig = name, launched.rig
+        self.case = launched.case.model_copy(update={"load": shared})
         self.serving = Serving(self.case, self.rig, log)
         self.workers: tuple[Identity, ...] = ()
         self.unit = self.ready_time = self.load_seconds = 0.0
@@ -60,7 +53,6 @@ class Player:
 
     @property
     def failed(self) -> bool:
-        """Whether something was wrong that voids the duet."""
         return self.serving.failed
 
     @contextmanager
@@ -76,7 +68,6 @@ class Player:
             self.serving.fail_by_mistake(error)
 
     def start(self) -> None:
-        """Start the server."""
         self.serving.start()
 
     def await_ready(self) -> None:

@@ -30,12 +30,12 @@ class Pair:
     Attributes:
         base: On base.
         head: On head; its id names the pair.
-        because: Why the change can have touched it; empty while that is not known.
+        reason: Why the change can affect it; empty while that is not known.
     """
 
     base: Case
     head: Case
-    because: str = ""
+    reason: str = ""
 
 
 def paired(
@@ -43,11 +43,7 @@ def paired(
 ) -> tuple[tuple[Pair, ...], tuple[Missing, ...]]:
     """Match the cases of the two sides, in head's order. Pure.
 
-    Args:
-        base: Cases of base.
-        head: Cases of head.
-        cross: The sides are two interpreters: a case belongs to the one that differs in nothing
-            else.
+    Between two interpreters (`cross`) a case belongs to the one that differs in nothing else.
 
     Returns:
         The pairs, and what has no partner.
@@ -65,8 +61,8 @@ def paired(
             reason = f"defined otherwise on head: {'; '.join(different)}"
             missing.append(Missing(case=case.id, reason=reason))
         else:
-            because = f"Python {case.python} instead of {other.python}" if cross else ""
-            pairs.append(Pair(other, case, because))
+            reason = f"Python {case.python} instead of {other.python}" if cross else ""
+            pairs.append(Pair(other, case, reason))
     missing += [Missing(case=case.id, reason="only base has it") for case in partners.values()]
     return tuple(pairs), tuple(missing)
 
@@ -80,6 +76,14 @@ def differences(base: Case, head: Case, *, cross: bool = False) -> tuple[str, ..
         for name in sorted((before.keys() | after.keys()) - ignored)
         if before.get(name) != after.get(name)
     )
+
+
+def some(names: Sequence[str], at_most: int, kind: str) -> str:
+    """Name the first few and count the others."""
+    named, others = names[:at_most], len(names) - at_most
+    if others < 1:
+        return ", ".join(named)
+    return f"{', '.join(named)} and {others} more {kind}{'s' if others > 1 else ''}"
 
 
 def _key(case: Case, cross: bool) -> Hashable:

@@ -1,9 +1,9 @@
-"""What a case loads: files of the applications, and packages of its environment. Reads only.
+"""What a case depends on: files of the applications, and packages of its environment. Reads only.
 
 The packages are the closure of *Requires-Dist* (core metadata; markers and extras evaluated for the
 environment) from the server, what its arguments make it load, and what the application imports.
 Application modules are parsed, never executed, here. A package that another one picks up without
-declaring it (``try: import orjson``) is not seen; `touched` therefore treats packages that come or
+declaring it (``try: import orjson``) is not seen; `affected` therefore treats packages that come or
 go with care.
 
 In another repository than ours an application may load the code around `apps/` as well, once it has
@@ -45,7 +45,7 @@ _FOLDERS: Final = frozenset({"apps", *SOURCES})
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class Dependencies:
     """What a case loads.
 
     Attributes:
@@ -55,13 +55,13 @@ class Reach:
         direct: Those of the packages that it asks for by itself.
     """
 
-    files: frozenset[str]
-    packages: frozenset[str]
+    files: frozenset[str] = frozenset()
+    packages: frozenset[str] = frozenset()
     unknown: str = ""
     direct: frozenset[str] = frozenset()
 
-    def __or__(self, other: Reach) -> Reach:
-        return Reach(
+    def __or__(self, other: Dependencies) -> Dependencies:
+        return Dependencies(
             self.files | other.files,
             self.packages | other.packages,
             self.unknown or other.unknown,
@@ -116,38 +116,30 @@ class Reader:
     _installed: dict[Path, Installed] = field(default_factory=dict)
     _imports: dict[tuple[str, str], Imports] = field(default_factory=dict)
 
-    def reach(self, case: Case, *, served: bool = True) -> Reach:
-        """Find what a case of this side loads.
-
-        Args:
-            case: The case.
-            served: With its server; without: what its application loads in whatever process.
-        """
+    def read(self, case: Case, *, served: bool = True) -> Dependencies:
+        """Find what a case of this side loads, with its server or in whatever other process."""
         module = case.endpoint.app.partition(":")[0]
-        imported = self._imports.get((case.experiment, module))
-        if imported is None:
+        if (case.experiment, module) not in self._imports:
             folders = (self.rig.folder(case), self.rig.apps)
-            imported = imports(module, folders, self.around)
-            self._imports[case.experiment, module] = imported
+            self._imports[case.experiment, module] = imports(module, folders, self.around)
+        imported = self._imports[case.experiment, module]
         python = self.rig.pythons[case.stack, case.python]
         if python not in self._installed:
             self._installed[python] = installed(python)
         environment = self._installed[python]
-        strange = sorted(imported.names - environment.provides.keys() - imported.around)
         unknown = imported.unknown
         if not unknown and "PYTHONPATH" in case.env:
             unknown = "what its PYTHONPATH brings is not known"
+        strange = sorted(imported.names - environment.provides.keys() - imported.around)
         if strange and not unknown:
             unknown = f"what its import of {strange[0]} loads is not known"
         server = SERVERS[case.server]
         roots = {server.name, *server.loads(case)} if served else set()
-        for name in imported.names & environment.provides.keys():
-            roots |= environment.provides[name]
-        return Reach(
+        roots |= set().union(*(environment.provides.get(name, ()) for name in imported.names))
+        markers = marker_environment(self.rig.versions[case.python])
+        return Dependencies(
             files=frozenset(path.relative_to(self.root).as_posix() for path in imported.files),
-            packages=closure(
-                environment, roots, marker_environment(self.rig.versions[case.python])
-            ),
+            packages=closure(environment, roots, markers),
             unknown=unknown,
             direct=frozenset(map(canonicalize_name, roots)),
         )
@@ -285,44 +277,24 @@ def _called(call: ast.Call) -> str:
 
 
 def installed(python: Path) -> Installed:
-    """Read the metadata of an environment's distributions.
-
-    Args:
-        python: The environment's executable. It is not started.
-    """
+    """Read the metadata of the distributions of an environment, whose executable is not started."""
     folders = sorted(python.parent.parent.glob("lib/python*/site-packages"))
     requires: dict[str, tuple[Requirement, ...]] = {}
     provides: dict[str, set[str]] = {}
     for distribution in importlib.metadata.distributions(path=[str(path) for path in folders]):
         name = canonicalize_name(distribution.metadata["Name"])
         requires[name] = tuple(Requirement(text) for text in distribution.requires or ())
-        for top in _top_level(distribution):
-            provides.setdefault(top, set()).add(name)
+        for file in distribution.files or ():
+            top = file.parts[0] if len(file.parts) > 1 else file.parts[0].partition(".")[0]
+            if top.isidentifier() and top != "__pycache__":
+                provides.setdefault(top, set()).add(name)
     return Installed(requires, {top: frozenset(names) for top, names in provides.items()})
-
-
-def _top_level(distribution: importlib.metadata.Distribution) -> set[str]:
-    """Top-level names of what a distribution installs."""
-    names = set()
-    for file in distribution.files or ():
-        first = file.parts[0]
-        if len(file.parts) == 1:
-            first = first.partition(".")[0]
-        if first.isidentifier() and first != "__pycache__":
-            names.add(first)
-    return names
 
 
 def closure(
     environment: Installed, roots: Iterable[str], markers: Mapping[str, str]
 ) -> frozenset[str]:
-    """Follow requirements from some distributions, with the extras that are asked for. Pure.
-
-    Args:
-        environment: What is installed.
-        roots: Names to start from; they are part of the closure.
-        markers: Values of environment markers (PEP 508).
-    """
+    """Follow requirements from some distributions, with the extras that are asked for. Pure."""
     found: dict[str, set[str]] = {}
     todo = [(canonicalize_name(root), frozenset[str]()) for root in roots]
     while todo:

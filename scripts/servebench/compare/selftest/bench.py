@@ -1,6 +1,6 @@
 """Comparisons whose right answer is known: nothing changed, or a slowdown of known size.
 
-Base is this checkout. Head is the same, or a copy with one thing planted (`plants`). Everything
+Base is this checkout. Head is the same, or a copy with one thing injected (`injected`). Everything
 else is `session.compare` as a pull request gets it, but that what says nothing new is left out:
 the same code is not counted again for every try, and absolute figures are taken of what moved only
 where they are asked for.
@@ -12,7 +12,7 @@ import math
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -20,15 +20,16 @@ from statistics import fmean
 from typing import Final
 
 from servebench import experiments, header, paths, rig
-from servebench.compare import plants, session
-from servebench.compare.draft import Header
+from servebench.compare import session
+from servebench.compare.affected import Affected
+from servebench.compare.builder import Question
 from servebench.compare.instruments import Instruments, Real
 from servebench.compare.model import Comparison, Instructions, SideRecord
-from servebench.compare.pairing import Pair
-from servebench.compare.player import Part
+from servebench.compare.pairs import Pair
 from servebench.compare.progress import Reporter
+from servebench.compare.selftest import injected
+from servebench.compare.side_run import SideCase
 from servebench.compare.sides import Side
-from servebench.compare.touched import Touched
 from servebench.compare.trials import CPU_METRIC, Kind, Trial, of_comparison
 from servebench.errors import NothingMeasuredError, SetupError, UsageError
 from servebench.model import Case, Profile
@@ -82,7 +83,7 @@ class Task:
         cases: Ids of the cases that are compared; the first is the one that is changed.
         budget: Seconds of one comparison; None: until all is decided.
         seed: Of the order of the duets.
-        closely: Whether sequential launches of what moved are taken as well.
+        follow_up: Whether sequential launches of what moved are taken as well.
     """
 
     kind: Kind
@@ -90,7 +91,7 @@ class Task:
     cases: tuple[str, ...]
     budget: float | None
     seed: int
-    closely: bool = False
+    follow_up: bool = False
 
 
 def chosen(globs: Sequence[str], profile: Profile = "quick") -> tuple[Case, ...]:
@@ -106,7 +107,7 @@ def chosen(globs: Sequence[str], profile: Profile = "quick") -> tuple[Case, ...]
     return tuple(c for c in cases if not globs or any(fnmatchcase(c.id, g) for g in globs))
 
 
-class Remembering:
+class CountingOnce:
     """Instruments that count the same code once: counts repeat."""
 
     def __init__(self, instruments: Instruments) -> None:
@@ -115,19 +116,17 @@ class Remembering:
         self._counted: dict[tuple[tuple[Path, Path, str], ...], tuple[Instructions | str, ...]] = {}
 
     def instructions(
-        self, pairs: Sequence[tuple[Part, Part]], limit: float
+        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
     ) -> tuple[Instructions | str, ...]:
         """Count, or say what was counted before."""
         key = tuple(
             (head.rig.apps, head.rig.pythons[head.case.stack, head.case.python], head.case.id)
             for _, head in pairs
         )
-        if key not in self._counted:
-            found = self._instruments.instructions(pairs, limit)
-            if any(isinstance(one, str) for one in found):
-                return found  # time may have been short
+        found = self._counted.get(key) or self._instruments.instructions(pairs, limit)
+        if not any(isinstance(one, str) for one in found):  # for which time may have been short
             self._counted[key] = found
-        return self._counted[key]
+        return found
 
 
 class Bench:
@@ -140,19 +139,12 @@ class Bench:
         reporter: Reporter,
         instruments: Instruments | None = None,
     ) -> None:
-        """Prepare.
-
-        Args:
-            cases: All cases that trials will name.
-            scratch: Folder for planted copies; theirs to fill, the caller's to remove.
-            reporter: Told of every comparison.
-            instruments: What to measure with; by default real servers.
-        """
+        """Prepare for cases; `scratch` is for changed copies, and the caller's to remove."""
         self.cases = {case.id: case for case in cases}
         self.scratch, self.reporter = scratch, reporter
         logs = paths.state_dir() / "logs"
         self.rig = rig.assemble(cases, logs)
-        self.instruments = Remembering(instruments or Real(logs))
+        self.instruments = CountingOnce(instruments or Real(logs))
         self.commit, self.dirty = header.revision(paths.project_root())
         self._costs: dict[str, dict[str, float]] = {}
         self._shares: dict[str, float] = {}
@@ -169,12 +161,11 @@ class Bench:
         cases = tuple(self.cases[name] for name in task.cases)
         base = self._side(cases, "base", self.rig)
         if task.kind == "aa":
-            return of_comparison(
-                self._compare(base, self._side(cases, "head", self.rig), task), "aa"
-            )
+            head = self._side(cases, "head", self.rig)
+            return of_comparison(self._compare(base, head, task), "aa")
         planted = cases[0]
         folder = self.scratch / f"{task.kind}-{task.size:g}-{planted.id.replace('/', '_')}"
-        head_rig = self._planted(task, planted, folder)
+        head_rig = self._with(task.kind, planted, self._amount(task, planted), folder)
         head = self._side(cases, f"{task.kind} {task.size:g}", head_rig)
         share = self._share(planted) if task.kind in _COUNTED_KINDS else None
         return of_comparison(
@@ -183,19 +174,14 @@ class Bench:
         )  # fmt: skip
 
     def _compare(self, base: Side, head: Side, task: Task) -> Comparison:
-        touched = Touched(
-            pairs=tuple(Pair(case, case, "self-test") for case in base.cases),
-            untouched=0,
-            missing=(),
-            packages=(),
-            inprocess=False,
-        )
-        return session.compare(
-            base, head, touched, task.budget, task.seed, self.reporter,
-            header=Header(notes=("a self-test: the right answer is known",)),
-            instruments=self.instruments, folder=self.scratch / "comparisons",
-            closely=task.closely,
+        pairs = tuple(Pair(case, case, "self-test") for case in base.cases)
+        question = Question(
+            base, head, Affected(pairs, unaffected=0, missing=(), packages=()),
+            task.budget, task.seed, notes=("a self-test: the right answer is known",),
+            follow_up=task.follow_up,
         )  # fmt: skip
+        equipment = session.Equipment(self.instruments, folder=self.scratch / "comparisons")
+        return session.compare(question, self.reporter, equipment)
 
     def _side(self, cases: tuple[Case, ...], label: str, of: rig.Rig) -> Side:
         record = SideRecord(
@@ -204,45 +190,35 @@ class Bench:
         )  # fmt: skip
         return Side(record, of, cases, of.apps.parent)
 
-    def _planted(self, task: Task, case: Case, folder: Path) -> rig.Rig:
-        """A rig whose case is slower; made once and used by all trials of the same plant."""
-        match task.kind:
-            case "memory":
-                amount = round(task.size * self._cost(case)[MEMORY_METRIC])
-            case "queue":
-                amount = round(task.size)
-            case _:
-                amount = self._steps(task.kind, case, task.size)
-        return self._with(task.kind, case, amount, folder)
+    def _amount(self, task: Task, case: Case) -> int:
+        """Bytes, requests at once, or steps of a loop."""
+        if task.kind == "memory":
+            return round(task.size * self._cost(case)[MEMORY_METRIC])
+        return round(task.size) if task.kind == "queue" else self._steps(case, task)
 
     def _with(self, kind: Kind, case: Case, amount: int, folder: Path) -> rig.Rig:
-        """A rig with a plant of so many steps, bytes, or requests at once, in a folder."""
+        """A rig with a plant in a folder; made once and used by all trials of the same plant."""
         if kind == "dependency":
             pair = (case.stack, case.python)
             copy = folder / "environment"
             python = copy / "bin" / "python"
             if not copy.exists():
                 original = self.rig.pythons[pair].parent.parent
-                python = plants.into_dependency(original, case, amount, copy)
+                python = injected.into_dependency(original, case, amount, copy)
             return replace(self.rig, pythons={**self.rig.pythons, pair: python})
         apps = folder / "apps"
         if not apps.exists():
             shutil.copytree(self.rig.apps, apps, ignore=shutil.ignore_patterns("__pycache__"))
-            match kind:
-                case "busy":
-                    plants.into_handler(apps, case, amount)
-                case "memory":
-                    plants.into_memory(apps, case, amount)
-                case _:
-                    plants.into_queue(apps, case, amount)
+            injected.INTO[kind](apps, case, amount)
         return replace(self.rig, apps=apps)
 
-    def _steps(self, kind: Kind, case: Case, size: float) -> int:
-        """Steps of an empty loop that let the case's CPU per request grow by `size`, relative.
+    def _steps(self, case: Case, task: Task) -> int:
+        """Steps of an empty loop that let the case's CPU per request grow by the task's size.
 
         Raises:
             NothingMeasuredError: Instructions cannot be counted, or no duet was usable.
         """
+        kind, size = task.kind, task.size
         key = (kind, case.id, size)
         if key not in self._calibrated:
             steps = self._counted(kind, case, size)
@@ -266,7 +242,7 @@ class Bench:
 
     def _more(self, kind: Kind, case: Case, steps: int) -> float:
         """Growth of the application's instructions per request by a loop, relative."""
-        pair = (Part(case, self.rig), self._loop(kind, case, steps))
+        pair = (SideCase(case, self.rig), self._loop(kind, case, steps))
         (found,) = self.instruments.instructions([pair], _COUNT_SECONDS)
         if isinstance(found, str):
             raise NothingMeasuredError(f"{case.id}: its instructions have to be counted: {found}")
@@ -275,26 +251,24 @@ class Bench:
     def _grown(self, kind: Kind, case: Case, steps: int) -> float:
         """Growth of the CPU per request that duets show for so many steps; 0 without any."""
         slower, logs = self._loop(kind, case, steps), []
+        plain = SideCase(case, self.rig)
         for number in range(CALIBRATION_DUETS):
-            outcome = self.instruments.duet(
-                Part(case, self.rig), slower, head_first=number % 2 == 1
-            )
+            outcome = self.instruments.duet(plain, slower, head_first=number % 2 == 1)
             base, head = outcome.metrics["base"], outcome.metrics["head"]
             if base and head:
                 logs.append(math.log(head[CPU_METRIC] / base[CPU_METRIC]))
         return math.expm1(fmean(logs)) if logs else 0.0
 
-    def _loop(self, kind: Kind, case: Case, steps: int) -> Part:
+    def _loop(self, kind: Kind, case: Case, steps: int) -> SideCase:
         """The case with a loop of so many steps."""
         folder = self.scratch / f"{kind}-{steps}-steps-{case.id.replace('/', '_')}"
-        return Part(case, self._with(kind, case, steps, folder))
+        return SideCase(case, self._with(kind, case, steps, folder))
 
     def _cost(self, case: Case) -> dict[str, float]:
         """Figures of the case as it is: of each metric the least of a few launches."""
         if case.id not in self._costs:
-            outcomes = [
-                self.instruments.launch(Part(case, self.rig)) for _ in range(CALIBRATION_LAUNCHES)
-            ]
+            plain = SideCase(case, self.rig)
+            outcomes = [self.instruments.launch(plain) for _ in range(CALIBRATION_LAUNCHES)]
             usable = [one.metrics for one in outcomes if one.metrics]
             if not usable:
                 reasons = "; ".join(str(flag.detail) for one in outcomes for flag in one.flags)
@@ -307,24 +281,23 @@ class Bench:
     def _share(self, case: Case) -> float:
         """Part of the case's CPU per request that its application takes without a server."""
         if case.id not in self._shares:
-            name = f"{case.experiment}/{case.endpoint.name}"
-            alone = self._timed(case, "-P", "-c", _TIME_REQUEST, name)
-            self._shares[case.id] = alone / self._cost(case)[CPU_METRIC]
+            self._shares[case.id] = self._timed(case) / self._cost(case)[CPU_METRIC]
         return self._shares[case.id]
 
-    def _timed(self, case: Case, *arguments: str) -> float:
-        """Seconds that a program of the case's environment prints, on the case's server cores.
+    def _timed(self, case: Case) -> float:
+        """CPU seconds of one request without a server, on the case's server cores.
 
         Raises:
-            SetupError: It does not.
+            SetupError: They cannot be measured.
         """
+        name = f"{case.experiment}/{case.endpoint.name}"
         python = self.rig.pythons[case.stack, case.python]
         cores = ",".join(map(str, self.rig.server_cores(case)))
         pinned = ["taskset", "-c", cores] if self.rig.machine.pinned else []
         root = str(paths.project_root())
         try:
             done = subprocess.run(
-                [*pinned, str(python), *arguments],
+                [*pinned, str(python), "-P", "-c", _TIME_REQUEST, name],
                 env={
                     **os.environ,
                     **case.env,
@@ -338,32 +311,3 @@ class Bench:
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             said = getattr(error, "stderr", None) or ""
             raise SetupError(f"{case.id}: cannot time its code: {error} {said[-300:]}") from error
-
-
-def each(
-    tasks: Sequence[Task],
-    make: Callable[[Task], Trial],
-    keep: Callable[[Trial], None],
-    told: Callable[[int, Task], None],
-    enough: Callable[[], bool],
-) -> int:
-    """Make trials one after the other; each is kept as soon as it is made.
-
-    Args:
-        tasks: What to make.
-        make: Makes one.
-        keep: Stores it.
-        told: Told before each: its number and task.
-        enough: Whether the time is up; asked before each.
-
-    Returns:
-        How many were made.
-    """
-    made = 0
-    for number, task in enumerate(tasks):
-        if enough():
-            break
-        told(number, task)
-        keep(make(task))
-        made += 1
-    return made

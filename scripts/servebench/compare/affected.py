@@ -1,0 +1,348 @@
+"""What a change can affect: only those cases are judged, and each says why.
+
+A wrong "not affected" would be the only harmful mistake, so what is unknown counts as affected:
+
+- a module affects the cases whose application imports it, or whose imports are not all known,
+- another file of the applications affects every case of its experiment; declarations affect
+  nothing: head's hold for both sides, see `lending`,
+- in any other repository than ours, another file around the applications affects every case: any
+  of them may read it,
+- a package affects the cases that load it (see `dependencies`); one that came or went and that no
+  case is known to load affects all cases of its stack, since some packages pick up others when
+  present,
+- an interpreter affects its cases,
+- the harness affects nothing: the one that runs measures both sides. It is found in our own
+  repository only,
+- documents, results and what is for git or CI alone affect nothing.
+"""
+
+from __future__ import annotations
+
+import filecmp
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import Final
+
+from servebench import paths
+from servebench.compare import inprocess, revisions
+from servebench.compare.dependencies import SOURCES, Dependencies, Reader
+from servebench.compare.inprocess import Target
+from servebench.compare.model import Missing, PackageChange
+from servebench.compare.pairs import Pair, paired, some
+from servebench.compare.sides import Side, Sides
+from servebench.declarations import FILE
+from servebench.model import Case, InterpreterRecord
+from servebench.published import FILE as PUBLISHED
+from servebench.stacks import Stack
+
+EVERYTHING: Final = "asked for with --all"
+
+_NAMED: Final = 3  # packages or files in a reason; the others are counted
+_NAMED_OF_NONE: Final = 5  # packages where there is nothing to judge
+_ABSENT: Final = "—"
+_DOCUMENTS: Final = frozenset({".md", ".rst"})
+
+APPLICATIONS: Final = "files of applications"
+CODE: Final = "files that no application imports"
+_HARNESS: Final = "the harness"
+HARNESS: Final = frozenset(
+    {
+        ".ci", ".github", "Makefile", "asv.conf.json", "docs", "pyproject.toml",
+        "requirements.txt", "scripts", "tests", "tools",
+    }
+)  # fmt: skip
+"""What the harness consists of in our own repository: what lies at its top."""
+
+_AROUND: Final = frozenset(
+    {
+        ".circleci", ".gitattributes", ".github", ".gitignore", ".gitlab-ci.yml",
+        ".pre-commit-config.yaml",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """In what the two sides differ.
+
+    Attributes:
+        files: Paths from the checkout's root of the files that differ.
+        packages: What moved in the locks.
+        interpreters: Name → how it differs.
+        experiments: Folders of `apps/` that are experiments, on either side.
+        own: Whether it is our own repository, which holds the harness.
+        new: Files that a side was lent which has applications of its own: they may be what is
+            called otherwise there.
+    """
+
+    files: tuple[str, ...] = ()
+    packages: tuple[PackageChange, ...] = ()
+    interpreters: Mapping[str, str] = field(default_factory=dict)
+    experiments: frozenset[str] = frozenset()
+    own: bool = True
+    new: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """What is to be compared.
+
+    Attributes:
+        pairs: Cases that the change can affect, as each side defines them, with the reason.
+        unaffected: How many cases both sides have that it cannot affect.
+        missing: Cases of one side only, or defined otherwise.
+        packages: What moved in the locks.
+        notes: What a reader should know.
+        nothing: Why there is nothing to judge, in a sentence; empty if there is something.
+        targets: What of the in-process benchmarks is compared.
+    """
+
+    pairs: tuple[Pair, ...]
+    unaffected: int
+    missing: tuple[Missing, ...]
+    packages: tuple[PackageChange, ...]
+    notes: tuple[str, ...] = ()
+    nothing: str = ""
+    targets: tuple[Target, ...] = ()
+
+
+def find(sides: Sides, *, everything: bool = False) -> Affected:
+    """Find what can be affected, from both sides' files and environments."""
+    base, head = sides.base, sides.head
+    files: tuple[str, ...] = ()
+    if base.tree and head.tree:
+        files = tuple(
+            path
+            for path in revisions.changed(sides.repository, base.tree, head.tree)
+            # What a side was lent is what the other has.
+            if not _lent(path, base, head) and not _only_ours(path, base, head)
+        )
+    change = Change(
+        files=files,
+        packages=package_changes(base.rig.stacks, head.rig.stacks),
+        interpreters=interpreter_changes(base.record.interpreters, head.record.interpreters),
+        experiments=frozenset(
+            file.parent.name
+            for side in (base, head)
+            for file in (side.root / "apps").glob(f"*/{FILE}")
+        ),
+        own=paths.holds_harness(sides.repository),
+        new=frozenset(path for side in (base, head) if side.declared for path in side.lent),
+    )
+    common, missing = paired(base.cases, head.cases, cross=sides.cross)
+    sources = () if change.own else SOURCES
+    readers = [
+        Reader(s.root, s.rig, tuple(s.root / name for name in sources)) for s in (base, head)
+    ]
+
+    def loaded(pair: Pair, *, served: bool) -> Dependencies:
+        before, after = zip(readers, (pair.base, pair.head), strict=True)
+        return before[0].read(before[1], served=served) | after[0].read(after[1], served=served)
+
+    with_server = {pair.head.id: loaded(pair, served=True) for pair in common}
+    orphans = _orphans(change.packages, common, with_server)
+    found = select(change, common, with_server, missing, everything=everything, notes=sides.notes)
+
+    def reason(pair: Pair) -> str:
+        alone = loaded(pair, served=False)
+        said = pair.reason or reason_for(pair.head, change, alone, orphans)
+        return said or (EVERYTHING if everything else "")
+
+    roots = base.root, head.root
+    suites = inprocess.available(roots)
+    targets = inprocess.targets(common, reason, suites, inprocess.changed_suites(roots, files))
+    return replace(found, targets=targets, nothing="" if targets else found.nothing)
+
+
+def _lent(path: str, base: Side, head: Side) -> bool:
+    """Whether a file that one side lacks is the other's on both."""
+    return path in base.lent | head.lent and filecmp.cmp(
+        base.root / path, head.root / path, shallow=False
+    )
+
+
+def _only_ours(path: str, base: Side, head: Side) -> bool:
+    """Whether a file differs in what it says to us alone."""
+    return path == "pyproject.toml" and paths.others(base.root) == paths.others(head.root)
+
+
+def select(
+    change: Change,
+    common: Sequence[Pair],
+    loaded: Mapping[str, Dependencies],
+    missing: Sequence[Missing] = (),
+    *,
+    everything: bool = False,
+    notes: Sequence[str] = (),
+) -> Affected:
+    """Choose the affected ones among the cases that both sides have. Pure."""
+    orphans = _orphans(change.packages, common, loaded)
+    pairs = []
+    same = []
+    missing = list(missing)
+    for pair in common:
+        reason = pair.reason or reason_for(pair.head, change, loaded[pair.head.id], orphans)
+        if reason := reason or (EVERYTHING if everything else ""):
+            pairs.append(Pair(pair.base, pair.head, reason))
+        elif loaded[pair.head.id].files & change.new:
+            missing.append(Missing(case=pair.head.id, reason="only one side has its application"))
+        else:
+            same.append(pair)
+    nothing = _nothing(change.files, change.packages, same, missing, own=change.own)
+    return Affected(
+        pairs=tuple(pairs),
+        unaffected=len(same),
+        missing=tuple(missing),
+        packages=change.packages,
+        notes=tuple(notes),
+        nothing="" if pairs else nothing,
+    )
+
+
+def reason_for(
+    case: Case, change: Change, loaded: Dependencies, orphans: Collection[tuple[str, str]] = ()
+) -> str:
+    """Say why a change can affect a case; empty if it cannot.
+
+    Args:
+        case: As head defines it.
+        change: In what the sides differ.
+        loaded: What the case loads on either side.
+        orphans: (stack, package) that came or went and that no case is known to load.
+    """
+    said = []
+    if case.python in change.interpreters:
+        said.append(f"interpreter {case.python}: {change.interpreters[case.python]}")
+    moved = [
+        _moved(move)
+        # What the case asks for by itself is the better reason.
+        for move in sorted(change.packages, key=lambda move: move.package not in loaded.direct)
+        if move.stack == case.stack
+        if loaded.unknown
+        or move.package in loaded.packages
+        or (case.stack, move.package) in orphans
+    ]
+    if moved:
+        said.append(some(moved, _NAMED, "package"))
+    files = [path for path in change.files if _affects(path, case, change, loaded)]
+    if files:
+        said.append(some(files, _NAMED, "file"))
+    if loaded.unknown and (moved or files):
+        said.append(loaded.unknown)
+    return "; ".join(said)
+
+
+def package_changes(
+    base: Mapping[str, Stack], head: Mapping[str, Stack]
+) -> tuple[PackageChange, ...]:
+    """List what differs between the locks of the stacks that both sides have.
+
+    A package whose version is the same and whose files are not is a change too: a wheel that came
+    later is installed instead of what was built before.
+    """
+    changes = []
+    for name in sorted(base.keys() & head.keys()):
+        before, after = base[name], head[name]
+        if before.digest == after.digest:
+            continue
+        files = before.files(), after.files()
+        for package in sorted(before.packages.keys() | after.packages.keys()):
+            versions = before.packages.get(package), after.packages.get(package)
+            if versions[0] != versions[1] or files[0].get(package) != files[1].get(package):
+                changes.append(
+                    PackageChange(stack=name, package=package, base=versions[0], head=versions[1])
+                )
+    return tuple(changes)
+
+
+def interpreter_changes(
+    base: Sequence[InterpreterRecord], head: Sequence[InterpreterRecord]
+) -> dict[str, str]:
+    """Tell in what interpreters of the same name differ: name → in words."""
+    before = {record.name: record for record in base}
+    both = ((before[after.name], after) for after in head if after.name in before)
+    return {
+        after.name: "built otherwise"
+        if old.version == after.version
+        else f"{old.version} → {after.version}"
+        for old, after in both
+        if old != after
+    }
+
+
+def _orphans(
+    packages: Sequence[PackageChange], common: Sequence[Pair], loaded: Mapping[str, Dependencies]
+) -> set[tuple[str, str]]:
+    known = {
+        (pair.head.stack, package) for pair in common for package in loaded[pair.head.id].packages
+    }
+    return {
+        (move.stack, move.package)
+        for move in packages
+        if (move.base is None or move.head is None) and (move.stack, move.package) not in known
+    }
+
+
+def _affects(path: str, case: Case, change: Change, loaded: Dependencies) -> bool:
+    """Whether a changed file is one that the case's application reads, or may read."""
+    parts = PurePosixPath(path).parts
+    if path in loaded.files:
+        return True
+    if area(path, own=change.own) not in {APPLICATIONS, CODE}:
+        return False
+    if parts[0] == "apps":
+        if parts[1] == "stacks" or path == "apps/pyproject.toml":
+            return False  # the packages tell
+        if parts[1] in change.experiments and parts[2:] in ((FILE,), (PUBLISHED,)):
+            return False
+    if loaded.unknown:
+        return True
+    others = change.experiments - {case.experiment}
+    return not path.endswith(".py") and not (parts[0] == "apps" and parts[1] in others)
+
+
+def _moved(move: PackageChange) -> str:
+    """Say what moved: `granian 2.7.8 → 2.8.7`."""
+    if move.base == move.head:
+        return f"{move.package} {move.head} from other files"
+    return f"{move.package} {move.base or _ABSENT} → {move.head or _ABSENT}"
+
+
+def _nothing(
+    files: Iterable[str],
+    packages: Sequence[PackageChange],
+    common: Sequence[Pair],
+    missing: Sequence[Missing],
+    *,
+    own: bool,
+) -> str:
+    """Say why there is nothing to judge of the cases that both sides have; `own` as in `area`."""
+    areas = sorted({area(path, own=own) for path in files})
+    said = []
+    if not common and missing:
+        said.append("the sides have no case in common")
+    if packages:
+        moved = some([_moved(move) for move in packages], _NAMED_OF_NONE, "package")
+        said.append(f"no measured case loads the packages that moved ({moved})")
+    if areas == [_HARNESS]:
+        said.append("only the harness differs, and the one that runs now measures both sides")
+    elif areas and said:
+        said.append(f"of the files, only {' and '.join(areas)} differ")
+    elif areas:
+        said.append(f"only {' and '.join(areas)} differ, and no measured case depends on them")
+    return f"Nothing to judge: {'; '.join(said or ['base and head do not differ'])}."
+
+
+def area(path: str, *, own: bool) -> str:
+    """The part of the checkout that a file belongs to, in words."""
+    top = path.partition("/")[0]
+    parts = (
+        (PurePosixPath(path).suffix in _DOCUMENTS or path == "LICENSE", "documents"),
+        (top == "apps" != path, APPLICATIONS),
+        (top == "results", "results"),
+        (own and top == "benchmarks", "in-process benchmarks"),
+        (own and top in HARNESS, _HARNESS),
+        (top in _AROUND, "files for git or CI"),
+    )
+    return next((name for holds, name in parts if holds), CODE)
