@@ -39,10 +39,10 @@ from servebench.compare.model import (
 )
 from servebench.flags import Flag, FlagName
 from servebench.report import formats
-from servebench.report.comparison.forest import MARKS, forest
 from servebench.report.comparison.markdown import LIMIT, markdown
 from servebench.report.comparison.terminal import print_comparison
 from servebench.report.comparison.view import make_view
+from servebench.site.charts.forest import ROWS, of_comparison
 
 ROOT: Final = Path(__file__).parents[1]
 GOLDEN: Final = Path(__file__).parent / "data" / "comparison"
@@ -285,7 +285,6 @@ def every_block() -> Comparison:
     ("name", "draw"),
     [
         ("comment.md", markdown),
-        ("forest.svg", forest),
         ("terminal.txt", lambda found: printed(found, 120)),
     ],
 )
@@ -327,51 +326,15 @@ def test_names_are_whole_on_any_terminal(width: int) -> None:
 
 
 def test_the_forest_has_one_mark_per_judged_row() -> None:
-    """What moved comes first; rows without a ratio have no mark."""
-    picture = ET.fromstring(
-        forest(made(one("x/a/py3.14", SAME), one("x/b/py3.14", SLOWER), one("x/c/py3.14", BROKEN)))
-    )
-    marks = [g.findtext("{*}title") for g in picture.iterfind("{*}g")]
-    assert marks == [
-        "x/b/py3.14 · CPU/request: +2.13 % (+1.61…+2.65 %), ▼ slower",
-        "x/a/py3.14 · CPU/request: +0.04 % (−0.39…+0.47 %), = no change",
+    """What moved comes first; rows without a ratio have no mark; too many are counted."""
+    rows = one("x/a/py3.14", SAME), one("x/b/py3.14", SLOWER), one("x/c/py3.14", BROKEN)
+    picture = ET.fromstring(of_comparison(made(*rows)))
+    assert [g.findtext("{*}title") for g in picture.iterfind("{*}g")] == [
+        "x/b/py3.14 · CPU/request: ▼ slower +2.13 %, 95 % interval +1.61…+2.65 %",
+        "x/a/py3.14 · CPU/request: = no change +0.04 %, 95 % interval −0.39…+0.47 %",
     ]
-    # The axis reaches 1.15 × 2.65 % to each side: 2.13 % lies at 420 + 400 × (2.13+3.0475)/6.095.
-    circle = picture.find("{*}g/{*}circle")
-    assert circle is not None
-    assert float(circle.attrib["cx"]) == pytest.approx(759.8, abs=0.05)
-    assert not picture.findall("{*}g/{*}path")
-
-
-def test_an_interval_that_goes_on_beyond_the_axis_shows_it() -> None:
-    """Of eleven intervals one is very wide: it is cut at the edges, and does not seem to end."""
-    wide = OPEN.model_copy(update={"low": 0.5, "high": 1.9})
-    cases = [one(f"x/{index}/py3.14", SAME) for index in range(10)]
-    text = forest(made(*cases, one("x/wide/py3.14", wide)))
-    picture = ET.fromstring(text)
-    cut = [g for g in picture.iterfind("{*}g") if g.findall("{*}path")]
-    assert [g.findtext("{*}text") for g in cut] == ["x/wide/py3.14 · CPU/request"]
-    line = cut[0].find("{*}line")
-    assert line is not None
-    assert (line.attrib["x1"], line.attrib["x2"]) == ("420.0", "820.0")
-    assert len(cut[0].findall("{*}path")) == 2
-    assert "those with a triangle go on" in text
-
-
-def test_nothing_gets_smaller_than_nothing() -> None:
-    """A latency that is thirty times as long needs a wide axis, and no tick at −2000 %."""
-    text = forest(made(one("x/a/py3.14", SLOWER.model_copy(update={"ratio": 30.0, "high": 31.0}))))
-    assert "+2000 %" in text
-    assert "−2000 %" not in text
-
-
-def test_the_forest_is_bounded_and_says_what_it_leaves_out() -> None:
-    """A picture of thousands of rows is none."""
-    text = forest(made(*(one(f"x/{i}/py3.14", SAME) for i in range(MARKS + 5))))
-    assert len(ET.fromstring(text).findall("{*}g")) == MARKS
-    assert "5 further rows not drawn" in text
-
-
-def test_an_empty_forest_is_still_a_picture() -> None:
-    """Nothing judged: axes, no mark, no error."""
-    assert not ET.fromstring(forest(made())).findall("{*}g")
+    assert "fill: var(--paper)" in "".join(picture.itertext())
+    many = of_comparison(made(*(one(f"x/{i}/py3.14", SAME) for i in range(ROWS + 5))))
+    assert len(ET.fromstring(many).findall("{*}g")) == ROWS
+    assert "5 of 85 rows are not drawn" in many
+    assert not ET.fromstring(of_comparison(made())).findall("{*}g")

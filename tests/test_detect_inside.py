@@ -44,7 +44,7 @@ from servebench.site import history
 from servebench.site.feeds import title
 from servebench.site.history import Table
 from servebench.site.nights import Header, Night, empty
-from servebench.site.pages import around
+from servebench.site.pages import trends
 from test_compare_inprocess import Fake, of_benchmarks, pair
 from test_detect import BUMPED, COMMIT, MACHINE, digest, dismissed, pieces, recorded, run_of
 from test_detect import table as of_servers
@@ -338,9 +338,9 @@ def test_a_bump_in_asvs_results_becomes_a_change(
 
     changes.save(paths.results_dir(), record)
     site = site_builds.gathered(checkout)
-    cut = around.around(site, record)
+    cut = trends.around(site, record)
     assert cut is not None
-    drawn = around.trend("../", record, cut, site.stories[MACHINE, "inprocess"], "time")
+    drawn = trends.trend_around("../", record, cut, site.stories[MACHINE, "inprocess"], "time")
     # The quartiles of asv's samples are no confidence interval.
     assert [point.value.low for point in drawn.points] == [None] * 14
 

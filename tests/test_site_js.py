@@ -12,6 +12,7 @@ import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -196,31 +197,27 @@ def test_a_column_that_is_too_short_is_refused() -> None:
     assert found == [True, f"expected {nights} nights, found {nights - 1} in “mean”"]
 
 
-def test_noise_is_the_same_in_the_page_and_in_its_scripts() -> None:
-    """From the very same nights; and it is that of the generator, ± a quarter."""
-    table = _a_table()
-    case, metric = table.cases[0], table.metrics[0]
-    points = history.points(table, case, metric)
-    happened = story.story(table)
-    breaks, bumps = trends.happenings(table, happened, case)
-    ours = trends.noise(points, [time for time, _ in (*breaks, *bumps)])
-    theirs = _node(
-        """
-        const { noise } = await import(js + "/columns.js");
-        result = noise(given);
-        """,
-        {
-            "points": [
-                {"time": one.time, "status": one.status, "mean": one.mean} for one in points
-            ],
-            "breaks": [{"time": time} for time, _ in breaks],
-            "bumps": [{"time": time} for time, _ in bumps],
-            "gaps": [],
-        },
-    )
-    assert ours is not None
-    assert theirs == pytest.approx(ours, rel=1e-12)
-    assert ours == pytest.approx(1.96 * synthetic.SCATTER, rel=0.25)
+def noise(means: Sequence[float], breaks: Sequence[int] = (), status: str = "measured") -> Any:
+    """What the plot's scripts make of nights at 0, 1, 2 and so on."""
+    points = [{"time": at, "status": status, "mean": mean} for at, mean in enumerate(means)]
+    known = {"points": points, "breaks": [{"time": time} for time in breaks], "bumps": []}
+    module = 'const { noise } = await import(js + "/columns.js");'
+    return _node(f"{module} result = noise(given);", known)
+
+
+def test_noise_follows_from_the_steps_between_nights() -> None:
+    """All steps are ln 1.02: the logarithm of the band is 1.96 · 1.4826 · ln 1.02 / √2 = 0.0407.
+
+    One step of 50 % does not move their median; seven steps are too few; one over a break, or of
+    flagged nights, is none.
+    """
+    steady = [1.0 if at % 2 else 1.02 for at in range(20)]
+    assert noise(steady) == pytest.approx(0.0415, abs=5e-5)
+    moved = [mean * (1.5 if at > 9 else 1) for at, mean in enumerate(steady)]
+    assert noise(moved) == pytest.approx(0.0415, abs=5e-5)
+    assert noise(steady[:8]) is None
+    assert noise(steady[:9], (4,)) is None
+    assert noise(steady, (), "disturbed") is None
 
 
 def test_a_stretch_ends_where_its_level_does() -> None:

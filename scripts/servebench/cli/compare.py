@@ -228,13 +228,13 @@ def _write(
     Raises:
         RecordError: One of them cannot be written.
     """
-    from servebench.report.comparison import forest  # noqa: PLC0415
     from servebench.report.comparison import markdown as markdown_  # noqa: PLC0415
+    from servebench.site.charts import forest  # noqa: PLC0415
 
     written: tuple[tuple[Path | None, Callable[[], str]], ...] = (
         (output, lambda: comparison.model_dump_json(indent=1) + "\n"),
         (markdown, lambda: markdown_.markdown(comparison)),
-        (svg, lambda: forest.forest(comparison)),
+        (svg, lambda: forest.of_comparison(comparison)),
     )
     for path, text in written:
         if path is None:

@@ -143,9 +143,9 @@ def _show_comparison(path: Path, svg: Path | None, *, as_json: bool, as_markdown
 
     comparison = keeping.read(path)
     if svg is not None:
-        from servebench.report.comparison.forest import forest  # noqa: PLC0415
+        from servebench.site.charts import forest  # noqa: PLC0415
 
-        _write(forest(comparison), svg)
+        _write(forest.of_comparison(comparison), svg)
     if as_json:
         typer.echo(visible_json(comparison.model_dump_json(indent=1)))
     elif as_markdown:

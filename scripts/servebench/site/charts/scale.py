@@ -13,7 +13,7 @@ from typing import Final
 from servebench import units
 from servebench.site.charts import text
 from servebench.site.charts.data import Quantity
-from servebench.site.charts.shapes import Anchor
+from servebench.site.charts.svg import Anchor
 
 _GAP: Final = 8.0  # between two labels, px
 _OVERHANG: Final = 24.0  # of a label to the left, where the upright axis' labels leave room, px

@@ -1,7 +1,7 @@
 """gil-in-process as charts: how many times as fast as one after another, against the best possible.
 
 A time's least possible value is its speed-up's ceiling. asv's samples are not independent of each
-other, so that a bar has no interval. Pure.
+other, so that a dot has no interval. Pure.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from servebench.inprocess.declared import Declared
 from servebench.inprocess.readings import Reading, Snapshot
 from servebench.inprocess.tables import quotient
 from servebench.report import formats
-from servebench.site.charts.bars import Bar, BarGroup, Bars, bars
 from servebench.site.charts.data import About, Quantity, Value
 from servebench.site.charts.figure import Chart
+from servebench.site.charts.forest import Dot, DotGroup, Forest, forest
 
 _THREADS: Final = "threads"
 SPEED_UP: Final = Quantity("times as fast as serial", units.significant, "higher")
@@ -36,34 +36,34 @@ def charts(
     """
     for name, part in declared.parts.items():
         readings = [one for one in snapshot.of(part.benchmark) if one.status != "skipped"]
-        groups: dict[str, list[Bar]] = {}
+        groups: dict[str, list[Dot]] = {}
         for reading in readings:
             if reading.param["mode"] != gil.SERIAL:
                 where = {key: reading.param[key] for key in part.keys}
                 title = ", ".join(_plural(value, key) for key, value in where.items())
-                bar = _bar(snapshot, declared, name, where, reading)
-                bar = replace(bar, href=address(reading.case))
-                groups.setdefault(title, []).append(bar)
-        if not any(bar.value.mean is not None for many in groups.values() for bar in many):
+                dot = _dot(snapshot, declared, name, where, reading)
+                dot = replace(dot, href=address(reading.case))
+                groups.setdefault(title, []).append(dot)
+        if not any(dot.value.mean is not None for many in groups.values() for dot in many):
             continue
         caption = "The same work one after another is 1."
         if part.least:
             caption += " The ceiling is what the cores, or the slowest wait, allow."
-        yield bars(
-            Bars(
+        yield forest(
+            Forest(
                 About(f"speed-up-{name}", part.title, caption),
                 SPEED_UP,
                 tuple(
-                    BarGroup(title, tuple(sorted(many, key=lambda bar: (bar.label, bar.series))))
+                    DotGroup(title, tuple(sorted(many, key=lambda dot: (dot.label, dot.series))))
                     for title, many in sorted(groups.items(), key=lambda entry: len(entry[0]))
                 ),
             )
         )
 
 
-def _bar(
+def _dot(
     snapshot: Snapshot, declared: Declared, name: str, where: dict[str, str], reading: Reading
-) -> Bar:
+) -> Dot:
     part, python, mode = declared.parts[name], reading.python, reading.param["mode"]
     serial = gil.reading_of(snapshot, part, where, gil.SERIAL, python)
     gain = quotient(serial, reading)
@@ -78,7 +78,7 @@ def _bar(
         alone = serial.value if serial else None
         ceiling = alone / least if alone and least else None
         value = Value(gain, ceiling=ceiling, published=published)
-    return Bar(f"{mode}, {python}", python, value)
+    return Dot(f"{mode}, {python}", value, python)
 
 
 def _plural(value: str, key: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from servebench.site.charts.shapes import Marker
+from servebench.site.charts.svg import Marker
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,11 @@ from servebench.report.change import Told, commands, told
 from servebench.report.comparison import words as verdicts
 from servebench.site.charts import forest, trend
 from servebench.site.charts.data import About, Value
-from servebench.site.charts.forest import Effect, Forest
+from servebench.site.charts.forest import CHANGE, DotGroup, Forest
 from servebench.site.pages import addresses
-from servebench.site.pages.around import Around, around
-from servebench.site.pages.around import trend as trend_around
 from servebench.site.pages.page import Page, digest, markup, render
 from servebench.site.pages.site import Site
+from servebench.site.pages.trends import Around, around, trend_around
 
 _UNKNOWN_FLOOR: Final = 0.01  # relevance floor of benchmarks inside the process
 
@@ -128,18 +127,18 @@ def _blame(record: ChangeRecord, package: PackageChange) -> str:
 
 def _forest(told_: Told) -> Markup:
     record = told_.record
-    effect = Effect(
-        label=f"{record.series.case} · {told_.title}",
-        ratio=Value(record.ratio, record.low, record.high),
-        verdict=record.verdict,
-        word=f"{verdicts.MARKS[record.verdict]} {told_.word}",
+    dot = forest.change(
+        f"{record.series.case} · {told_.title}",
+        Value(record.ratio, record.low, record.high),
+        record.verdict,
+        f"{verdicts.MARKS[record.verdict]} {told_.word}",
     )
     about = About(
         "evidence",
         "The confirming comparison",
         "After over before, with its 95 % interval. These figures do not move any more.",
     )
-    return markup(forest.forest(Forest(about, (effect,))))
+    return markup(forest.forest(Forest(about, CHANGE, (DotGroup("", (dot,)),), "change")))
 
 
 def _trend(site: Site, path: str, told_: Told, cut: Around) -> Markup:

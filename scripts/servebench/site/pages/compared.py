@@ -19,10 +19,10 @@ from markupsafe import Markup
 from servebench.site import across
 from servebench.site.charts import data as charts
 from servebench.site.charts.data import Quantity, Value
-from servebench.site.charts.spark import spark
+from servebench.site.charts.trend import spark
 from servebench.site.history import Table
 from servebench.site.nights import Header
-from servebench.site.pages import drawn, pairs, words
+from servebench.site.pages import pairs, trends, words
 from servebench.site.pages.deltas import Figure
 from servebench.site.pages.pairs import PYTHON, Group, Row
 from servebench.site.shards import folder_name
@@ -117,7 +117,7 @@ def compared(table: Table, happened: Story, a: str, b: str) -> Compared | None:
         return None
     rows = pairs.rows(table, happened, metric, a, b)
     title = across.title(metric)
-    quantity = drawn.quantity(metric, title)
+    quantity = trends.quantity(metric, title)
     cross = a.startswith(PYTHON)
     nights = {night.run: night for night in table.nights}
     headers = [nights.get(side, table.nights[-1]) for side in (a, b)]

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from servebench.metrics import METRICS
 from servebench.site import overview
-from servebench.site.charts.spark import spark
+from servebench.site.charts.trend import spark
 from servebench.site.history import STATES, Table
 from servebench.site.overview import HEADLINES, Headline
 from servebench.site.pages import words
@@ -25,7 +25,7 @@ _MEASURED: Final = STATES.index("measured")
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class HeadlineCard:
     """A headline, ready to be written.
 
     Attributes:
@@ -59,7 +59,7 @@ class Shown:
     disturbed: bool = False
 
 
-def shown(tables: Iterable[Table]) -> tuple[Shown, ...]:
+def shown(tables: Iterable[Table]) -> tuple[HeadlineCard, ...]:
     """All headlines, of one machine."""
     table = overview.speaker(tables)
     return tuple(_of_table(table, headline) for headline in HEADLINES)
@@ -75,8 +75,8 @@ def series(table: Table, case: str, metric: str) -> npt.NDArray[np.float64] | No
     return figures
 
 
-def _of_table(table: Table | None, headline: Headline) -> Shown:
-    hollow = Shown(
+def _of_table(table: Table | None, headline: Headline) -> HeadlineCard:
+    hollow = HeadlineCard(
         label=headline.label,
         case=headline.case,
         base=headline.base,

@@ -17,7 +17,7 @@ from servebench.report.page import describe_machine
 from servebench.site import arrays
 from servebench.site.charts import trend
 from servebench.site.charts.data import About, Quantity, Value
-from servebench.site.charts.history import Event, Trend, TrendPoint
+from servebench.site.charts.trend import Trend, TrendEvent, TrendPoint
 from servebench.site.history import STATES, Table
 from servebench.site.nights import Header
 from servebench.site.pages import addresses, runs
@@ -187,7 +187,8 @@ def _noise(
         "run. Low is quiet.",
     )
     breaks = tuple(
-        Event(datetime.fromtimestamp(header.time, UTC), told) for header, told in moves(headers)
+        TrendEvent(datetime.fromtimestamp(header.time, UTC), told)
+        for header, told in moves(headers)
     )
     quantity = Quantity("half of the interval", share, "lower")
     return markup(trend.trend(Trend(about, quantity, points, breaks=breaks)))

@@ -177,7 +177,7 @@ function differences(packages) {
  *
  * From the differences of neighbouring nights between which neither stack nor machine nor
  * interpreter nor case changed (von Neumann, Ann. Math. Stat. 12 (1941) 367), by their median, so
- * that a change of the series does not count as noise. The same as `trends.noise` in Python.
+ * that a change of the series does not count as noise.
  *
  * @param {History} history
  * @returns {number | null} Null where too few nights tell.
