@@ -33,12 +33,11 @@ from servebench.flags import Flag, FlagName
 from servebench.model import CaseResult, Load, LoadModel, Run, RunStatus
 from servebench.published import Published, load_published
 from servebench.report import formats, markdown
-from servebench.report.comparison.markdown import markdown as report
-from servebench.report.comparison.terminal import print_comparison
+from servebench.report.markdown import comparison as report
 from servebench.report.page import Page, make_page
 from servebench.report.shapes import judge
 from servebench.report.tables import experiment_tables
-from servebench.report.terminal import print_page
+from servebench.report.terminal import print_comparison, print_page
 from servebench.site.charts.forest import of_comparison
 from servebench.summary import Estimate, summarise
 

@@ -22,7 +22,7 @@ import site_builds
 from browsing import Watched
 from servebench.changes import ChangeRecord
 from servebench.metrics import METRICS
-from servebench.report.comparison import words as verdicts
+from servebench.report import formats as verdicts
 from servebench.site import history, synthetic
 from servebench.site.history import Table
 from servebench.site.pages import addresses

@@ -30,7 +30,7 @@ from servebench.compare.touched import Touched
 from servebench.errors import RecordError, UsageError
 from servebench.exclusive import measuring
 from servebench.printing import Console
-from servebench.report.comparison.outcome import exit_code
+from servebench.report.comparison import exit_code
 from servebench.signals import InterruptedRun, interruptible
 from servebench.toolchain.narrator import Narrator
 
@@ -228,12 +228,12 @@ def _write(
     Raises:
         RecordError: One of them cannot be written.
     """
-    from servebench.report.comparison import markdown as markdown_  # noqa: PLC0415
+    from servebench.report import markdown as markdown_  # noqa: PLC0415
     from servebench.site.charts import forest  # noqa: PLC0415
 
     written: tuple[tuple[Path | None, Callable[[], str]], ...] = (
         (output, lambda: comparison.model_dump_json(indent=1) + "\n"),
-        (markdown, lambda: markdown_.markdown(comparison)),
+        (markdown, lambda: markdown_.comparison(comparison)),
         (svg, lambda: forest.of_comparison(comparison)),
     )
     for path, text in written:
@@ -246,7 +246,7 @@ def _write(
 
 
 def _show(console: Console, comparison: Comparison) -> None:
-    from servebench.report.comparison.terminal import print_comparison  # noqa: PLC0415
+    from servebench.report.terminal import print_comparison  # noqa: PLC0415
 
     print_comparison(console, comparison)
     # Elsewhere the folder may be gone by the time that somebody reads this: a job's log, a room.

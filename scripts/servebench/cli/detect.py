@@ -34,7 +34,7 @@ from servebench.errors import RecordError, UsageError
 from servebench.night.recorded import present
 from servebench.printing import Console
 from servebench.report.change import title
-from servebench.report.comparison.words import percent
+from servebench.report.formats import percent
 from servebench.signals import interruptible
 from servebench.toolchain.narrator import Narrator
 

@@ -78,8 +78,8 @@ def findings_command(
 ) -> None:
     """Answer each experiment's question from the reference runs and asv's results, as Markdown."""
     from servebench.published import load_published  # noqa: PLC0415
-    from servebench.report.about import read_about  # noqa: PLC0415
     from servebench.report.findings import write_findings  # noqa: PLC0415
+    from servebench.report.page import read_about  # noqa: PLC0415
 
     root, results = paths.project_root(), paths.results_dir()
     folder = (output.parent if output else results).resolve()
@@ -139,7 +139,7 @@ def _is_comparison(path: Path) -> bool:
 
 
 def _show_comparison(path: Path, svg: Path | None, *, as_json: bool, as_markdown: bool) -> None:
-    from servebench.report.comparison import markdown, terminal  # noqa: PLC0415
+    from servebench.report import markdown, terminal  # noqa: PLC0415
 
     comparison = keeping.read(path)
     if svg is not None:
@@ -149,7 +149,7 @@ def _show_comparison(path: Path, svg: Path | None, *, as_json: bool, as_markdown
     if as_json:
         typer.echo(visible_json(comparison.model_dump_json(indent=1)))
     elif as_markdown:
-        typer.echo(markdown.markdown(comparison), nl=False)
+        typer.echo(markdown.comparison(comparison), nl=False)
     else:
         terminal.print_comparison(Console(highlight=False), comparison)
 
@@ -158,7 +158,7 @@ def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown
     from servebench.published import load_published  # noqa: PLC0415
     from servebench.report import markdown, terminal  # noqa: PLC0415
     from servebench.report import page as pages  # noqa: PLC0415
-    from servebench.report.about import read_about  # noqa: PLC0415
+    from servebench.report.page import read_about  # noqa: PLC0415
     from servebench.summary import summarise  # noqa: PLC0415
 
     summary = summarise(store.load(path))

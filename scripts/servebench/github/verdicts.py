@@ -8,8 +8,7 @@ from servebench.compare.model import Comparison
 from servebench.errors import RecordError
 from servebench.github.answers import StatusState
 from servebench.github.text import short
-from servebench.report.comparison.outcome import UNDECIDED, exit_code
-from servebench.report.comparison.view import make_view
+from servebench.report.comparison import UNDECIDED, exit_code, make_view
 
 CONTEXT: Final = "servebench"
 """The status's name. Advisory: it should not be among the required ones."""

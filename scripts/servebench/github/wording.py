@@ -8,7 +8,7 @@ from servebench.compare.model import Comparison
 from servebench.errors import RecordError
 from servebench.github import text
 from servebench.github.faults import one_line
-from servebench.report.comparison.markdown import markdown
+from servebench.report import markdown
 
 SHOWN: Final = 12
 """Digits of a commit that people see."""
@@ -64,7 +64,7 @@ def final(comparison: Comparison, head: str, url: str) -> str:
             other people's code ran.
     """
     try:
-        body = markdown(comparison, limit=text.LIMIT - 2 * _ROOM)
+        body = markdown.comparison(comparison, limit=text.LIMIT - 2 * _ROOM)
     except Exception as error:  # whatever strange values lead to, it is the file's fault
         raise RecordError(
             f"the comparison of {head[:SHOWN]}: expected values that can be shown, found some that "

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 
 from servebench.changes import ChangeRecord
 from servebench.metrics import METRICS
-from servebench.report.comparison import words
+from servebench.report import formats
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A change in words.
+    """A change in formats.
 
     Attributes:
         record: The change.
@@ -33,19 +33,21 @@ class Told:
 
 
 def told(record: ChangeRecord) -> Told:
-    """Put a change into words."""
+    """Put a change into formats."""
     metric, culprit = record.series.metric, record.culprit
     known = metric in METRICS
     return Told(
         record=record,
         title=title(metric),
         word=(
-            words.verdict(metric, record.verdict).partition(" ")[2]
+            formats.verdict(metric, record.verdict).partition(" ")[2]
             if known
             else record.verdict.value
         ),
-        change=words.percent(record.ratio),
-        interval=words.percent(record.low).removesuffix(" %") + "…" + words.percent(record.high),
+        change=formats.percent(record.ratio),
+        interval=formats.percent(record.low).removesuffix(" %")
+        + "…"
+        + formats.percent(record.high),
         cause=(
             f"{culprit.package} {culprit.previous or 'new'} → {culprit.version}" if culprit else ""
         ),

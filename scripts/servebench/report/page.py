@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, Final
 
+from servebench.declarations import FILE as EXPERIMENT
+from servebench.declarations import read_toml
 from servebench.model import Machine, Run, RunStatus, StackRecord
 from servebench.published import FILE, Published
 from servebench.report import formats, sentences, shapes
@@ -54,6 +57,22 @@ class Page:
     title: str
     facts: tuple[tuple[str, str], ...]
     sections: tuple[Section, ...]
+
+
+def read_about(root: Path) -> dict[str, About]:
+    """Question and deviations of every experiment of a checkout.
+
+    Raises:
+        DeclarationError: A file cannot be read.
+    """
+    written = {
+        path.parent.name: read_toml(path, path.relative_to(root).as_posix())
+        for path in sorted((root / "apps").glob(f"*/{EXPERIMENT}"))
+    }
+    return {
+        name: About(str(table.get("question", "")), tuple(table.get("deviations", ())))
+        for name, table in written.items()
+    }
 
 
 def narrowed(summary: RunSummary, globs: Sequence[str]) -> RunSummary:

@@ -13,7 +13,7 @@ from servebench.inprocess.declared import FILE as INSIDE_FILE
 from servebench.inprocess.declared import read_declared
 from servebench.inprocess.readings import Snapshot
 from servebench.published import load_published
-from servebench.report.about import read_about
+from servebench.report.page import read_about
 from servebench.site import asv_nights
 from servebench.site.data import Written
 from servebench.site.nights import Night

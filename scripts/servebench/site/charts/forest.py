@@ -13,8 +13,8 @@ from typing import Final, Literal
 
 from servebench import units
 from servebench.compare.model import Comparison, Verdict
-from servebench.report.comparison import words
-from servebench.report.comparison.view import make_view
+from servebench.report import formats
+from servebench.report.comparison import make_view
 from servebench.site.charts import figure, legend, plane, svg, text
 from servebench.site.charts.data import About, Quantity, Value, check_href, interval, sentence
 from servebench.site.charts.figure import Chart
@@ -40,7 +40,7 @@ ROWS: Final = 80
 TONES: Final = {Verdict.SLOWER: "worse", Verdict.FASTER: "better", Verdict.NO_CHANGE: "same"}
 """CSS classes of verdicts; of others: open."""
 CHANGE: Final = Quantity(
-    "change", lambda value: words.percent(1 + value), span=lambda a, b: words.ends(1 + a, 1 + b)
+    "change", lambda value: formats.percent(1 + value), span=lambda a, b: formats.ends(1 + a, 1 + b)
 )
 """A ratio less 1."""
 
@@ -328,6 +328,6 @@ def _legend(data: Forest) -> Iterator[LegendKey]:
             yield legend.dot(name, styles[name])
     for dot in {dot.verdict: dot for dot in dots if dot.verdict}.values():
         if dot.verdict:
-            label = f"{words.MARKS[dot.verdict]} {dot.verdict.value}"
+            label = f"{formats.MARKS[dot.verdict]} {dot.verdict.value}"
             yield LegendKey(label, legend.dot("", _ALIKE).shapes, dot.tone)
     yield from legend.beside([dot.value for dot in dots], lying=True)

@@ -13,7 +13,7 @@ from itertools import groupby, pairwise
 from typing import Final
 
 from servebench.compare.model import Verdict
-from servebench.report.comparison import words
+from servebench.report import formats
 from servebench.site.charts import figure, legend, plane, svg, text
 from servebench.site.charts.data import About, Quantity, Value, check_href, sentence
 from servebench.site.charts.figure import Chart
@@ -93,9 +93,11 @@ class TrendEvent:
     def said(self) -> str:
         if self.verdict is None or self.ratio is None:
             return self.label
-        said = f"{words.MARKS[self.verdict]} {self.verdict.value} {words.percent(self.ratio.mean)}"
+        said = (
+            f"{formats.MARKS[self.verdict]} {self.verdict.value} {formats.percent(self.ratio.mean)}"
+        )
         if self.ratio.ends:
-            said += f" ({' to '.join(map(words.percent, self.ratio.ends))})"
+            said += f" ({' to '.join(map(formats.percent, self.ratio.ends))})"
         return f"{said}, {self.label}" if self.label else said
 
 
@@ -320,8 +322,8 @@ def _changes(data: Trend, x: Scale, area: Plane, width: float) -> Iterator[Mark]
     free = [0.0 for _ in _LABEL_ROWS]
     for number, event in enumerate(data.changes[-_EVENTS:]):
         at, tone = x.at(event.at), TONES.get(event.verdict or Verdict.INCONCLUSIVE, "open")
-        change = words.percent(event.ratio.mean if event.ratio else None)
-        label = f"{words.MARKS[event.verdict]} {change}" if event.verdict else change
+        change = formats.percent(event.ratio.mean if event.ratio else None)
+        label = f"{formats.MARKS[event.verdict]} {change}" if event.verdict else change
         half = text.width(label) * 0.54
         middle = min(max(at, area.left + half), width - half)
         shapes: list[Shape] = [Line("change", at, area.top - 4, at, area.bottom)]
@@ -335,7 +337,7 @@ def _changes(data: Trend, x: Scale, area: Plane, width: float) -> Iterator[Mark]
 
 
 def _rows(data: Trend) -> list[tuple[TrendPoint, str]]:
-    """Points, newest first, with what happened since the one before each, as words."""
+    """Points, newest first, with what happened since the one before each, as formats."""
     happened = sorted(
         [
             *((event.at, event.said) for event in (*data.changes, *data.bumps)),
@@ -356,7 +358,7 @@ def _legend(data: Trend) -> Iterator[LegendKey]:
         yield legend.BAND
     for verdict in dict.fromkeys(event.verdict for event in data.changes if event.verdict):
         yield LegendKey(
-            f"{words.MARKS[verdict]} {verdict.value} from here on",
+            f"{formats.MARKS[verdict]} {verdict.value} from here on",
             (Line("change", 14, 0, 14, 14),),
             f"change-mark {TONES.get(verdict, 'open')}",
         )

@@ -17,8 +17,8 @@ from servebench.changes import ChangeRecord
 from servebench.compare.model import PackageChange, Verdict
 from servebench.detect.suspects import named
 from servebench.metrics import METRICS
+from servebench.report import formats as verdicts
 from servebench.report.change import Told, commands, told
-from servebench.report.comparison import words as verdicts
 from servebench.site.charts import forest, trend
 from servebench.site.charts.data import About, Value
 from servebench.site.charts.forest import CHANGE, DotGroup, Forest
