@@ -17,7 +17,7 @@ from servebench.compare.model import Verdict
 from servebench.flags import Flag, FlagName
 from servebench.model import CaseResult
 from servebench.site.charts import figure, text
-from servebench.site.charts.data import About, Link, Quantity, Value, interval, sentence
+from servebench.site.charts.data import Caption, Link, Quantity, Value, interval, sentence
 from servebench.site.charts.declared import value_of
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.forest import CHANGE, ROWS, Dot, DotGroup, Forest, change, forest
@@ -42,7 +42,7 @@ RATE: Final = Quantity.of("throughput")
 TIME: Final = Quantity.of("response_p50")
 USERS: Final = Quantity("users", units.count)
 PLAIN: Final = Quantity("figure", units.significant)
-ABOUT: Final = About("x", "Throughput")
+ABOUT: Final = Caption("x", "Throughput")
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 HOSTILE: Final = (
     "<img src=x onerror=alert(1)>",
@@ -97,8 +97,8 @@ def days(*values: Value, **more: object) -> Trend:
         lambda: Value(None, 1.0, 2.0, note="failed"),
         lambda: Value(1.0, low=0.9),
         lambda: Value(1.0, 1.1, 1.2),
-        lambda: About("1x", "t"),
-        lambda: About('x" onload="', "t"),
+        lambda: Caption("1x", "t"),
+        lambda: Caption('x" onload="', "t"),
         lambda: Link("t", "javascript:alert(1)"),
         lambda: Link("t", "//elsewhere.example/"),
         lambda: Link("t", "/\t/elsewhere.example/"),
@@ -496,7 +496,7 @@ def test_five_years_are_drawn_within_the_limit_and_all_are_counted() -> None:
 
 def every_chart(name: str = "a", note: str = "b") -> list[Chart]:
     """One of each kind, with the text wherever text goes."""
-    about = About("x", name, note)
+    about = Caption("x", name, note)
     quantity = Quantity(name, units.significant)
     value, failed = Value(2.0, 1.9, 2.1, 3.0, 4.0, note=note), Value(None, note=name)
     moved = change(name, Value(1.1, 1.05, 1.2, note=note), Verdict.SLOWER, note)

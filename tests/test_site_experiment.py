@@ -21,7 +21,7 @@ from servebench.model import Load, LoadModel
 from servebench.published import Published
 from servebench.report.shapes import ONE_LAUNCH
 from servebench.site.charts import declared, speedups
-from servebench.site.charts.declared import Shown
+from servebench.site.charts.declared import ChartCases
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.svg import Mark
 from servebench.site.pages import addresses, evidence, experiment, front, inside, run
@@ -55,9 +55,9 @@ def summary(case_id: str, throughput: float, **changes: Any) -> CaseSummary:
     return summarise_case(runs.steady_result(case, {"throughput": throughput}), 3)
 
 
-def shown(*cases: CaseSummary, published: Published | None = None) -> Shown:
+def shown(*cases: CaseSummary, published: Published | None = None) -> ChartCases:
     """Charts of these cases."""
-    return Shown(cases, published, lambda case: f"../../b/{case}/", "From here.")
+    return ChartCases(cases, published, lambda case: f"../../b/{case}/", "From here.")
 
 
 def says(marks: tuple[Mark, ...]) -> list[str]:

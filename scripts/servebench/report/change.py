@@ -12,8 +12,8 @@ from servebench.report import formats
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A change in formats.
+class ChangeText:
+    """A change in words.
 
     Attributes:
         record: The change.
@@ -32,11 +32,11 @@ class Told:
     cause: str
 
 
-def told(record: ChangeRecord) -> Told:
-    """Put a change into formats."""
+def told(record: ChangeRecord) -> ChangeText:
+    """Put a change into words."""
     metric, culprit = record.series.metric, record.culprit
     known = metric in METRICS
-    return Told(
+    return ChangeText(
         record=record,
         title=title(metric),
         word=(

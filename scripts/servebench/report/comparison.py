@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Final
 
 from servebench import units
@@ -47,16 +47,6 @@ _NAMED: Final = 6  # cases that are named where all of them would be too many
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
-    """Instructions per request of a case's application, in formats."""
-
-    case: str
-    base: str
-    head: str
-    change: str
-
-
-@dataclass(frozen=True, slots=True)
 class View:
     """A comparison, ready to be written in any format.
 
@@ -68,7 +58,7 @@ class View:
         unjudged: How many were not judged, and why → which.
         same: From which size on "no change" excludes one; empty where it is not said.
         legend: What the columns of the rows mean; empty where no row has a figure.
-        counts: Instructions per request, the largest change first.
+        counts: Case, instructions per request of both sides, and change; the largest first.
         because: How many were judged, and why → which.
         packages: Stack, package, and its version on both sides.
         flags: Validity flags of duets: name with number, and meaning.
@@ -84,7 +74,7 @@ class View:
     unjudged: tuple[tuple[str, str], ...]
     same: str
     legend: tuple[tuple[str, str], ...]
-    counts: tuple[Count, ...]
+    counts: tuple[tuple[str, str, str, str], ...]
     because: tuple[tuple[str, str], ...]
     packages: tuple[tuple[str, str, str, str], ...]
     flags: tuple[tuple[str, str], ...]
@@ -164,7 +154,7 @@ def _folded(view: View) -> Iterator[Block]:
         yield Block("No change", told, "news", same, shown, folded=True)
     if view.counts:
         told = f"Instructions per request, without a server: {len(view.counts)}"
-        shown = grid(("case", "base", "head", "change"), map(astuple, view.counts), ("case",))
+        shown = grid(("case", "base", "head", "change"), view.counts, ("case",))
         yield Block("Instructions", told, grid=shown, folded=True)
     if view.packages:
         head = ("stack", "package", "base", "head")
@@ -350,16 +340,15 @@ def _sizes(shown: Sequence[ComparisonRow], sizes: Mapping[str, float], inside: o
     return ", ".join(f"{label} {100 * size:g} %" for label, size in told.items())
 
 
-def _counts(comparison: Comparison) -> tuple[Count, ...]:
+def _counts(comparison: Comparison) -> tuple[tuple[str, str, str, str], ...]:
     found = []
     for case in comparison.cases:
-        ratio = headline.change(case.instructions) if case.instructions is not None else None
-        if case.instructions is not None and ratio is not None:
-            base, head = (units.count(one) for one in (case.instructions.base,
-                                                       case.instructions.head))  # fmt: skip
-            found.append((abs(ratio - 1), Count(case.case.id, base, head, formats.percent(ratio))))
-    found.sort(key=lambda one: -one[0])
-    return tuple(one for _, one in found)
+        counted = case.instructions
+        ratio = headline.change(counted) if counted is not None else None
+        if counted is not None and ratio is not None:
+            sides = units.count(counted.base), units.count(counted.head)
+            found.append((abs(ratio - 1), (case.case.id, *sides, formats.percent(ratio))))
+    return tuple(row for _, row in sorted(found, key=lambda one: -one[0]))
 
 
 def _by_reason(pairs: Iterator[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

@@ -21,7 +21,7 @@ _ROUNDING: Final = 1e-9  # of means over logarithms, relative
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class Caption:
     """What a chart is: its id on the page, its title, and how to read it."""
 
     id: str

@@ -12,7 +12,7 @@ from servebench.metrics import METRICS
 from servebench.published import Published
 from servebench.report.keys import KEYS
 from servebench.report.tables import ordered, select
-from servebench.site.charts.data import About, Quantity, Value
+from servebench.site.charts.data import Caption, Quantity, Value
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.forest import Dot, DotGroup, Forest, forest
 from servebench.site.charts.heat import Heat, heat
@@ -27,7 +27,7 @@ _LATENCIES: Final = ("service_", "response_")
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ChartCases:
     """The cases of one run that charts are drawn from.
 
     Attributes:
@@ -48,10 +48,10 @@ class Shown:
         """One figure with everything that stands beside it."""
         return value_of(case, metric, self.published)
 
-    def about(self, layout: ChartLayout) -> About:
+    def about(self, layout: ChartLayout) -> Caption:
         """Name, title, and how to read it."""
         caption = " ".join(filter(None, (layout.caption, self.source)))
-        return About(f"{self.anchor}{layout.name}", layout.title, caption)
+        return Caption(f"{self.anchor}{layout.name}", layout.title, caption)
 
 
 def value_of(case: CaseSummary, metric: str, published: Published | None = None) -> Value:
@@ -82,14 +82,14 @@ def value_of(case: CaseSummary, metric: str, published: Published | None = None)
     )
 
 
-def figures(shown: Shown, layout: ChartLayout) -> int:
+def figures(shown: ChartCases, layout: ChartLayout) -> int:
     """How many figures a chart would have of these cases."""
     return sum(
         metric in case.metrics for case in _chosen(shown, layout) for metric in layout.figures
     )
 
 
-def draw(shown: Shown, layout: ChartLayout) -> Chart | None:
+def draw(shown: ChartCases, layout: ChartLayout) -> Chart | None:
     """Draw a chart; None if its cases have no figure."""
     if not figures(shown, layout):
         return None
@@ -115,7 +115,7 @@ def default_layout(cases: Sequence[CaseSummary]) -> BarsLayout:
     )
 
 
-def _chosen(shown: Shown, layout: ChartLayout) -> list[CaseSummary]:
+def _chosen(shown: ChartCases, layout: ChartLayout) -> list[CaseSummary]:
     return select(shown.cases, layout.select, layout.but_not)
 
 
@@ -132,7 +132,7 @@ def _words(case: CaseSummary, keys: Sequence[str]) -> str:
     return ", ".join(parts)
 
 
-def _forest(shown: Shown, layout: BarsLayout) -> Chart:
+def _forest(shown: ChartCases, layout: BarsLayout) -> Chart:
     cases = _chosen(shown, layout)
     told = [_words(case, (*layout.group, *layout.keys)) for case in cases]
     # Rows with the same words would be taken for repetitions.
@@ -147,7 +147,7 @@ def _forest(shown: Shown, layout: BarsLayout) -> Chart:
     return forest(Forest(shown.about(layout), Quantity.of(layout.metric), made))
 
 
-def _lines(shown: Shown, layout: LinesLayout) -> Chart:
+def _lines(shown: ChartCases, layout: LinesLayout) -> Chart:
     varied = KEYS[layout.x]
     found: dict[tuple[str, str], list[LinePoint]] = {}
     for case in ordered(_chosen(shown, layout), (*layout.series, layout.x)):
@@ -170,7 +170,7 @@ def _lines(shown: Shown, layout: LinesLayout) -> Chart:
     return lines(Lines(shown.about(layout), x_axis, y_axis, series, not percentiles, log))
 
 
-def _curve(shown: Shown, layout: CurveLayout) -> Chart:
+def _curve(shown: ChartCases, layout: CurveLayout) -> Chart:
     found: dict[str, list[LinePoint]] = {}
     for case in ordered(_chosen(shown, layout), (*layout.series, layout.label)):
         across = case.metrics.get(layout.x)
@@ -188,7 +188,7 @@ def _curve(shown: Shown, layout: CurveLayout) -> Chart:
     return lines(Lines(shown.about(layout), *axes, series, log_y=True, declared=False))
 
 
-def _heat(shown: Shown, layout: HeatLayout) -> Chart:
+def _heat(shown: ChartCases, layout: HeatLayout) -> Chart:
     cases = ordered(_chosen(shown, layout), (layout.rows, layout.columns))
     down, across = KEYS[layout.rows], KEYS[layout.columns]
     rows = tuple(dict.fromkeys(down.text(case.case) for case in cases))

@@ -12,7 +12,7 @@ import jinja2
 from markupsafe import Markup
 
 from servebench.site.charts import svg, text
-from servebench.site.charts.data import About, Link, Quantity, Value, interval
+from servebench.site.charts.data import Caption, Link, Quantity, Value, interval
 from servebench.site.charts.legend import LegendKey
 from servebench.site.charts.svg import Drawing
 
@@ -62,7 +62,7 @@ class Chart:
         grid: HTML in the place of drawings.
     """
 
-    about: About
+    about: Caption
     kind: Kind
     table: ChartData
     drawings: tuple[Drawing, ...] = ()

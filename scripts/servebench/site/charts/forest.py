@@ -16,7 +16,7 @@ from servebench.compare.model import Comparison, Verdict
 from servebench.report import formats
 from servebench.report.comparison import make_view
 from servebench.site.charts import figure, legend, plane, svg, text
-from servebench.site.charts.data import About, Quantity, Value, check_href, interval, sentence
+from servebench.site.charts.data import Caption, Quantity, Value, check_href, interval, sentence
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.legend import LegendKey
 from servebench.site.charts.scale import Scale, value_axis
@@ -94,7 +94,7 @@ class DotGroup:
 class Forest:
     """A whole chart; its axis begins at zero, has zero in its middle, or is where figures are."""
 
-    about: About
+    about: Caption
     quantity: Quantity
     groups: tuple[DotGroup, ...]
     axis: Literal["zero", "change", "near"] = "zero"
@@ -157,7 +157,7 @@ def of_comparison(comparison: Comparison) -> str:
         )
         for row in rows
     )
-    data = Forest(About("forest", view.headline), CHANGE, (DotGroup("", dots),), "change")
+    data = Forest(Caption("forest", view.headline), CHANGE, (DotGroup("", dots),), "change")
     chart = forest(data)
     drawing = chart.wide if chart.drawings else Drawing(WIDE, 20, ())
     notes = ["Head against base, with 95 % intervals; those with an arrow go on.", *chart.notes]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from servebench.site.charts import figure, legend, text
-from servebench.site.charts.data import About, Quantity, Value, interval, sentence
+from servebench.site.charts.data import Caption, Quantity, Value, interval, sentence
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.legend import LegendKey
 from servebench.site.charts.svg import Rect, escaped
@@ -31,7 +31,7 @@ class Heat:
         cells: A row of cells for each row; None where no such case is declared.
     """
 
-    about: About
+    about: Caption
     quantity: Quantity
     row_title: str
     column_title: str

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from servebench.site.charts import figure, legend, plane, text
-from servebench.site.charts.data import About, Quantity, Value, check_href, sentence
+from servebench.site.charts.data import Caption, Quantity, Value, check_href, sentence
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.legend import LegendKey
 from servebench.site.charts.plane import BELOW, TITLE, FreeSpace, span
@@ -69,7 +69,7 @@ class Lines:
         declared: Whether the values of x were chosen: they are the ticks then.
     """
 
-    about: About
+    about: Caption
     x: Quantity
     y: Quantity
     series: tuple[LineSeries, ...]

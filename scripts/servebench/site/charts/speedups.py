@@ -16,7 +16,7 @@ from servebench.inprocess.declared import Declared
 from servebench.inprocess.readings import Reading, Snapshot
 from servebench.inprocess.tables import quotient
 from servebench.report import formats
-from servebench.site.charts.data import About, Quantity, Value
+from servebench.site.charts.data import Caption, Quantity, Value
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.forest import Dot, DotGroup, Forest, forest
 
@@ -51,7 +51,7 @@ def charts(
             caption += " The ceiling is what the cores, or the slowest wait, allow."
         yield forest(
             Forest(
-                About(f"speed-up-{name}", part.title, caption),
+                Caption(f"speed-up-{name}", part.title, caption),
                 SPEED_UP,
                 tuple(
                     DotGroup(title, tuple(sorted(many, key=lambda dot: (dot.label, dot.series))))

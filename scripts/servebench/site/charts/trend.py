@@ -15,7 +15,7 @@ from typing import Final
 from servebench.compare.model import Verdict
 from servebench.report import formats
 from servebench.site.charts import figure, legend, plane, svg, text
-from servebench.site.charts.data import About, Quantity, Value, check_href, sentence
+from servebench.site.charts.data import Caption, Quantity, Value, check_href, sentence
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.forest import TONES
 from servebench.site.charts.legend import LegendKey
@@ -114,7 +114,7 @@ class Trend:
         bumps: Where the stack's lock changed.
     """
 
-    about: About
+    about: Caption
     quantity: Quantity
     points: tuple[TrendPoint, ...]
     changes: tuple[TrendEvent, ...] = ()
@@ -337,7 +337,7 @@ def _changes(data: Trend, x: Scale, area: Plane, width: float) -> Iterator[Mark]
 
 
 def _rows(data: Trend) -> list[tuple[TrendPoint, str]]:
-    """Points, newest first, with what happened since the one before each, as formats."""
+    """Points, newest first, with what happened since the one before each, as words."""
     happened = sorted(
         [
             *((event.at, event.said) for event in (*data.changes, *data.bumps)),

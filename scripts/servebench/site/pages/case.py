@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from servebench.changes import ChangeRecord
 from servebench.metrics import METRICS
-from servebench.report.change import Told, told
+from servebench.report.change import ChangeText, told
 from servebench.site import history
 from servebench.site.charts import trend
 from servebench.site.history import Point, Table
@@ -256,7 +256,7 @@ def _metric(summary: CaseSummary | None) -> str | None:
     return next((name for name in trends.PREFERRED if name in summary.metrics), None)
 
 
-def _where(change: Told, case: str) -> str:
+def _where(change: ChangeText, case: str) -> str:
     """What of the case a change moved: `CPU/request on xeon-2c`."""
     record = change.record
     names = [one for one in (record.series, *record.others) if one.case == case]

@@ -18,9 +18,9 @@ from servebench.compare.model import PackageChange, Verdict
 from servebench.detect.suspects import named
 from servebench.metrics import METRICS
 from servebench.report import formats as verdicts
-from servebench.report.change import Told, commands, told
+from servebench.report.change import ChangeText, commands, told
 from servebench.site.charts import forest, trend
-from servebench.site.charts.data import About, Value
+from servebench.site.charts.data import Caption, Value
 from servebench.site.charts.forest import CHANGE, DotGroup, Forest
 from servebench.site.pages import addresses
 from servebench.site.pages.page import Page, digest, markup, render
@@ -125,7 +125,7 @@ def _blame(record: ChangeRecord, package: PackageChange) -> str:
     return "possible" if package.package in suspected else "no"
 
 
-def _forest(told_: Told) -> Markup:
+def _forest(told_: ChangeText) -> Markup:
     record = told_.record
     dot = forest.change(
         f"{record.series.case} · {told_.title}",
@@ -133,7 +133,7 @@ def _forest(told_: Told) -> Markup:
         record.verdict,
         f"{verdicts.MARKS[record.verdict]} {told_.word}",
     )
-    about = About(
+    about = Caption(
         "evidence",
         "The confirming comparison",
         "After over before, with its 95 % interval. These figures do not move any more.",
@@ -141,7 +141,7 @@ def _forest(told_: Told) -> Markup:
     return markup(forest.forest(Forest(about, CHANGE, (DotGroup("", (dot,)),), "change")))
 
 
-def _trend(site: Site, path: str, told_: Told, cut: Around) -> Markup:
+def _trend(site: Site, path: str, told_: ChangeText, cut: Around) -> Markup:
     happened = site.stories[cut.table.machine, cut.table.kind]
     data = trend_around(addresses.root(path), told_.record, cut, happened, told_.title)
     return markup(trend.trend(data))

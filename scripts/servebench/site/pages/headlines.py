@@ -29,17 +29,13 @@ class HeadlineCard:
     """A headline, ready to be written.
 
     Attributes:
-        label: What it is.
-        case: Whose figure it is.
-        base: What it is divided by; None: nothing.
-        metric: Its name.
+        base: What the case's figure is divided by; None: nothing.
         machine: Where; empty: nowhere was anything measured.
         figure: With its unit; empty: the machine has none.
         firm: Whether it may stand large: it has an interval, and a narrow one.
         interval: `±1.2 %`, or why there is none.
         meaning: Which metric, and of a ratio, which way is better.
-        sketch: A sparkline; empty for fewer than two nights.
-        nights: How many it shows.
+        sketch: A sparkline of so many `nights`; empty for fewer than two.
         run: The newest run that has it.
         disturbed: Without a figure: whether there are some that may not be judged.
     """

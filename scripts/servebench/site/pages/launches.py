@@ -8,7 +8,7 @@ from typing import Final
 from servebench.flags import DISTURBING
 from servebench.metrics import METRICS
 from servebench.model import CaseResult, Launch, Status
-from servebench.site.charts.data import About, Quantity, Value
+from servebench.site.charts.data import Caption, Quantity, Value
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.forest import Dot, DotGroup, Forest, forest
 from servebench.summary import RunSummary
@@ -48,7 +48,7 @@ def chart(
     )
     if sum(dot.value.mean is not None for group in groups for dot in group.dots) < _FEW:
         return None
-    about = About(
+    about = Caption(
         "launches",
         f"{METRICS[metric].title}, launch by launch",
         "Each dot is one start of the server. Means and intervals are over these, not requests.",

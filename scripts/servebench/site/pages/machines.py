@@ -16,7 +16,7 @@ from servebench.compare.scores import Rate
 from servebench.report.page import describe_machine
 from servebench.site import arrays
 from servebench.site.charts import trend
-from servebench.site.charts.data import About, Quantity, Value
+from servebench.site.charts.data import Caption, Quantity, Value
 from servebench.site.charts.trend import Trend, TrendEvent, TrendPoint
 from servebench.site.history import STATES, Table
 from servebench.site.nights import Header
@@ -180,7 +180,7 @@ def _noise(
         )
         for night, width in zip(table.nights, found, strict=True)
     )
-    about = About(
+    about = Caption(
         "noise",
         "How far launches of one case are apart",
         "Half the 95 % interval of the throughput, relative to it: the median over all cases of a "

@@ -16,7 +16,7 @@ from servebench.changes import ChangeRecord
 from servebench.compare.model import PackageChange
 from servebench.metrics import METRICS
 from servebench.site import history
-from servebench.site.charts.data import About, Quantity, Value
+from servebench.site.charts.data import Caption, Quantity, Value
 from servebench.site.charts.trend import Trend, TrendEvent, TrendPoint
 from servebench.site.history import Point, Table
 from servebench.site.nights import Kind
@@ -100,7 +100,7 @@ def trend(
     if planned > len(points):
         caption += f" The newest {len(points)} of {planned} nights."
     return Trend(
-        about=About(anchor, title(metric), caption),
+        about=Caption(anchor, title(metric), caption),
         quantity=quantity(metric, title(metric)),
         points=_points(root, table.kind, points),
         changes=tuple(
@@ -135,7 +135,7 @@ def trend_around(root: str, record: ChangeRecord, cut: Around, happened: Story, 
     first, last = cut.points[0].time, cut.points[-1].time
     stacks = {record.base.stack, record.head.stack}
     return Trend(
-        about=About(
+        about=Caption(
             "around",
             f"{what} before and after",
             f"Up to {AROUND} nights on either side, as they were measured, one by one.",
