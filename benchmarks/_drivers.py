@@ -34,12 +34,7 @@ class ProtocolError(RuntimeError):
 
 
 def asgi(app: AsgiApp, path: str) -> AsgiDriver:
-    """Drive an ASGI application.
-
-    Args:
-        app: The application. It gets no lifespan events.
-        path: Path and query, percent-encoded.
-    """
+    """Drive an ASGI application, without lifespan events; `path` has the query, percent-encoded."""
     return AsgiDriver(app, path)
 
 
@@ -77,14 +72,9 @@ class AsgiDriver:
         threading._register_atexit(self.close)  # type: ignore[attr-defined]
 
     def __call__(self) -> AsgiAnswer:
-        """Send one request.
+        """Send one request; give status, headers as the application gave them, and body.
 
-        Returns:
-            Status, headers as the application gave them, body.
-
-        Raises:
-            ProtocolError: The application has broken ASGI.
-            Exception: Whatever the application let escape.
+        Raises ProtocolError if the application has broken ASGI, or whatever it let escape.
         """
         exchange = _Exchange()
         self._next.set_result(exchange)
@@ -157,7 +147,6 @@ class _Exchange:
             )
 
     def answer(self) -> AsgiAnswer:
-        """Give the complete answer; raises as `AsgiDriver.__call__`."""
         if self.failure is not None:
             raise self.failure
         if self._status is None or not self._complete:
@@ -166,15 +155,10 @@ class _Exchange:
 
 
 def wsgi(app: WsgiApp, path: str) -> Callable[[], WsgiAnswer]:
-    """Drive a WSGI application.
+    """Drive a WSGI application; `path` has the query, percent-encoded.
 
-    Args:
-        app: The application.
-        path: Path and query, percent-encoded.
-
-    Returns:
-        A callable that sends one GET and returns status, headers and body. It raises ProtocolError
-        where the application has broken WSGI, and whatever the application lets escape.
+    The callable sends one GET and returns status, headers and body. It raises ProtocolError where
+    the application has broken WSGI, and whatever the application lets escape.
     """
     raw, _, query = path.partition("?")
     fixed = {
@@ -224,11 +208,7 @@ class _Reply:
     def start(
         self, status: str, headers: list[tuple[str, str]], exc_info: Any = None
     ) -> Callable[[bytes], None]:
-        """Be the application's `start_response`.
-
-        Raises:
-            ProtocolError: It was called before, and no error explains it.
-        """
+        """Be `start_response`; ProtocolError: it was called before, and no error explains it."""
         if exc_info is not None and self._body:
             raise exc_info[1].with_traceback(exc_info[2])  # too late for another status
         if exc_info is None and self._status is not None:
@@ -239,21 +219,13 @@ class _Reply:
         return self.write
 
     def write(self, chunk: bytes) -> None:
-        """Take a piece of the body.
-
-        Raises:
-            ProtocolError: It comes before the status.
-        """
+        """Take a piece of the body; ProtocolError: it comes before the status."""
         if chunk and self._status is None:
             raise ProtocolError("expected start_response before the body, found the body first")
         self._body += chunk
 
     def answer(self) -> WsgiAnswer:
-        """Give the complete answer.
-
-        Raises:
-            ProtocolError: There is none.
-        """
+        """Give the complete answer; ProtocolError: there is none."""
         if self._status is None:
             raise ProtocolError("the application returned without calling start_response")
         return int(self._status[:3]), self._headers, self._body

@@ -20,19 +20,10 @@ _AXES = ("endpoint", "python", "stack", "server", "loop", "load", "workers", "th
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One declared handler.
+    """One declared handler; `id` is experiment/name, `app` is module:attribute.
 
-    Attributes:
-        id: experiment/name.
-        experiment: Folder in `apps/`.
-        app: Written module:attribute.
-        interface: asgi or wsgi.
-        path: With query.
-        expect: What a right answer looks like, as declared.
-        env: Variables for the application; waits that they set are 0 s.
-        waits: Whether the handler waits all the same, so that wall time says nothing.
-        stacks: Stacks on which some case of its experiment loads it; of one that no case loads,
-            all stacks of the experiment.
+    Waits that `env` sets are 0 s; `waits`: the handler waits all the same, so that wall time says
+    nothing. `stacks` are those on which some case loads it; if none does, all of the experiment's.
     """
 
     id: str

@@ -43,11 +43,7 @@ def under_asv() -> bool:
 
 
 def stack() -> str:
-    """The stack whose packages this interpreter has.
-
-    Raises:
-        RuntimeError: Nobody said so.
-    """
+    """The stack whose packages this interpreter has; RuntimeError if nobody said so."""
     try:
         return os.environ[_STACK]
     except KeyError:
@@ -58,11 +54,7 @@ def stack() -> str:
 
 
 def skip(reason: str) -> NoReturn:
-    """End a benchmark without a figure; from its body only, never from a `setup`.
-
-    Raises:
-        SkipNotImplemented: Always; asv shows n/a.
-    """
+    """End a benchmark without a figure (asv shows n/a); from its body, never from a `setup`."""
     from asv_runner.benchmarks.mark import SkipNotImplemented  # noqa: PLC0415 - only asv has it
 
     sys.stderr.write(f"skipped: {reason}\n")  # asv keeps it beside the n/a
@@ -70,36 +62,23 @@ def skip(reason: str) -> NoReturn:
 
 
 def require_stack(*names: str) -> None:
-    """Skip the benchmark on any other stack.
-
-    Raises:
-        SkipNotImplemented: As said.
-    """
+    """Skip the benchmark on any other stack."""
     if stack() not in names:
         skip(f"it is for stack {', '.join(names)}; this is {stack()}")
 
 
 def load_app(experiment: str, app: str, env: Mapping[str, str] | None = None) -> Any:
-    """Import an application of the commit under test, with variables set while it is imported.
+    """Import an application (`module:attribute`) of an experiment of the commit under test.
 
-    Args:
-        experiment: The experiment's folder in `apps/`.
-        app: Written `module:attribute`, as in `experiment.toml`.
-        env: Environment variables that the module reads.
-
-    Returns:
-        The attribute. The same call returns the same object; another `env` imports anew.
+    `env` is set while it is imported. The same call returns the same object; another `env` imports
+    anew.
     """
     module, _, attribute = app.partition(":")
     return getattr(load_module(experiment, module, env), attribute)
 
 
 def load_module(experiment: str, module: str, env: Mapping[str, str] | None = None) -> Any:
-    """Import a module of an experiment of the commit under test; the rest as in `load_app`.
-
-    Raises:
-        ModuleNotFoundError: It is not in this commit, or needs what this stack does not have.
-    """
+    """Import a module of an experiment of the commit under test; the rest as in `load_app`."""
     return _load_module(checkout(), experiment, module, tuple(sorted((env or {}).items())))
 
 
@@ -151,12 +130,10 @@ class Clock:
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
-        """Count as `now` does, in seconds."""
         self._now = now
         self._left_out = 0.0
 
     def __call__(self) -> float:
-        """Seconds, without those that were left out."""
         return self._now() - self._left_out
 
     def leaves_out(self, build: Callable[_Args, _Result]) -> Callable[_Args, _Result]:

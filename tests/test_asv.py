@@ -45,7 +45,6 @@ class Repository:
     env: Mapping[str, str]
 
     def asv(self, *args: str, code: int = 0) -> str:
-        """Run asv to its end; what it said."""
         done = subprocess.run(
             [sys.executable, "-m", "asv", *args],
             cwd=self.root,
@@ -59,26 +58,22 @@ class Repository:
         return done.stdout
 
     def git(self, *args: str) -> str:
-        """Run git; its output."""
         done = subprocess.run(
             ["git", *args], cwd=self.root, env=self.env, capture_output=True, text=True, check=True
         )
         return done.stdout.strip()
 
     def commit(self, message: str) -> str:
-        """Commit everything but results; the hash."""
         self.git("add", "--all", ".", ":!results", ":!.asv")
         self.git("commit", "--quiet", "--message", message)
         return self.git("rev-parse", "HEAD")
 
     def lock(self, *lines: str) -> None:
-        """Write the lock of the stack `current`."""
         file = self.root / "apps" / "stacks" / "current.txt"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("".join(lines))
 
     def figures(self, commit: str, environment: str) -> dict[str, float | None]:
-        """What asv recorded: benchmark (and its parameter) → figure; None if it failed."""
         file = self.root / "results" / "asv" / HERE / f"{commit[:8]}-{environment}.json"
         results = Results.load(str(file), HERE)
         found: dict[str, float | None] = {}
@@ -92,7 +87,6 @@ class Repository:
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """Environment variables for git and asv: nothing of the person's, and a home of its own."""
     home.mkdir(parents=True, exist_ok=True)
     kept = {name: os.environ[name] for name in ("PATH", "LANG", LOCK) if name in os.environ}
     names = {
@@ -105,7 +99,6 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 
 def lay_out(root: Path) -> None:
-    """Copy what asv needs of the project; narrow its matrix to one stack."""
     conf = util.load_json(str(ROOT / "asv.conf.json"), js_comments=True)
     conf["matrix"]["req"]["stack"] = ["current"]
     (root / "apps").mkdir(parents=True)
@@ -122,14 +115,12 @@ def lay_out(root: Path) -> None:
 
 @pytest.fixture(scope="module")
 def index() -> Iterator[Index]:
-    """A package index with made-up packages."""
     with serving() as served:
         yield served
 
 
 @pytest.fixture(scope="module")
 def made(index: Index, tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    """Two commits, each with another version of `pydantic` in its lock."""
     folder = tmp_path_factory.mktemp("asv")
     cache = folder / "cache" / "servebench"
     cache.mkdir(parents=True)
@@ -152,7 +143,6 @@ def made(index: Index, tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 @pytest.fixture(scope="module")
 def measured(made: Repository) -> Repository:
-    """The same, with both commits measured on both interpreters by `asv run`."""
     made.asv("run", "ALL", *QUICK, "-E", WITH_GIL, "-E", WITHOUT)
     return made
 
@@ -330,7 +320,6 @@ def test_the_whole_suite_is_what_asv_expects(tmp_path: Path) -> None:
 def run_guard(
     benchmark: str, tmp_path: Path, python: str = "3.14", **changed: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run one benchmark of the guard as asv does, with some variables changed."""
     executable = stacks.environment("current", python)
     env = bench_runner.variables(
         os.environ, executable=executable, python=python, stack="current", checkout=ROOT

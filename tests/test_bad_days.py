@@ -37,7 +37,6 @@ GRACE = 0.5  # s to stop, and 1 s to get ready, are plenty where it never happen
 
 @pytest.fixture
 def computed(monkeypatch: pytest.MonkeyPatch) -> Figures:
-    """Figures that launches have computed, by case: also those of launches that fail then."""
     found: Figures = {}
     real = launch._Launch.run
 
@@ -62,7 +61,6 @@ def only_for(
     rig: Callable[[Rig], Rig] = lambda same: same,
     seconds: float | None = None,
 ) -> None:
-    """Change something, what the launch is given, or its load's time, for one case's launches."""
     real = launch.perform
 
     def perform(case: Case, given: Rig, *arguments: Any) -> runner.Outcome:
@@ -79,7 +77,6 @@ def only_for(
 
 @contextmanager
 def stranger(port: int, *, shared: bool) -> Iterator[subprocess.Popen[str]]:
-    """Another process that listens on a port, with SO_REUSEPORT or without."""
     argv = command("listen", port, *(["shared"] if shared else []))
     with subprocess.Popen(argv, env={}, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -94,16 +91,6 @@ def stranger(port: int, *, shared: bool) -> Iterator[subprocess.Popen[str]]:
 def a_bad_day(
     bench: Bench, done: Done, bad: str, flag: str, computed: Figures, *, late: bool = False
 ) -> str:
-    """Assert what holds after every bad day; give the flag's detail.
-
-    Args:
-        bench: Where it happened.
-        done: The run.
-        bad: The case whose launch failed.
-        flag: For which reason.
-        computed: What launches have computed.
-        late: Whether the load was over, so that there were figures to lose.
-    """
     run = bench.recorded()
     (failed,), (right,) = launches(run)[bad], launches(run)["right"]
     assert failed.status is Status.FAILED
@@ -121,13 +108,11 @@ def a_bad_day(
 
 
 def nothing_left(bench: Bench) -> None:
-    """Assert that nothing that was started lives, or is recorded as living."""
     assert not [process.cmdline() for process in bench.alive()]
     assert not bench.sessions
 
 
 def no_figure(bench: Bench, run: Run, bad: str, computed: dict[str, float]) -> None:
-    """Assert that no figure of a failed launch can be found in whatever is made of the run."""
     (path,) = store.runs(bench.results)
     described, shown = bench("show", path, "--json"), bench("show", path)
     assert (described.code, shown.code) == (0, 0)
@@ -184,7 +169,6 @@ LIES = {"wrong_size", "memory_grows", "connections_reopened"}
 
 
 def told(launched: Launch) -> dict[str, str]:
-    """The lies that a launch was caught at, and how; what noise can raise as well is no proof."""
     return {
         flag.name.value: flag.detail
         for flag in launched.flags
@@ -472,7 +456,7 @@ def test_a_full_disk(
         assert saves == ["save_partial"] * 3 + ["finalise"]
         assert done.code == 4
         (line,) = done.err.splitlines()
-        assert "the run could not be saved" in line
+        assert "the file could not be saved" in line
         assert ("the disk is full" if how == "full" else "file size limit") in line
         assert done.out.count("note: not saved yet, going on") == 2
         assert "[3/3]" in done.out
@@ -487,7 +471,6 @@ def test_a_full_disk(
 
 @contextmanager
 def nothing() -> Iterator[Callable[[], None]]:
-    """Change nothing."""
     yield lambda: None
 
 
@@ -536,7 +519,6 @@ def test_kill_9_of_servebench_itself(bench: Bench) -> None:
 
 
 def _records(bench: Bench, word: str) -> list[orphans.SessionRecord]:
-    """The recorded sessions with a word in their command line, once they have a pid."""
     found = []
     for path in bench.sessions:
         with suppress(OSError):

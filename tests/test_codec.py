@@ -62,9 +62,13 @@ def test_a_run_is_read_back_as_it_was_up_to_the_stated_rounding() -> None:
 
 
 def test_figures_have_six_digits_and_counts_all_of_theirs() -> None:
-    """1234.56789 is kept as 1234.57; the count 1,234,567 exactly; a failed launch has null."""
-    launches = document()["results"][0]["launches"]
-    assert launches["metrics"] == {"throughput": [1234.57, None], "requests": [1234567, None]}
+    """1234.56789 is kept as 1234.57; the count 1,234,567 exactly; a failed launch has none."""
+    good, bad = document()["results"][0]["launches"]
+    assert (good["metrics"], bad["metrics"]) == (
+        {"throughput": 1234.57, "requests": 1234567},
+        {},
+    )
+    assert (good["seconds"], good["load_seconds"]) == (17.8312, 13.0123)
 
 
 def test_writing_what_was_read_gives_the_same_bytes() -> None:
@@ -81,17 +85,6 @@ def test_a_nightly_run_fits_its_budget() -> None:
     assert len(zlib.compress(data)) <= 60_000
 
 
-def test_endpoints_are_stored_once_and_kept_apart_where_they_differ() -> None:
-    """Two cases share an endpoint; a third has another one of the same name."""
-    first, second, third = (synthetic.make_case(f"x/json/{n}") for n in "abc")
-    other = third.endpoint.model_copy(update={"path": "/other"})
-    third = third.model_copy(update={"endpoint": other})
-    run = synthetic.make_run([CaseResult(case=case) for case in (first, second, third)])
-    stored = document(run)
-    assert list(stored["endpoints"]) == ["x/json", "x/json#2"]
-    assert codec.decode(codec.encode(run), "x").results[2].case == third
-
-
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
 def test_a_figure_that_is_no_number_is_never_written(wrong: float) -> None:
     """JSON has no NaN; the error names the metric."""
@@ -105,30 +98,43 @@ def test_a_figure_that_is_no_number_is_never_written(wrong: float) -> None:
         codec.encode(run.model_copy(update={"results": (copied,)}))
 
 
-def test_other_formats_are_refused_with_what_can_be_read() -> None:
-    """A newer file names its format, the readable ones, and the remedy."""
-    for found in (2, 0, True, "1", None, [1]):
-        message = refused({**document(), "format": found})
-        assert f"format {found!r}" in message
-        assert "reads 1. Update servebench" in message
+@pytest.mark.parametrize("found", [0, 3, True, "1", None, [1]])
+def test_other_formats_are_refused_with_what_can_be_read(found: object) -> None:
+    """A newer file names its format, the readable one, and the remedy."""
+    message = refused({**document(), "format": found})
+    assert "expected a run file of format 2: format: Input should be 2, found " in message
+    assert "needs a newer servebench (git pull, make setup)" in message
 
 
-def test_older_formats_are_upgraded_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A document of format -1 passes through two upgrades and is then read as format 1."""
-    run = small_run()
-    old = document(run)
-    old["format"], old["identifier"] = -1, old.pop("id")
+def format_1() -> dict[str, Any]:
+    """What the first published format looked like: two cases share an endpoint."""
+    found: dict[str, Any] = json.loads((ROOT / "tests/data/run-format-1.json").read_bytes())
+    return found
 
-    def first(found: dict[str, Any]) -> dict[str, Any]:
-        return {**found, "format": 0}
 
-    def second(found: dict[str, Any]) -> dict[str, Any]:
-        found["id"] = found.pop("identifier")
-        return {**found, "format": 1}
+def test_a_file_of_format_1_is_read() -> None:
+    """Columns become launches again, and endpoints are put back into the cases."""
+    cases = [synthetic.make_case(f"x/json/{name}") for name in ("py3.14", "py3.14t", "c")]
+    other = cases[2].endpoint.model_copy(update={"path": "/other"})
+    cases[2] = cases[2].model_copy(update={"endpoint": other})
+    (first,) = small_run().results
+    run = synthetic.make_run([first, *(CaseResult(case=case) for case in cases[1:])])
+    data = json.dumps(format_1()).encode()
+    assert codec.decode(data, "x") == codec.rounded(run)
 
-    monkeypatch.setitem(codec._UPGRADES, -1, first)
-    monkeypatch.setitem(codec._UPGRADES, 0, second)
-    assert codec.decode(json.dumps(old).encode(), "x") == codec.rounded(run)
+
+def test_what_is_wrong_with_an_old_file_is_told() -> None:
+    """Columns of different length, an unknown endpoint, a failed launch with a figure."""
+    uneven = format_1()
+    uneven["results"][0]["launches"]["order"].append(7)
+    assert "columns of launches differ in length" in refused(uneven)
+    lost = {**format_1(), "endpoints": {}}
+    assert "unknown endpoint 'x/json'" in refused(lost)
+    lying = format_1()
+    lying["results"][0]["launches"]["metrics"]["throughput"][1] = 1.0
+    assert "a failed launch has" in refused(lying)
+    assert "it is damaged" in refused({"format": 1})
+    assert "it is damaged" in refused({**format_1(), "results": 5})
 
 
 def test_what_is_not_a_run_file_is_refused() -> None:
@@ -143,7 +149,7 @@ def test_what_is_not_a_run_file_is_refused() -> None:
     assert "expected a run file" in refused({"id": "x"})
     assert "found NaN" in refused(whole.replace(b"1234.57", b"NaN"))
     assert "found 1e999" in refused(whole.replace(b"1234.57", b"1e999"))
-    assert "'seed' twice" in refused(whole.replace(b'"seed": 1', b'"seed": 1, "seed": 2'))
+    assert "'seed' twice" in refused(whole.replace(b'"seed":1', b'"seed":1,"seed":2'))
     assert "recursion" in refused(b"[" * 100_000).lower()
 
 
@@ -158,30 +164,19 @@ def test_unknown_keys_and_values_are_refused_with_their_place() -> None:
     assert "results.0.case.load.surprise" in refused(deep)
 
     metric = document()
-    metric["results"][0]["launches"]["metrics"]["speed"] = [1.0, None]
-    assert "speed" in refused(metric)
+    metric["results"][0]["launches"][0]["metrics"]["speed"] = 1.0
+    assert "unknown metrics ['speed']" in refused(metric)
 
     flag = document()
-    flag["results"][0]["launches"]["flags"][1][0]["name"] = "bad_luck"
-    assert "flags.1.0.name" in refused(flag)
+    flag["results"][0]["launches"][1]["flags"][0]["name"] = "bad_luck"
+    assert "launches.1.flags.0.name" in refused(flag)
 
     text = document()
     text["seed"] = "1"
     assert "seed" in refused(text)
 
-
-def test_damaged_columns_are_refused() -> None:
-    """Columns of different length, an unknown endpoint, a failed launch with a figure."""
-    uneven = document()
-    uneven["results"][0]["launches"]["order"].append(7)
-    assert "equal length" in refused(uneven)
-
-    lost = document()
-    lost["endpoints"] = {}
-    assert "unknown endpoint 'x/json'" in refused(lost)
-
     lying = document()
-    lying["results"][0]["launches"]["metrics"]["throughput"][1] = 1.0
+    lying["results"][0]["launches"][1]["metrics"]["throughput"] = 1.0
     assert "a failed launch has" in refused(lying)
 
 
@@ -198,5 +193,5 @@ def test_the_schema_accepts_runs_and_refuses_what_the_loader_refuses() -> None:
     validator.check_schema(described)
     good = document(synthetic.nightly_run(cases=4))
     assert list(validator.iter_errors(good)) == []
-    for change in ({"surprise": 1}, {"format": 2}, {"seed": "1"}):
+    for change in ({"surprise": 1}, {"format": 3}, {"seed": "1"}):
         assert not validator.is_valid({**good, **change})

@@ -29,7 +29,7 @@ from servebench.compare import relocking, revisions, sides, touched
 from servebench.compare.sides import Sides, Wanted
 from servebench.compare.touched import Touched
 from servebench.errors import SetupError, UsageError
-from servebench.toolchain.narrator import Narrator
+from servebench.progress import Narrator
 from tiny_index import Index, serving_beta
 
 JSON = "asgi-wsgi/asgi-json/py3.14/w1/c128"

@@ -9,19 +9,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import made_up
 from bench import Bench, make_checkout
 from histories import FIRST, night_run, save
-from servebench import changes, store, tools
+from made_up import Imagined, Planted
+from servebench import changes, files, store, tools
 from servebench.changes import ChangeRecord, SeriesName, StackState
 from servebench.compare import session
 from servebench.compare.model import Comparison, PackageChange, Verdict
 from servebench.compare.pairing import Pair
 from servebench.compare.touched import Touched
-from servebench.detect import blame, suspects
+from servebench.detect import blame, suspects, verdicts
 from servebench.detect.candidates import detect, of_table
 from servebench.detect.conclude import IMPROVED, closed, conclude
 from servebench.detect.confirm import confirm
@@ -31,16 +34,13 @@ from servebench.detect.model import (
     Dismissal,
     Step,
     dismissals,
-    read_candidates,
-    write_candidates,
-    write_dismissal,
 )
 from servebench.detect.steps import steps
 from servebench.errors import HistoryError, RecordError
-from servebench.site import history, synthetic
-from servebench.site.history import Table
-from servebench.site.nights import Header, Night, Odd, Status, empty
-from servebench.site.synthetic import Imagined, Planted
+from servebench.series import reading
+from servebench.series import table as history
+from servebench.series.columns import CaseState, RunColumns, RunHeader, Status, empty
+from servebench.series.table import Table
 from test_session import Fake, Told, computing, side
 
 MACHINE = "alpha-2c-000001"
@@ -65,6 +65,18 @@ def pieces(*pairs: tuple[int, float], scatter: float = 0.005, seed: int = 1) -> 
     return [float(value) for value in figures * source.lognormal(0, scatter, len(figures))]
 
 
+def header_of(number: int, cases: tuple[str, ...], **changes: Any) -> RunHeader:
+    """A night of some cases, by default of server runs."""
+    given: dict[str, Any] = {
+        "run": run_of(number), "kind": "load", "profile": "nightly", "commit": COMMIT,
+        "time": int((FIRST + timedelta(days=number)).timestamp()), "machine": MACHINE,
+        "fingerprint": "6.1", "interpreters": {"3.14": "3.14.7"}, "stacks": {}, "packages": {},
+        "cases": cases, "groups": cases, "definitions": ("same",) * len(cases),
+        "pythons": ("3.14",) * len(cases), "stack_of": ("current",) * len(cases), "metrics": (),
+    }  # fmt: skip
+    return RunHeader(**{**given, **changes})
+
+
 def table(
     figures: Mapping[str, Sequence[float]],
     versions: Sequence[str],
@@ -87,32 +99,20 @@ def table(
     cases, where = tuple(figures), stack or {}
     nights = []
     for number, version in enumerate(versions):
-        header = Header(
-            run=run_of(number),
-            kind="load",
-            profile="nightly",
-            time=int((FIRST + timedelta(days=number)).timestamp()),
-            commit=COMMIT,
-            machine=MACHINE,
+        state = (states or {}).get(number)
+        header = header_of(
+            number,
+            cases,
             fingerprint=kernels[number] if kernels else "6.1",
-            interpreters={"3.14": "3.14.7"},
             stacks={"current": digest(version), "other": digest("0")},
             packages={"current": {"granian": version, "fastapi": "1"}, "other": {}},
-            cases=cases,
-            groups=cases,
-            definitions=("same",) * len(cases),
-            pythons=("3.14",) * len(cases),
             stack_of=tuple(where.get(case, "current") for case in cases),
             metrics=(metric,),
-            odd={
-                place: Odd(state)
-                for place in range(len(cases))
-                if (state := (states or {}).get(number)) is not None
-            },
+            odd=dict.fromkeys(range(len(cases)), CaseState(state)) if state else {},
         )
         mean, low, high, launches = empty(header)
         mean[:, 0] = [figures[case][number] for case in cases]
-        nights.append(Night(header, mean, low, high, launches))
+        nights.append(RunColumns(header, mean, low, high, launches))
     (made,) = history.tables(nights)
     return made
 
@@ -232,7 +232,7 @@ def test_noise_has_no_steps() -> None:
 
 def imagined(*planted: Planted) -> Imagined:
     """Seven months of five cases with gaps, failures, a new kernel, and these changes."""
-    made = synthetic.imagine(0.6, 100, 5)
+    made = made_up.imagine(0.6, 100, 5)
     released = [sum(change.night <= n for change in planted) for n in range(len(made.times))]
     versions = tuple({**made.versions[0], "granian": minor} for minor in released)
     return replace(made, planted=planted, versions=versions)
@@ -249,7 +249,7 @@ def test_planted_changes_are_found_and_nothing_else() -> None:
     """Among gaps, failures and disturbed nights, each with its release and its cases."""
     history_ = imagined(*LATE)
     assert history_.moved < 140
-    (made,) = history.tables(synthetic.generate(history_))
+    (made,) = history.tables(made_up.generate(history_))
     candidates, _ = of_table(made)
     found = sorted(candidates, key=lambda one: one.after_run)
     assert [one.after_run for one in found] == [made.nights[one.night].run for one in LATE]
@@ -329,13 +329,8 @@ def test_what_the_duets_see_too_becomes_a_record(compared: Compared) -> None:
     assert record.series.case == "x/a"
     assert {one.case for one in record.others} == {"x/b"}
     assert {one.case for one in record.unplayed} == {"x/unplayed"}
-    judged = next(
-        one
-        for case in comparison.cases
-        if case.case.id == "x/a"
-        for one in case.judgements
-        if one.metric == CPU
-    )
+    judged = verdicts.of(comparison, record.series)
+    assert judged is not None
     assert (record.ratio, record.low, record.high) == (judged.ratio, judged.low, judged.high)
     assert record.low < 1.05 < record.high
     assert record.evidence == comparison.id
@@ -370,11 +365,8 @@ def test_what_the_duets_do_not_see_is_dismissed(compared: Compared) -> None:
     for tries, final in ((0, False), (1, False), (2, True)):
         found = conclude(candidate_of(("x/a", 1.05), tries=tries), undecided)
         assert isinstance(found, Dismissal)
-        assert (found.verdict, found.tries, found.final) == (
-            Verdict.INCONCLUSIVE,
-            tries + 1,
-            final,
-        )
+        assert (found.verdict, found.tries) == (Verdict.INCONCLUSIVE, tries + 1)
+        assert found.final is final
 
 
 def test_nothing_is_judged_twice() -> None:
@@ -434,11 +426,8 @@ def test_a_change_that_was_undone_is_closed(compared: Compared) -> None:
     slower = recorded("open", 1.10, 20)
     undone = recorded("closed", 0.91, 30)
     (found,) = closed((slower, undone), {})
-    assert (found.id, found.status, found.note) == (
-        slower.id,
-        "closed",
-        f"Undone by the change {undone.id}.",
-    )
+    assert (found.id, found.status) == (slower.id, "closed")
+    assert found.note == f"Undone by the change {undone.id}."
     assert closed((slower, recorded("closed", 0.95, 30)), {}) == ()
     assert closed((slower, recorded("closed", 0.91, 10)), {}) == ()  # before it
     assert closed((slower, recorded("closed", 0.91, 30, "x/b")), {}) == ()  # of another series
@@ -466,17 +455,8 @@ def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path:
 
     ids = ("one-gone", "two", "three", "four")
     candidates = [
-        candidate_of(("x/a", 1.05)).model_copy(update={"id": name, "steps": steps_})
-        for name, steps_ in zip(
-            ids,
-            (
-                candidate_of(("x/a", 1.05)).steps,
-                candidate_of(("x/a", 1.05)).steps,
-                candidate_of(("x/b", 1.05)).steps,
-                candidate_of(("x/a", 1.05)).steps,
-            ),
-            strict=True,
-        )
+        candidate_of((case, 1.05)).model_copy(update={"id": name})
+        for name, case in zip(ids, ("x/a", "x/a", "x/b", "x/a"), strict=True)
     ]
     found = confirm(candidates, judge, 330.0, tmp_path, told=lambda _: None, clock=lambda: now[0])
     # 330 s for four; for three; 180 s for two; and 30 s are too few.
@@ -496,14 +476,14 @@ def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path:
 def test_files_of_detection_read_back(tmp_path: Path) -> None:
     """Candidates and dismissals; what is damaged is named, and stops nothing but a judgement."""
     found = Candidates(candidates=(candidate_of(("x/a", 1.05)),), known=2)
-    write_candidates(path := tmp_path / "candidates.json", found)
-    assert read_candidates(path) == found
+    files.write(path := tmp_path / "candidates.json", found)
+    assert files.read(Candidates, path) == found
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(RecordError, match=r"candidates\.json: expected candidates"):
-        read_candidates(path)
+        files.read(Candidates, path)
     whole = dismissed(candidate_of(("x/a", 1.05)), Verdict.NO_CHANGE, 1)
-    write_dismissal(tmp_path, whole)
-    write_dismissal(tmp_path, whole.model_copy(update={"id": "damaged"})).write_text("{}")
+    files.write(tmp_path / "dismissed" / f"{whole.id}.json", whole)
+    (tmp_path / "dismissed" / "damaged.json").write_text("{}")
     kept, (problem,) = dismissals(tmp_path)
     assert kept == {whole.id: whole}
     assert "damaged.json: expected a dismissal" in problem
@@ -515,9 +495,10 @@ def command(
 ) -> Bench:
     """The command line in a checkout with a history that was made up."""
     root = make_checkout(tmp_path / "checkout")
-    synthetic.write(imagined(*LATE), root / "results")
+    made_up.write(imagined(*LATE), root / "results")
     for path in changes.files(root / "results"):
         path.unlink()
+    monkeypatch.setattr(reading, "read", made_up.read)
     monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -535,7 +516,7 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     done = command("detect", "--output", file, "--github-output", "--to", folder / "out", "--json")
     assert done.code == 0, done
     said = json.loads(done.out)
-    found = read_candidates(file)
+    found = files.read(Candidates, file)
     assert found.candidates
     assert said["closed"] == ["change-20-a"]
     assert [path.name for path in (folder / "out" / "changes").iterdir()] == ["change-20-a.json"]
@@ -543,8 +524,8 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     matrix = json.loads(next(line for line in lines if line.startswith('{"include"')))["include"]
     assert matrix == [
         {
-            "machine": synthetic.MACHINE,
-            "runner": synthetic.MACHINE,
+            "machine": made_up.MACHINE,
+            "runner": made_up.MACHINE,
             "candidates": len(found.candidates),
         }
     ]
@@ -567,7 +548,7 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
 
     done = command("detect", "--confirm", "--from", file, "--to", folder / "out")
     assert done.code == 0, done
-    assert f"waits for its machine {synthetic.MACHINE}" in done.err
+    assert f"waits for its machine {made_up.MACHINE}" in done.err
     assert "no candidate on this machine" in done.out
     assert command("detect", "--from", file).code == 2
     done = command("bisect")

@@ -18,7 +18,7 @@ from bench import Bench
 from foreign import MACHINES, NOW, TRUSTED, comparison
 from histories import FIRST
 from repos import commit, make_repository, write
-from servebench import changes, paths, tools
+from servebench import changes, files, paths, tools
 from servebench.artifacts import accepting
 from servebench.changes import ChangeRecord, SeriesName
 from servebench.compare import inprocess
@@ -31,22 +31,33 @@ from servebench.compare.model import (
     SideRecord,
     Verdict,
 )
-from servebench.detect import asv_locks, blame, declared
+from servebench.detect import blame, declared
 from servebench.detect.candidates import detect, of_table
 from servebench.detect.conclude import closed, conclude
 from servebench.detect.confirm import confirm
-from servebench.detect.model import Candidate, Dismissal, Step, read_candidates
+from servebench.detect.model import Candidate, Candidates, Dismissal, Step
 from servebench.detect.steps import steps
 from servebench.github import announce
 from servebench.inprocess.readings import Reading
 from servebench.model import StackRecord
-from servebench.site import history
+from servebench.series import asv
+from servebench.series import table as history
+from servebench.series.columns import RunColumns, empty
+from servebench.series.table import Table
 from servebench.site.feeds import title
-from servebench.site.history import Table
-from servebench.site.nights import Header, Night, empty
 from servebench.site.pages import trends
 from test_compare_inprocess import Fake, of_benchmarks, pair
-from test_detect import BUMPED, COMMIT, MACHINE, digest, dismissed, pieces, recorded, run_of
+from test_detect import (
+    BUMPED,
+    COMMIT,
+    MACHINE,
+    digest,
+    dismissed,
+    header_of,
+    pieces,
+    recorded,
+    run_of,
+)
 from test_detect import table as of_servers
 
 ENDPOINT = "asgi-wsgi/asgi-json"
@@ -74,28 +85,21 @@ def table(
     """
     cases, nights = tuple(figures), []
     for number, version in enumerate(versions):
-        header = Header(
+        header = header_of(
+            number,
+            cases,
             run=runs[number] if runs else run_of(number),
             kind="inprocess",
-            profile="asv",
-            time=int((FIRST + timedelta(days=number)).timestamp()),
             commit=commits[number] if commits else f"{number:040x}",
-            machine=MACHINE,
-            fingerprint="2 cores",
             interpreters={"3.14": "3.14"},
             stacks={} if version is None else {"current": digest(version)},
             packages={} if version is None else {"current": {"granian": version}},
-            cases=cases,
-            groups=cases,
-            definitions=("",) * len(cases),
-            pythons=("3.14",) * len(cases),
-            stack_of=("current",) * len(cases),
             metrics=("seconds", "version"),
         )
         mean, low, high, launches = empty(header)
         for row, case in enumerate(cases):
             mean[row, int(case == GUARD)] = figures[case][number]
-        nights.append(Night(header, mean, low, high, launches))
+        nights.append(RunColumns(header, mean, low, high, launches))
     (made,) = history.tables(nights)
     return made
 
@@ -250,39 +254,44 @@ def bump(root: Path, version: str) -> str:
     return hashlib.sha256(lock.read_bytes()).hexdigest()
 
 
+def runs_of(table: Table) -> list[RunColumns]:
+    """The runs that a table was made of."""
+    return [
+        RunColumns(header, table.mean[place], table.low[place], table.high[place], counts)
+        for place, (header, counts) in enumerate(zip(table.nights, table.launches, strict=True))
+    ]
+
+
 def test_git_tells_the_locks_and_the_guard_the_interpreter(checkout: Path, tmp_path: Path) -> None:
     """Each commit's own; one that git does not have has none, and is counted in a note."""
     digests = [bump(checkout, "1.0")]
     commits = [commit(checkout, "One")]
     digests.append(bump(checkout, "2.0"))
     commits += [commit(checkout, "Two"), "e" * 40, "f" * 40]
-    versions = [math.nan, 3.014007, math.nan, 3.014008]
-    made = table({CASE: [1.0] * 4, GUARD: versions}, [None] * 4, commits=commits)
-    servers = of_servers({"x/a": moved(1.05)}, BUMPED)
-    (found, same), (note,) = asv_locks.with_locks([made, servers], checkout)
-    assert same is servers
-    assert [night.stacks.get("current") for night in found.nights] == [*digests, None, None]
-    packages = [night.packages.get("current", {}).get("fastapi") for night in found.nights]
+    made = runs_of(table({CASE: [1.0] * 4}, [None] * 4, commits=commits))
+    for place, version in ((1, "3.14.7"), (3, "3.14.8")):
+        made[place].header.interpreters["3.14"] = version
+    found, (note,) = asv.with_git(made, checkout)
+    assert [one.header.stacks.get("current") for one in found] == [*digests, None, None]
+    packages = [one.header.packages.get("current", {}).get("fastapi") for one in found]
     assert packages == ["1.0", "2.0", None, None]
-    named = [night.interpreters["3.14"] for night in found.nights]
-    assert named == [*["3.014007"] * 3, "3.014008"]
+    named = [one.header.interpreters["3.14"] for one in found]
+    assert named == [*["3.14.7"] * 3, "3.14.8"]
     assert "around 2 of 4 commits" in note
 
-    (again, _), (note,) = asv_locks.with_locks([made, servers], tmp_path)
-    assert again.nights == made.nights
+    again, (note,) = asv.with_git(made, tmp_path)
+    assert [one.header.stacks for one in again] == [{}] * 4
     assert note.startswith("figures inside the process are not searched: ")
-    assert asv_locks.with_locks([servers], tmp_path) == ((servers,), ())
+    assert asv.with_git([], tmp_path) == ([], ())
 
 
-def test_another_interpreter_begins_another_series(checkout: Path) -> None:
+def test_another_interpreter_begins_another_series() -> None:
     """A step where the guard saw another version is the interpreter's."""
-    commits = [commit(checkout, "One")] * 26
-    guard = [3.014007] * 20 + [3.014008] * 6
-    made = table({CASE: moved(1.1), GUARD: guard}, [None] * 26, commits=commits)
-    (found,), notes = asv_locks.with_locks([made], checkout)
-    assert notes == ()
-    assert steps(found, {KEY}) == ()
+    made = table({CASE: moved(1.1)}, [None] * 26)
     assert len(steps(made, {KEY})) == 1
+    for header in made.nights[20:]:
+        header.interpreters["3.14"] = "3.14.8"
+    assert steps(made, {KEY}) == ()
 
 
 def test_a_bump_in_asvs_results_becomes_a_change(
@@ -311,7 +320,7 @@ def test_a_bump_in_asvs_results_becomes_a_change(
     done = Bench(checkout, tmp_path, "detecting", capsys, monkeypatch)("detect", "--output", file)
     assert (done.code, done.err) == (0, "")
     assert "time in process (seconds)" in done.out
-    (candidate,) = read_candidates(file).candidates
+    (candidate,) = files.read(Candidates, file).candidates
     assert [step.series for step in candidate.steps] == [SERIES]
     assert candidate.steps[0].ratio == pytest.approx(1.06, abs=0.005)
     assert candidate.packages == (
@@ -340,7 +349,7 @@ def test_a_bump_in_asvs_results_becomes_a_change(
     site = site_builds.gathered(checkout)
     cut = trends.around(site, record)
     assert cut is not None
-    drawn = trends.trend_around("../", record, cut, site.stories[MACHINE, "inprocess"], "time")
+    drawn = trends.trend_around("../", record, cut, site.events[MACHINE, "inprocess"], "time")
     # The quartiles of asv's samples are no confidence interval.
     assert [point.value.low for point in drawn.points] == [None] * 14
 

@@ -30,9 +30,9 @@ from servebench.detect.conclude import conclude
 from servebench.detect.duets import RealDuets
 from servebench.detect.model import Candidate, Dismissal, Step
 from servebench.errors import HistoryError, SetupError, UsageError
-from servebench.history.git import Remote
+from servebench.git import Remote
+from servebench.progress import Narrator
 from servebench.stacklock import Move
-from servebench.toolchain.narrator import Narrator
 from test_session import Told
 from tiny_index import Index, serving_beta
 
@@ -199,14 +199,14 @@ def test_a_lock_is_found_by_its_digest(bumps: Bumps, tmp_path: Path) -> None:
 def test_a_lock_that_is_gone_is_resolved_again(bumps: Bumps) -> None:
     """With the versions that the run recorded, and said so; without either lock nothing can be."""
     lost = StackState(stack="one", digest="0" * 64)
-    found = locks_.of_candidate(bumps.root, bumps.candidate(base=lost), QUIET)
+    found = locks_.find(bumps.root, bumps.candidate(base=lost), QUIET)
     assert "beta==1.0 --hash" in found.base
     assert "beta==1.5 --hash" in found.head
     assert "base is not in the git history any more" in found.notes[0]
-    found = locks_.of_candidate(bumps.root, bumps.candidate(head=lost), QUIET)
+    found = locks_.find(bumps.root, bumps.candidate(head=lost), QUIET)
     assert ("beta==1.0 " in found.base, "beta==1.5 " in found.head) == (True, True)
     with pytest.raises(HistoryError, match="neither lock of the stack one"):
-        locks_.of_candidate(bumps.root, bumps.candidate(base=lost, head=lost), QUIET)
+        locks_.find(bumps.root, bumps.candidate(base=lost, head=lost), QUIET)
 
 
 def test_a_message_lists_the_releases() -> None:

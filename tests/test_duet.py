@@ -342,10 +342,10 @@ def test_two_generators_share_their_cores() -> None:
 
 def test_the_other_side_is_no_noise_of_the_host() -> None:
     """1.6 cores busy: 0.5 + 0.2 this side, 0.45 + 0.25 the other, 0.1 harness: 0.1 of others."""
-    usage = sampler.Usage(1.0, 2.0, 0, 0, pids_changed=False, method="cpu-clock")
+    usage = sampler.Usage(1.0, 2.0, 0, 0)
     level = sampler.Level(1, 1, 1)
     empty = np.zeros(0)
-    seen = observation.Observed(
+    seen = observation.Observation(
         result=load.LoadResult(
             rows.Rows(empty, empty, empty, empty.astype("i8"), empty.astype("i8")),
             rows.Summary.model_validate(
@@ -356,7 +356,7 @@ def test_the_other_side_is_no_noise_of_the_host() -> None:
         ),
         usage=usage,
         host=sampler.HostUsage(2.0, busy_cores=1.6, steal_share=0.0, harness_cores=0.1),
-        memory=sampler.Memory(level, level, level, 1, 1, None),
+        memory=sampler.Memory(level, level, level, 1, 1),
         pids_before=frozenset({1}),
         pids_after=frozenset({1}),
         connections={},

@@ -31,7 +31,6 @@ except BusyError as error:
 
 @contextmanager
 def another(*prefix: str, **env: str) -> Iterator[subprocess.Popen[str]]:
-    """Another process that wants to measure, until its input ends."""
     with subprocess.Popen(
         [*prefix, sys.executable, "-c", _TRY],
         env={**os.environ, **env}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,26 +16,23 @@ from servebench.expansion import Known
 from servebench.experiments import Experiment, expand, load_experiments
 from servebench.formulas import NO_UNIT, FormulaError, evaluate
 from servebench.model import Case, LoadModel, Profile
+from servebench.servers import SERVERS
 from synthetic import MACHINE
 
 IDS = Path(__file__).parent / "data" / "case_ids.txt"
 
 
-@dataclass(frozen=True)
-class FakeServer:
-    """A server that accepts 100 connections per worker."""
-
-    interfaces: frozenset[str] = frozenset({"asgi", "wsgi"})
-    loops: frozenset[str] = frozenset({"asyncio"})
-    backpressure: Callable[[int], int | None] = field(default=lambda workers: 100 * workers)
-
+FAKE = replace(
+    SERVERS["granian"], loops=frozenset({"asyncio"}), backpressure=lambda workers: 100 * workers
+)
+"""A server that accepts 100 connections per worker."""
 
 KNOWN = Known(
     interpreters=("3.14", "3.14t"),
     stacks={"current": ("3.14", "3.14t"), "old": ("3.14",)},
     servers={
-        "fake": FakeServer(),
-        "picky": FakeServer(interfaces=frozenset({"asgi"}), loops=frozenset({"uvloop"})),
+        "fake": FAKE,
+        "picky": replace(FAKE, interfaces=frozenset({"asgi"}), loops=frozenset({"uvloop"})),
     },
 )
 
@@ -170,235 +166,116 @@ NAMES_TAKEN = (
 )
 
 MISTAKES = {
-    "not TOML": (
-        ('question = "Why?"', "question ="),
-        "file: found 'Invalid value (at line 1, column 11)'; allowed: TOML in UTF-8",
-    ),
-    "missing key": (
-        ('path = "/nap"\n', ""),
-        "endpoints.nap.path: found 'nothing'; allowed: a value; this key is required",
-    ),
-    "unknown key": (
-        ("overlap = 4", "overlaps = 4"),
-        (
-            "endpoints.nap.overlaps: found 'overlaps'; allowed: only the keys app, interface, "
-            "path, expect, floor, overlap, slots, takes, ceiling, env, verify_only"
-        ),
-    ),
-    "unknown key of expect": (
-        ('text = "done"', 'text = "done", json = 1'),
-        (
-            "endpoints.nap.expect.json: found 'json'; allowed: only the keys status, content_type, "
-            "text, json_value, json_schema, size"
-        ),
-    ),
-    "sizes out of order": (
-        ('text = "done"', 'text = "done", size = [5, 4]'),
-        (
-            "endpoints.nap.expect: found 'a table'; allowed: size: give the least and the most "
-            "bytes, in this order, from 0"
-        ),
-    ),
-    "unknown key at the top": (
-        ('question = "Why?"', 'question = "Why?"\nanswer = 42'),
-        (
-            "answer: found 'answer'; allowed: only the keys question, source, deviations, "
-            "profiles, endpoints, loads, defaults, cases"
-        ),
-    ),
-    "unknown key in the defaults": (
-        ('cores = "split"', 'cores = "split"\nkores = 1'),
-        (
-            "defaults.kores: found 'kores'; allowed: only the keys id, profiles, cores, endpoint, "
-            "python, stack, server, loop, load, workers, threads, vary, pairs"
-        ),
-    ),
-    "two bodies": (
-        ('text = "done"', 'text = "done", json_value = 1'),
-        (
-            "endpoints.nap.expect: found 'a table'; allowed: give exactly one of text, json_value "
-            "and json_schema"
-        ),
-    ),
-    "unknown interface": (
-        ('interface = "asgi"', 'interface = "cgi"'),
-        "endpoints.nap.interface: found 'cgi'; allowed: 'asgi' or 'wsgi'",
-    ),
-    "app that is no app": (
-        ('app = "app:app"', 'app = "app.py"'),
-        r"endpoints.nap.app: found 'app.py'; allowed: text that matches ^\w+(\.\w+)*:\w+$",
-    ),
-    "unknown load model": (
-        ('model = "paced"', 'model = "random"'),
-        "loads.paced.model: found 'random'; allowed: 'closed', 'paced' or 'open'",
-    ),
-    "unknown profile in the parameters": (
-        ("[profiles]", "[profiles]\nweekly = { wait = 1 }"),
-        "profiles.weekly: found 'weekly'; allowed: 'quick', 'nightly' or 'published'",
-    ),
-    "unknown profile in a block": (
-        ('profiles = ["quick", "published"]', 'profiles = ["weekly"]'),
-        "cases[0].profiles[0]: found 'weekly'; allowed: 'quick', 'nightly' or 'published'",
-    ),
+    "not TOML": (('question = "Why?"', "question ="),
+        "file: found 'Invalid value (at line 1, column 11)'; allowed: valid TOML in UTF-8"),
+    "missing key": (('path = "/nap"\n', ""),
+        "endpoints.nap.path: found 'nothing'; allowed: a value; this key is required"),
+    "unknown key": (("overlap = 4", "overlaps = 4"),
+        ("endpoints.nap.overlaps: found 'overlaps'; allowed: only the keys app, interface, "
+        "path, expect, floor, overlap, slots, takes, ceiling, env, verify_only")),
+    "unknown key of expect": (('text = "done"', 'text = "done", json = 1'),
+        ("endpoints.nap.expect.json: found 'json'; allowed: only the keys status, "
+        "content_type, text, json_value, json_schema, size")),
+    "sizes out of order": (('text = "done"', 'text = "done", size = [5, 4]'),
+        ("endpoints.nap.expect: found 'a table'; allowed: size: give the least and the most "
+        "bytes, in this order, from 0")),
+    "unknown key at the top": (('question = "Why?"', 'question = "Why?"\nanswer = 42'),
+        ("answer: found 'answer'; allowed: only the keys question, source, deviations, "
+        "profiles, endpoints, loads, defaults, cases")),
+    "unknown key in the defaults": (('cores = "split"', 'cores = "split"\nkores = 1'),
+        ("defaults.kores: found 'kores'; allowed: only the keys id, profiles, cores, endpoint,"
+        " python, stack, server, loop, load, workers, threads, vary, pairs")),
+    "two bodies": (('text = "done"', 'text = "done", json_value = 1'),
+        ("endpoints.nap.expect: found 'a table'; allowed: give exactly one of text, json_value"
+        " and json_schema")),
+    "unknown interface": (('interface = "asgi"', 'interface = "cgi"'),
+        "endpoints.nap.interface: found 'cgi'; allowed: 'asgi' or 'wsgi'"),
+    "app that is no app": (('app = "app:app"', 'app = "app.py"'),
+        "endpoints.nap.app: found 'app.py'; allowed: text that matches ^\\w+(\\.\\w+)*:\\w+$"),
+    "unknown load model": (('model = "paced"', 'model = "random"'),
+        "loads.paced.model: found 'random'; allowed: 'closed', 'paced' or 'open'"),
+    "unknown profile in the parameters": (("[profiles]", "[profiles]\nweekly = { wait = 1 }"),
+        "profiles.weekly: found 'weekly'; allowed: 'quick', 'nightly' or 'published'"),
+    "unknown profile in a block": (('profiles = ["quick", "published"]', 'profiles = ["weekly"]'),
+        "cases[0].profiles[0]: found 'weekly'; allowed: 'quick', 'nightly' or 'published'"),
     "profile without parameters": (
         ('profiles = ["quick", "published"]', 'profiles = ["quick", "nightly"]'),
-        "cases[0].profiles[1]: found 'nightly'; allowed: quick, published",
-    ),
-    "axis without values": (
-        ('python = ["3.14", "3.14t"]', "python = []"),
-        "cases[0].python: found []; allowed: at least one value",
-    ),
-    "vary without values": (
-        ("pairs = [", "vary = { x = [] }\npairs = ["),
-        "cases[0].vary.x: found []; allowed: at least one value",
-    ),
-    "no pairs": (
-        (BLOCK[BLOCK.index("pairs") :], "pairs = []\n"),
-        "cases[0].pairs: found []; allowed: at least one value",
-    ),
-    "unknown endpoint": (
-        ('endpoint = "nap"', 'endpoint = ["nap", "doze"]'),
-        "cases[0].endpoint[1]: found 'doze'; allowed: nap",
-    ),
-    "unknown interpreter": (
-        ('"3.14t"]', '"3.13"]'),
-        "cases[0].python[1]: found '3.13'; allowed: 3.14, 3.14t",
-    ),
-    "unknown stack": (
-        ('stack = "current"', 'stack = "past"'),
-        "defaults.stack[0]: found 'past'; allowed: current, old",
-    ),
-    "stack not made for the interpreter": (
-        ('stack = "current"', 'stack = "old"'),
-        "cases[0].python: found '3.14t'; allowed: 3.14 (of stack old)",
-    ),
-    "unknown server": (
-        ('server = "fake"', 'server = "nginx"'),
-        "defaults.server[0]: found 'nginx'; allowed: fake, picky",
-    ),
-    "server of another interface": (
-        ('server = "fake"', 'server = "picky"'),
-        "defaults.server: found 'picky'; allowed: servers of wsgi, which nap speaks: fake",
-    ),
-    "loop that the server lacks": (
-        ('server = "fake"', 'server = "picky"'),
-        "defaults.loop: found 'asyncio'; allowed: uvloop (of picky)",
-    ),
-    "unknown load": (
-        ('load = ["closed", "paced"]', 'load = "bursts"'),
-        "cases[0].load[0]: found 'bursts'; allowed: closed, paced",
-    ),
-    "threads for ASGI": (
-        ("pairs = [", "threads = 8\npairs = ["),
-        (
-            "cases[0].threads: found 8; allowed: blocking threads for wsgi, and only there; nap is "
-            "asgi"
-        ),
-    ),
-    "WSGI without threads": (
-        ('interface = "asgi"', 'interface = "wsgi"'),
-        (
-            "cases[0].threads: found 'nothing'; allowed: blocking threads for wsgi, and only "
-            "there; nap is wsgi"
-        ),
-    ),
-    "connections above the backpressure": (
-        ("workers = 2, c = 32", "workers = 2, c = 201"),
-        (
-            "loads.closed.connections: found 201; allowed: at most 200, the backpressure of fake "
-            "with 2 workers"
-        ),
-    ),
-    "closed load with a rate": (
-        ('model = "paced"', 'model = "closed"'),
-        (
-            "loads.paced: found 'closed'; allowed: a rate belongs to paced and open loads, and to "
-            "them only"
-        ),
-    ),
-    "load without end": (
-        ('duration = "seconds"', "duration = 0"),
-        "loads.closed.duration: found 0.0; allowed: greater than 0",
-    ),
-    "half a connection": (
-        ('connections = "c"', 'connections = "c / 3"'),
-        "loads.closed.connections: found 'c / 3 = 5.33333'; allowed: a whole number, 1 or more",
-    ),
-    "negative floor": (
-        ('floor = "2 * wait"', 'floor = "-wait"'),
-        "endpoints.nap.floor: found '-wait = -0.2'; allowed: 0 or more",
-    ),
-    "formula over an unknown name": (
-        ('floor = "2 * wait"', 'floor = "2 * nap"'),
-        (
-            "endpoints.nap.floor: found '2 * nap'; allowed: arithmetic over wait, seconds, "
-            "workers, c, gil, inf, min() and max() ('nap' is not defined for expression '2 * nap')"
-        ),
-    ),
-    "ceiling over an unknown name": (
-        ("min(c, slots) / floor", "users / floor"),
-        (
-            "endpoints.nap.ceiling: found 'users / floor'; allowed: arithmetic over c, slots, "
-            "floor, unit, cores, rate, workers, threads, inf, min() and max() ('users' is not "
-            "defined for expression 'users / floor')"
-        ),
-    ),
-    "id over an unknown name": (
-        ("c{c}/wait{wait}", "c{users}"),
-        (
-            "cases[0].id: found '{endpoint}/py{python}/{load}/w{workers}/c{users}'; allowed: "
-            "{names} of: endpoint, python, stack, server, loop, load, wait, seconds, workers, c"
-        ),
-    ),
-    "id that formats": (
-        ("c{c}/wait{wait}", "c{c:.1f}"),
-        (
-            "cases[0].id: found '{endpoint}/py{python}/{load}/w{workers}/c{c:.1f}'; allowed: "
-            "{names} of: endpoint, python, stack, server, loop, load, wait, seconds, workers, c"
-        ),
-    ),
-    "id with a space": (
-        ("c{c}/wait{wait}", "c {c}/wait{wait}"),
-        (
-            "cases[0].id: found 'nap/py3.14/closed/w1/c 16/wait0.2'; allowed: letters, digits and "
-            "_ . - between single /"
-        ),
-    ),
-    "id twice in a block": (
-        ("/w{workers}/c{c}", ""),
-        (
-            "cases[0].id: found 'naps/nap/py3.14/closed/wait0.2'; allowed: ids of their own; in "
-            "profile quick cases[0] has this one too"
-        ),
-    ),
-    "id twice in two blocks": (
-        (BLOCK, BLOCK + BLOCK),
-        (
-            "cases[1].id: found 'naps/nap/py3.14/closed/w1/c16/wait0.2'; allowed: ids of their "
-            "own; in profile quick cases[0] has this one too"
-        ),
-    ),
-    "id of two meanings": (
-        ("/wait{wait}", ""),
-        (
-            "cases: found 'naps/nap/py3.14/closed/w1/c16'; allowed: one meaning per id; in "
-            "published and quick it differs in more than duration and timeout: put the parameter "
-            "into the id, as in wait{wait}"
-        ),
-    ),
-    "axis of a taken name": (
-        ("pairs = [", "vary = { wait = 3 }\npairs = ["),
+        "cases[0].profiles[1]: found 'nightly'; allowed: quick, published"),
+    "axis without values": (('python = ["3.14", "3.14t"]', "python = []"),
+        "cases[0].python: found []; allowed: at least one value"),
+    "vary without values": (("pairs = [", "vary = { x = [] }\npairs = ["),
+        "cases[0].vary.x: found []; allowed: at least one value"),
+    "no pairs": ((BLOCK[BLOCK.index('pairs'):], "pairs = []\n"),
+        "cases[0].pairs: found []; allowed: at least one value"),
+    "unknown endpoint": (('endpoint = "nap"', 'endpoint = ["nap", "doze"]'),
+        "cases[0].endpoint[1]: found 'doze'; allowed: nap"),
+    "unknown interpreter": (('"3.14t"]', '"3.13"]'),
+        "cases[0].python[1]: found '3.13'; allowed: 3.14, 3.14t"),
+    "unknown stack": (('stack = "current"', 'stack = "past"'),
+        "defaults.stack[0]: found 'past'; allowed: current, old"),
+    "stack not made for the interpreter": (('stack = "current"', 'stack = "old"'),
+        "cases[0].python: found '3.14t'; allowed: 3.14 (of stack old)"),
+    "unknown server": (('server = "fake"', 'server = "nginx"'),
+        "defaults.server[0]: found 'nginx'; allowed: fake, picky"),
+    "server of another interface": (('server = "fake"', 'server = "picky"'),
+        "defaults.server: found 'picky'; allowed: servers of wsgi, which nap speaks: fake"),
+    "loop that the server lacks": (('server = "fake"', 'server = "picky"'),
+        "defaults.loop: found 'asyncio'; allowed: uvloop (of picky)"),
+    "unknown load": (('load = ["closed", "paced"]', 'load = "bursts"'),
+        "cases[0].load[0]: found 'bursts'; allowed: closed, paced"),
+    "threads for ASGI": (("pairs = [", "threads = 8\npairs = ["),
+        ("cases[0].threads: found 8; allowed: blocking threads for wsgi, and only there; nap "
+        "is asgi")),
+    "WSGI without threads": (('interface = "asgi"', 'interface = "wsgi"'),
+        ("cases[0].threads: found 'nothing'; allowed: blocking threads for wsgi, and only "
+        "there; nap is wsgi")),
+    "connections above the backpressure": (("workers = 2, c = 32", "workers = 2, c = 201"),
+        ("loads.closed.connections: found 201; allowed: at most 200, the backpressure of fake "
+        "with 2 workers")),
+    "closed load with a rate": (('model = "paced"', 'model = "closed"'),
+        ("loads.paced: found 'closed'; allowed: a rate belongs to paced and open loads, and to"
+        " them only")),
+    "load without end": (('duration = "seconds"', "duration = 0"),
+        "loads.closed.duration: found 0.0; allowed: greater than 0"),
+    "half a connection": (('connections = "c"', 'connections = "c / 3"'),
+        ("loads.closed.connections: found 'c / 3 = 5.33333'; allowed: a whole number, 1 or "
+        "more")),
+    "negative floor": (('floor = "2 * wait"', 'floor = "-wait"'),
+        "endpoints.nap.floor: found '-wait = -0.2'; allowed: 0 or more"),
+    "formula over an unknown name": (('floor = "2 * wait"', 'floor = "2 * nap"'),
+        ("endpoints.nap.floor: found '2 * nap'; allowed: arithmetic over wait, seconds, "
+        "workers, c, gil, inf, min() and max() ('nap' is not defined for expression '2 * "
+        "nap')")),
+    "ceiling over an unknown name": (("min(c, slots) / floor", "users / floor"),
+        ("endpoints.nap.ceiling: found 'users / floor'; allowed: arithmetic over c, slots, "
+        "floor, unit, cores, rate, workers, threads, inf, min() and max() ('users' is not "
+        "defined for expression 'users / floor')")),
+    "id over an unknown name": (("c{c}/wait{wait}", "c{users}"),
+        ("cases[0].id: found '{endpoint}/py{python}/{load}/w{workers}/c{users}'; allowed: "
+        "{names} of: endpoint, python, stack, server, loop, load, wait, seconds, workers, c")),
+    "id that formats": (("c{c}/wait{wait}", "c{c:.1f}"),
+        ("cases[0].id: found '{endpoint}/py{python}/{load}/w{workers}/c{c:.1f}'; allowed: "
+        "{names} of: endpoint, python, stack, server, loop, load, wait, seconds, workers, c")),
+    "id with a space": (("c{c}/wait{wait}", "c {c}/wait{wait}"),
+        ("cases[0].id: found 'nap/py3.14/closed/w1/c 16/wait0.2'; allowed: letters, digits and"
+        " _ . - between single /")),
+    "id twice in a block": (("/w{workers}/c{c}", ""),
+        ("cases[0].id: found 'naps/nap/py3.14/closed/wait0.2'; allowed: ids of their own; in "
+        "profile quick cases[0] has this one too")),
+    "id twice in two blocks": ((BLOCK, BLOCK + BLOCK),
+        ("cases[1].id: found 'naps/nap/py3.14/closed/w1/c16/wait0.2'; allowed: ids of their "
+        "own; in profile quick cases[0] has this one too")),
+    "id of two meanings": (("/wait{wait}", ""),
+        ("cases: found 'naps/nap/py3.14/closed/w1/c16'; allowed: one meaning per id; in "
+        "published and quick it differs in more than duration and timeout: put the parameter "
+        "into the id, as in wait{wait}")),
+    "axis of a taken name": (("pairs = [", "vary = { wait = 3 }\npairs = ["),
         "cases[0].vary.wait: found 'wait'; allowed: a new name; taken: "
-        + NAMES_TAKEN.replace("c, ", ""),
-    ),
-    "pair of a taken name": (
-        ("pairs = [", "vary = { c = 3 }\npairs = ["),
-        f"cases[0].pairs[0].c: found 'c'; allowed: a new name; taken: {NAMES_TAKEN}",
-    ),
-    "uneven pairs": (
-        ("{ workers = 2, c = 32 }", "{ workers = 2 }"),
-        "cases[0].pairs[1]: found 'workers'; allowed: the keys workers, c in each",
-    ),
+        + NAMES_TAKEN.replace("c, ", "")),
+    "pair of a taken name": (("pairs = [", "vary = { c = 3 }\npairs = ["),
+        f"cases[0].pairs[0].c: found 'c'; allowed: a new name; taken: {NAMES_TAKEN}"),
+    "uneven pairs": (("{ workers = 2, c = 32 }", "{ workers = 2 }"),
+        "cases[0].pairs[1]: found 'workers'; allowed: the keys workers, c in each"),
     "endpoint that nothing loads": (
         (
             "[loads.closed]",
@@ -409,7 +286,7 @@ MISTAKES = {
         ),
         "endpoints.idle: found 'no cases'; allowed: cases that load it, or verify_only = true",
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -15,13 +15,13 @@ import pytest
 
 from bench import eventually
 from fake_github import Table
-from servebench import changes
+from servebench import changes, files
 from servebench.changes import ChangeRecord, Release, SeriesName, StackState
 from servebench.compare.model import PackageChange, Verdict
 from servebench.github import announce, marker
 from servebench.github.comments import Note, Stage, read_note
 from servebench.github.slash import run_name
-from servebench.night.model import NightRecord, ShardRecord, encode
+from servebench.night.model import NightRecord, ShardRecord
 from steps import BASE, BOT, HEAD, Step
 
 SITE = "https://owner.github.io/name/"
@@ -329,7 +329,7 @@ def night(step: Step, when: str, stored: str = "complete", conclusion: str = "fa
             id=f"{when:.4}{when[5:7]}{when[8:10]}T020000Z-nightly-3f2a9c17", created=when,
             commit=HEAD, profile="nightly", status=stored, shards=(shard,),
         )  # fmt: skip
-        step.github.state.files[f"gh-pages:results/{record.path}"] = encode(record).decode()
+        step.github.state.files[f"gh-pages:results/{record.path}"] = files.encode(record).decode()
     return step.github.add_run(
         "nightly.yml", status="completed", conclusion=conclusion, created_at=when
     )

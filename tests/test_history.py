@@ -16,6 +16,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
+import made_up as histories
 from disks import file_limit, small_disk
 from histories import (
     QUICK,
@@ -29,15 +30,12 @@ from histories import (
 )
 from servebench import changes, store
 from servebench.errors import HistoryError, RecordError
-from servebench.history import growth
+from servebench.git import BRANCH, HopelessError, Patience, Remote, credentials, remote_of
 from servebench.history.branch import Branch
-from servebench.history.git import BRANCH, HopelessError, Remote, credentials, remote_of
 from servebench.history.kinds import MOST_BYTES, File, collect
-from servebench.history.patience import Patience
 from servebench.history.pull import pull
 from servebench.history.push import Pushed, push
 from servebench.model import RunStatus
-from servebench.site import synthetic as histories
 
 
 @pytest.fixture(autouse=True)
@@ -458,15 +456,3 @@ def test_names_alone_are_fetched_for_a_push(remote: Remote, tmp_path: Path) -> N
     branch.fetch(contents=False)
     assert [entry.path for entry in branch.entries()] == ["runs/alpha/2026/run.json"]
     assert sum(len(data) for data in contents(tmp_path / "names.git").values()) < 100_000
-
-
-def test_growth_is_measured_on_a_real_branch(tmp_path: Path) -> None:
-    """A clone without the past is no larger than one with it, and a night costs about its size."""
-    found = growth.measure(night_run(), 12, tmp_path / "growth")
-    assert found.nights == 12
-    assert 0 < found.compressed_bytes < found.run_bytes / 2
-    assert found.shallow_bytes <= found.clone_bytes
-    # 12 nights and some 30 kB of git's own files; far less if git kept one copy of what repeats.
-    assert found.clone_bytes < 12 * found.run_bytes + 100_000
-    assert min(found.pull_seconds, found.push_seconds, found.next_pull_seconds) > 0
-    assert len(store.runs(tmp_path / "growth" / "results")) == 13

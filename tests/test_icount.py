@@ -20,16 +20,15 @@ import servebench
 from bench import PROJECT, carrying, eventually
 from servebench import interpreters, stacks
 from servebench.errors import CountError
-from servebench.icount import callgrind, counting, preload, valgrind
-from servebench.icount.callgrind import Part
+from servebench.icount import callgrind, counting, valgrind
+from servebench.icount.callgrind import Dump
 from servebench.icount.counting import Instructions, Uncounted
 
 DATA = Path(__file__).parent / "data" / "callgrind"
 PACKAGE = Path(servebench.__file__).parent
 
 needs_valgrind = pytest.mark.skipif(
-    counting.missing() is not None and "CI" not in os.environ,
-    reason=f"{counting.missing()}",
+    counting.missing() is not None and "CI" not in os.environ, reason=f"{counting.missing()}"
 )
 needs_compiler = pytest.mark.skipif(
     shutil.which("cc") is None and "CI" not in os.environ, reason="no C compiler"
@@ -45,10 +44,7 @@ def test_a_recorded_dump_is_read() -> None:
     assert parts == RECORDED
 
 
-RECORDED = (
-    Part(1, "--dump-before=getppid", 20_034),
-    Part(2, "--dump-before=getppid", 37_924),
-)
+RECORDED = (Dump(1, "--dump-before=getppid", 20_034), Dump(2, "--dump-before=getppid", 37_924))
 
 
 def test_a_dump_that_was_cut_short_is_refused() -> None:
@@ -78,10 +74,9 @@ def test_a_missing_dump_is_noticed(tmp_path: Path) -> None:
 # Arithmetic.
 
 
-def parts(*instructions: int) -> list[Part]:
-    """What the marks of one process wrote down."""
+def parts(*instructions: int) -> list[Dump]:
     return [
-        Part(number, "--dump-before=getppid", count)
+        Dump(number, "--dump-before=getppid", count)
         for number, count in enumerate(instructions, start=1)
     ]
 
@@ -155,7 +150,6 @@ PAYLOAD = """
 
 @pytest.fixture
 def payload(tmp_path: Path) -> list[str]:
-    """A program with some small pieces of work."""
     file = tmp_path / "payload.py"
     file.write_text(textwrap.dedent(PAYLOAD))
     return ["-P", str(file)]
@@ -165,7 +159,6 @@ TROUBLED = ["raises", "1000", "dies", "threads", "cycles", "json"]
 
 
 def figures(outcomes: dict[str, Instructions | Uncounted]) -> dict[str, float]:
-    """All figures; there must be one for every target."""
     assert all(isinstance(one, Instructions) for one in outcomes.values()), outcomes
     return {name: one.per_unit for name, one in outcomes.items() if isinstance(one, Instructions)}
 
@@ -176,10 +169,7 @@ def figures(outcomes: dict[str, Instructions | Uncounted]) -> dict[str, float]:
 @pytest.mark.real
 @pytest.mark.parametrize("python", ["3.14", "3.14t"])
 def test_counts_repeat_exactly(python: str, payload: list[str]) -> None:
-    """Two runs give the same figures; a step of a loop takes 5 to 200 instructions.
-
-    Also of a loop as long as two random bytes say; every figure says that they were fixed.
-    """
+    """Two runs give the same figures; a step of a loop takes 5 to 200 instructions."""
     executable = interpreters.locate(python).executable
     targets = ["json", "1000", "2000", "draws"]
     first, second = (counting.count(executable, payload, targets, rounds=2) for _ in range(2))
@@ -203,7 +193,7 @@ print(libc.syscall(10**6), ctypes.get_errno() == 38)
 @needs_compiler
 def test_the_library_gives_the_same_bytes_and_leaves_other_calls_alone(tmp_path: Path) -> None:
     """Every way to draw goes on where the last one stopped; getpid and an unknown call work."""
-    library = preload.build(tmp_path)
+    library = valgrind.fixed_random(tmp_path)
     assert library is not None
     said = [
         subprocess.run(
@@ -243,7 +233,7 @@ def test_a_compiler_that_fails_is_none(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "cc").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "cc").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert preload.build(tmp_path) is None
+    assert valgrind.fixed_random(tmp_path) is None
 
 
 @needs_valgrind
@@ -268,7 +258,6 @@ STEPS = {"spin-a": 0, "spin-b": 0, "spin-1000": 1000, "spin-100": 100}
 
 @pytest.fixture
 def spinning(tmp_path: Path) -> Path:
-    """A checkout whose JSON greeting is preceded by a loop: none, none, 1,000 and 100 steps."""
     root = tmp_path / "checkout"
     folder = root / "apps" / "asgi-wsgi"
     ignored = shutil.ignore_patterns("__pycache__")
@@ -336,7 +325,6 @@ def test_the_counter_needs_the_standard_library_alone() -> None:
 
 
 def pretend(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    """Put another valgrind on PATH."""
     folder.mkdir()
     (folder / "valgrind").write_text(f"#!/bin/sh\n{script}\n")
     (folder / "valgrind").chmod(0o755)
@@ -351,10 +339,7 @@ def test_without_valgrind_the_sentence_says_what_to_install(
 ) -> None:
     """Which tool is missing and how to get it."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(
-        CountError,
-        match=LACKING,
-    ):
+    with pytest.raises(CountError, match=LACKING):
         counting.count(Path(sys.executable), payload, ["1000"])
 
 
@@ -415,11 +400,7 @@ count(Path(python), payload, ["hangs"], env={"TOKEN": token})
 def test_nothing_survives_the_process_that_counts(
     how: signal.Signals, tmp_path: Path, payload: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As asv ends it when its time is over: a signal to its group, with a target at work.
-
-    The target never comes to the end of a phase. The folder that is left goes with the next
-    counting.
-    """
+    """As asv ends it when its time is over: a signal to its group, with a target at work."""
     python, token = interpreters.locate("3.14").executable, str(tmp_path / "token")
     counter = subprocess.Popen(
         [sys.executable, "-c", _COUNT, str(python), token, *payload],
@@ -443,7 +424,6 @@ def test_nothing_survives_the_process_that_counts(
 
 @pytest.fixture
 def instructions(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The suite, as asv imports it on stack `current`."""
     monkeypatch.syspath_prepend(str(PROJECT))
     monkeypatch.setenv("SERVEBENCH_STACK", "current")
     return importlib.import_module("benchmarks.instructions")

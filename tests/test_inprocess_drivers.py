@@ -31,7 +31,6 @@ def body(content: bytes = b"", more: bool = False) -> Message:
 
 @pytest.fixture
 def asgi() -> Iterator[Callable[..., Any]]:
-    """Drivers that are closed with the test."""
     made = []
 
     def make(app: Any, path: str = "/") -> Any:
@@ -44,8 +43,6 @@ def asgi() -> Iterator[Callable[..., Any]]:
 
 
 def sending(*messages: Message) -> Any:
-    """An application that sends these, whatever it is asked."""
-
     async def app(_scope: Message, _receive: Any, send: Any) -> None:
         for message in messages:
             await send(message)
@@ -208,7 +205,6 @@ class Closing:
         return self.chunks
 
     def close(self) -> None:
-        """Count."""
         self.closed += 1
 
 

@@ -71,7 +71,6 @@ def attempt(
     commit: Path | None = None,
     extra: Mapping[str, Any] = QUICKLY,
 ) -> subprocess.CompletedProcess[str]:
-    """Let asv_runner run benchmarks one after another in a stack's environment."""
     executable = stacks.environment(stack, python)
     return subprocess.run(
         [executable, "-c", _RUN, suites / "benchmarks", json.dumps(names), json.dumps(extra)],
@@ -84,7 +83,6 @@ def attempt(
 
 
 def run(folder: Path, names: list[str], **arguments: Any) -> tuple[dict[str, Any], str]:
-    """Run them; returns by name what was measured, and what was said meanwhile."""
     done = attempt(folder, names, **arguments)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), done.stderr
@@ -92,7 +90,6 @@ def run(folder: Path, names: list[str], **arguments: Any) -> tuple[dict[str, Any
 
 @pytest.fixture(scope="module")
 def listed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """All benchmarks, by name, as a bare interpreter lists them."""
     folder = tmp_path_factory.mktemp("listed")
     bare = interpreters.locate("3.14").executable
     runner = bench_runner.folder()
@@ -104,7 +101,6 @@ def listed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
 
 
 def indexed(listed: dict[str, dict[str, Any]], name: str, *values: str) -> str:
-    """Name a benchmark with parameters as asv does: by the place of their combination."""
     place = 0
     for axis, value in zip(listed[name]["params"], values, strict=True):
         place = place * len(axis) + axis.index(value)
@@ -113,7 +109,6 @@ def indexed(listed: dict[str, dict[str, Any]], name: str, *values: str) -> str:
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
-    """A checkout with copies of the suites and applications."""
     root = tmp_path / "checkout"
     ignored = shutil.ignore_patterns("__pycache__")
     for folder in ("apps", "benchmarks"):
@@ -143,7 +138,6 @@ def test_the_suites_know_every_declared_endpoint() -> None:
 
 
 def declaration(floor: str, env: str = "") -> str:
-    """Write an experiment with two parameters and one endpoint."""
     return f"""
 [profiles]
 quick = {{ wait = 0.3, size = 4 }}
@@ -353,7 +347,6 @@ def test_a_commit_is_asked_for_what_it_declares(
 
 
 def pydantic_names(listed: dict[str, dict[str, Any]]) -> dict[str, str]:
-    """All benchmarks of Pydantic with all parameters: id → words."""
     found = {}
     for name, one in listed.items():
         if not name.startswith("pydantic_models."):

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 import asv_files
+import sites
 import synthetic
 from asv_files import SKIPPED, Bench, Figures
 from servebench import paths
 from servebench.errors import DeclarationError, RecordError
-from servebench.inprocess import gil, page, readings, tables, validation
-from servebench.inprocess.declared import FILE, read_declared
+from servebench.inprocess import micro, readings, report
 from servebench.inprocess.readings import Snapshot
+from servebench.inprocess.suites import read_suites
 from servebench.model import Load, LoadModel
 from servebench.report import markdown
 from servebench.report.findings import Source, write_findings
+from servebench.report.page import Section
 from servebench.report.tables import Table
 from servebench.summary import RunSummary, summarise
 
-DECLARED = read_declared(paths.project_root())
+SUITES = read_suites(paths.project_root())
+DECLARED = {suite.suite: suite for suite in SUITES}
 MODES = ["serial", "threads", "processes", "asyncio"]
 CPU = Bench("gil.Cpu.time_tasks", {"mode": MODES, "tasks": [1, 4]})
 NETWORK = Bench("gil.Network.time_rounds", {"mode": ["serial", "threads", "asyncio"]})
 SLOWEST = Bench("gil.track_slowest_round")
-SCALING = Bench(tables.SCALING, {"work": ["json"], "threads": [1, 2, 4]})
-VALIDATE = Bench(validation.VALIDATION[0], {"size": [1, 20], "source": ["python"]})
+SCALING = Bench("scaling.Scaling.time_threads", {"work": ["json"], "threads": [1, 2, 4]})
+VALIDATE = Bench("pydantic_models.Validate.time_valid", {"size": [1, 20], "source": ["python"]})
 REQUESTS = Bench("handlers.Cpu.time_request", {"endpoint": ["driver/asgi", "asgi-wsgi/json"]})
 COUNTS = Bench("instructions.track_request", {"endpoint": ["asgi-wsgi/json"]}, "instructions")
 ALL = (CPU, NETWORK, SLOWEST, SCALING, VALIDATE, REQUESTS, COUNTS)
@@ -39,9 +43,14 @@ def only(results: Path) -> Snapshot:
     return snapshot
 
 
-def lines(table: Table | None) -> list[str]:
+def section(snapshot: Snapshot, suite: str, run: RunSummary | None = None) -> Section:
+    """The section of one suite."""
+    (made,) = report.sections((snapshot,), [DECLARED[suite]], run)
+    return made
+
+
+def lines(table: Table) -> list[str]:
     """A table's lines as Markdown, without the head."""
-    assert table is not None
     return markdown.table(table).splitlines()[2:]
 
 
@@ -119,7 +128,7 @@ def gil_results(folder: Path) -> Snapshot:
 
 def test_tasks_are_held_against_serial_time_and_cores(tmp_path: Path) -> None:
     """2 s serial on 2 cores: at best 1 s. Published beside the GIL's figures, both runs."""
-    cpu, network = gil.tables(gil_results(tmp_path), DECLARED)
+    cpu, network = section(gil_results(tmp_path), "gil").tables
     table = lines(cpu)
     four = [line for line in table if line.startswith("| 4 ")]
     published = table[table.index(four[0]) + 1]
@@ -141,7 +150,7 @@ def test_tasks_are_held_against_serial_time_and_cores(tmp_path: Path) -> None:
     assert "impossible: threads on 3.14t took 50.0 % of the shortest; the measurement is wrong" in (
         notes
     )
-    assert "at best: serial / min(tasks, cores), with 2 cores" in notes
+    assert "at best: base / min(tasks, cores), with 2 cores" in notes
     # quartiles of 1.96, 2.0, 2.04 are 1.98 and 2.02: 1 %, the widest
     assert "half of their samples lie within ±1.0 %" in notes[0]
 
@@ -155,7 +164,8 @@ def test_tasks_are_held_against_serial_time_and_cores(tmp_path: Path) -> None:
 
 def test_statements_about_the_gil_are_checked_with_intervals(tmp_path: Path) -> None:
     """Threads 1.05 times serial: no faster. Processes 0.52: faster. What is missing: not said."""
-    found = {shape.statement: shape for shape in gil.shapes(gil_results(tmp_path), DECLARED)}
+    shapes = section(gil_results(tmp_path), "gil").shapes
+    found = {shape.statement: shape for shape in shapes}
     threads = found["with the GIL, four CPU threads are no faster than serial"]
     assert threads.ours is not None
     assert threads.ours.mean == pytest.approx(1.05, rel=0.01)
@@ -178,9 +188,10 @@ def test_scaling_is_work_per_second_against_one_thread(tmp_path: Path) -> None:
     asv_files.write(
         tmp_path, "3.14", "current", [(SCALING, {("json", 1): [1.0], ("json", 4): SKIPPED})]
     )
-    assert lines(tables.scaling(only(tmp_path)))[:2] == [
-        "| json | 1 | 1 | ours | 1.00 s | 1.00 | 1.00 s | 1.00 |",
-        "| json | 2 | 2 | ours | failed | — | 1.25 s | 1.60 |",
+    (table,) = section(only(tmp_path), "scaling").tables
+    assert lines(table)[:2] == [
+        "| json | 1 | ours | 1.00 s | 1.00 | 1.00 s | 1.00 |",
+        "| json | 2 | ours | failed | — | 1.25 s | 1.60 |",
     ]
 
 
@@ -189,15 +200,14 @@ def test_costs_stand_side_by_side_per_environment(tmp_path: Path) -> None:
     for python, count in (("3.14", 300_000.0), ("3.14t", 330_000.0)):
         asv_files.write(tmp_path, python, "current", [(COUNTS, {("asgi-wsgi/json",): count})])
     snapshot = only(tmp_path)
-    table = tables.cost(snapshot, "instructions", "Instructions")
-    assert table is not None
+    (table,) = section(snapshot, "instructions").tables
     assert table.columns == ("current 3.14", "current 3.14t", "current 3.14t / 3.14")
     assert lines(table) == ["| request: asgi-wsgi/json | ours | 300,000 | 330,000 | 1.10 |"]
-    assert tables.cost(snapshot, "handlers", "Requests") is None
-    assert tables.label("handlers.Cpu.time_request", (("endpoint", "driver/asgi"),)) == (
+    assert report.sections((snapshot,), [DECLARED["handlers"]]) == ()
+    assert report.label("handlers.Cpu.time_request", (("endpoint", "driver/asgi"),)) == (
         "cpu: driver/asgi"
     )
-    assert tables.label("gil.track_slowest_round", ()) == "slowest round"
+    assert report.label("gil.track_slowest_round", ()) == "slowest round"
 
 
 def pydantic_run() -> RunSummary:
@@ -218,8 +228,8 @@ def test_what_pydantic_gains_alone_stands_beside_the_response(tmp_path: Path) ->
     for stack, time in (("pydantic-v1", 80e-6), ("pydantic-v2", 20e-6), ("current", 25e-6)):
         asv_files.write(tmp_path, "3.14", stack, [(VALIDATE, {(20, "python"): [time, time]})])
     snapshot = only(tmp_path)
-    table = validation.table(snapshot, pydantic_run())
-    alone, response, *_ = lines(table)
+    made = section(snapshot, "pydantic_models", pydantic_run())
+    alone, response, *_ = (line for line in lines(made.tables[0]) if "failed" not in line)
     assert alone == (
         "| in process | validate: 20, python | ours | 80.0 µs | 20.0 µs | 4.00 | 25.0 µs |"
     )
@@ -227,17 +237,18 @@ def test_what_pydantic_gains_alone_stands_beside_the_response(tmp_path: Path) ->
         "| end to end | CPU/request, 16 connections | ours | 3.00 ms | 1.50 ms "
         "| 2.00 (2.00…2.00) | — |"
     )
-    shape = validation.shape(snapshot, pydantic_run())
+    (shape,) = made.shapes
     assert shape.ours is not None
     assert shape.ours.mean == pytest.approx(2.0)
     assert shape.verdict == "holds"
-    assert validation.shape(snapshot, None).verdict == "not measured"
+    (shape,) = section(snapshot, "pydantic_models").shapes
+    assert (shape.verdict, shape.reason) == ("not measured", "no run has both responses")
 
 
 def test_the_findings_tell_what_was_measured_inside(tmp_path: Path) -> None:
     """One section per question that has a figure; a page without asv's results has none."""
     snapshot = gil_results(tmp_path)
-    sections = page.sections((snapshot,), DECLARED)
+    sections = report.sections((snapshot,), SUITES)
     assert [section.experiment for section in sections] == ["gil-in-process"]
     run = synthetic.make_run([synthetic.steady_result(synthetic.make_case("a/b"), {"good": 1.0})])
     sources = [Source("nightly profile", "file.json", summarise(run))]
@@ -245,11 +256,11 @@ def test_the_findings_tell_what_was_measured_inside(tmp_path: Path) -> None:
     bare = write_findings(sources, {}, {})
     assert text.startswith(bare.rstrip("\n"))
     assert "\n## gil-in-process\n" in text
-    assert f"*{DECLARED.question}*" in text
+    assert f"*{DECLARED['gil'].question}*" in text
     assert "| with the GIL, four processes are | ≤ 0.75 | 0.357 |" in text
     assert "by asv on synthetic-2c (Synthetic CPU, 2 cores, Linux), commit 3f2a9c173f2a" in text
     assert "gil-in-process" not in bare
-    described = page.as_json((snapshot,), page.make_page((snapshot,), DECLARED))
+    described = report.as_json((snapshot,), report.make_page((snapshot,), SUITES))
     assert described["sections"][0]["name"] == "gil-in-process"
     assert described["snapshots"][0]["readings"][0]["benchmark"] == "gil.Cpu.time_tasks"
 
@@ -257,18 +268,89 @@ def test_the_findings_tell_what_was_measured_inside(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("replaced", "by", "said"),
     [
-        ('least = "serial / min(tasks, cores)"', 'least = "serial / hats"', "hats"),
-        ('part = "files"', 'part = "flies"', "no part 'flies'"),
+        ('best = "base / min(tasks, cores)"', 'best = "base / hats"', "hats"),
+        ('table = "files"', 'table = "flies"', "no table 'flies'"),
         ('where = { megabytes = "10" }', "where = { }", "expected `where` to name"),
         ("most = 0.9\n", "", "least or most"),
-        ("question =", "question", "valid TOML"),
+        ('base = "serial"\n', "", "belong together"),
+        ("question =", "question", "TOML"),
     ],
 )
 def test_a_wrong_declaration_is_refused(tmp_path: Path, replaced: str, by: str, said: str) -> None:
     """The file and what is wrong are named."""
-    text = (paths.project_root() / FILE).read_text("utf-8")
+    text = (paths.project_root() / "benchmarks" / "gil.toml").read_text("utf-8")
     assert replaced in text
     (tmp_path / "benchmarks").mkdir()
-    (tmp_path / FILE).write_text(text.replace(replaced, by), "utf-8")
-    with pytest.raises(DeclarationError, match=said):
-        read_declared(tmp_path)
+    (tmp_path / "benchmarks" / "gil.toml").write_text(text.replace(replaced, by), "utf-8")
+    with pytest.raises(DeclarationError, match=rf"benchmarks/gil\.toml.*{said}"):
+        read_suites(tmp_path)
+
+
+SORTING = """\
+name = "sorting-threads"
+question = "Do threads sort faster?"
+stacks = ["current"]
+
+[source]
+title = "Made up"
+date = "2026-11"
+setting = "a laptop"
+python = "3.14"
+
+[answer]
+says = "Sorting in 2 threads"
+table = "sort"
+variant = "2"
+
+[[tables]]
+name = "sort"
+title = "Sorting"
+benchmark = "sorting.Sort.time_sort"
+variant = "threads"
+base = "1"
+
+[[published]]
+table = "sort"
+seconds = { 1 = 4.0, 2 = 5.0 }
+
+[[shapes]]
+statement = "two threads take no longer"
+table = "sort"
+above = { variant = "2", python = "3.14t" }
+below = { variant = "1", python = "3.14t" }
+most = 1
+"""
+
+
+def test_a_suite_is_added_by_its_declaration_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is run with the others, and has its page, chart, statement and answer on the site."""
+    root, project = tmp_path / "checkout", paths.project_root()
+    shutil.copytree(project / "benchmarks", root / "benchmarks")
+    shutil.copy(project / "pyproject.toml", root)
+    (root / "apps").symlink_to(project / "apps")
+    (root / "benchmarks" / "sorting.toml").write_text(SORTING, "utf-8")
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    (step,) = micro.steps(["sorting"])
+    assert step.environments == (
+        "servebench-py3.14-stackcurrent", "servebench-py3.14t-stackcurrent",
+    )  # fmt: skip
+
+    bench = Bench("sorting.Sort.time_sort", {"threads": [1, 2]})
+    results = tmp_path / "results"
+    for python, times in (("3.14", (2.0, 2.5)), ("3.14t", (2.0, 1.0))):
+        figures = {(n + 1,): [time, time] for n, time in enumerate(times)}
+        asv_files.write(results / "asv", python, "current", [(bench, figures)])
+    asv_files.list_benchmarks(results / "asv", [bench])
+    sites.made(tmp_path, results, root=root)
+    page = sites.read(tmp_path / "site" / "x" / "sorting-threads" / "index.html")
+    assert {"speed-up-sort"} <= page.ids
+    # 2.0 / 2.5 and 2.0 / 1.0; the source's 4.0 / 5.0
+    told = "Sorting in 2 threads: 0.800 times as fast on 3.14 and 2.00 times as fast on 3.14t"
+    assert told in page.text
+    assert "two threads take no longer ≤ 1 — 0.500 (0.500…0.500) holds" in page.text
+    assert "published 0.800" in page.text
+    for other in ("index.html", "x/index.html"):
+        assert told in sites.read(tmp_path / "site" / other).text
+    assert list(sites.dead_links(tmp_path / "site")) == []

@@ -48,10 +48,6 @@ BUSY = {FlagName.HOST_NOISE, FlagName.LITTLES_LAW, FlagName.NO_ANSWER}
 
 
 def one_per_application() -> list[Case]:
-    """The quickest case of each combination of application, interpreter, stack and server.
-
-    Not those whose ceiling is measured: that wants a quiet machine, and tests share theirs.
-    """
     found: dict[tuple[str, ...], Case] = {}
     for experiment in experiments.load_experiments(PROJECT):
         cases = [c for p in ("quick", "nightly") for c in experiments.expand(experiment, p)]
@@ -64,7 +60,6 @@ def one_per_application() -> list[Case]:
 
 @pytest.fixture
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[validate.Facts]:
-    """What launches were judged from."""
     seen: list[validate.Facts] = []
     real = validate.judge
 
@@ -78,8 +73,6 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[validate.Facts]:
 
 @pytest.fixture
 def perform(state_home: Path, tmp_path: Path) -> Perform:
-    """Do one launch of a case, with what set-up has made."""
-
     def do(
         case: Case,
         *,

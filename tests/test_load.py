@@ -6,6 +6,7 @@ import gzip
 import os
 import signal
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ LYING = '{"summary":{"total":9},"statusCodeDistribution":{"200":5},"errorDistrib
 @pytest.fixture(autouse=True)
 def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(load, "scratch_base", lambda: tmp_path)
 
 
 @pytest.fixture
@@ -39,16 +41,29 @@ def closed(connections: int = 2, duration: float = 0.3, timeout: float = 30) -> 
 
 
 def fake(tmp_path: Path, body: str) -> Path:
-    """A program called oha that does something else."""
     program = tmp_path / "oha"
     program.write_text(f"#!/bin/sh\n{body}\n")
     program.chmod(0o755)
     return program
 
 
+def generate(
+    oha: Path,
+    asked: Load,
+    url: str,
+    *,
+    cores: Sequence[int] | None = None,
+    on_load_end: Callable[[], None] = lambda: None,
+) -> load.LoadResult:
+    with load.Generation.start(oha, asked, url, cores=cores) as generation:
+        generation.wait_load()
+        on_load_end()
+        return generation.collect()
+
+
 def failure(oha: Path, url: str, tmp_path: Path, asked: Load | None = None) -> LaunchError:
     with pytest.raises(LaunchError) as caught:
-        load.generate(oha, asked or closed(), url, cores=None, folder=tmp_path)
+        generate(oha, asked or closed(), url, cores=None)
     assert caught.value.flag is FlagName.CLIENT_FAILED
     assert not list(tmp_path.glob("servebench-load-*"))
     return caught.value
@@ -64,14 +79,14 @@ def busy(server: TinyServer, requests: int = 1) -> None:
 def test_a_command_line_says_everything() -> None:
     """Rates are latency-corrected, requests in flight are waited for, threads are pinned."""
     paced = Load(model=LoadModel.PACED, connections=5, rate=10, duration=10, timeout=30)
-    argv = load.command(Path("oha"), paced, "http://127.0.0.1:1/x", Path("rows.sqlite"))
+    argv = load.command(Path("oha"), paced, "http://127.0.0.1:1/x", Path("rows.sqlite"), threads=1)
     assert argv == [
         "oha", "--no-tui", "--output-format", "json", "--worker-threads", "1", "-t", "30000ms",
         "--redirect", "0", "--disable-compression", "-c", "5", "-z", "10000ms", "-w",
         "-q", "10", "--latency-correction", "--db-url", "rows.sqlite", "http://127.0.0.1:1/x",
     ]  # fmt: skip
     argv = load.command(
-        Path("oha"), closed(), "u", Path("d"), output=Path("o"), threads=2, duration=0.05
+        Path("oha"), closed(duration=0.05), "u", Path("d"), output=Path("o"), threads=2
     )
     assert "-q" not in argv
     assert argv[argv.index("-z") + 1] == "50ms"
@@ -84,8 +99,8 @@ def test_every_request_of_a_closed_loop_is_counted(oha: Path, tmp_path: Path) ->
     ends = []
     cores = sorted(os.sched_getaffinity(0))[-1:]
     with serving(Answer(delay=0.02)) as server:
-        result = load.generate(
-            oha, closed(4, 1.5), server.url + "/", cores=cores, folder=tmp_path,
+        result = generate(
+            oha, closed(4, 1.5), server.url + "/", cores=cores,
             on_load_end=lambda: ends.append(server.requests),
         )  # fmt: skip
         assert len(result.rows) == server.requests == ends[0]
@@ -100,13 +115,11 @@ def test_every_request_of_a_closed_loop_is_counted(oha: Path, tmp_path: Path) ->
     assert not list(tmp_path.glob("servebench-load-*"))
 
 
-def test_a_paced_load_keeps_its_limit_and_tells_what_it_did_not_send(
-    oha: Path, tmp_path: Path
-) -> None:
+def test_a_paced_load_keeps_its_limit_and_tells_what_it_did_not_send(oha: Path) -> None:
     """20/s for 1 s, two in flight, 0.25 s each: 20 ticks, of which most are never sent."""
     asked = Load(model=LoadModel.PACED, connections=2, rate=20, duration=1, timeout=30)
     with serving(Answer(delay=0.25)) as server:
-        result = load.generate(oha, asked, server.url, cores=None, folder=tmp_path)
+        result = generate(oha, asked, server.url, cores=None)
     found = figures(result.rows, result.summary, asked, floor=0.25)
     assert found["requests"] + found["unsent"] == 20
     assert 2 <= found["requests"] <= 10
@@ -117,51 +130,49 @@ def test_a_paced_load_keeps_its_limit_and_tells_what_it_did_not_send(
     assert found["response_max"] > found["service_max"]
 
 
-def test_an_open_load_sends_whatever_the_server_does(oha: Path, tmp_path: Path) -> None:
+def test_an_open_load_sends_whatever_the_server_does(oha: Path) -> None:
     """4/s for 2 s with connections to spare: all eight are sent, however slow the answers."""
     asked = Load(model=LoadModel.OPEN, connections=20, rate=4, duration=2, timeout=30)
     with serving(Answer(delay=1.5)) as server:
-        result = load.generate(oha, asked, server.url, cores=None, folder=tmp_path)
+        result = generate(oha, asked, server.url, cores=None)
     found = figures(result.rows, result.summary, asked, floor=1.5)
     assert (found["requests"], found["unsent"]) == (8, 0)
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_the_bytes_of_a_body_are_those_that_came(oha: Path, tmp_path: Path, chunked: bool) -> None:
+def test_the_bytes_of_a_body_are_those_that_came(oha: Path, chunked: bool) -> None:
     """Compressed ones where the server compresses unasked, and no frames of chunks."""
     body = gzip.compress(b"hello" * 99)
     expect = Expectation(content_type="text/plain", text="(hello)+")
     endpoint = Endpoint(name="x", app="a:a", interface="asgi", path="/", expect=expect, floor=0)
     with serving(Answer(body=body, encoding="gzip", chunked=chunked)) as server:
-        result = load.generate(oha, closed(), server.url, cores=None, folder=tmp_path)
+        result = generate(oha, closed(), server.url, cores=None)
         assert verify(endpoint, server.url).sizes == {len(body)}
     assert sizes(result.rows, 200) == {len(body): len(result.rows)}
 
 
-def test_answers_of_another_status_are_not_good(oha: Path, tmp_path: Path) -> None:
+def test_answers_of_another_status_are_not_good(oha: Path) -> None:
     """A server that answers only 500 is a success to oha; the figures say otherwise."""
     with serving(Answer(status=500)) as server:
-        result = load.generate(oha, closed(), server.url, cores=None, folder=tmp_path)
+        result = generate(oha, closed(), server.url, cores=None)
     found = figures(result.rows, result.summary, closed())
     assert found["requests"] > 0
     assert found["good"] == 0
     assert not {"throughput", "response_mean"} & set(found)
 
 
-def test_a_redirect_is_counted_not_followed(oha: Path, tmp_path: Path) -> None:
+def test_a_redirect_is_counted_not_followed(oha: Path) -> None:
     """Following would measure another endpoint."""
     with serving(Answer(status=302)) as server:
-        result = load.generate(oha, closed(), server.url, cores=None, folder=tmp_path)
+        result = generate(oha, closed(), server.url, cores=None)
     assert set(result.rows.status.tolist()) == {302}
 
 
-def test_a_server_that_dies_in_the_middle_leaves_errors(oha: Path, tmp_path: Path) -> None:
+def test_a_server_that_dies_in_the_middle_leaves_errors(oha: Path) -> None:
     """The requests that it did answer do not hide those that it did not."""
     with (
         serving(Answer(delay=0.01)) as server,
-        load.Generation.start(
-            oha, closed(duration=2), server.url, cores=None, folder=tmp_path
-        ) as generation,
+        load.Generation.start(oha, closed(duration=2), server.url, cores=None) as generation,
     ):
         busy(server)
         server.die()
@@ -169,22 +180,22 @@ def test_a_server_that_dies_in_the_middle_leaves_errors(oha: Path, tmp_path: Pat
     assert result.summary.errors > 0
 
 
-def test_a_slow_server_leaves_timeouts(oha: Path, tmp_path: Path) -> None:
+def test_a_slow_server_leaves_timeouts(oha: Path) -> None:
     """A request without answer in its time counts as timed out, and has no latency."""
     with serving(lambda _path, n: Answer(delay=0.0 if n % 2 else 5.0)) as server:
         asked = closed(duration=2, timeout=1)
-        result = load.generate(oha, asked, server.url, cores=None, folder=tmp_path)
+        result = generate(oha, asked, server.url, cores=None)
     found = figures(result.rows, result.summary, asked)
     assert found["timeouts"] > 0
     assert found["errors"] == 0
     assert found.get("response_max", 0) < 1
 
 
-def test_nothing_listening_leaves_errors_and_no_figures(oha: Path, tmp_path: Path) -> None:
+def test_nothing_listening_leaves_errors_and_no_figures(oha: Path) -> None:
     """Only counts come of it."""
     with serving(Answer()) as server:
         url = server.url
-    result = load.generate(oha, closed(), url, cores=None, folder=tmp_path)
+    result = generate(oha, closed(), url, cores=None)
     assert len(result.rows) == 0
     found = figures(result.rows, result.summary, closed())
     assert found["errors"] > 0
@@ -204,10 +215,7 @@ def test_a_missing_generator_is_one_sentence(tmp_path: Path) -> None:
         ("echo broken >&2; exit 3", "expected exit code 0, found 3; it said: broken"),
         ("echo '<html>' >summary.json", "found '<html>"),
         ("kill -KILL $$", "found -9"),
-        (
-            f"echo '{LYING}' >summary.json",
-            "rows.sqlite, found unable to open",
-        ),
+        (f"echo '{LYING}' >summary.json", "rows.sqlite, found unable to open"),
     ],
 )
 def test_a_generator_that_fails_or_prints_rubbish_gives_no_figure(
@@ -223,8 +231,7 @@ def test_a_generator_that_says_more_than_it_stored_gives_no_figure(
 ) -> None:
     """Five answers in the summary and none in the rows."""
     wrapper = fake(
-        tmp_path,
-        f'"{oha}" "$@"; sed -i \'s/"200": [0-9]*/"200": 5000000/\' summary.json',
+        tmp_path, f'"{oha}" "$@"; sed -i \'s/"200": [0-9]*/"200": 5000000/\' summary.json'
     )
     with serving(Answer(delay=0.01)) as server:
         assert "5000000 rows" in failure(wrapper, server.url, tmp_path).detail
@@ -233,15 +240,11 @@ def test_a_generator_that_says_more_than_it_stored_gives_no_figure(
 @pytest.mark.parametrize(
     ("name", "words"), [("SIGKILL", "found -9"), ("SIGTERM", "found -15"), ("SIGINT", "s of load")]
 )
-def test_a_generator_that_is_ended_early_gives_no_figure(
-    oha: Path, tmp_path: Path, name: str, words: str
-) -> None:
+def test_a_generator_that_is_ended_early_gives_no_figure(oha: Path, name: str, words: str) -> None:
     """On SIGINT oha stores what it has and exits with 0: its time betrays it."""
     with (
         serving(Answer(delay=0.01)) as server,
-        load.Generation.start(
-            oha, closed(duration=20), server.url, cores=None, folder=tmp_path
-        ) as generation,
+        load.Generation.start(oha, closed(duration=20), server.url, cores=None) as generation,
     ):
         busy(server, 50)  # oha listens for signals a moment after it has begun to send
         os.kill(generation.session.pid, signal.Signals[name])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from servebench import cgroup, machine
+from servebench import machine
 from servebench.flags import FlagName
 from servebench.machine import Cores, CoreTimes
 from servebench.model import Machine
@@ -16,20 +16,11 @@ XEON = "Intel(R) Xeon(R) Processor"
 
 
 def example(**changes: object) -> Machine:
-    """A two-core machine, with changes."""
     values: dict[str, object] = {
-        "id": "xeon-2c-abcdef",
-        "cpu": XEON,
-        "cores": 2,
-        "server_cores": (0,),
-        "client_cores": (1,),
-        "memory": 8 * 2**30,
-        "kernel": "6.1",
-        "os": "Debian",
-        "virtual": None,
-        "governor": None,
+        "id": "xeon-2c-abcdef", "cpu": XEON, "cores": 2, "server_cores": (0,), "client_cores": (1,),
+        "memory": 8 * 2**30, "kernel": "6.1", "os": "Debian", "virtual": None, "governor": None,
         "pinned": True,
-    }
+    }  # fmt: skip
     return Machine.model_validate({**values, **changes})
 
 
@@ -150,7 +141,7 @@ def test_hyper_threads_of_the_generators_core(tmp_path: Path) -> None:
 
 def test_warnings_of_a_small_quiet_machine() -> None:
     """Two cores: more than one worker cannot be seen to scale; nothing else is wrong."""
-    flags = machine.expected_flags(example(), cgroup.Limits(None, None), steal=0.0)
+    flags = machine.expected_flags(example(), machine.CgroupLimits(None, None), steal=0.0)
     assert [flag.name for flag in flags] == [FlagName.CORES_INSUFFICIENT, FlagName.CORES_SHARED]
     assert flags[0].detail == "cases with more than 1 worker: the server has 1 core"
 
@@ -158,13 +149,10 @@ def test_warnings_of_a_small_quiet_machine() -> None:
 def test_warnings_of_a_limited_noisy_machine() -> None:
     """One core, half of it allowed, 3 % stolen: each is a warning with its figure."""
     lone = example(cores=1, server_cores=(0,), client_cores=(0,), pinned=False)
-    flags = machine.expected_flags(lone, cgroup.Limits(0.5, None), steal=0.03)
+    flags = machine.expected_flags(lone, machine.CgroupLimits(0.5, None), steal=0.03)
     assert [(flag.name, flag.detail) for flag in flags if flag.name != "cores_shared"] == [
         (FlagName.UNPINNED, "only core 0 may be used by both"),
-        (
-            FlagName.CORES_INSUFFICIENT,
-            "cases with more than 1 worker: the server has 1 core",
-        ),
+        (FlagName.CORES_INSUFFICIENT, "cases with more than 1 worker: the server has 1 core"),
         (FlagName.HOST_NOISE, "control groups allow 0.5 of 1 cores"),
         (FlagName.HOST_NOISE, "the hypervisor takes 3.0% of the core time"),
     ]
@@ -180,7 +168,7 @@ def test_limits_of_version_2(tmp_path: Path) -> None:
     (inner / "memory.max").write_text("536870912\n")
     (mount / "user" / "memory.max").write_text("max\n")
     own.write_text("0::/user/app\n")
-    assert cgroup.limits(mount, own) == cgroup.Limits(1.5, 536870912)
+    assert machine.limits(mount, own) == machine.CgroupLimits(1.5, 536870912)
 
 
 def test_limits_of_version_1(tmp_path: Path) -> None:
@@ -192,12 +180,10 @@ def test_limits_of_version_1(tmp_path: Path) -> None:
     (mount / "cpu" / "cpu.cfs_period_us").write_text("100000\n")
     (mount / "memory" / "memory.limit_in_bytes").write_text("9223372036854771712\n")
     own.write_text("4:memory:/of/the/host\n1:cpu:/\n")
-    assert cgroup.limits(mount, own) == cgroup.Limits(None, None)
+    assert machine.limits(mount, own) == machine.CgroupLimits(None, None)
     (mount / "cpu" / "cpu.cfs_quota_us").write_text("50000\n")
     (mount / "memory" / "memory.limit_in_bytes").write_text("1000\n")
-    assert cgroup.limits(mount, own) == cgroup.Limits(0.5, 1000)
+    assert machine.limits(mount, own) == machine.CgroupLimits(0.5, 1000)
 
-
-def test_no_control_groups_at_all(tmp_path: Path) -> None:
-    """A machine without them has no limits."""
-    assert cgroup.limits(tmp_path / "x", tmp_path / "y") == cgroup.Limits(None, None)
+    # A machine without any has no limits.
+    assert machine.limits(tmp_path / "x", tmp_path / "y") == machine.CgroupLimits(None, None)

@@ -15,23 +15,19 @@ import pytest
 import synthetic
 from bench import Bench
 from histories import good, listing, make_remote, night_run, result_of, save
-from servebench import machine, store
+from servebench import files, machine, store
 from servebench.errors import RecordError, UsageError
 from servebench.flags import FlagName
-from servebench.history.git import Remote
+from servebench.git import Remote
 from servebench.model import Case, Load, LoadModel, Plan, Run, RunStatus
-from servebench.night import assigned, outcome, planned, recorded
+from servebench.night import outcome, planning
 from servebench.night.model import (
     NightPlan,
     NightRecord,
     Shard,
-    encode,
-    read_plan,
-    read_record,
-    records,
-    write_plan,
+    assignment,
 )
-from servebench.night.sharing import Recorded, share_out
+from servebench.night.planning import Recorded, share_out
 
 A, B, C = "alpha-2c-000001", "beta-2c-000002", "gamma-2c-000003"
 
@@ -177,35 +173,35 @@ def test_recent_runs_say_who_measured_what_and_how_long(tmp_path: Path) -> None:
         night_run(1, B, [result_of(one, good(one, 7))]),
     )
     (tmp_path / "runs" / A / "2026" / "20261103T030000Z-nightly-x.json").write_text("{")
-    known = recorded.recorded(tmp_path, "nightly")
+    known = planning.recorded(tmp_path, "nightly")
     assert known.seconds == {(A, one.id): 30, (A, two.id): 20, (B, one.id): 7}
     assert known.nights == {(A, one.id): 2, (A, two.id): 1, (B, one.id): 1}
     assert known.latest[A, one.id] == night_run(1).id
-    assert not recorded.recorded(tmp_path, "quick").seconds
+    assert not planning.recorded(tmp_path, "quick").seconds
 
 
 def test_a_machine_that_has_left_is_not_waited_for() -> None:
     """A week after its last night; by the nights of the others, whatever the clock says."""
     latest = {A: night_run(0).id, B: night_run(1).id, C: night_run(8).id, "copy": "mine"}
-    assert recorded.present(latest) == {B, C}
-    assert recorded.present({}) == set()
+    assert planning.present(latest) == {B, C}
+    assert planning.present({}) == set()
 
 
 def test_the_fleet_is_named_or_counted() -> None:
     """Machines that are named have the first shards; what cannot be is refused."""
-    assert planned.fleet(None, ()) == (None,)
-    assert planned.fleet(3, ()) == (None, None, None)
-    assert planned.fleet(None, (f"{A},{B}", C)) == (A, B, C)
-    assert planned.fleet(3, (A,)) == (A, None, None)
-    assert planned.fleet(1, (A, B)) == (A, B)
+    assert planning.fleet(None, ()) == (None,)
+    assert planning.fleet(3, ()) == (None, None, None)
+    assert planning.fleet(None, (f"{A},{B}", C)) == (A, B, C)
+    assert planning.fleet(3, (A,)) == (A, None, None)
+    assert planning.fleet(1, (A, B)) == (A, B)
     for shards, machines in ((257, ()), (None, (A, A))):
         with pytest.raises(UsageError, match="expected"):
-            planned.fleet(shards, machines)
+            planning.fleet(shards, machines)
 
 
 def night_of(plan: Plan, machines: Sequence[str | None], results: Path) -> NightPlan:
     """The plan of a night at a fixed time."""
-    return planned.make(
+    return planning.make(
         plan, machines, results=results, commit="3f2a9c17" * 5,
         now=datetime(2026, 11, 20, 3, tzinfo=UTC),
     )  # fmt: skip
@@ -222,21 +218,21 @@ def test_a_plan_of_a_night_says_what_moves(tmp_path: Path) -> None:
         f"1 case moves from {A} to {B}, where their series begin anew: experiment/a",
     )
     assert not night_of(plan_of(*"ab"), (A,), tmp_path).notes
-    write_plan(tmp_path / "night.json", night)
-    assert read_plan(tmp_path / "night.json") == night
-    matrix = json.loads(planned.outputs(night)["matrix"])["include"]
+    files.write(tmp_path / "night.json", night)
+    assert files.read(NightPlan, tmp_path / "night.json") == night
+    matrix = json.loads(planning.outputs(night)["matrix"])["include"]
     assert [(one["shard"], one["machine"], one["runner"]) for one in matrix] == [
         (1, A, A),
         (2, B, B),
     ]
-    anywhere = json.loads(planned.outputs(night_of(plan_of("a"), (None,), tmp_path))["matrix"])
+    anywhere = json.loads(planning.outputs(night_of(plan_of("a"), (None,), tmp_path))["matrix"])
     assert (anywhere["include"][0]["machine"], anywhere["include"][0]["runner"]) == (
         "",
         "servebench",
     )
-    (tmp_path / "night.json").write_bytes(encode(night)[:-30])
+    (tmp_path / "night.json").write_bytes(files.encode(night)[:-30])
     with pytest.raises(RecordError, match="expected a night's plan"):
-        read_plan(tmp_path / "night.json")
+        files.read(NightPlan, tmp_path / "night.json")
 
 
 def shards_of(*names: str) -> NightPlan:
@@ -305,19 +301,19 @@ def test_records_are_read_in_order(tmp_path: Path) -> None:
         )  # fmt: skip
         path = tmp_path / record.path
         path.parent.mkdir(parents=True)
-        path.write_bytes(encode(record))
+        path.write_bytes(files.encode(record))
         assert path == tmp_path / "nights" / name[:4] / f"{name}.json"
-    assert [record.id for record in records(tmp_path)] == sorted(names)
+        assert files.read(NightRecord, path, named=True) == record
     renamed = path.rename(path.with_name("another.json"))
-    with pytest.raises(RecordError, match="expected the night's id as the file's name"):
-        read_record(renamed)
+    with pytest.raises(RecordError, match="expected the id of the record of a night"):
+        files.read(NightRecord, renamed, named=True)
 
 
 def test_a_shard_belongs_to_its_machine_and_commit(tmp_path: Path) -> None:
     """Another machine, another commit, no such shard: refused before anything is measured."""
     night = shards_of("a", "b")
-    write_plan(path := tmp_path / "night.json", night)
-    second = assigned.read(path, 2)
+    files.write(path := tmp_path / "night.json", night)
+    second = assignment(path, 2)
     assert second is not None
     run = arrived(night, 2, B, night=None, shard=None)
     assert (second.begin(run).night, second.begin(run).shard) == (night.id, 2)
@@ -328,11 +324,11 @@ def test_a_shard_belongs_to_its_machine_and_commit(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=sentence):
             second.begin(wrong)
     with pytest.raises(UsageError, match=r"has shards 1 to 2"):
-        assigned.read(path, 3)
+        assignment(path, 3)
     for words in ((path, None), (None, 1)):
         with pytest.raises(UsageError, match="belong together"):
-            assigned.read(*words)
-    assert assigned.read(None, None) is None
+            assignment(*words)
+    assert assignment(None, None) is None
 
 
 @pytest.fixture
@@ -356,7 +352,7 @@ def test_a_night_from_its_plan_to_the_history(
     shards = ("--shards", "2", "--output", plan, "--github-output")
     done = bench("plan", "--seconds", "0.6", *shards)
     assert done.code == 0, done
-    night = read_plan(plan)
+    night = files.read(NightPlan, plan)
     assert len(night.shards) == 2
     assert f"\n{night.id}\n" in told.read_text()
     (first,) = (shard for shard in night.shards if shard.plan.cases[0].id == "badapps/right")
@@ -395,7 +391,8 @@ def test_a_night_from_its_plan_to_the_history(
     assert (done.code, json.loads(done.out)["night"]["status"]) == (0, "complete")
     done = bench("history", "pull", "--to", bench.folder / "all", "--json")
     assert json.loads(done.out)["written"] == 3
-    (record,) = records(bench.folder / "all")
+    (path,) = (bench.folder / "all" / "nights").glob("*/*.json")
+    record = files.read(NightRecord, path, named=True)
     assert record.status == "complete"
 
     done = bench("run", "--plan", plan, "--shard", "1", "--select", "badapps/right")

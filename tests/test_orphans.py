@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pytest
 
+from bench import lives
 from servebench import orphans, procfs
 from serverlings import command, launch, said
 
@@ -21,18 +22,10 @@ def sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "servebench" / "sessions"
 
 
-def lives(pid: int) -> bool:
-    found = procfs.stat(pid)
-    return found is not None and found.alive
-
-
 def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
     tmp_path: Path, sessions: Path
 ) -> None:
-    """Kill -9 of the owner in the middle: exactly its three server processes are ended.
-
-    An unrelated process with the same command line, and the session of a live owner, live on.
-    """
+    """Kill -9 of the owner in the middle: exactly its three server processes are ended."""
     env = {k: v for k, v in os.environ.items() if k != orphans.MARKER}
     look_alike = subprocess.Popen(
         command("stubborn_master"),
@@ -75,7 +68,6 @@ def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
 
 
 def dead_owners(record: orphans.SessionRecord) -> orphans.SessionRecord:
-    """A pid that lives, but with another start time: its first owner is dead."""
     return record.model_copy(update={"owner_start": record.owner_start - 1})
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from servebench.progress import Narrator
 from servebench.toolchain import packages
-from servebench.toolchain.narrator import Narrator
 from servebench.toolchain.packages import CHROMIUM, VALGRIND, Package, ensure
 
 

@@ -14,56 +14,30 @@ from servebench import plan as planning
 from servebench import rig
 from servebench.cli.plan import plan_command
 from servebench.declarations import PROFILES
+from servebench.duration import COSTS, Expected, RemainingTime, drain, expected
 from servebench.errors import DeclarationError, UsageError
-from servebench.expected import COSTS, Expected, drain, expected
-from servebench.model import Case, Endpoint, Expectation, Load, LoadModel, Plan, Profile
+from servebench.model import Case, Load, LoadModel, Plan, Profile
 from servebench.plan import make_plan, plan_seconds
 from servebench.protocol import WINDOW_SECONDS
+from synthetic import make_case
 
 
 def case(
-    identifier: str = "x/a",
     *,
-    floor: float = 0.0,
-    takes: float = 0.0,
-    overlap: int = 0,
-    slots: int | None = None,
-    ceiling: str | None = None,
-    server: str = "uvicorn",
-    workers: int = 1,
     model: LoadModel = LoadModel.CLOSED,
     connections: int = 10,
     rate: float | None = None,
     duration: float = 10,
+    workers: int = 1,
+    slots: int | None = None,
+    ceiling: str | None = None,
+    **endpoint: float,
 ) -> Case:
-    return Case(
-        id=identifier,
-        experiment=identifier.partition("/")[0],
-        endpoint=Endpoint(
-            name="a",
-            app="a:app",
-            interface="asgi",
-            path="/",
-            expect=Expectation(content_type="text/plain", text=""),
-            floor=floor,
-            takes=takes,
-            overlap=overlap,
-        ),
-        python="3.14",
-        stack="current",
-        server=server,
-        loop="asyncio",
-        workers=workers,
-        slots=slots,
-        load=Load(model=model, connections=connections, rate=rate, duration=duration, timeout=1000),
-        cores="split",
-        ceiling=ceiling,
-    )
-
-
-def lasting(identifier: str, seconds: float) -> Case:
-    """A case whose launch is expected to take so many seconds more than the shortest one."""
-    return case(identifier, duration=1 + seconds, model=LoadModel.PACED, rate=1e-6)
+    """A case of uvicorn, of an endpoint with this floor, takes or overlap."""
+    load = Load(model=model, connections=connections, rate=rate, duration=duration, timeout=1000)
+    made = make_case("x/a", load=load, workers=workers, slots=slots, ceiling=ceiling)
+    changed = made.endpoint.model_copy(update={"floor": 0.0, **endpoint})
+    return made.model_copy(update={"endpoint": changed})
 
 
 BLOCKING = "min(c, slots) / floor"
@@ -111,6 +85,7 @@ def test_a_floor_bound_launch_is_verified_and_warmed_up_in_whole_floors() -> Non
     assert one.verify == pytest.approx(COSTS.probes + 2 * 3)
     assert one.warm_up == pytest.approx(COSTS.generator + 3)
     assert one.load == pytest.approx(COSTS.generator + 30)
+    assert Expected(start=1, verify=2, warm_up=3, load=4, finish=5).total == 15
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -118,11 +93,6 @@ def test_a_fast_endpoint_is_warmed_up_in_windows(profile: Profile) -> None:
     """Their length is the profile's; a launch has at least five of them."""
     warm_up = expected(case(), profile).warm_up
     assert 5 * WINDOW_SECONDS[profile] <= warm_up <= 11 * WINDOW_SECONDS[profile]
-
-
-def test_a_launch_is_the_sum_of_its_steps() -> None:
-    """Nothing is forgotten in the total."""
-    assert Expected(start=1, verify=2, warm_up=3, load=4, finish=5).total == 15
 
 
 def test_the_nightly_profile_keeps_to_its_hour_and_measures_most_of_it() -> None:
@@ -133,11 +103,54 @@ def test_the_nightly_profile_keeps_to_its_hour_and_measures_most_of_it() -> None
     assert plan_seconds(quick) <= 4.5 * 60
 
 
+def test_the_correction_grows_in() -> None:
+    """Nothing is known at first; 2 s more: 2/5 of it after one launch, 8/8 after four."""
+    estimate = RemainingTime([10.0] * 5)
+    assert (estimate.correction, estimate.remaining, estimate.total) == (0.0, 50.0, 50.0)
+    estimate.observe(12)
+    assert estimate.correction == pytest.approx(0.4)
+    assert estimate.remaining == pytest.approx(4 * 10.4)
+    assert estimate.total == pytest.approx(12 + 4 * 10.4)
+    for _ in range(3):
+        estimate.observe(12)
+    assert estimate.correction == pytest.approx(1.0)
+    assert estimate.total == pytest.approx(48 + 11)
+
+
+@pytest.mark.parametrize(
+    ("expected_", "seen", "left"),
+    [
+        ([1.0, 100.0], [6.0], 101.0),  # A slow machine adds its seconds to all launches alike.
+        ([100.0, 1.0, 50.0], [0.0], 30.0),  # Nothing takes less than no time.
+        ([1.0, 2.0], [3.0, 4.0], 0.0),
+    ],
+)
+def test_what_remains(expected_: list[float], seen: list[float], left: float) -> None:
+    """Per launch, whatever its length; in the end nothing."""
+    estimate = RemainingTime(expected_)
+    for seconds in seen:
+        estimate.observe(seconds)
+    assert estimate.remaining == pytest.approx(left)
+
+
+@pytest.mark.parametrize("overhead", [-3.0, 1.0, 4.0])
+def test_honest_after_the_first_tenth(overhead: float) -> None:
+    """Of 100 launches, each off by the same seconds, ten are enough for an error below 20 %."""
+    declared = [8.0 + 4 * (number % 3) for number in range(100)]
+    estimate = RemainingTime(declared)
+    for seconds in declared[:10]:
+        estimate.observe(seconds + overhead)
+    truth = sum(declared) + 100 * overhead
+    assert estimate.total == pytest.approx(truth, rel=0.2)
+
+
 @pytest.mark.parametrize(("profile", "launches"), [("quick", 1), ("nightly", 3), ("published", 1)])
 def test_launches_are_the_profile_s_unless_given(profile: Profile, launches: int) -> None:
     """Three launches give an interval; quick and published show the figures once."""
     assert make_plan(profile, [], None, 1).launches == launches
     assert make_plan(profile, [], 7, 1).launches == 7
+    with pytest.raises(UsageError, match="expected 1 or more, found 0"):
+        make_plan(profile, [], 0, 1)
 
 
 def test_a_plan_without_a_selection_holds_every_case_in_declared_order() -> None:
@@ -186,12 +199,6 @@ def test_a_plan_can_be_tried_out_with_short_loads() -> None:
     short = planning.lasting(plan, 2.0)
     assert {case.load.duration for case in short.cases} == {2.0}
     assert planning.lasting(short, 300.0) == plan
-
-
-def test_no_launches_are_no_plan() -> None:
-    """Less than one launch measures nothing."""
-    with pytest.raises(UsageError, match="expected 1 or more, found 0"):
-        make_plan("quick", [], 0, 1)
 
 
 @pytest.fixture

@@ -53,7 +53,6 @@ def test_a_listener_is_named(family: int, host: str, shown: str) -> None:
         server.listen()
         (found,) = ports.listeners(port)
         assert (found.address, found.pid) == (f"{shown}:{port}", os.getpid())
-        assert found.command
         with pytest.raises(LaunchError, match=f"process {os.getpid()} ") as refusal:
             ports.require_free(port)
         assert refusal.value.flag is FlagName.FOREIGN_LISTENER
@@ -131,20 +130,14 @@ def test_connections_are_counted_for_a_while_after_their_end(tmp_path: Path) -> 
 
 
 def test_the_kernels_table_is_parsed() -> None:
-    """Lines of a little-endian machine: a listener on 127.0.0.1:8000, one on [::1]:80."""
+    """Lines of a little-endian machine: a listener, one elsewhere, and a connection that ended."""
     header = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt uid\n"
     v4 = "   0: 0100007F:1F40 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 4711 1\n"
-    v6 = (
-        "   1: 00000000000000000000000001000000:0050 00000000000000000000000000000000:0000 0A"
-        " 00000000:00000000 00:00000000 00000000 0 0 4712 1\n"
-    )
     ended = (
         "   2: 0100007F:1F40 0100007F:A1B2 06 00000000:00000000 03:00001388 00000000 0 0 0 3 0\n"
     )
-    (waiting,) = ports.parse_table(header + ended)
-    assert waiting.remote == 0xA1B2
-    assert waiting.ended == pytest.approx(60 - 0x1388 * procfs.TICK)
-    assert list(ports.parse_table(header + v4 + v6)) == [
-        ports.TcpSocket("127.0.0.1", 8000, 0, 0x0A, 4711),
-        ports.TcpSocket("[::1]", 80, 0, 0x0A, 4712),
+    table = header + v4 + v4.replace("0100007F", "0200007F") + ended
+    assert list(ports.parse_table(table)) == [
+        (8000, 0, None),
+        (8000, 0xA1B2, pytest.approx(60 - 0x1388 * procfs.TICK)),
     ]

@@ -47,8 +47,6 @@ def check(
 
 
 def workers(*numbers: int) -> Callable[[str, int], Answer]:
-    """A server whose n-th request is answered by the n-th of these workers, then the last."""
-
     def behaviour(path: str, n: int) -> Answer:
         assert path == "/_identity"
         number = numbers[min(n, len(numbers) - 1)]

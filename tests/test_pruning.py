@@ -16,9 +16,8 @@ from servebench import interpreters, paths, pruning, settings, stacks
 from servebench.cli import setup as setup_cli
 from servebench.errors import BusyError
 from servebench.exclusive import measuring
-from servebench.site import kept
+from servebench.progress import Narrator
 from servebench.toolchain import artefact
-from servebench.toolchain.narrator import Narrator
 
 _DAY: Final = 86400.0
 
@@ -166,21 +165,12 @@ def test_nothing_is_removed_while_something_is_measured(cache: Path) -> None:
     assert not old.exists()
 
 
-def test_what_the_site_read_goes_with_its_results(cache: Path, tmp_path: Path) -> None:
-    """Packs of a folder that is there stay; nights that wait for a pack go when none has come."""
-    site, there = cache / "site", tmp_path / "results"
-    there.mkdir()
-    for results, days in ((there, 400), (tmp_path / "left", 31), (tmp_path / "gone", 29)):
-        place = kept.place(site, results)
-        kept.write(place / "nights.pack", b"nights")
-        kept.sign(place, results)
-        aged(place, days)
-    old, young = site / "runs" / "0", site / "asv" / "2.1"
-    for folder, days in ((old, 31), (young, 29)):
-        kept.write(folder / "0123.night", b"a night")
+def test_what_the_site_read_goes_when_nobody_builds_it(cache: Path) -> None:
+    """Every build touches what it uses of it."""
+    used, left = (cache / "site" / "columns" / name for name in ("used", "left"))
+    for folder, days in ((used, 29), (left, 31)):
+        folder.mkdir(parents=True)
+        (folder / "columns.pickle").write_bytes(b"")
         aged(folder, days)
-    left = kept.place(site, tmp_path / "left").name
-    assert pruning.prune().names == (f"packed nights {left}", "nights of format 0")
-    assert kept.place(site, there).is_dir()
-    assert kept.place(site, tmp_path / "gone").is_dir()
-    assert young.is_dir()
+    assert pruning.prune().names == ("columns of results left",)
+    assert used.is_dir()

@@ -45,6 +45,8 @@ def test_every_name_is_a_case_of_the_plan(name: str) -> None:
             assert case_id in cases, f"{name}: {short} = {case_id}"
     for case_id in PUBLISHED[name].published_ids():
         assert case_id in cases
+    for headline in PUBLISHED[name].headlines:
+        assert {headline.case, headline.base or headline.case} <= cases.keys()
 
 
 @pytest.mark.parametrize("name", sorted(PUBLISHED))

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from rich.text import Text
 
 from servebench import runner, store
 from servebench.errors import NothingMeasuredError, RecordError
 from servebench.flags import Flag, FlagName
-from servebench.model import Case, Commands, Launch, Plan, Run, RunStatus, Status
-from servebench.runner import Outcome, Step
+from servebench.model import Case, Commands, Plan, Run, RunStatus, Status
+from servebench.progress import Progress
+from servebench.runner import LaunchStep, Outcome
 from servebench.signals import InterruptedRun
 from synthetic import make_case, make_run
 
@@ -33,45 +35,39 @@ def make_plan(launches: int = 2, seed: int = 1, cases: tuple[Case, ...] = CASES)
 
 
 def fresh(plan: Plan) -> Run:
-    """The header of a run that begins."""
     return make_run(
         (), status=RunStatus.PARTIAL, finished=None, launches=plan.launches, wall_seconds=0.0
     )
 
 
 @dataclass
-class Told:
-    """A reporter that remembers."""
+class Told(Progress):
+    """What a person would see."""
 
-    begun: list[tuple[int, float]] = field(default_factory=list)
-    launching_: list[tuple[str, int]] = field(default_factory=list)
-    launched_: list[Launch] = field(default_factory=list)
+    started: list[tuple[int | None, float]] = field(default_factory=list)
+    work_: list[tuple[str, int]] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     ended: int = 0
 
-    def begin(self, launches: int, seconds: float) -> None:
-        """Remember it."""
-        self.begun.append((launches, seconds))
+    def start(
+        self, sentence: str, seconds: float, total: int | None = None, until: str = "left"
+    ) -> None:
+        assert sentence.startswith(f"{total} launches, about ")
+        assert until == "left"
+        self.started.append((total, seconds))
 
-    def launching(self, case: Case, order: int, remaining: float) -> None:
-        """Remember it."""
+    def work(self, name: str, done: int, remaining: float) -> None:
         assert remaining >= 0
-        self.launching_.append((case.id, order))
+        self.work_.append((name, done))
 
-    def phase(self, name: str) -> None:
-        """Launches of these tests have none."""
-
-    def launched(self, case: Case, launch: Launch) -> None:
-        """Remember it."""
-        assert case.id == launch.case
-        self.launched_.append(launch)
+    def say(self, sentence: str | Text) -> None:
+        self.said.append(str(sentence))
 
     def note(self, sentence: str) -> None:
-        """Remember it."""
         self.notes.append(sentence)
 
     def end(self) -> None:
-        """Count it."""
         self.ended += 1
 
 
@@ -85,7 +81,7 @@ def execute(
         commands=lambda case: Commands(server=f"serve {case.id}", load="load"),
         expected=lambda _case: 3.0,
         results=results,
-        reporter=told,
+        progress=told,
     )
 
 
@@ -137,9 +133,9 @@ def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
     assert [(x.case, x.round) for x in done] == [
         (step.case.id, step.round) for step in runner.sequence(plan)
     ]
-    assert told.begun == [(6, 18.0)]
-    assert told.launching_ == [(x.case, x.order) for x in done]
-    assert told.launched_ == done
+    assert told.started == [(6, 18.0)]
+    assert told.work_ == [(x.case, x.order) for x in done]
+    assert [line.split()[1] for line in told.said] == [x.case for x in done]
     assert told.ended == 1
 
 
@@ -190,16 +186,16 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
     assert sorted(before) == [0, 1, 2]
     assert (before[1].case, before[1].round) == (first_bad.case.id, first_bad.round)
 
-    again: list[Step] = []
+    again: list[LaunchStep] = []
     told = Told()
 
     def go_on(case: Case) -> Outcome:
-        again.append(Step(case, told.launching_[-1][1] // 3))
+        again.append(LaunchStep(case, told.work_[-1][1] // 3))
         return GOOD
 
     run, _ = execute(plan, partial, go_on, tmp_path, told)
     assert again == [first_bad, *runner.sequence(plan)[3:]]
-    assert told.begun == [(6, 12.0)]
+    assert told.started == [(6, 12.0)]
     after = {x.order: x for r in run.results for x in r.launches}
     assert sorted(after) == list(range(6))
     assert (after[0], after[2]) == (before[0], before[2])

@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from servebench.cli import app
-from servebench.compare import customary, scores, trial_store
+from servebench.compare import customary, scores
 from servebench.compare.method import MEMORY
 from servebench.compare.model import Verdict
 from servebench.compare.selftest import Task, each
-from servebench.compare.trials import Figures, Said, Trial
+from servebench.compare.trials import Figures, Said, Trial, load_trials, save_trial
 from servebench.errors import RecordError
 from servebench.report import selftest as report
 
@@ -253,12 +253,12 @@ def test_the_contest_uses_throughput_turned_round() -> None:
 def test_trials_are_kept_and_read_whole(tmp_path: Path) -> None:
     """A file that is no trial stops the reading: none is left out silently."""
     one = trial("aa", SAME)
-    path = trial_store.save(tmp_path, one)
+    path = save_trial(tmp_path, one)
     assert path == tmp_path / "selftest" / "m" / "20261120T120000Z-aa.json"
-    assert trial_store.load(tmp_path) == (one,)
+    assert load_trials(tmp_path) == (one,)
     path.with_name("x.json").write_text('{"format": 2}')
     with pytest.raises(RecordError, match="expected a trial of format 1"):
-        trial_store.load(tmp_path)
+        load_trials(tmp_path)
 
 
 def test_time_ends_a_self_test_between_trials() -> None:
@@ -311,10 +311,10 @@ def test_a_plant_that_was_never_found_has_no_size() -> None:
 
 def test_what_trials_say_is_for_programs_and_for_pipes_too(tmp_path: Path) -> None:
     """JSON on demand; no terminal, no frame around the Markdown; an unwritable file is named."""
-    trial_store.save(tmp_path, trial("aa", SAME))
+    save_trial(tmp_path, trial("aa", SAME))
     words = ["selftest", "show", "--results", str(tmp_path)]
     shown = CliRunner().invoke(app, words)
-    assert shown.output == report.page(trial_store.load(tmp_path))
+    assert shown.output == report.page(load_trials(tmp_path))
     found = json.loads(CliRunner().invoke(app, [*words, "--json"]).output)
     assert (found["trials"], found["planted"]) == (1, [])
     assert found["false_verdicts"]["comparisons"]["hits"] == 0
@@ -326,4 +326,4 @@ def test_what_trials_say_is_for_programs_and_for_pipes_too(tmp_path: Path) -> No
 def test_the_committed_page_is_what_the_committed_trials_say(reference_results: Path) -> None:
     """New trials want `servebench selftest show -o results/SELFTEST.md`."""
     page = (reference_results / "SELFTEST.md").read_text("utf-8")
-    assert page == report.page(trial_store.load(reference_results))
+    assert page == report.page(load_trials(reference_results))

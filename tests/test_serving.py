@@ -16,7 +16,6 @@ from servebench.signals import InterruptedRun
 
 @pytest.fixture
 def server() -> Serving:
-    """A server of which only its port and session are asked for."""
     return cast(Serving, SimpleNamespace(port=1, session=None))
 
 

@@ -27,7 +27,7 @@ from servebench.compare.model import (
 )
 from servebench.compare.pairing import Pair
 from servebench.compare.player import Part
-from servebench.compare.progress import PlainReporter
+from servebench.compare.progress import Reporter
 from servebench.compare.sides import Side
 from servebench.compare.statistics import Looks
 from servebench.compare.touched import Touched
@@ -119,7 +119,7 @@ class Fake:
 
 
 @dataclass
-class Told:
+class Told(Reporter):
     """A reporter that remembers."""
 
     plays: int = 0
@@ -443,7 +443,7 @@ def test_only_the_newest_comparisons_are_kept(
 def test_lines_of_a_log(compare: Compare) -> None:
     """One per duet: what it gave, or why it is not used."""
     text = io.StringIO()
-    told = PlainReporter(Console(file=text, width=200))
+    told = Reporter(Console(file=text, width=200))
     bad, good = names(2)
     compare(Fake(failing=frozenset({bad}), disturbed=1), (bad, good), told=told)
     lines = text.getvalue().splitlines()

@@ -17,8 +17,8 @@ import pytest
 from rich.console import Console
 
 from servebench.errors import SetupError
+from servebench.progress import Narrator
 from servebench.toolchain import artefact
-from servebench.toolchain.narrator import Narrator
 
 # The tool of a maker: it runs for as many seconds as it is told.
 TOOL = "import sys, time; time.sleep(float(sys.argv[1]))"
@@ -39,7 +39,7 @@ from pathlib import Path
 from rich.console import Console
 from servebench.signals import interruptible
 from servebench.toolchain import artefact, command
-from servebench.toolchain.narrator import Narrator
+from servebench.progress import Narrator
 
 folder = Path(sys.argv[1])
 target = folder / "thing"

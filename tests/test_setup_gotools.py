@@ -10,9 +10,9 @@ from rich.console import Console
 
 from servebench import settings, tools
 from servebench.errors import SetupError
+from servebench.progress import Narrator
 from servebench.settings import GoToolSpec
 from servebench.toolchain import gotools
-from servebench.toolchain.narrator import Narrator
 
 SPEC = GoToolSpec(
     module="example.org/tool",

@@ -18,9 +18,9 @@ from rich.console import Console
 from servebench import interpreters, settings, tools
 from servebench.errors import SetupError
 from servebench.interpreters import Interpreter
+from servebench.progress import Narrator
 from servebench.settings import OhaSpec
 from servebench.toolchain import archive, cpython, oha
-from servebench.toolchain.narrator import Narrator
 
 _LEFT_OUT = ("__pycache__", "/test/", "config-3", "libpython3", "idlelib", "tkinter", "made.json")
 

@@ -15,8 +15,8 @@ from rich.console import Console
 
 from servebench import interpreters, paths, settings, setup, stacks
 from servebench.errors import SetupError
-from servebench.toolchain import archive, artefact, command, cpython, oha, source, space
-from servebench.toolchain.narrator import Narrator
+from servebench.progress import Narrator
+from servebench.toolchain import archive, artefact, command, cpython, oha, source
 
 NOBODY = "http://127.0.0.1:9"  # the discard port, where nothing listens
 
@@ -216,8 +216,8 @@ def test_no_space(tmp_path: Path) -> None:
     with pytest.raises(
         SetupError, match=r"GB free, and building needs 1e\+09 GB: make room, or set XDG_CACHE_HOME"
     ):
-        space.require(tmp_path / "not" / "yet" / "there", 1e9)
-    space.require(tmp_path, 1e-9)
+        command.require_space(tmp_path / "not" / "yet" / "there", 1e9)
+    command.require_space(tmp_path, 1e-9)
 
 
 def test_no_network_for_a_stack(

@@ -40,6 +40,7 @@ HOSTILE = (
         (addresses.COMPARE, "compare/"),
         (addresses.DATA, "data/"),
         (addresses.METHOD, "method/"),
+        (addresses.GLOSSARY, "glossary/"),
         (addresses.ASV, "asv/"),
         (addresses.CHANGES, "c/"),
         (addresses.RUNS, "runs/"),

@@ -18,13 +18,14 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 import browsing
+import made_up
 import site_builds
 from browsing import Watched
 from servebench.changes import ChangeRecord
 from servebench.metrics import METRICS
 from servebench.report import formats as verdicts
-from servebench.site import history, synthetic
-from servebench.site.history import Table
+from servebench.series import table as history
+from servebench.series.table import Table
 from servebench.site.pages import addresses
 
 pytestmark = pytest.mark.real
@@ -65,9 +66,9 @@ def chromium() -> Iterator[Browser]:
 def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
     """Five years of eight cases on one machine, and one run on another."""
     folder, imagined = site_builds.history(tmp_path_factory.mktemp("past"))
-    (table,) = history.tables(synthetic.generate(imagined))
+    (table,) = history.tables(made_up.generate(imagined))
     with browsing.served(folder) as base:
-        yield Seen(folder, base, table, synthetic.records(imagined))
+        yield Seen(folder, base, table, made_up.records(imagined))
 
 
 @pytest.fixture
@@ -98,6 +99,7 @@ def kinds(past: Seen) -> dict[str, str]:
         "machine": addresses.machine(past.nights.machine),
         "data": addresses.DATA,
         "method": addresses.METHOD,
+        "glossary": addresses.GLOSSARY,
         "missing": addresses.NOT_FOUND,
     }
 
@@ -348,31 +350,8 @@ def test_everything_can_be_read_without_javascript(chromium: Browser, past: Seen
         if kind == "compare":
             assert "does not run" in page.locator("main").inner_text()
             assert not page.locator("#compare-form").is_visible()
-            assert page.locator("noscript tbody tr").first.is_visible()
     context.close()
     assert watched.troubles == []
-
-
-def test_without_its_script_the_page_compares_the_same(chromium: Browser, past: Seen) -> None:
-    """The sides that it begins with: sentence, figures with what stands below them, command."""
-    places = {
-        True: ("#compare-says", "#compare-sides", "#compare-rows", "#compare-command"),
-        False: ("noscript .says", "noscript .compare-sides", "noscript tbody", "noscript pre"),
-    }
-    found = []
-    for scripts, (says, sides, body, command) in places.items():
-        context = chromium.new_context(java_script_enabled=scripts)
-        page = context.new_page()
-        page.goto(f"{past.base}{addresses.COMPARE}?show=all")
-        page.wait_for_selector(f"{body} tr")
-        lines = page.locator(f"{body} tr")
-        cells = [row.locator("th, td").all_inner_texts() for row in lines.all()]
-        told = [page.locator(one).inner_text() for one in (says, sides, command)]
-        sketches = lines.locator("svg.spark .dot").count()
-        found.append((told, cells, sketches))
-        context.close()
-    assert len(found[0][1]) == len(past.nights.cases)
-    assert found[0] == found[1]
 
 
 FORCED: Final = """() => {

@@ -15,14 +15,13 @@ import site_builds
 import sites
 import synthetic as runs
 from bench import Bench
-from servebench import store
-from servebench.compare import trial_store
+from servebench import files, store
 from servebench.compare.model import Verdict
-from servebench.compare.trials import Said, Trial
+from servebench.compare.trials import Said, Trial, save_trial
 from servebench.errors import UsageError
 from servebench.model import Run
-from servebench.night.model import NightRecord, ShardRecord, encode
-from servebench.site import asv_site, build, statics
+from servebench.night.model import NightRecord, ShardRecord
+from servebench.site import asv_site, statics
 
 CASE = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 
@@ -103,8 +102,8 @@ def test_the_same_results_give_the_same_bytes(whole: Path) -> None:
     assert digests(whole / "site") == digests(whole / "elsewhere")
 
 
-def test_one_more_night_leaves_older_pages_alone(tmp_path: Path) -> None:
-    """The page of the night before last has nothing new; those beside the new one have."""
+def test_one_more_night_gives_the_bytes_of_a_build_from_nothing(tmp_path: Path) -> None:
+    """What has nothing new is not written, and what was cut short is made whole."""
     results = tmp_path / "results"
     for day in (1, 2):
         store.finalise(results, a_night(day))
@@ -112,42 +111,14 @@ def test_one_more_night_leaves_older_pages_alone(tmp_path: Path) -> None:
     site = tmp_path / "site"
     oldest = site / "runs" / a_night(1).id / "index.html"
     before, page = oldest.stat().st_mtime_ns, (site / "index.html").read_bytes()
+    cut = site / "runs" / a_night(2).id / "index.html"
+    cut.write_bytes(cut.read_bytes()[:100])
     store.finalise(results, a_night(3))
-    more = sites.made(tmp_path, results)
+    sites.made(tmp_path, results)
     assert oldest.stat().st_mtime_ns == before
     assert (site / "index.html").read_bytes() != page
-    assert more.rendered < more.pages
     sites.made(tmp_path, results, "elsewhere")
     assert digests(site) == digests(tmp_path / "elsewhere")
-
-
-def test_what_an_interrupted_build_left_is_made_again(tmp_path: Path) -> None:
-    """Without the list of pages nothing is believed; a page that was cut short is whole again."""
-    results = tmp_path / "results"
-    store.finalise(results, a_night(1))
-    sites.made(tmp_path, results)
-    site = tmp_path / "site"
-    whole = digests(site)
-    (site / build.PAGES).unlink()
-    run = site / "runs" / a_night(1).id / "index.html"
-    run.write_bytes(run.read_bytes()[:100])
-    done = sites.made(tmp_path, results)
-    assert done.rendered == done.pages
-    assert digests(site) == whole
-
-
-def test_a_page_that_was_cut_short_is_made_again(tmp_path: Path) -> None:
-    """Its size says so, and nothing else is written."""
-    results = tmp_path / "results"
-    store.finalise(results, a_night(1))
-    sites.made(tmp_path, results)
-    run = tmp_path / "site" / "runs" / a_night(1).id / "index.html"
-    page = run.read_bytes()
-    run.write_bytes(page[:100])
-    done = sites.made(tmp_path, results)
-    assert run.read_bytes() == page
-    assert done.written == 2  # the page, and the list of pages, which was taken away meanwhile
-    assert done.rendered == 1
 
 
 def test_a_run_that_is_gone_takes_its_pages_along(tmp_path: Path) -> None:
@@ -305,7 +276,7 @@ def test_what_is_missing_of_a_night_is_said_on_the_first_page(tmp_path: Path) ->
         )
         path = results / night.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(encode(night))
+        path.write_bytes(files.encode(night))
 
     record(1, "a/one", "a/two")
     sites.made(tmp_path, results)
@@ -355,9 +326,9 @@ def test_the_method_page_has_the_instrument_s_own_error_rates(tmp_path: Path) ->
     machine = site / "machines" / runs.MACHINE.id / "index.html"
     assert "has not been measured" in sites.read(machine).text
     for number, verdict in ((1, Verdict.NO_CHANGE), (2, Verdict.SLOWER)):
-        trial_store.save(results, a_trial(number, "aa", verdict))
+        save_trial(results, a_trial(number, "aa", verdict))
     plant = a_trial(3, "busy", Verdict.SLOWER, planted=CASE, size=0.05)
-    trial_store.save(results, plant)
+    save_trial(results, plant)
     sites.made(tmp_path, results)
     text = sites.read(site / "method" / "index.html").text
     assert "3 comparisons whose right answer was known beforehand" in text

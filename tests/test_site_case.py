@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
+import made_up
 import site_builds
 import synthetic as runs
-from servebench import codec, paths
+from made_up import Imagined
+from servebench import paths
 from servebench.flags import Flag, FlagName
 from servebench.metrics import METRICS
-from servebench.model import CaseResult, Run
-from servebench.site import synthetic
+from servebench.model import CaseResult
 from servebench.site.pages import addresses, case, launches, trends
 from servebench.site.pages.site import Site
-from servebench.site.synthetic import Imagined
 from servebench.summary import summarise
 
 CPU = "server_cpu_per_request"
@@ -28,8 +28,8 @@ CPU = "server_cpu_per_request"
 def past(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Imagined]:
     """Two years of two cases."""
     folder = tmp_path_factory.mktemp("past")
-    imagined = synthetic.imagine(2, 40, seed=11)
-    synthetic.write(imagined, folder / "results")
+    imagined = made_up.imagine(2, 40, seed=11)
+    made_up.write(imagined, folder / "results")
     return site_builds.gathered(folder), imagined
 
 
@@ -39,7 +39,7 @@ def real(tmp_path_factory: pytest.TempPathFactory, reference_results: Path) -> d
     folder = tmp_path_factory.mktemp("real")
     (folder / "results").symlink_to(reference_results)
     made = case.pages(site_builds.gathered(folder))
-    return {page.path.removesuffix("index.html"): page.text() for page in made}
+    return {page.path.removesuffix("index.html"): page.html for page in made}
 
 
 def test_every_format_of_the_registry_has_a_name_for_scripts() -> None:
@@ -57,7 +57,7 @@ def test_a_page_shows_the_newest_nights_of_its_first_metric(
     (table,) = site.tables.values()
     name = imagined.cases[0]
     assert trends.metrics(table, name)[0] == CPU
-    data = trends.trend("../", table, site.stories[table.machine, "load"], site.changes, name, CPU)
+    data = trends.trend("../", table, site.events[table.machine, "load"], site.changes, name, CPU)
     assert len(data.points) == trends.RECENT
     assert data.points[-1].run == table.nights[-1].run
     assert re.search(r"The newest 400 of [67]\d\d nights", data.about.caption)
@@ -73,7 +73,7 @@ def test_what_scripts_are_told_leads_to_files_that_exist(past: tuple[Site, Imagi
     moved = {one.series.case: one for one in site.changes}
     name = next(one for one in imagined.cases if one in moved)
     pages = {page.path: page for page in case.pages(site)}
-    html = pages[addresses.file(addresses.case(name))].text()
+    html = pages[addresses.file(addresses.case(name))].html
     found = re.search(r'<script type="application/json" id="trend-data">(.*?)</script>', html)
     assert found is not None
     told = json.loads(found[1])
@@ -153,35 +153,3 @@ def test_one_launch_is_no_distribution() -> None:
     summary = summarise(runs.make_run([a_result(runs.ok("a/b", 0, {CPU: 1e-4}))]))
     found = launches.results([summary], "a/b")
     assert launches.chart(found, CPU, lambda run: run) is None
-
-
-def test_pages_are_made_anew_when_a_night_is_added(tmp_path: Path) -> None:
-    """And only then: their digests follow from what they show."""
-
-    def stamps() -> dict[str, str]:
-        return {page.path: page.inputs for page in case.pages(site_builds.gathered(tmp_path))}
-
-    results = tmp_path / "results"
-    first = runs.make_run([runs.steady_result(runs.make_case("a/b"), {CPU: 1e-4})])
-    store_run(results, first)
-    before = stamps()
-    assert stamps() == before
-    store_run(
-        results,
-        first.model_copy(
-            update={
-                "id": "20261121T090000Z-nightly-3f2a9c17",
-                "started": "2026-11-21T09:00:00+00:00",
-            }
-        ),
-    )
-    after = stamps()
-    assert before.keys() == after.keys() == {"b/a/b/index.html"}
-    assert before != after
-
-
-def store_run(results: Path, run: Run) -> None:
-    """Write a run file where the site finds it."""
-    path = results / "runs" / "machine" / "2026" / f"{run.id}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(codec.encode(run))

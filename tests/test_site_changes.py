@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import made_up
 import records
 import site_builds
 from servebench import changes
@@ -17,10 +18,10 @@ from servebench.changes import ChangeRecord, SeriesName, StackState
 from servebench.compare.model import PackageChange, Verdict
 from servebench.metrics import METRICS
 from servebench.report import change
-from servebench.site import across, data, history, reading, scaling, synthetic
+from servebench.series import table as history
+from servebench.site import data, data_files
 from servebench.site.folder import Folder
 from servebench.site.pages import changes as pages
-from servebench.site.pages.compare import make_form
 
 
 def a_record(**changed: Any) -> ChangeRecord:
@@ -145,10 +146,10 @@ def test_only_what_a_search_tried_is_innocent(
 def test_files_across_cases_have_the_figures_of_the_shards(tmp_path: Path) -> None:
     """Metric by metric, the same integers, and what each case ran with."""
     results = tmp_path / "results"
-    synthetic.write(synthetic.imagine(1.2, 160, 2), results)
-    sources = reading.read(results, tmp_path / "cache")
+    made_up.write(made_up.imagine(1.2, 160, 2), results)
+    sources = made_up.read(results, tmp_path / "cache")
     (table,) = history.tables(sources.nights)
-    data.write(Folder(tmp_path / "site"), sources, [table], with_parquet=False)
+    data.write(Folder(tmp_path / "site"), sources, [table])
     series = {
         (case["id"], entry["metric"], shard["year"]): (entry, case)
         for path in (tmp_path / "site" / "series").rglob("*.json")
@@ -156,9 +157,9 @@ def test_files_across_cases_have_the_figures_of_the_shards(tmp_path: Path) -> No
         for entry in shard["series"]
         for case in [shard["cases"][entry["case"]]]
     }
-    years = [year.year for year in scaling.years(table)]
+    years = [year.year for year in data_files.years(table)]
     seen = 0
-    for metric in across.COMPARED:
+    for metric in data_files.COMPARED:
         files = sorted((tmp_path / "site" / "across").glob(f"*/{metric}/*.json"))
         assert [int(path.name[:4]) for path in files] == years
         for path in files:
@@ -172,44 +173,4 @@ def test_files_across_cases_have_the_figures_of_the_shards(tmp_path: Path) -> No
                 assert case["python"] == ("3.14t" if "py3.14t" in case["id"] else "3.14")
                 assert case["stack"] == "current"
                 seen += 1
-    assert seen == len(across.COMPARED) * len(years) * 8
-
-
-def test_what_did_not_change_is_not_made_again(tmp_path: Path) -> None:
-    """Neither the files across cases, nor the pages of changes."""
-    synthetic.write(synthetic.imagine(1, 60, 6), tmp_path / "results")
-    site = site_builds.built(tmp_path)
-    stamps = {path: path.stat().st_mtime_ns for path in site.rglob("*") if path.is_file()}
-    site_builds.built(tmp_path)
-    changed = {
-        path.relative_to(site).as_posix()
-        for path, stamp in stamps.items()
-        if path.stat().st_mtime_ns != stamp
-    }
-    assert changed <= {".pages.json"}
-
-
-def test_the_form_offers_what_can_be_compared(tmp_path: Path) -> None:
-    """The newest night against the one before; one night alone: its interpreters."""
-    results = tmp_path / "results"
-    imagined = synthetic.imagine(0.1, 160, 2)
-    synthetic.write(imagined, results)
-    form = make_form(site_builds.gathered(tmp_path))
-    newest = sorted(path.stem for path in results.rglob("*.night"))[-2:]
-    assert [form.a, form.b] == newest
-    labels = {group.label.split(" on ")[0].split(",")[0]: group for group in form.groups}
-    assert [word for word, _ in labels["Runs"].choices[:2]] == newest[::-1]
-    assert form.metrics[0] == ("server_cpu_per_request", "CPU/request")
-    pythons = labels["Interpreters of the newest night"].choices
-    assert [word for word, _ in pythons] == ["py:3.14", "py:3.14t"]
-    assert labels["Stacks of the newest night"].choices == ()  # there is one only
-
-
-def test_one_night_is_compared_by_interpreter(tmp_path: Path) -> None:
-    """And where there is one interpreter too, nothing is."""
-    synthetic.write(synthetic.imagine(0.001, 160, 2), tmp_path / "results")
-    form = make_form(site_builds.gathered(tmp_path))
-    assert (form.a, form.b) == ("py:3.14", "py:3.14t")
-    synthetic.write(synthetic.imagine(0.001, 80, 2), tmp_path / "one" / "results")
-    form = make_form(site_builds.gathered(tmp_path / "one"))
-    assert (form.a, form.b) == ("", "")
+    assert seen == len(data_files.COMPARED) * len(years) * 8

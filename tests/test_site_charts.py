@@ -41,14 +41,14 @@ SVG: Final = "{http://www.w3.org/2000/svg}"
 RATE: Final = Quantity.of("throughput")
 TIME: Final = Quantity.of("response_p50")
 USERS: Final = Quantity("users", units.count)
-PLAIN: Final = Quantity("figure", units.significant)
+PLAIN: Final = Quantity("figure", units.plain)
 ABOUT: Final = Caption("x", "Throughput")
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 HOSTILE: Final = (
     "<img src=x onerror=alert(1)>",
     "\"><script>alert(1)</script><b title='",
     "*Markdown* [a](javascript:alert(1)) | `x` {{ 7 * 7 }} {% raw %}",
-    "a\x00b\x1b[31m\x7f\u202egnp.\ud800\ufffe]]>&amp;",
+    "a\x00b\x1b[31m\x7f\u202e\u061cgnp.\ud800\ufffe]]>&amp;",
     "n" * 10_000,
 )
 
@@ -489,7 +489,7 @@ def test_five_years_are_drawn_within_the_limit_and_all_are_counted() -> None:
 def every_chart(name: str = "a", note: str = "b") -> list[Chart]:
     """One of each kind, with the text wherever text goes."""
     about = Caption("x", name, note)
-    quantity = Quantity(name, units.significant)
+    quantity = Quantity(name, units.plain)
     value, failed = Value(2.0, 1.9, 2.1, 3.0, 4.0, note=note), Value(None, note=name)
     moved = change(name, Value(1.1, 1.05, 1.2, note=note), Verdict.SLOWER, note)
     points = (LinePoint(1.0, value, name), LinePoint(2.0, failed, note), LinePoint(3.0, value))

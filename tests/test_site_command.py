@@ -159,7 +159,7 @@ def test_the_verb_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     assert told["output"] == place
-    assert told["pages"] == told["rendered"] > 5
+    assert told["pages"] > 5
     done = CliRunner().invoke(app, [*common, "-o", place])
     assert done.exit_code == 0, done.output
     said = done.output.replace("\n", " ")

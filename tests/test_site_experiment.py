@@ -13,9 +13,10 @@ from pydantic import ValidationError
 
 import site_builds
 import synthetic as runs
-from servebench.inprocess import gil
-from servebench.inprocess.readings import newest
-from servebench.inprocess.tables import quotient
+from servebench import units
+from servebench.inprocess.readings import Snapshot, newest
+from servebench.inprocess.speed_ups import SpeedUp, speed_ups
+from servebench.inprocess.suites import SHARED_PAGE, SuiteDeclaration
 from servebench.layouts import BarsLayout, HeatLayout, LinesLayout
 from servebench.model import Load, LoadModel
 from servebench.published import Published
@@ -24,9 +25,8 @@ from servebench.site.charts import declared, speedups
 from servebench.site.charts.declared import ChartCases
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.svg import Mark
-from servebench.site.pages import addresses, evidence, experiment, front, inside, run
-from servebench.site.pages.page import Page
-from servebench.site.pages.site import INSIDE, Site
+from servebench.site.pages import addresses, evidence, experiment, front, run
+from servebench.site.pages.site import Site
 from servebench.summary import CaseSummary, summarise_case
 
 
@@ -41,7 +41,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, reference_results: Path) -> S
 @pytest.fixture(scope="module")
 def written(site: Site) -> dict[str, str]:
     """All experiment pages by their path."""
-    return {page.path: page.text() for page in experiment.pages(site)}
+    return {page.path: page.html for page in experiment.pages(site)}
 
 
 def page_of(written: dict[str, str], name: str) -> str:
@@ -158,22 +158,38 @@ def test_every_statement_of_every_experiment_is_on_its_page(
         assert explained.count("<li>") == apart, name
 
 
+GIL = "gil-in-process"
+
+
+def of_gil(site: Site) -> tuple[SuiteDeclaration, Snapshot, dict[str, SpeedUp]]:
+    """The suite, its newest figures, and what four threads gain, by interpreter."""
+    suite = next(one for one in site.suites if one.title == GIL)
+    snapshot = newest(site.snapshots(), *suite.benchmarks)
+    assert snapshot is not None
+    found = {
+        one.python: one
+        for one in speed_ups(snapshot, suite, suite.table("cpu"))
+        if (one.variant, one.where) == ("threads", {"tasks": "4"})
+    }
+    return suite, snapshot, found
+
+
 def test_speed_ups_are_those_of_asv_s_figures(site: Site) -> None:
     """Serial over threads of the same row, the published ones beside, the cores as the ceiling."""
-    declared_ = site.inside
-    assert declared_ is not None
-    snapshot = newest(site.snapshots(), *declared_.benchmarks)
-    assert snapshot is not None
-    cpu = next(speedups.charts(snapshot, declared_, lambda case: f"../../{addresses.case(case)}"))
-    part, where = declared_.parts["cpu"], {"tasks": "4"}
+    suite, snapshot, found = of_gil(site)
+    cpu = next(speedups.charts(snapshot, suite, lambda case: f"../../{addresses.case(case)}"))
     serial, threads = (
-        gil.reading_of(snapshot, part, where, mode, "3.14t") for mode in ("serial", "threads")
+        next(
+            one.value
+            for one in snapshot.of("gil.Cpu.time_tasks")
+            if one.python == "3.14t" and one.param == {"mode": mode, "tasks": "4"}
+        )
+        for mode in ("serial", "threads")
     )
-    assert serial is not None
-    assert threads is not None
-    assert serial.value is not None
-    assert threads.value is not None
-    gain = speedups.SPEED_UP.format(serial.value / threads.value)
+    assert serial
+    assert threads
+    assert found["3.14t"].gain == pytest.approx(serial / threads)
+    gain = units.significant(serial / threads)
     assert any(
         say.startswith(f"4 tasks, threads, 3.14t: {gain}, ceiling {snapshot.cores}")
         for say in says(cpu.wide.marks)
@@ -187,14 +203,14 @@ def test_speed_ups_are_those_of_asv_s_figures(site: Site) -> None:
 
 def test_the_experiment_inside_the_process_has_its_page(written: dict[str, str]) -> None:
     """With its tables and statements; what else asv measured has a page beside it."""
-    page = page_of(written, INSIDE)
+    page = page_of(written, GIL)
     assert "What does the GIL do to threads, processes and coroutines in one process?" in page
     assert "with the GIL, four CPU threads are no faster than serial" in page
     assert 'id="speed-up-network"' in page
     threads = "b/inprocess/gil.Cpu.time_tasks(mode=threads,%20tasks=4)/py3.14t/gil-in-process/"
     assert page.count(f'href="../../{threads}"') > 1  # in the chart's table, and in the large one
     assert "12 published statements: 9 hold, 2 not decided, 1 not measured." in page
-    further = page_of(written, experiment.FURTHER)
+    further = page_of(written, SHARED_PAGE)
     assert "Time of one request" in further
     assert "four CPU threads" not in further
 
@@ -203,7 +219,7 @@ def test_a_run_inside_the_process_is_folded_by_suite(site: Site) -> None:
     """It has more figures than a phone should scroll through; each fold says how many it holds."""
     night = next(one for one in site.nights.values() if one.header.kind == "inprocess")
     path = addresses.file(addresses.run(night.header.run))
-    (page,) = (one.text() for one in run.pages(site) if one.path == path)
+    (page,) = (one.html for one in run.pages(site) if one.path == path)
     folds = re.findall(
         r"<details class=\"long\"><summary>(\w+): ([\d,]+) cases?(?:, [\d,]+ without a figure)?<"
         r".*?<table(.*?)</table>",
@@ -212,67 +228,39 @@ def test_a_run_inside_the_process_is_folded_by_suite(site: Site) -> None:
     )
     suites = Counter(case.partition("/")[2].partition(".")[0] for case in night.header.cases)
     assert {suite: int(number) for suite, number, _ in folds} == suites
-    assert {suite: table.count('<a class="case"') for suite, _, table in folds} == suites
+    links = {suite: table.count('<a class="case"') for suite, _, table in folds}
+    assert links == {**suites, "guard": 0}  # versions have no pages
     assert len(suites) > 1
 
 
 def test_the_answer_inside_the_process_is_the_same_wherever_it_stands(
     site: Site, written: dict[str, str]
 ) -> None:
-    """Made of the nights' columns, it has the quotients of asv's own medians, and no interval."""
-    declared_ = site.inside
-    assert declared_ is not None
-    snapshot = newest(site.snapshots(), *declared_.benchmarks)
-    assert snapshot is not None
-    part, gains = declared_.parts["cpu"], []
-    for python in ("3.14", "3.14t"):
-        serial, threads = (
-            gil.reading_of(snapshot, part, {"tasks": "4"}, mode, python)
-            for mode in ("serial", "threads")
-        )
-        gain = quotient(serial, threads)
-        assert gain is not None
-        gains.append(f"{gain:.2f} times as fast on {python}")
-    found = inside.answer(site)
-    assert found is not None
-    assert found.text == (
+    """It has the quotients of asv's own medians, and no interval."""
+    suite, snapshot, found = of_gil(site)
+    gains = [f"{one.gain:.2f} times as fast on {python}" for python, one in found.items()]
+    question = next(one for one in experiment.questions(site) if one.name == suite.title)
+    answer = question.answer
+    assert answer is not None
+    assert answer.text == (
         "CPU, 4 tasks in threads instead of one after another: "
         f"{gains[0]} and {gains[1]} (medians)."
     )
-    assert found.run.endswith(f"-asv-{snapshot.commit[:8]}")
+    assert answer.run.endswith(f"-asv-{snapshot.commit[:8]}")
     (first,) = front.pages(site)
     for page in (
-        first.text(), page_of(written, INSIDE), written[addresses.file(addresses.EXPERIMENTS)]
+        first.html, page_of(written, GIL), written[addresses.file(addresses.EXPERIMENTS)]
     ):  # fmt: skip
-        assert found.text in page
-    assert f'<a href="./{addresses.run(found.run)}">asv run</a>' in first.text()
+        assert answer.text in page
+    assert f'<a href="./{addresses.run(answer.run)}">asv run</a>' in first.html
 
 
 def test_the_list_has_every_experiment(site: Site, written: dict[str, str]) -> None:
     """Each with a link and its question."""
     page = written[addresses.file(addresses.EXPERIMENTS)]
-    for name in (*site.experiments(), experiment.FURTHER):
+    for name in (*site.experiments(), SHARED_PAGE):
         assert f'href="../x/{name}/"' in page
     assert page.count('class="asks"') == 6
-
-
-def test_a_run_with_nothing_new_makes_no_page_anew(tmp_path: Path) -> None:
-    """The digests of pages follow from what they show; those of another run are others."""
-    (tmp_path / "results").mkdir()
-    before = inputs(experiment.pages(site_builds.gathered(tmp_path)))
-    assert inputs(experiment.pages(site_builds.gathered(tmp_path))) == before
-    site_builds.one_night(tmp_path)
-    after = inputs(experiment.pages(site_builds.gathered(tmp_path)))
-    name = addresses.file(addresses.experiment("asgi-wsgi"))
-    assert after[name] != before[name]
-    assert before.keys() == after.keys()
-
-
-def inputs(pages: Any) -> dict[str, str]:
-    """What each page was made from."""
-    found: list[Page] = list(pages)
-    assert all(page.inputs for page in found)
-    return {page.path: page.inputs for page in found}
 
 
 def test_an_experiment_without_declared_charts_has_bars_of_all_its_cases() -> None:

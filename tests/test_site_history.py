@@ -1,9 +1,7 @@
-"""Change records, the feed of them, made-up histories, and Parquet."""
+"""Change records, the feed of them, and made-up histories."""
 
 from __future__ import annotations
 
-import io
-import json
 import math
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,14 +10,15 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
+import made_up
 from records import a_record
 from servebench import changes
-from servebench.cli import app
 from servebench.compare.model import Verdict
 from servebench.errors import RecordError
-from servebench.site import data, feeds, history, parquet, reading, scaling, story, synthetic
+from servebench.series import events
+from servebench.series import table as history
+from servebench.site import feeds
 
 ATOM = {"a": "http://www.w3.org/2005/Atom"}
 
@@ -36,7 +35,7 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_a_record_under_another_name_is_refused(tmp_path: Path) -> None:
     """Its address on the site is its id."""
     path = changes.save(tmp_path, a_record())
-    with pytest.raises(RecordError, match="expected the record's id"):
+    with pytest.raises(RecordError, match="expected the id of a change record"):
         changes.read(path.rename(path.with_name("other.json")))
 
 
@@ -92,38 +91,28 @@ def test_an_empty_feed_is_a_feed() -> None:
     assert feeds.atom([]) == feeds.atom([])
 
 
-def test_the_same_seed_makes_the_same_history() -> None:
-    """And another one another."""
-    one, same, other = (synthetic.imagine(0.2, 45, seed) for seed in (1, 1, 2))
-    for a, b in zip(synthetic.generate(one), synthetic.generate(same), strict=True):
-        assert a.header == b.header
-        np.testing.assert_array_equal(a.mean, b.mean)
-    assert synthetic.records(one) == synthetic.records(same)
-    assert one.planted != other.planted
-
-
 def test_a_made_up_history_has_what_was_asked_for(tmp_path: Path) -> None:
     """Series, gaps, a break, failures, and a record of each planted change, with its size."""
-    imagined = synthetic.imagine(1.5, 130, 3)
-    synthetic.write(imagined, tmp_path)
-    sources = reading.read(tmp_path, tmp_path / "cache")
+    imagined = made_up.imagine(1.5, 130, 3)
+    made_up.write(imagined, tmp_path)
+    sources = made_up.read(tmp_path, tmp_path / "cache")
     assert sources.problems == ()
     (table,) = history.tables(sources.nights)
     assert len(list(history.series(table))) == 130
     assert len(table.nights) == len(imagined.times) < 548
-    assert len(story.gaps(table)) >= 1
-    assert {b.what for b in story.breaks(table)[imagined.cases[0]]} >= {"machine"}
+    assert len(events.gaps(table)) >= 1
+    assert {b.what for b in events.breaks(table)[imagined.cases[0]]} >= {"machine"}
     assert {"failed", "disturbed"} <= {history.STATES[code] for code in np.unique(table.status)}
     assert sorted(record.id for record in sources.changes) == sorted(
-        record.id for record in synthetic.records(imagined)
+        record.id for record in made_up.records(imagined)
     )
     assert len(sources.changes) == len(imagined.planted) > 0
 
 
 def test_a_planted_change_moves_the_series_by_its_factor() -> None:
     """On means of 15 nights on both sides the scatter of 1 % is 0.4 %: seen within 2 %."""
-    imagined = synthetic.imagine(1, 40, 6)
-    (table,) = history.tables(synthetic.generate(imagined))
+    imagined = made_up.imagine(1, 40, 6)
+    (table,) = history.tables(made_up.generate(imagined))
     change = imagined.planted[0]
     row, column = table.place(imagined.cases[change.cases[0]], "server_cpu_per_request")
     near = {other.night for other in imagined.planted if other is not change} | {imagined.moved}
@@ -133,67 +122,3 @@ def test_a_planted_change_moves_the_series_by_its_factor() -> None:
     figures = np.log(table.mean[:, row, column])
     moved = math.exp(float(np.nanmean(figures[after]) - np.nanmean(figures[before])))
     assert moved == pytest.approx(change.factor, rel=0.02)
-
-
-def test_another_night_rewrites_one_year(tmp_path: Path) -> None:
-    """What a night costs does not grow with the years before it."""
-    imagined = synthetic.imagine(2, 48, 1)
-    synthetic.write(imagined, tmp_path / "results")
-    newest = max((tmp_path / "results" / "nights").rglob("*.night"), key=lambda path: path.name)
-    aside = newest.rename(tmp_path / "aside")
-    data.build(tmp_path / "results", tmp_path / "site", tmp_path / "cache")
-    old = set((tmp_path / "site" / "series").rglob("*.json"))
-    aside.rename(newest)
-    data.build(tmp_path / "results", tmp_path / "site", tmp_path / "cache")
-    new = set((tmp_path / "site" / "series").rglob("*.json"))
-    assert {path.name[:4] for path in new - old} == {newest.name[:4]}
-    assert {path.name[:4] for path in old & new} == {"2024", "2025"}
-
-
-def test_a_history_is_made_from_the_command_line(tmp_path: Path) -> None:
-    """And never beside something that was measured."""
-    folder = tmp_path / "made"
-    command = ["dev", "history", "--years", "0.1", "--series", "25", "-o", str(folder)]
-    done = CliRunner().invoke(app, command)
-    assert done.exit_code == 0, done.output
-    assert "nights of 25 series" in done.output
-    assert len(reading.read(folder, tmp_path / "cache").nights) > 20
-    refused = CliRunner().invoke(app, command)
-    assert "expected a folder that is empty" in str(refused.exception)
-
-
-@pytest.mark.skipif(not parquet.available(), reason="pyarrow is an extra")
-def test_parquet_has_a_row_per_point_with_the_same_figures() -> None:
-    """The series files and Parquet say the same."""
-    from pyarrow import parquet as reader
-
-    imagined = synthetic.imagine(0.3, 45, 2)
-    (table,) = history.tables(synthetic.generate(imagined))
-    for year in scaling.years(table):
-        read = reader.read_table(io.BytesIO(parquet.parquet_file(table, year)))
-        assert read.column_names == list(parquet.COLUMNS)
-        rows = read.to_pylist()
-        assert len(rows) == sum(
-            int((table.status[year.span, case] > 0).sum()) for case, _ in history.series(table)
-        )
-        by_run: dict[tuple[str, str, str], Any] = {
-            (row["run"], row["case"], row["metric"]): row for row in rows
-        }
-        for point in history.points(table, table.cases[0], "throughput"):
-            row = by_run.get((point.run, table.cases[0], "throughput"))
-            if row is not None:
-                assert row["mean"] == point.mean
-                assert row["status"] == point.status
-                assert row["stack"] == point.stack
-                assert row["time"].timestamp() == point.time
-                assert row["flags"] == ",".join(point.flags)
-
-
-def test_without_pyarrow_the_site_says_that_there_is_no_parquet(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is an extra, and nothing else is missing."""
-    monkeypatch.setattr(parquet, "available", lambda: False)
-    written = data.build(tmp_path / "results", tmp_path / "site", tmp_path / "cache")
-    assert data.NO_PARQUET in written.notes
-    assert "parquet" not in json.loads((tmp_path / "site" / "manifest.json").read_bytes())

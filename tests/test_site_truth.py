@@ -27,13 +27,13 @@ from servebench import changes, codec, store
 from servebench.changes import ChangeRecord, SeriesName, StackState
 from servebench.compare.model import PackageChange, Verdict
 from servebench.model import CaseResult, Run, StackRecord
-from servebench.site.overview import HEADLINES
+from servebench.published import headlines
 from servebench.site.pages import addresses
 
 FIRST: Final = datetime(2026, 10, 20, 3, tzinfo=UTC)
 NIGHTS: Final = 30
 CASES: Final = tuple(
-    dict.fromkeys(case for one in HEADLINES for case in (one.case, one.base) if case)
+    dict.fromkeys(case for one in headlines() for case in (one.case, one.base) if case)
 ) + tuple(
     f"asgi-wsgi/asgi-json/py3.14{free}/w{n}/c{128 * n}" for n in (2, 3, 4) for free in ("", "t")
 )
@@ -233,7 +233,7 @@ def test_cards_are_of_one_machine_and_large_only_where_they_are_sure(site: Path)
     """Each names it; a figure in the largest type has an interval of at most ±10 %."""
     front = (site / "index.html").read_text("utf-8")
     cards = list(elements(front, 'li class="card', "li"))
-    assert len(cards) == len(HEADLINES)
+    assert len(cards) == len(headlines())
     machines = {tuple(re.findall(r'machines/([^"/]+)/"', card)) for card in cards}
     (named,) = machines
     assert len(named) == 1

@@ -83,7 +83,7 @@ def test_an_environment_is_made_from_a_lock_and_noticed_when_changed(
     """Made once; found by name; a package changed by hand is a fault that is mended."""
     import rich.console
 
-    from servebench.toolchain.narrator import Narrator
+    from servebench.progress import Narrator
 
     quiet = Narrator(rich.console.Console(quiet=True))
     interpreter = interpreters.locate("3.14t")
@@ -111,7 +111,7 @@ def test_a_changed_hash_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """A package whose content is not what was locked is not installed."""
     import rich.console
 
-    from servebench.toolchain.narrator import Narrator
+    from servebench.progress import Narrator
 
     interpreter = interpreters.locate("3.14")
     stacklock.lock()

@@ -12,7 +12,7 @@ import pytest
 
 import synthetic
 from disks import BALLAST, small_disk
-from servebench import codec, store
+from servebench import codec, files, store
 from servebench.errors import RecordError, UsageError
 from servebench.model import Profile, Run
 
@@ -139,15 +139,15 @@ def test_room_is_tried_before_it_is_needed(tmp_path: Path, mounted: bool) -> Non
     disk = tmp_path / "tiny"
     disk.mkdir()
     with small_disk(disk, mounted=mounted) as fill:
-        store.require_room(disk / "new" / "folder")
-        store.require_room(disk)
+        files.require_room(disk / "new" / "folder")
+        files.require_room(disk)
         (disk / "old").write_text("as it was")
-        store.require_writable(disk / "old")
+        files.require_writable(disk / "old")
         assert [path.name for path in disk.iterdir()] == ["old"]
         assert (disk / "old").read_text() == "as it was"
         fill()
         with pytest.raises(RecordError, match=r"the disk is full: free some space\. Nothing was d"):
-            store.require_room(disk)
+            files.require_room(disk)
         assert sorted(path.name for path in disk.iterdir()) == sorted([BALLAST, "old"])
 
 

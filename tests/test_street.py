@@ -14,7 +14,7 @@ _PACKAGE = Path(servebench.__file__).parent
 
 DECLARING = {"experiments", "declarations", "expansion", "plan"}
 MEASURING = {
-    *("launch", "serving", "observation", "load", "burst", "process", "warmup", "probe"),
+    *("launch", "serving", "observation", "load", "process", "warmup", "probe"),
     *("verify", "sampler", "runner", "ports"),
 }
 READING = {"summary", "published", "report", "site", "github"}

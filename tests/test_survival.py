@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import random
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ import asv_files
 import sites
 from bench import invoke, make_checkout
 from foreign import COMMIT, MACHINES, NOW, TRUSTED, inside, night, shard_run
-from servebench import codec, store
+from servebench import codec, files, store
 from servebench.artifacts import nights, records
 from servebench.artifacts.folder import Found
 from servebench.artifacts.inside import check
@@ -30,9 +29,9 @@ from servebench.detect.conclude import conclude
 from servebench.errors import ArtifactError, RecordError
 from servebench.metrics import METRICS
 from servebench.model import Run
-from servebench.night import planned
-from servebench.site import making, reading
-from servebench.site.nights import Night
+from servebench.night import planning
+from servebench.series import reading
+from servebench.series.columns import RunColumns, of_run
 from test_artifacts import judged
 
 TRIES: Final = int(os.environ.get("SERVEBENCH_TRIES", "1500"))
@@ -162,16 +161,16 @@ def let_in_of_confirmations() -> Iterator[dict[str, bytes]]:
         except ValueError:  # the door stumbles over it, too, and refuses it
             continue
         folder = "changes" if isinstance(record, ChangeRecord) else "dismissed"
-        files = {
-            f"{below}/{value.id}.json": (value.model_dump_json(indent=1) + "\n").encode()
+        judged_files = {
+            f"{below}/{value.id}.json": files.encode(value)
             for below, value in ((folder, record), ("comparisons", found))
         }
-        sent = [Found(path, data) for path, data in files.items()]
+        sent = [Found(path, data) for path, data in judged_files.items()]
         try:
             records.check(sent, f"confirmed-{MACHINES[0].id}", TRUSTED, NOW, {mine.id: mine})
         except Exception:  # what the check stumbles over is refused (`accepting`)
             continue
-        yield files
+        yield judged_files
 
 
 def sample(source: random.Random, every: list[Any]) -> list[Any]:
@@ -197,10 +196,10 @@ def test_whatever_the_door_lets_in_everything_behind_it_survives(
         results / "asv",
         [asv_files.Bench("gil.Cpu.time_tasks", {"mode": ["serial"], "tasks": [1, 2, 4]})],
     )
-    for files in (*sample(source, figures), *sample(source, confirmations)):
-        for path, data in files.items():
-            store.replace(results / path, data)
-    sources = reading.read(results, tmp_path / "cache")
+    for sent in (*sample(source, figures), *sample(source, confirmations)):
+        for path, data in sent.items():
+            files.replace(results / path, data)
+    sources = reading.read(results, tmp_path / "cache", tmp_path)
     assert sources.problems == ()
     built = sites.made(tmp_path, results)
     assert built.pages > SHOWN
@@ -208,8 +207,8 @@ def test_whatever_the_door_lets_in_everything_behind_it_survives(
     done = invoke(capsys, monkeypatch, ("detect", "--json"))
     assert done.code == 0, done.err
     machines = [machine.id for machine in MACHINES]
-    again = planned.make(night().shards[0].plan, machines, results=results, commit=COMMIT)
-    assert json.loads(planned.outputs(again)["matrix"])["include"]
+    again = planning.make(night().shards[0].plan, machines, results=results, commit=COMMIT)
+    assert json.loads(planning.outputs(again)["matrix"])["include"]
 
 
 def history(root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
@@ -232,9 +231,9 @@ def test_an_impossible_figure_in_the_history_costs_its_file_alone(
     """It got in when nobody looked; site and `detect` name it, and go on with the others."""
     results, bad = history(tmp_path, monkeypatch)
     document = json.loads(bad.read_bytes())
-    document["results"][0]["launches"]["metrics"]["throughput"][0] = json.loads(figure)
+    document["results"][0]["launches"][0]["metrics"]["throughput"] = json.loads(figure)
     bad.write_text(json.dumps(document))
-    sources = reading.read(results, tmp_path / "cache")
+    sources = reading.read(results, tmp_path / "cache", tmp_path)
     assert [night.header.machine for night in sources.nights] == [MACHINES[0].id]
     (problem,) = sources.problems
     assert problem.startswith(f"runs/{MACHINES[1].id}/2026/")
@@ -242,7 +241,10 @@ def test_an_impossible_figure_in_the_history_costs_its_file_alone(
     for words in (("detect",), ("site", "--no-asv", "-o", tmp_path / "site")):
         done = invoke(capsys, monkeypatch, words)
         assert done.code == 0
-        assert f"{MACHINES[1].id}/2026/{bad.name}: not what format 1 says" in done.out + done.err
+        assert (
+            f"{MACHINES[1].id}/2026/{bad.name}: expected a run file of format 2"
+            in done.out + done.err
+        )
     front = (tmp_path / "site" / "index.html").read_text("utf-8")
     assert "expected throughput to be" in front
 
@@ -253,14 +255,13 @@ def test_whatever_goes_wrong_with_one_file_costs_that_file_alone(
     """Also what nobody has thought of."""
     results, _ = history(tmp_path, monkeypatch)
 
-    def stumble(run: Run, source: str = "") -> Night:
+    def stumble(run: Run) -> RunColumns:
         if run.machine.id == MACHINES[1].id:
             raise ZeroDivisionError("a surprise")
-        return of_run(run, source)
+        return of_run(run)
 
-    of_run = making.of_run
-    monkeypatch.setattr(making, "of_run", stumble)
-    sources = reading.read(results, tmp_path / "cache")
+    monkeypatch.setattr(reading, "of_run", stumble)
+    sources = reading.read(results, tmp_path / "cache", tmp_path)
     assert [night.header.machine for night in sources.nights] == [MACHINES[0].id]
     assert "cannot be used (ZeroDivisionError: a surprise); it is left out" in sources.problems[0]
 
@@ -280,17 +281,3 @@ def test_a_run_cannot_be_faster_than_its_case_allows() -> None:
     nights.run(claiming(12_928), "shard-1", plan, TRUSTED, NOW)
     with pytest.raises(ArtifactError, match=r"at most 12,800/s, its ceiling, found 12,929/s"):
         nights.run(claiming(12_929), "shard-1", plan, TRUSTED, NOW)
-
-
-def test_every_metric_has_bounds() -> None:
-    """Zero always counts; below zero only what can shrink; neither dust nor more than there is."""
-    for metric in METRICS.values():
-        assert metric.wrong(0) is None
-        assert metric.wrong(0.5) is None
-        assert all(metric.wrong(value) for value in (1e16, math.inf, math.nan, 1e-13))
-        assert bool(metric.wrong(-0.5)) is not metric.negative
-    shrinking = replace(METRICS["pss_steady"], negative=True)
-    assert shrinking.wrong(-1e6) is None
-    assert shrinking.wrong(-1e16) == (
-        "expected pss_steady to be a number from -1e+15 to 1e+15, found -1e+16"
-    )

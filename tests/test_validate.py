@@ -69,7 +69,6 @@ def paced(
 
 
 def varying(least: int, most: int) -> Case:
-    """A case whose answers may have so many bytes."""
     found = case()
     expect = found.endpoint.expect.model_copy(update={"size": (least, most)})
     return found.model_copy(

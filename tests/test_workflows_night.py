@@ -26,7 +26,8 @@ from servebench.detect.candidates import detect
 from servebench.detect.conclude import conclude
 from servebench.machine import fingerprint
 from servebench.model import Run, StackRecord, Status
-from servebench.site import history, making
+from servebench.series import table as history
+from servebench.series.columns import of_run
 from servebench.stackbump import BRANCH
 from staging import ENDPOINTS, staged
 from synthetic import make_case
@@ -82,7 +83,7 @@ def history_with_a_step() -> tuple[Run, ...]:
 
 def confirmed(folder: Path, runs: Sequence[Run]) -> ChangeRecord:
     """What the machine of these nights would send after its duets, which saw the same."""
-    nights = [making.of_run(run, run.id) for run in runs]
+    nights = [of_run(run) for run in runs]
     (candidate,) = detect(history.tables(nights)).candidates
     saw = Judgement(
         metric=CPU, verdict=Verdict.SLOWER, ratio=1.2, low=1.15, high=1.25, confirmed=12

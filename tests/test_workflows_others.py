@@ -10,7 +10,8 @@ import pytest
 
 from acting import Stage, need
 from repos import commit, git
-from servebench.night.model import NightRecord, encode
+from servebench import files
+from servebench.night.model import NightRecord
 from staging import staged
 from tiny_index import Index
 
@@ -87,7 +88,7 @@ def test_a_night_that_did_not_take_place_is_reported(scene: tuple[Stage, Index])
         id=f"{now:%Y%m%dT%H%M%SZ}-nightly-3f2a9c17", created=now.isoformat(), commit=None,
         profile="nightly", status="complete", shards=(),
     )  # fmt: skip
-    state.files[f"gh-pages:results/{record.path}"] = encode(record).decode()
+    state.files[f"gh-pages:results/{record.path}"] = files.encode(record).decode()
     done = stage.act("watchdog.yml", "schedule", {})
     assert done.results == {"look": "success"}, done.text
     assert [one["state"] for one in state.issues] == ["closed"]

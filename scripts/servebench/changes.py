@@ -7,22 +7,19 @@ be filled in later. Files are `results/changes/<id>.json`.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
-from pydantic import AwareDatetime, Field, ValidationError, model_validator
+from pydantic import AwareDatetime, Field, model_validator
 
-from servebench.codec import first_problem
 from servebench.compare.model import PackageChange, Verdict
-from servebench.errors import RecordError
-from servebench.model import Frozen
-from servebench.store import replace
+from servebench.files import read as read_file
+from servebench.files import write
+from servebench.model import Artefact, Frozen
 
 FOLDER: Final = "changes"
 FORMAT_VERSION: Final = 1
 """Version of the change record. 1: first published format (2026-11)."""
-_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class SeriesName(Frozen):
@@ -49,11 +46,13 @@ class StackState(Frozen):
     as_of: str | None = Field(default=None, description="Date for which it was resolved.")
 
 
-class ChangeRecord(Frozen):
+class ChangeRecord(Artefact):
     """One change point with its frozen evidence. Ratios are after over before."""
 
+    what: ClassVar[str] = "a change record"
+
     format: Literal[1] = FORMAT_VERSION
-    id: str = Field(pattern=f"^{_ID.pattern}$")
+    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
     status: Literal["open", "closed"]
     series: SeriesName
     others: tuple[SeriesName, ...] = Field(
@@ -87,34 +86,13 @@ class ChangeRecord(Frozen):
 
 
 def save(results: Path, record: ChangeRecord) -> Path:
-    """Write a record, in place of an earlier state of it.
-
-    Raises:
-        RecordError: It cannot be written.
-    """
-    path = results / FOLDER / f"{record.id}.json"
-    replace(path, (record.model_dump_json(indent=1) + "\n").encode())
-    return path
+    """Write a record, in place of an earlier state of it; RecordError if it cannot be written."""
+    return write(results / FOLDER / f"{record.id}.json", record)
 
 
 def read(path: Path) -> ChangeRecord:
-    """Read one record.
-
-    Raises:
-        RecordError: It cannot be read, is none, or is not named as its file.
-    """
-    try:
-        record = ChangeRecord.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
-        raise RecordError(
-            f"{path}: expected a change record of format {FORMAT_VERSION}: {first_problem(error)}"
-        ) from error
-    if path.stem != record.id:
-        raise RecordError(
-            f"{path}: expected the record's id as the file's name, found id {record.id!r}; rename "
-            "one of them"
-        )
-    return record
+    """Read one record; RecordError if it is none, or is not named as its file."""
+    return read_file(ChangeRecord, path, named=True)
 
 
 def files(results: Path) -> list[Path]:

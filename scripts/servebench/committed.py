@@ -10,8 +10,8 @@ import shutil
 from pathlib import Path
 from typing import Final
 
+from servebench import git
 from servebench.errors import HistoryError, SetupError
-from servebench.history import git
 
 _RESULTS: Final = "results"
 

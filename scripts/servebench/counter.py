@@ -20,16 +20,11 @@ class Counter:
     """Reads a counter of a Prometheus exporter, summed over its labels (the workers)."""
 
     def __init__(self, port: int, name: str) -> None:
-        """Read counter `name` of the exporter on `port` of this machine."""
         self._url = f"http://127.0.0.1:{port}/metrics"
         self._name = name
 
     def read(self) -> int:
-        """Give the counter's value now.
-
-        Raises:
-            LaunchError: count_mismatch if the exporter does not answer or lacks the counter.
-        """
+        """Give the counter's value now; LaunchError count_mismatch if there is none."""
         try:
             answer = httpx.get(self._url, trust_env=False, timeout=5).raise_for_status()
             values = [
@@ -52,10 +47,8 @@ class Counter:
     def settled(self) -> int:
         """Give the value once it has not moved for two collections of the exporter.
 
-        The last value when it still moves after 10 s: then somebody else sends requests.
-
-        Raises:
-            LaunchError: count_mismatch if there is no value within 10 s, or none any more.
+        The last value when it still moves after 10 s: then somebody else sends requests. Raises
+        LaunchError count_mismatch if there is no value within 10 s, or none any more.
         """
         deadline = time.monotonic() + _LIMIT_SECONDS
         value, since = self._first(deadline), time.monotonic()

@@ -1,8 +1,7 @@
-"""`experiment.toml` as types: what may be written there, and how a mistake is told.
+"""`experiment.toml` as types, and how a mistake in any declaration is told.
 
-This module knows the file's form; what its words refer to (servers, stacks, …) and the cases that
-follow from it are `experiments`' business. Numbers may be written as formulas (see `formulas`) over
-the profile's parameters and the case's axes wherever the type here is `Formula`.
+What the words refer to (servers, stacks, …) and the cases that follow are checked in `expansion`.
+A `Formula` (see `formulas`) is over the profile's parameters and the case's axes.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
@@ -20,7 +19,6 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic_core import ErrorDetails
 
 from servebench.errors import DeclarationError
 from servebench.model import Expectation, Frozen, Interface, LoadModel, Profile
@@ -28,6 +26,8 @@ from servebench.model import Expectation, Frozen, Interface, LoadModel, Profile
 FILE: Final = "experiment.toml"
 PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
 UNLIMITED: Final = "unlimited"
+
+_Kind = TypeVar("_Kind", bound=BaseModel)
 
 
 def _formula(value: object) -> object:
@@ -131,63 +131,65 @@ _TABLES: Final[dict[str, type[BaseModel]]] = {
 }
 
 
-def read_toml(path: Path, shown: str) -> dict[str, Any]:
-    """Read a file as it is written; `shown` is how errors name it.
+def read_toml(path: Path, shown: str = "") -> dict[str, Any]:
+    """Read a file as it is written; `shown` is how errors name it, by default its path.
 
     Raises:
-        DeclarationError: It is not TOML.
+        DeclarationError: It cannot be read, or is not TOML in UTF-8.
     """
+    shown = shown or str(path)
     try:
         return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise DeclarationError(shown, "file", error.strerror, "a readable file") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DeclarationError(shown, "file", str(error), "TOML in UTF-8") from error
+        raise DeclarationError(shown, "file", str(error), "valid TOML in UTF-8") from error
 
 
 def check_form(written: dict[str, Any], shown: str) -> Declaration:
-    """Check the form of what is written.
-
-    Raises:
-        DeclarationError: The first mistake.
-    """
-    try:
-        return Declaration.model_validate(written)
-    except ValidationError as error:
-        raise _refused(shown, written, error) from error
+    """Check the form of an `experiment.toml`; DeclarationError tells the first mistake."""
+    return validated(Declaration, written, shown)
 
 
-def _refused(shown: str, written: dict[str, Any], error: ValidationError) -> DeclarationError:
-    """Tell the first mistake with the file's own words."""
-    first = error.errors(include_url=False)[0]
-    location = first["loc"]
-    if location[-1:] == ("[key]",):
-        location = location[:-1]
-    found, allowed = mistake(first, f"only the keys {', '.join(_fields(location))}")
-    return DeclarationError(shown, key_path(in_defaults(location, written)), found, allowed)
-
-
-def mistake(first: ErrorDetails, keys: str) -> tuple[object, str]:
-    """What was found, and what is allowed, in words of ours instead of pydantic's.
+def validated(
+    kind: type[_Kind], written: dict[str, Any], shown: str, *, table: str = "", keys: str = ""
+) -> _Kind:
+    """What is written in a file, as a type.
 
     Args:
-        first: The mistake.
-        keys: What to say of a key that is not known.
+        kind: The type.
+        written: What is written.
+        shown: How errors name the file.
+        table: The table of the file that this is; empty: the whole of it.
+        keys: What an error says of a key that is not known; empty: which are.
+
+    Raises:
+        DeclarationError: The first mistake, in words of ours instead of pydantic's.
     """
-    kind = first["type"]
-    if kind == "missing":
-        return "nothing", "a value; this key is required"
-    if kind == "extra_forbidden":
-        return first["loc"][-1], keys
-    allowed = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    if kind in {"too_short", "string_too_short"}:
-        allowed = "at least one value"
-    elif kind == "string_pattern_mismatch":
-        allowed = f"text that matches {first['ctx']['pattern']}"
-    return _short(first["input"]), allowed
+    try:
+        return kind.model_validate(written)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = first["loc"][:-1] if first["loc"][-1:] == ("[key]",) else first["loc"]
+        allowed = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+        found: Any = first["input"]
+        if not isinstance(found, str | int | float | list | tuple):
+            found = "a table"
+        if first["type"] == "missing":
+            found, allowed = "nothing", "a value; this key is required"
+        elif first["type"] == "extra_forbidden":
+            found, allowed = place[-1], keys or f"only the keys {', '.join(_fields(place))}"
+        elif first["type"] in {"too_short", "string_too_short"}:
+            allowed = "at least one value"
+        elif first["type"] == "string_pattern_mismatch":
+            allowed = f"text that matches {first['ctx']['pattern']}"
+        key = key_path((*([table] if table else []), *in_defaults(place, written)))
+        raise DeclarationError(shown, key, found, allowed) from error
 
 
 def in_defaults(location: Sequence[str | int], written: Mapping[str, Any]) -> Sequence[str | int]:
     """Name the place where something stands: a block of cases may have it from the defaults."""
-    if location[0] == "cases" and len(location) > 2:
+    if len(location) > 2 and location[0] == "cases" and isinstance(location[1], int):
         block, defaults = written["cases"][location[1]], written.get("defaults", {})
         if location[2] in defaults and location[2] not in block:
             return ("defaults", *location[2:])
@@ -202,12 +204,5 @@ def key_path(location: Sequence[str | int]) -> str:
 
 def _fields(location: Sequence[str | int]) -> list[str]:
     """The keys that the table around a location may have."""
-    if "expect" in location[:-1]:
-        table: type[BaseModel] = Expectation
-    else:
-        table = _TABLES.get(str(location[0]), Declaration) if len(location) > 1 else Declaration
-    return list(table.model_fields)
-
-
-def _short(found: Any) -> Any:
-    return found if isinstance(found, str | int | float | list | tuple) else "a table"
+    table = _TABLES.get(str(location[0]), Declaration) if len(location) > 1 else Declaration
+    return list((Expectation if "expect" in location[:-1] else table).model_fields)

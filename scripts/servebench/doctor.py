@@ -9,11 +9,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Literal
 
-from servebench import cgroup, interpreters, machine, paths, pruning, settings, stacks, tools
+from servebench import interpreters, machine, paths, pruning, settings, stacks, tools
 from servebench.errors import ServebenchError, SetupError
 from servebench.flags import Flag
 from servebench.model import Frozen, Machine
-from servebench.toolchain import artefact, oha, packages, space
+from servebench.toolchain import artefact, command, oha, packages
 
 _STEAL_WINDOW_S: Final = 0.5
 
@@ -75,7 +75,7 @@ def diagnose() -> Diagnosis:
     # A reading of steal needs some time between its ends; the looking above may have been it.
     time.sleep(max(0.0, _STEAL_WINDOW_S - (time.monotonic() - started)))
     last = machine.core_times()
-    cores, limits, here = machine.allocate(), cgroup.limits(), machine.fingerprint()
+    cores, limits, here = machine.allocate(), machine.limits(), machine.fingerprint()
     steal = last.steal_share(first)
     return Diagnosis(
         machine=here,
@@ -89,7 +89,7 @@ def diagnose() -> Diagnosis:
         stacks=environments,
         flags=machine.expected_flags(here, limits, steal),
         cache=str(paths.cache_dir()),
-        cache_free_gb=round(space.free_gb(paths.cache_dir()), 1),
+        cache_free_gb=round(command.free_gb(paths.cache_dir()), 1),
         cache_unused=len(pruning.unused()),
     )
 

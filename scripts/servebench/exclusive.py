@@ -1,9 +1,8 @@
 """One measurement per machine: two at once would each measure the other.
 
-The lock is a name of the kernel's, an abstract Unix socket, and no file: all users and homes of a
-machine share it, whatever folders for temporary files they have; nobody can remove it; it is free
-as soon as its holder ends, however that was; and the kernel says who holds it. Containers with a
-network of their own have a lock of their own.
+The lock is an abstract Unix socket: all users of a machine share it, nobody can remove it, it is
+free as soon as its holder ends, and the kernel says who holds it. Containers with a network of
+their own have a lock of their own.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from typing import Final
 import psutil
 
 from servebench.errors import BusyError
-from servebench.visible import visible
+from servebench.text import visible
 
 HOLDER: Final = "SERVEBENCH_MEASURING"
 """Variable in which a holder tells its number to the measuring programs that it starts."""
@@ -38,7 +37,7 @@ _LONGEST: Final = 200  # characters of a command line
 
 @contextmanager
 def measuring() -> Iterator[None]:
-    """Hold the machine for a measurement, unless who has started us to measure holds it.
+    """Hold the machine for a measurement, unless an ancestor that started us holds it.
 
     Raises:
         BusyError: Somebody holds it; says who, and since when.
@@ -68,7 +67,6 @@ def held_for_us() -> bool:
 
 
 def _holder(address: bytes) -> str:
-    """Who holds the lock, in brackets; nothing if that cannot be seen from here."""
     with suppress(OSError, psutil.Error), socket.socket(socket.AF_UNIX) as asking:
         asking.setblocking(False)
         asking.connect(address)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from string import Formatter
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -27,29 +27,14 @@ from servebench.declarations import (
 )
 from servebench.errors import DeclarationError
 from servebench.formulas import FormulaError, check_ceiling, evaluate
-from servebench.model import Case, Endpoint, Load, Profile
+from servebench.model import Case, Endpoint, Load, Profile, is_free_threaded
+from servebench.servers import Server
 
 Value = str | float
 _WORDS: Final = ("endpoint", "python", "stack", "server", "loop", "load")
 _COUNTS: Final = ("workers", "threads")
 _ID: Final = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 _FREE_AXIS: Final = re.compile(r"[a-z][a-z0-9_]*")
-
-
-class ServerKind(Protocol):
-    """What must be known of a server; `servers.Server` is one."""
-
-    @property
-    def interfaces(self) -> Collection[str]:
-        """Application interfaces that it serves."""
-
-    @property
-    def loops(self) -> Collection[str]:
-        """Event loops that it can be pinned to."""
-
-    @property
-    def backpressure(self) -> Callable[[int], int | None]:
-        """Connections that it accepts at once with so many workers; None: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +49,7 @@ class Known:
 
     interpreters: Collection[str]
     stacks: Mapping[str, Collection[str]]
-    servers: Mapping[str, ServerKind]
+    servers: Mapping[str, Server]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +76,10 @@ class Expansion:
             "load": self.declared.loads,
             "profiles": self.declared.profiles,
         }
-        for index, block in enumerate(self.declared.cases):
-            for axis, names in allowed.items():
-                for place, name in enumerate(getattr(block, axis)):
-                    if name not in names:
-                        raise self._wrong(("cases", index, axis, place), name, ", ".join(names))
+        for (index, block), axis in itertools.product(enumerate(self.declared.cases), allowed):
+            for place, name in enumerate(getattr(block, axis)):
+                if name not in (names := allowed[axis]):
+                    raise self._wrong(("cases", index, axis, place), name, ", ".join(names))
         used = {name for block in self.declared.cases for name in block.endpoint}
         for name, endpoint in self.declared.endpoints.items():
             if name not in used and not endpoint.verify_only:
@@ -179,23 +163,17 @@ class Expansion:
             raise self._wrong(key, name, f"a new name; taken: {', '.join(sorted(taken))}")
 
     def _case(
-        self,
-        index: int,
-        block: CasesTable,
-        axes: dict[str, Value],
-        parameters: Mapping[str, float],
+        self, index: int, block: CasesTable, axes: dict[str, Value], parameters: dict[str, float]
     ) -> Case:
         axes = {"workers": 1, **axes}
         word = {name: str(axes[name]) for name in _WORDS}
-        gil = 0.0 if word["python"].endswith("t") else 1.0
+        gil = 0.0 if is_free_threaded(word["python"]) else 1.0
         numbers = {name: v for name, v in axes.items() if isinstance(v, int | float)}
         values = {**parameters, **numbers, "gil": gil}
         workers = self._count(("cases", index, "workers"), str(numbers["workers"]), {})
-        threads = (
-            self._count(("cases", index, "threads"), str(numbers["threads"]), {})
-            if "threads" in numbers
-            else None
-        )
+        threads = None
+        if "threads" in numbers:
+            threads = self._count(("cases", index, "threads"), str(numbers["threads"]), {})
         table = self.declared.endpoints[word["endpoint"]]
         self._check_fit(index, word, table, threads)
         slots = self._slots(word["endpoint"], table, values)
@@ -237,35 +215,21 @@ class Expansion:
         self, index: int, word: Mapping[str, str], endpoint: EndpointTable, threads: int | None
     ) -> None:
         """Refuse what exists but does not go together."""
-        server = self.known.servers[word["server"]]
-        if endpoint.interface not in server.interfaces:
-            raise self._wrong(
-                ("cases", index, "server"),
-                word["server"],
-                f"servers of {endpoint.interface}, which {word['endpoint']} speaks: "
-                + ", ".join(
-                    n for n, s in self.known.servers.items() if endpoint.interface in s.interfaces
-                ),
-            )
+        name, speaks = word["endpoint"], endpoint.interface
+        server, pythons = self.known.servers[word["server"]], self.known.stacks[word["stack"]]
+        if speaks not in server.interfaces:
+            others = [n for n, s in self.known.servers.items() if speaks in s.interfaces]
+            allowed = f"servers of {speaks}, which {name} speaks: {', '.join(others)}"
+            raise self._wrong(("cases", index, "server"), word["server"], allowed)
         if word["loop"] not in server.loops:
-            raise self._wrong(
-                ("cases", index, "loop"),
-                word["loop"],
-                f"{', '.join(sorted(server.loops))} (of {word['server']})",
-            )
-        if word["python"] not in self.known.stacks[word["stack"]]:
-            raise self._wrong(
-                ("cases", index, "python"),
-                word["python"],
-                f"{', '.join(self.known.stacks[word['stack']])} (of stack {word['stack']})",
-            )
-        if (threads is not None) != (endpoint.interface == "wsgi"):
-            raise self._wrong(
-                ("cases", index, "threads"),
-                "nothing" if threads is None else threads,
-                f"blocking threads for wsgi, and only there; {word['endpoint']} is "
-                f"{endpoint.interface}",
-            )
+            allowed = f"{', '.join(sorted(server.loops))} (of {word['server']})"
+            raise self._wrong(("cases", index, "loop"), word["loop"], allowed)
+        if word["python"] not in pythons:
+            allowed = f"{', '.join(pythons)} (of stack {word['stack']})"
+            raise self._wrong(("cases", index, "python"), word["python"], allowed)
+        if (threads is not None) != (speaks == "wsgi"):
+            allowed = f"blocking threads for wsgi, and only there; {name} is {speaks}"
+            raise self._wrong(("cases", index, "threads"), threads or "nothing", allowed)
 
     def _endpoint(
         self, name: str, table: EndpointTable, values: Mapping[str, float], slots: int | None

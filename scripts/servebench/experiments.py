@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from servebench import interpreters, paths, stacks
+from servebench import paths, settings
 from servebench.declarations import FILE, PROFILES, Declaration, check_form, read_toml
 from servebench.expansion import Expansion, Known
 from servebench.model import Case, Profile
@@ -33,11 +33,7 @@ class Experiment:
 def load_experiments(
     root: Path | None = None, known: Known | None = None
 ) -> tuple[Experiment, ...]:
-    """Read all experiments of a checkout, by name.
-
-    Args:
-        root: The checkout; by default the one around us.
-        known: What declarations may refer to; by default the registries.
+    """Read all experiments of a checkout (by default the one around us), by name.
 
     Raises:
         DeclarationError: One of them is wrong; says where, what was found and what is allowed.
@@ -63,11 +59,12 @@ def expand_all(experiments: Iterable[Experiment], profile: Profile) -> tuple[Cas
 
 def registered(root: Path | None = None) -> Known:
     """The registries of interpreters, stacks and servers; by default of the checkout around us."""
-    return Known(
-        stacks={name: stacks.pythons(name, root) for name in stacks.names(root)},
-        interpreters=tuple(interpreters.declared(root)),
-        servers=SERVERS,
-    )
+    pythons = tuple(settings.load(root).interpreters)
+    specs = settings.stack_specs(root)
+    stacks = {
+        name: pythons if s.interpreters is None else s.interpreters for name, s in specs.items()
+    }
+    return Known(interpreters=pythons, stacks=stacks, servers=SERVERS)
 
 
 def _load(path: Path, shown: str, known: Known) -> Experiment:

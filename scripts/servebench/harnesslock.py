@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from servebench import paths, tools
+from servebench.progress import Narrator
 from servebench.stacklock import write
 from servebench.toolchain import command
-from servebench.toolchain.narrator import Narrator
 
 LOCK: Final = "requirements.txt"
 

@@ -1,12 +1,12 @@
-"""What a run says of itself before its first launch: commit, machine, tools, stacks."""
+"""Provenance: what a run says of itself before its first launch, and whether it still holds."""
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
-from servebench import __version__, interpreters, store, tools
+from servebench import __version__, git, interpreters, store, tools
 from servebench.errors import UsageError
+from servebench.git import HopelessError
 from servebench.model import Plan, Run, RunStatus
 from servebench.rig import Rig
 from servebench.runner import utc_now
@@ -36,33 +36,16 @@ def write(plan: Plan, rig: Rig, root: Path) -> Run:
 
 
 def revision(root: Path) -> tuple[str | None, bool]:
-    """Commit of the checkout, and whether tracked files differ from it.
-
-    Results that earlier runs have written do not count: they are not what is measured.
-    """
-
-    def git(*arguments: str) -> str | None:
-        try:
-            done = subprocess.run(
-                ["git", "-C", str(root), *arguments],
-                capture_output=True, text=True, check=True, timeout=30,
-            )  # fmt: skip
-        except (OSError, subprocess.SubprocessError):
-            return None
-        return done.stdout.strip()
-
-    commit = git("rev-parse", "HEAD")
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")
-    return commit, bool(changed)
+    """Commit of the checkout, and whether tracked files differ from it, results left out."""
+    status = ("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")
+    try:
+        return git.ask_or_none(root, "rev-parse", "HEAD"), bool(git.ask_or_none(root, *status))
+    except HopelessError:
+        return None, False
 
 
 def require_resumable(run: Run, rig: Rig, root: Path) -> None:
-    """Refuse to go on with a run whose conditions are no longer there.
-
-    Raises:
-        UsageError: The commit, machine, interpreters, stacks or oha differ: what is measured now
-            would not belong to the same run.
-    """
+    """Refuse to go on with a run whose conditions are no longer there (UsageError)."""
     commit, _ = revision(root)
     now = {
         "commit": commit,

@@ -1,7 +1,6 @@
 """One launch: server start → verify → warm-up → measure → verify → stop.
 
-The launch is the sample of everything that servebench says. It ends with figures, or with a fail
-flag and a reason; in both cases nothing of it is left on the machine.
+It ends with figures, or with a fail flag and a reason; in both cases nothing of it is left.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Options:
         window: Seconds of one warm-up window.
         count: Whether the server counts its requests too. Its metrics exporter then runs beside
             it: right for proving that nothing is lost, not for figures to keep.
-        phase: Told what the launch is doing.
+        phase: Called with what the launch is doing.
     """
 
     window: float = 1.0
@@ -39,17 +38,7 @@ class Options:
 
 
 def perform(case: Case, rig: Rig, options: Options, log: Path) -> Outcome:
-    """Do one launch.
-
-    Args:
-        case: What to launch.
-        rig: Tools, environments and cores.
-        options: How.
-        log: File for the server's output.
-
-    Raises:
-        InterruptedRun: From the signal handler; nothing is left running.
-    """
+    """Do one launch; its server's output goes to `log`. Only `InterruptedRun` is raised."""
     began = time.monotonic()
     launch = _Launch(case, rig, options, log)
     serving = launch.serving
@@ -69,8 +58,6 @@ def perform(case: Case, rig: Rig, options: Options, log: Path) -> Outcome:
 
 
 class _Launch:
-    """One launch under way; `run` is the protocol, the other methods are its steps."""
-
     def __init__(self, case: Case, rig: Rig, options: Options, log: Path) -> None:
         self.case, self.rig, self.options = case, rig, options
         self.serving = Serving(case, rig, log, count=options.count)
@@ -78,7 +65,6 @@ class _Launch:
         self.load_seconds = 0.0
 
     def run(self) -> None:
-        """Start, verify, warm up, measure, verify, stop."""
         serving, phase = self.serving, self.options.phase
         phase("starting")
         serving.start()
@@ -102,7 +88,7 @@ class _Launch:
                 serving.flags += flags
             serving.require_same(workers)
 
-    def _measure(self, unit: float) -> observation.Observed:
+    def _measure(self, unit: float) -> observation.Observation:
         serving, session = self.serving, self.serving.session
         counter = None
         if serving.metrics_port is not None and serving.server.counter is not None:
@@ -132,7 +118,7 @@ class _Launch:
         serving.require_alive()
         serving.require_ours()
         serving.heed(checks)
-        return observation.Observed(
+        return observation.Observation(
             result=result,
             usage=sampler.between(edge_a, edge_b),
             host=sampler.host_between(host_a, host_b),
@@ -147,7 +133,7 @@ class _Launch:
         )
 
     def _warm_up(self, unit: float) -> warmup.WarmUp:
-        """Warm up as the endpoint allows: slow ones by one full wave, all others until steady."""
+        """Slow endpoints by one full wave, all others until steady."""
         case, window, serving = self.case, self.options.window, self.serving
         status = case.endpoint.expect.status
         if max(unit, case.endpoint.floor) >= SLOW_SECONDS:
@@ -163,7 +149,7 @@ class _Launch:
 
     @contextmanager
     def _stopped(self) -> Iterator[None]:
-        """Stop the server whatever happens; after a good launch, a bad stop is its failure."""
+        """After a good launch, a bad stop is its failure."""
         serving = self.serving
         try:
             yield

@@ -6,7 +6,8 @@ case (report/keys.py); its figures are metrics of the registry.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Set as AbstractSet
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -15,8 +16,23 @@ from servebench.model import Frozen
 from servebench.report.keys import KEYS
 
 
+def known_keys(names: AbstractSet[str]) -> None:
+    """Refuse what is no property of a case; ValueError says which there are."""
+    if unknown := sorted(names - set(KEYS)):
+        raise ValueError(f"unknown properties {unknown}; known: {', '.join(KEYS)}")
+
+
+def known_metrics(names: AbstractSet[str]) -> None:
+    """Refuse what is no metric; ValueError says which there are."""
+    if unknown := sorted(names - set(METRICS)):
+        raise ValueError(f"unknown metrics {unknown}; known: {', '.join(METRICS)}")
+
+
 class _Layout(Frozen):
-    """What all charts have."""
+    """What all charts have; which of their fields name properties of a case, and which metrics."""
+
+    key_fields: ClassVar[tuple[str, ...]]
+    metric_fields: ClassVar[tuple[str, ...]]
 
     name: str = Field(pattern="^[a-z][a-z0-9-]*$", description="Its anchor on the page.")
     title: str
@@ -26,43 +42,33 @@ class _Layout(Frozen):
         default=(), alias="except", description="Globs over case ids that are left out."
     )
 
-    @property
-    def properties(self) -> tuple[str, ...]:
-        """All properties of a case that it names."""
-        raise NotImplementedError
+    @model_validator(mode="after")
+    def _known_names(self) -> Self:
+        known_keys({*self._named(self.key_fields)})
+        known_metrics({*self.figures})
+        return self
 
     @property
     def figures(self) -> tuple[str, ...]:
         """All metrics that it names."""
-        raise NotImplementedError
+        return self._named(self.metric_fields)
 
-    @model_validator(mode="after")
-    def _known_names(self) -> Self:
-        if unknown := sorted(set(self.properties) - set(KEYS)):
-            raise ValueError(f"unknown properties {unknown}; known: {', '.join(KEYS)}")
-        if unknown := sorted(set(self.figures) - set(METRICS)):
-            raise ValueError(f"unknown metrics {unknown}; known: {', '.join(METRICS)}")
-        return self
+    def _named(self, fields: tuple[str, ...]) -> tuple[str, ...]:
+        values: list[Any] = [getattr(self, field) or () for field in fields]
+        return tuple(name for v in values for name in ([v] if isinstance(v, str) else v))
 
 
 class BarsLayout(_Layout):
     """One bar per case."""
+
+    key_fields: ClassVar[tuple[str, ...]] = ("group", "keys", "series")
+    metric_fields: ClassVar[tuple[str, ...]] = ("metric",)
 
     kind: Literal["bars"]
     metric: str
     group: tuple[str, ...] = Field(default=(), description="Bars that are alike in these are near.")
     keys: tuple[str, ...] = Field(min_length=1, description="The label of a bar.")
     series: str | None = Field(default=None, description="What the colour stands for.")
-
-    @property
-    def properties(self) -> tuple[str, ...]:
-        """See `_Layout`."""
-        return (*self.group, *self.keys, *([self.series] if self.series else []))
-
-    @property
-    def figures(self) -> tuple[str, ...]:
-        """See `_Layout`."""
-        return (self.metric,)
 
 
 class LinesLayout(_Layout):
@@ -72,6 +78,9 @@ class LinesLayout(_Layout):
     like, which are doubled rather than added.
     """
 
+    key_fields: ClassVar[tuple[str, ...]] = ("x", "series")
+    metric_fields: ClassVar[tuple[str, ...]] = ("metrics",)
+
     kind: Literal["percentiles", "sweep"]
     x: str = Field(description="The property that was varied: a number.")
     series: tuple[str, ...] = Field(min_length=1, description="Cases alike in these are one line.")
@@ -79,19 +88,12 @@ class LinesLayout(_Layout):
     unit: str = Field(description="Title of the upright axis.")
     log: bool = Field(default=False, description="Logarithmic upright axis, also of a sweep.")
 
-    @property
-    def properties(self) -> tuple[str, ...]:
-        """See `_Layout`."""
-        return (self.x, *self.series)
-
-    @property
-    def figures(self) -> tuple[str, ...]:
-        """See `_Layout`."""
-        return self.metrics
-
 
 class CurveLayout(_Layout):
     """Latency against throughput: one point per load, joined from the lightest on."""
+
+    key_fields: ClassVar[tuple[str, ...]] = ("series", "label")
+    metric_fields: ClassVar[tuple[str, ...]] = ("x", "y")
 
     kind: Literal["curve"]
     x: str = Field(description="A metric: the throughput.")
@@ -99,34 +101,17 @@ class CurveLayout(_Layout):
     series: tuple[str, ...] = Field(min_length=1, description="Cases alike in these are one line.")
     label: str = Field(description="What tells the points of a line apart: a number.")
 
-    @property
-    def properties(self) -> tuple[str, ...]:
-        """See `_Layout`."""
-        return (*self.series, self.label)
-
-    @property
-    def figures(self) -> tuple[str, ...]:
-        """See `_Layout`."""
-        return (self.x, self.y)
-
 
 class HeatLayout(_Layout):
     """A cell for each pair of two properties."""
+
+    key_fields: ClassVar[tuple[str, ...]] = ("rows", "columns")
+    metric_fields: ClassVar[tuple[str, ...]] = ("metric",)
 
     kind: Literal["heat"]
     metric: str
     rows: str
     columns: str
-
-    @property
-    def properties(self) -> tuple[str, ...]:
-        """See `_Layout`."""
-        return (self.rows, self.columns)
-
-    @property
-    def figures(self) -> tuple[str, ...]:
-        """See `_Layout`."""
-        return (self.metric,)
 
 
 ChartLayout = Annotated[

@@ -11,13 +11,11 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from servebench import owned, reasons
+from servebench import owned, procfs, reasons
 from servebench.errors import LaunchError
 from servebench.flags import FlagName
 from servebench.model import Load
@@ -36,7 +34,7 @@ _SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder with a secret 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadResult:
-    """A load that was offered in full.
+    """A load that was offered in full: one row per answered request, and kinds of failures.
 
     Attributes:
         rows: One entry per answered request.
@@ -56,14 +54,7 @@ class LoadResult:
 
 
 def command(
-    oha: Path,
-    load: Load,
-    url: str,
-    database: Path,
-    *,
-    output: Path | None = None,
-    threads: int = 1,
-    duration: float | None = None,
+    oha: Path, load: Load, url: str, rows: Path, *, threads: int, output: Path | None = None
 ) -> list[str]:
     """Write oha's command line for a load.
 
@@ -71,20 +62,19 @@ def command(
         oha: The program.
         load: What to offer.
         url: Whole address of the endpoint.
-        database: SQLite file for the rows; must not exist.
-        output: File for the summary instead of stdout.
+        rows: SQLite file for them; must not exist.
         threads: Threads that send: as many as there are client cores. oha would take one per
             core of the machine, whatever it is pinned to.
-        duration: Seconds to send for, instead of the load's own.
+        output: File for the summary instead of stdout.
     """
     paced = [] if load.rate is None else ["-q", f"{load.rate:.15g}", "--latency-correction"]
     return [
         *common_arguments(oha, timeout=load.timeout, threads=threads, output=output),
         "-c", str(load.connections),
-        "-z", _milliseconds(load.duration if duration is None else duration),
+        "-z", _milliseconds(load.duration),
         "-w",  # requests in flight at the deadline are waited for, not counted as errors
         *paced,
-        "--db-url", str(database),
+        "--db-url", str(rows),
         url,
     ]  # fmt: skip
 
@@ -121,67 +111,78 @@ class Generator:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stop it, whatever happened."""
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 
 @dataclass
-class Generation(Generator):
-    """A load with rows: `start`, `wait_load`, `collect`.
+class Burst(Generator):
+    """A load without rows, which is not measured: `start`, `collect`."""
 
-    Two of them may work side by side (duets).
-    """
+    limit: float
+
+    @classmethod
+    def start(
+        cls,
+        oha: Path,
+        arguments: Sequence[str],
+        *,
+        timeout: float,
+        limit: float,
+        cores: Sequence[int] | None,
+    ) -> Burst:
+        """Start oha on the client cores.
+
+        Args:
+            oha: The program.
+            arguments: What to offer, and the address.
+            timeout: Of a request, s.
+            limit: Longest time that this can take if all is well, s.
+            cores: Client cores; None does not pin.
+
+        Raises:
+            LaunchError: client_failed if it cannot be started.
+        """
+
+        def argv(place: Path) -> list[str]:
+            output = place / "summary.json"
+            threads = threads_for(cores)
+            common = common_arguments(oha, timeout=timeout, threads=threads, output=output)
+            return [*common, *arguments]
+
+        return cls(*_started(argv, cores), limit)
+
+    def collect(self) -> Summary:
+        """Wait for the end and read the summary; LaunchError client_failed."""
+        from servebench.rows import read_summary  # noqa: PLC0415 - see `Generation.collect`
+
+        code = self.session.wait(self.limit + 2 * START_SECONDS)
+        if code is None or code:
+            found = f"it still runs after {self.limit:.0f} s" if code is None else f"{code}"
+            raise failed(self.session, "exit code 0", found)
+        return read_summary(reasons.read(self.folder / "summary.json"))
+
+
+@dataclass
+class Generation(Generator):
+    """A load with rows: `start`, `wait_load`, `collect`. Two may work side by side (duets)."""
 
     load: Load
     _began: float | None = None
     _clock: list[tuple[float, float]] = field(default_factory=list)
 
     @classmethod
-    def start(
-        cls,
-        oha: Path,
-        load: Load,
-        url: str,
-        *,
-        cores: Sequence[int] | None,
-        folder: Path | None = None,
-    ) -> Generation:
-        """Start oha on the client cores.
+    def start(cls, oha: Path, load: Load, url: str, *, cores: Sequence[int] | None) -> Generation:
+        """Start oha on the client cores (None does not pin); LaunchError client_failed."""
 
-        Args:
-            oha: The program.
-            load: What to offer.
-            url: Whole address of the endpoint.
-            cores: Client cores; None does not pin.
-            folder: Where a folder for summary, rows and log is made; by default in memory, where
-                writing them disturbs no disk.
+        def argv(place: Path) -> list[str]:
+            rows, output = place / "rows.sqlite", place / "summary.json"
+            return command(oha, load, url, rows, output=output, threads=threads_for(cores))
 
-        Raises:
-            LaunchError: client_failed if it cannot be started.
-        """
-        place = scratch(folder)
-        try:
-            argv = command(
-                oha, load, url, place / "rows.sqlite",
-                output=place / "summary.json", threads=threads_for(cores),
-            )  # fmt: skip
-            return cls(place, client_session(argv, cores, place), load)
-        except BaseException:
-            shutil.rmtree(place, ignore_errors=True)
-            raise
+        return cls(*_started(argv, cores), load)
 
     def wait_load(self) -> None:
-        """Wait until the last request has ended. The rows are not stored yet.
-
-        Raises:
-            LaunchError: client_failed if the generator ends badly or does not end in time.
-        """
+        """Wait until the last request has ended, before the rows are stored; errors as `over`."""
         while not self.over():
             self.session.wait(_POLL_SECONDS)
 
@@ -209,8 +210,7 @@ class Generation(Generator):
         """Wait for the end and read everything; the folder is removed.
 
         Raises:
-            LaunchError: client_failed if the generator fails in any way: there is no partial
-                result.
+            LaunchError: client_failed if the generator fails in any way: no result is partial.
         """
         # Whoever only asks for a command line or sweeps waits for no numpy; who measures has it.
         from servebench.rows import read_rows, read_summary  # noqa: PLC0415
@@ -248,9 +248,9 @@ class Generation(Generator):
             if not summary.exists():
                 return
             self._began = now
-        if now <= self._began - _POLL_SECONDS + self.load.duration:
-            with suppress(OSError):
-                self._clock.append((now, _cpu_seconds(self.session.pid)))
+        used = procfs.cpu_clock(self.session.pid)
+        if used is not None and now <= self._began - _POLL_SECONDS + self.load.duration:
+            self._clock.append((now, used))
 
     def _cores(self) -> float | None:
         if len(self._clock) < 4:  # with less the poll itself matters
@@ -259,71 +259,24 @@ class Generation(Generator):
         return (after - before) / (finish - begin)
 
 
-def generate(
-    oha: Path,
-    load: Load,
-    url: str,
-    *,
-    cores: Sequence[int] | None,
-    folder: Path | None = None,
-    on_load_end: Callable[[], None] | None = None,
-) -> LoadResult:
-    """Offer a load and read what came of it.
-
-    Args:
-        oha: The program.
-        load: What to offer.
-        url: Whole address of the endpoint.
-        cores: Client cores; None does not pin.
-        folder: Where files are made; by default in memory.
-        on_load_end: Called when the last request has ended, before the rows are stored: the
-            moment to read the server's clocks.
-
-    Raises:
-        LaunchError: client_failed.
-    """
-    with Generation.start(oha, load, url, cores=cores, folder=folder) as generation:
-        generation.wait_load()
-        if on_load_end is not None:
-            on_load_end()
-        return generation.collect()
-
-
-def client_session(argv: list[str], cores: Sequence[int] | None, place: Path) -> Session:
-    """Start a generator in its folder; errors as `Session.start`."""
-    # Nothing of the caller's environment may change what oha does (TOKIO_WORKER_THREADS, …).
-    env = {"PATH": os.environ.get("PATH", os.defpath)}
-    return Session.start(
-        argv, role="client", cores=cores, env=env, cwd=place, log=place / "oha.log"
-    )
-
-
 def failed(session: Session, expected: str, found: str) -> LaunchError:
     """The error of a generator that did something else than expected, with its own words."""
-    words = " ".join(reasons.read(session.log).split())[-_LOG_TAIL:] or "nothing"
+    words = reasons.tail(session.log, _LOG_TAIL)
     return LaunchError(
         FlagName.CLIENT_FAILED, f"oha: expected {expected}, found {found}; it said: {words}"
     )
 
 
-def sweep(folder: Path | None = None) -> None:
-    """Remove the folders of dead servebench processes: in memory, their rows would stay for ever.
-
-    Args:
-        folder: Where they are; by default where `Generation.start` makes them by default.
-    """
-    owned.sweep(_PREFIX, _base(folder))
+def sweep() -> None:
+    """Remove the folders of dead servebench processes; in memory, they would stay for ever."""
+    owned.sweep(_PREFIX, scratch_base())
 
 
-def scratch(folder: Path | None) -> Path:
-    """Make a folder for a generator that `sweep` knows, below `folder` or in memory."""
-    return owned.make(_PREFIX, _base(folder))
-
-
-def _base(folder: Path | None) -> Path:
-    if folder is None and os.access(_SHARED_MEMORY, os.W_OK | os.X_OK):
+def scratch_base() -> Path:
+    """Where generators write: in memory, where that disturbs no disk, if there is room for it."""
+    if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK):
         return _SHARED_MEMORY
-    return folder or Path(tempfile.gettempdir())
+    return Path(tempfile.gettempdir())
 
 
 def threads_for(cores: Sequence[int] | None) -> int:
@@ -331,9 +284,18 @@ def threads_for(cores: Sequence[int] | None) -> int:
     return 1 if cores is None else len(cores)
 
 
-def _cpu_seconds(pid: int) -> float:
-    """Read the CPU clock of a whole process, in ns resolution.
-
-    The number of that clock is what clock_getcpuclockid(3) computes on Linux.
-    """
-    return time.clock_gettime((~pid << 3) | 2)
+def _started(
+    argv: Callable[[Path], list[str]], cores: Sequence[int] | None
+) -> tuple[Path, Session]:
+    """Start a generator in a folder of its own."""
+    # Nothing of the caller's environment may change what oha does (TOKIO_WORKER_THREADS, …).
+    env = {"PATH": os.environ.get("PATH", os.defpath)}
+    place = owned.make(_PREFIX, scratch_base())
+    try:
+        log = place / "oha.log"
+        return place, Session.start(
+            argv(place), role="client", cores=cores, env=env, cwd=place, log=log
+        )
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise

@@ -12,15 +12,21 @@ from typing import Final
 
 import psutil
 
-from servebench import cgroup
 from servebench.flags import Flag, FlagName
 from servebench.model import Machine
 from servebench.toolchain import artefact
-from servebench.validate import STEAL
 
 _CPUINFO: Final = Path("/proc/cpuinfo")
 _CPUS: Final = Path("/sys/devices/system/cpu")
 _DMI: Final = Path("/sys/class/dmi/id")
+_CGROUPS: Final = Path("/sys/fs/cgroup")
+_OWN_CGROUP: Final = Path("/proc/self/cgroup")
+_UNLIMITED_BYTES: Final = 1 << 60
+"""Version 1 writes "no limit" as a number near 2⁶³, rounded to pages."""
+
+STEAL: Final = 0.01
+"""Share of the machine's core time that a hypervisor may take: the smallest change reported."""
+
 _VENDOR_WORDS: Final = re.compile(
     r"\((r|tm)\)|@.*|\b(intel|amd|cpu|processor|\d+-core|with .*)\b", re.IGNORECASE
 )
@@ -28,13 +34,7 @@ _VENDOR_WORDS: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Cores:
-    """Which cores the server and the load generator get.
-
-    Attributes:
-        server: Core numbers.
-        client: Core numbers.
-        pinned: Whether they are different ones.
-    """
+    """Which cores the server and the generator get; `pinned` if they are different ones."""
 
     server: tuple[int, ...]
     client: tuple[int, ...]
@@ -42,7 +42,6 @@ class Cores:
 
     @property
     def all(self) -> tuple[int, ...]:
-        """All of them, for cases whose server and generator share."""
         return tuple(sorted({*self.server, *self.client}))
 
 
@@ -63,11 +62,7 @@ class CoreTimes:
 def allocate(allowed: Iterable[int] | None = None) -> Cores:
     """Share the cores out: the last one to the generator, the others to the server.
 
-    Args:
-        allowed: Core numbers; those that affinity and cpuset leave to this process if None.
-
-    Returns:
-        The allocation. With one core both get it, unpinned.
+    One core alone goes to both, unpinned. `allowed` is what affinity and cpuset leave if None.
     """
     cores = tuple(sorted(os.sched_getaffinity(0) if allowed is None else allowed))
     if len(cores) == 1:
@@ -155,13 +150,10 @@ def environment_changes(before: Machine, after: Machine) -> tuple[str, ...]:
     )
 
 
-def expected_flags(machine: Machine, limits: cgroup.Limits, steal: float) -> tuple[Flag, ...]:
+def expected_flags(machine: Machine, limits: CgroupLimits, steal: float) -> tuple[Flag, ...]:
     """Tell the warnings that launches on this machine will get, whatever is measured.
 
-    Args:
-        machine: Its fingerprint.
-        limits: Of its control groups.
-        steal: Share of core time (0 to 1) that the hypervisor took of late.
+    `steal` is the share of core time (0 to 1) that the hypervisor took of late.
     """
     flags: list[Flag] = []
 
@@ -190,8 +182,51 @@ def expected_flags(machine: Machine, limits: cgroup.Limits, steal: float) -> tup
     return tuple(flags)
 
 
+@dataclass(frozen=True, slots=True)
+class CgroupLimits:
+    """What control groups allow: core time per time, and bytes; None: unlimited or unseen."""
+
+    cores: float | None
+    memory: int | None
+
+
+def limits(mount: Path = _CGROUPS, own: Path = _OWN_CGROUP) -> CgroupLimits:
+    """Read the tightest limits from this process's group up to the root (versions 1 and 2)."""
+    cores: list[float] = []
+    memory: list[int] = []
+    for folder in _folders(mount, own):
+        cores += _quota_v2(folder) + _quota_v1(folder)
+        memory += [
+            int(text)
+            for name in ("memory.max", "memory.limit_in_bytes")
+            if (text := _read(folder / name)).isdigit() and int(text) < _UNLIMITED_BYTES
+        ]
+    return CgroupLimits(min(cores, default=None), min(memory, default=None))
+
+
+def _folders(mount: Path, own: Path) -> list[Path]:
+    found: list[Path] = []
+    for line in _read(own).splitlines():
+        _, controllers, path = line.split(":", 2)
+        bases = [mount] if not controllers else [mount / name for name in controllers.split(",")]
+        for base in bases:
+            group = base / path.lstrip("/")
+            # Inside a container the path may be the host's: then the mount itself is the group.
+            found += [group, *(up for up in group.parents if up.is_relative_to(base))]
+    return list(dict.fromkeys(folder for folder in found if folder.is_dir()))
+
+
+def _quota_v2(folder: Path) -> list[float]:
+    quota, _, period = _read(folder / "cpu.max").partition(" ")
+    return [int(quota) / int(period)] if quota.isdigit() and period.isdigit() else []
+
+
+def _quota_v1(folder: Path) -> list[float]:
+    quota, period = _read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")
+    return [int(quota) / int(period)] if quota.isdigit() and period.isdigit() else []
+
+
 def _cpuinfo(file: Path) -> dict[str, str]:
-    """The fields of the first core."""
     fields: dict[str, str] = {}
     for line in _read(file).splitlines():
         key, colon, value = line.partition(":")

@@ -1,22 +1,25 @@
-"""The words of servebench as types: case, plan, launch, run.
+"""The types of servebench: case, plan, launch, run.
 
 All of them are frozen and validated where they are made. A `Case` carries all that a launch needs,
-so that the runner reads nothing but the plan; a `Run` carries all that a reader needs, so that
-showing reads nothing but the run file.
+and a `Run` all that a reader needs.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Final, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from servebench.flags import Flag
 from servebench.metrics import METRICS
 
-FORMAT_VERSION: Final = 1
-"""Version of the run file. 1: first published format (2026-11)."""
+FORMAT_VERSION: Final = 2
+"""Version of the run file.
+
+1: first published format (2026-11): endpoints stored once, launches as columns.
+2: `Run` as it is (2026-11).
+"""
 
 _LONGEST_S: Final = 1e7
 """Of anything that is timed: four months. What is longer is a fault, or a lie."""
@@ -29,6 +32,15 @@ class Frozen(BaseModel):
     """Base of all values: immutable, unknown keys refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Artefact(Frozen):
+    """A value with a file of its own, and a field `format`; see `files`."""
+
+    what: ClassVar[str]
+    """What errors call it: a change record."""
+    indent: ClassVar[int | None] = 1
+    """Of its JSON; None: all on one line."""
 
 
 class LoadModel(StrEnum):
@@ -62,6 +74,11 @@ class Load(Frozen):
         queue. A closed loop has no queue, and its figures are called response times alone.
         """
         return "response" if self.rate is None else "service"
+
+
+def is_free_threaded(python: str) -> bool:
+    """Whether an interpreter is one without the GIL: its name says so, or `settings` refuses it."""
+    return python.endswith("t")
 
 
 class Expectation(Frozen):
@@ -136,7 +153,7 @@ class Case(Frozen):
     @property
     def free_threaded(self) -> bool:
         """Whether the case wants an interpreter without the GIL."""
-        return self.python.endswith("t")
+        return is_free_threaded(self.python)
 
 
 class Plan(Frozen):
@@ -243,10 +260,13 @@ class RunStatus(StrEnum):
     PARTIAL = "partial"
 
 
-class Run(Frozen):
+class Run(Artefact):
     """Many launches on one machine for one commit and its stacks: one immutable file."""
 
-    format: Literal[1] = FORMAT_VERSION
+    what: ClassVar[str] = "a run file"
+    indent: ClassVar[int | None] = None
+
+    format: Literal[2] = FORMAT_VERSION
     id: str
     status: RunStatus
     started: str

@@ -14,21 +14,12 @@ from servebench.servers import SERVERS
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class Observation:
     """What a measurement saw, before anything is concluded from it.
 
-    Attributes:
-        result: The load that was offered.
-        usage: What the server's process tree used from before the load until its last answer.
-        host: What the whole machine did meanwhile.
-        memory: The server's memory meanwhile.
-        pids_before: The server's processes before the load.
-        pids_after: The same after it.
-        connections: Connections per process in the middle of it; empty if nobody looked.
-        warm_up: How the warm-up went.
-        handled: Requests that the server counted; None if it was not asked to.
-        opened: Connections that clients opened to the server.
-        checks: Requests among them that were spot checks, each on a connection of its own.
+    Usage, host and memory span from before the load until its last answer; `connections` are per
+    process in the middle of it (empty: nobody looked); `opened` are those that clients opened,
+    `checks` of them for spot checks; `handled` is the server's own count.
     """
 
     result: load.LoadResult
@@ -46,12 +37,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What else of ours was at work on the machine at the same time, in cores used.
-
-    Attributes:
-        server: By another server.
-        client: By another generator, on the same client cores.
-    """
+    """What else of ours worked at the same time, in cores; `client` on the same client cores."""
 
     server: float = 0.0
     client: float = 0.0
@@ -63,7 +49,7 @@ ALONE = Beside()
 def conclude(
     case: Case,
     rig: Rig,
-    seen: Observed,
+    seen: Observation,
     *,
     workers: tuple[probe.Identity, ...],
     unit: float,
@@ -135,7 +121,7 @@ def conclude(
     return figures, (*judged, *changed)
 
 
-def _costs(figures: dict[str, float], seen: Observed, beside: Beside) -> dict[str, float]:
+def _costs(figures: dict[str, float], seen: Observation, beside: Beside) -> dict[str, float]:
     usage, result, memory, host = seen.usage, seen.result, seen.memory, seen.host
     found: dict[str, float] = {
         # The whole load, with the drain after the deadline: its answers cost core time as well.

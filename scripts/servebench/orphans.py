@@ -2,8 +2,7 @@
 
 Every session is recorded, one JSON file each, before its first process starts, and forgotten when
 its end is proven. Its processes carry the record's id in their environment. When a record's owner
-is dead (kill -9, power cut of a container), whatever carries that id is an orphan, and nothing
-else is.
+is dead (kill -9, power cut), whatever carries that id is an orphan, and nothing else is.
 """
 
 from __future__ import annotations
@@ -48,7 +47,6 @@ class SessionRecord(Frozen):
 
     @property
     def abandoned(self) -> bool:
-        """Whether the servebench that recorded it is dead."""
         return not procfs.lives(self.owner_pid, self.owner_start)
 
 
@@ -70,11 +68,7 @@ def new_record(marker: UUID, role: Role, argv: tuple[str, ...]) -> SessionRecord
 
 
 def record(session: SessionRecord) -> None:
-    """Write or renew the record of a session.
-
-    Raises:
-        LaunchError: harness_error; without a record the session could not be found again.
-    """
+    """Write or renew the record of a session; LaunchError harness_error if that fails."""
     path = _file(session.marker)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,11 +90,7 @@ def forget(marker: str) -> None:
 
 
 def reap() -> list[str]:
-    """End what dead servebench processes left behind.
-
-    Returns:
-        One sentence per session that was found, for the reader of the run.
-    """
+    """End what dead servebench processes left behind; one sentence per session found."""
     boot, namespace = procfs.boot_id(), procfs.pid_namespace()
     sentences: list[str] = []
     for path in sorted(_folder().glob("*.json")):

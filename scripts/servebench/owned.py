@@ -1,7 +1,6 @@
 """Scratch folders that know their owner: what a killed servebench has left, the next one removes.
 
-A folder's name says which process made it, and in which pid namespace: elsewhere its pid means
-nothing. Standard library only.
+A folder's name says which process made it, and in which pid namespace.
 """
 
 from __future__ import annotations
@@ -16,24 +15,14 @@ from servebench import procfs
 
 
 def make(prefix: str, base: Path) -> Path:
-    """Make an empty folder for this process; to remove it is the caller's business.
-
-    Args:
-        prefix: What it is for. All its names have the same length, whoever makes it.
-        base: Where it is made.
-    """
+    """Make an empty folder below `base`, for the caller to remove; its path has a fixed length."""
     me = procfs.stat(os.getpid())
     owner = f"{_namespace()}-{os.getpid():07}-{me.start if me else 0:012}"
     return Path(tempfile.mkdtemp(prefix=f"{prefix}-{owner}-", dir=base))
 
 
 def sweep(prefix: str, base: Path) -> None:
-    """Remove the folders of that prefix whose owners are dead.
-
-    Args:
-        prefix: As it was given to `make`.
-        base: Where they are.
-    """
+    """Remove the folders of that prefix whose owners are dead."""
     for place in base.glob(f"{prefix}-*-*-*-*"):
         with suppress(ValueError):
             namespace, pid, start, _ = place.name.removeprefix(f"{prefix}-").split("-")

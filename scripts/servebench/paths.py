@@ -25,14 +25,8 @@ def project_root(*, stand_in: bool = True) -> Path:
     """Find the repository around us: the folder with a `[tool.servebench]` in `pyproject.toml`.
 
     `$SERVEBENCH_ROOT` decides when it is set; otherwise the working directory and its parents, up
-    to the end of the repository that they lie in.
-
-    Args:
-        stand_in: Whether servebench's own checkout will do where the working directory lies in no
-            repository and no project: for what is of the machine, or reads a file that is named.
-
-    Raises:
-        UsageError: No such folder was found.
+    to the end of their repository. Where that is none, servebench's own checkout will do if
+    `stand_in`. Raises UsageError if there is no such folder.
     """
     chosen = os.environ.get("SERVEBENCH_ROOT")
     if chosen:
@@ -62,12 +56,7 @@ def project_root(*, stand_in: bool = True) -> Path:
 
 
 def undeclared(what: Path | str, found: str) -> UsageError:
-    """What to say where a repository, or a state of one, declares nothing to measure.
-
-    Args:
-        what: Its folder, or its name.
-        found: What is missing there.
-    """
+    """What to say of a repository `what`, or a state of one, that declares nothing to measure."""
     return UsageError(
         f"{what} declares nothing to measure: expected a [tool.servebench] table in "
         f"pyproject.toml, and apps/pyproject.toml beside apps/<experiment>/experiment.toml; found "
@@ -89,7 +78,6 @@ def others(folder: Path) -> dict[str, Any]:
 
 
 def _project(folder: Path) -> dict[str, Any]:
-    """A folder's `pyproject.toml`; nothing where none can be read."""
     try:
         with (folder / "pyproject.toml").open("rb") as file:
             return tomllib.load(file)

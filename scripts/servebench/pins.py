@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any, Final
 from packaging.version import Version
 
 from servebench import settings, tools
+from servebench.declarations import read_toml
 from servebench.errors import ServiceError, SetupError
 from servebench.harnesslock import Move
+from servebench.progress import Narrator
 from servebench.settings import GoToolSpec, OhaSpec, Settings, SourceBuild
 from servebench.toolchain import archive, artefact, command, oha
-from servebench.toolchain.narrator import Narrator
 
 if TYPE_CHECKING:
     from servebench.github.client import Client
@@ -68,7 +69,7 @@ def renew(root: Path, github: Client | None, narrator: Narrator) -> Renewal:
         narrator: Told what is being done.
     """
     before = (root / FILE).read_text("utf-8")
-    declared = settings.read_toml(root / FILE).get("tool", {}).get("servebench", {})
+    declared = read_toml(root / FILE).get("tool", {}).get("servebench", {})
     configured = settings.load(root)
     asking: dict[str, Callable[[Path], _Found]] = {}
     if "oha" in declared:

@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from servebench.declarations import PROFILES
+from servebench.duration import expected
 from servebench.errors import UsageError
-from servebench.expected import expected
 from servebench.experiments import Experiment, expand_all, load_experiments
 from servebench.model import Case, Plan, Profile, Run
 

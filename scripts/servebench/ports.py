@@ -3,22 +3,18 @@
 A server that is started beside a forgotten one shares the port with it (SO_REUSEPORT) and loses
 connections to it, every answer right and every figure wrong. So a port is proven free before a
 launch and after it, and proven ours in between.
-
-Source: /proc/net/tcp and tcp6 (Documentation/networking/proc_net_tcp.rst): one line per socket;
-inode 0 is a socket without owner, such as TIME_WAIT or a connection that nobody has accepted yet.
 """
 
 from __future__ import annotations
 
 import errno
-import os
 import random
 import shlex
 import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,9 +29,7 @@ from servebench.flags import FlagName
 from servebench.process import Session
 
 _HOST: Final = "127.0.0.1"
-_TABLES: Final = ("tcp", "tcp6")
-_ESTABLISHED: Final = 0x01
-_LISTEN: Final = 0x0A
+_HEX_HOST: Final = f"{int.from_bytes(socket.inet_aton(_HOST), sys.byteorder):08X}"
 _FORGETTING: Final = "03"  # the timer of a connection that has ended
 _TIME_WAIT: Final = 60.0  # s that it stays in the table: TCP_TIMEWAIT_LEN of the kernel
 _POLL_SECONDS: Final = 0.01  # the kernel announces no closed listener; it has to be looked for
@@ -45,54 +39,20 @@ _TRIES: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A listening socket.
+    """A listening socket: local address, and the youngest process that may be seen to hold it."""
 
-    Attributes:
-        inode: The socket's identity.
-        address: Local address, as `127.0.0.1:8000` or `[::]:8000`.
-        pid: A process that holds it; None if no readable process does.
-        command: That process' command line.
-    """
-
-    inode: int
     address: str
     pid: int | None
-    command: str | None
 
     def __str__(self) -> str:
-        """Say who listens where."""
         if self.pid is None:
             return f"a process that this user may not see listens on {self.address}"
-        return f"process {self.pid} ({self.command}) listens on {self.address}"
-
-
-@dataclass(frozen=True, slots=True)
-class TcpSocket:
-    """One line of /proc/net/tcp or tcp6.
-
-    Attributes:
-        remote: The other side's port; 0 of a listener.
-        ended: Seconds since its end; None while it is in use.
-    """
-
-    address: str
-    port: int
-    remote: int
-    state: int
-    inode: int
-    ended: float | None = None
-
-
-def parse_table(text: str) -> Iterator[TcpSocket]:
-    """Parse /proc/net/tcp or /proc/net/tcp6."""
-    for line in text.splitlines()[1:]:
-        fields = line.split()
-        host, port = fields[1].split(":")
-        remote = int(fields[2].rpartition(":")[2], 16)
-        timer, left = fields[5].split(":")
-        ended = _TIME_WAIT - int(left, 16) * procfs.TICK if timer == _FORGETTING else None
-        state, inode = int(fields[3], 16), int(fields[9])
-        yield TcpSocket(_address(host), int(port, 16), remote, state, inode, ended)
+        try:
+            process = psutil.Process(self.pid)
+            command = shlex.join(process.cmdline()) or process.name()
+        except psutil.Error:
+            command = "it has just ended"
+        return f"process {self.pid} ({command}) listens on {self.address}"
 
 
 def free_port() -> int:
@@ -101,7 +61,8 @@ def free_port() -> int:
     It lies outside the range from which the kernel takes ports for outgoing connections, so that
     no connection of anybody can occupy it before the server does.
     """
-    low, high = _ephemeral_range()
+    text = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii")
+    low, high = map(int, text.split())
     below, above = range(_LOWEST, low), range(high + 1, 65_536)
     candidates = below if len(below) >= len(above) else above
     for _ in range(_TRIES):
@@ -109,7 +70,7 @@ def free_port() -> int:
         with socket.socket() as probe, suppress(OSError):
             probe.bind((_HOST, port))
             port = int(probe.getsockname()[1])
-            if not _sockets(port, _LISTEN):
+            if not listeners(port):
                 return port
     raise LaunchError(
         FlagName.HARNESS_ERROR,
@@ -119,22 +80,15 @@ def free_port() -> int:
 
 def listeners(port: int) -> list[Listener]:
     """List every socket that listens on `port`, at any local address, IPv4 or IPv6."""
-    found = _sockets(port, _LISTEN)
-    owners = _owners({item.inode for item in found}, _all_pids()) if found else {}
-    result = []
-    for item in found:
-        pid = min(owners.get(item.inode, ()), default=None)
-        address = f"{item.address}:{port}"
-        result.append(Listener(item.inode, address, pid, None if pid is None else _command(pid)))
-    return result
+    return [
+        Listener(f"[{host}]:{port}" if ":" in (host := one.laddr.ip) else f"{host}:{port}", one.pid)
+        for one in psutil.net_connections("tcp")
+        if one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port
+    ]
 
 
 def require_free(port: int) -> None:
-    """Refuse a port that is taken.
-
-    Raises:
-        LaunchError: foreign_listener, naming who listens.
-    """
+    """Refuse a port that is taken: LaunchError foreign_listener, naming who listens."""
     if found := listeners(port):
         raise LaunchError(
             FlagName.FOREIGN_LISTENER,
@@ -159,21 +113,14 @@ def require_free(port: int) -> None:
 def foreign_listeners(port: int, session: Session) -> list[str]:
     """Say, one sentence each, who listens on `port` without belonging to the session."""
     found = listeners(port)
-    if not found:
-        return []
     members = {process.pid for process in session.members()}
-    ours = _owners({item.inode for item in found}, members)
-    return [f"{item}, and is no part of the server" for item in found if item.inode not in ours]
+    return [f"{item}, and is no part of the server" for item in found if item.pid not in members]
 
 
 def wait_free(port: int, timeout: float) -> None:
-    """Wait until nothing listens on `port`.
-
-    Raises:
-        LaunchError: foreign_listener, naming who still listens after `timeout` seconds.
-    """
+    """Wait until nothing listens on `port`; LaunchError foreign_listener after `timeout` s."""
     deadline, pause = time.monotonic() + timeout, Event()
-    while _sockets(port, _LISTEN):
+    while listeners(port):
         if time.monotonic() >= deadline:
             require_free(port)
             return
@@ -181,80 +128,44 @@ def wait_free(port: int, timeout: float) -> None:
 
 
 def connections_per_process(port: int, session: Session) -> dict[int, int]:
-    """Count the accepted connections of the server on `port` per process of the session.
+    """Count the server's accepted connections on `port` per process of the session that has any.
 
-    Returns:
-        Pid to connections; members without any are not listed. A socket that several processes
-        hold counts for the youngest pid: a worker, rather than the master that it inherited from.
+    A socket that several processes hold counts for the youngest pid: a worker, rather than the
+    master that it inherited from.
     """
-    inodes = {item.inode for item in _sockets(port, _ESTABLISHED) if item.inode}
-    members = {process.pid for process in session.members()}
-    return dict(Counter(max(pids) for pids in _owners(inodes, members).values()))
+    holders: dict[object, int] = {}
+    for process in session.members():  # each alone: all of the machine's take ten times as long
+        with suppress(psutil.Error):
+            for one in process.net_connections("tcp"):
+                if one.status == psutil.CONN_ESTABLISHED and one.laddr.port == port:
+                    holders[one.raddr] = max(process.pid, holders.get(one.raddr, 0))
+    return dict(Counter(holders.values()))
 
 
 def clients(port: int, seconds: float = -1.0) -> frozenset[int]:
     """Ports of those whose connections to `port` are in use, or ended in the last `seconds`.
 
     There may have been more: the kernel lists a connection for a minute after its end (TIME_WAIT),
-    at the side that ended it, and until another one has the same client's port, which of some
-    thousands in a minute some have.
+    unless another one takes the same client's port.
     """
     return frozenset(
-        other
-        for socket in _table()
-        if socket.ended is None or socket.ended <= seconds
-        for here, other in ((socket.port, socket.remote), (socket.remote, socket.port))
-        if here == port and other and socket.address == _HOST
+        remote
+        for here, there, ended in parse_table((procfs.PROC / "net/tcp").read_text("ascii"))
+        if ended is None or ended <= seconds
+        for local, remote in ((here, there), (there, here))
+        if local == port and remote
     )
 
 
-def _sockets(port: int, state: int) -> list[TcpSocket]:
-    return [s for s in _table() if s.port == port and s.state == state]
+def parse_table(text: str) -> Iterator[tuple[int, int, float | None]]:
+    """Parse the sockets of 127.0.0.1 in /proc/net/tcp (proc_net_tcp.rst).
 
-
-def _table() -> Iterator[TcpSocket]:
-    for table in _TABLES:
-        with suppress(FileNotFoundError):  # a kernel without IPv6
-            yield from parse_table((procfs.PROC / "net" / table).read_text("ascii"))
-
-
-def _owners(inodes: set[int], pids: Iterable[int]) -> dict[int, set[int]]:
-    owners: dict[int, set[int]] = {}
-    for pid in pids:
-        folder = procfs.PROC / str(pid) / "fd"
-        with suppress(OSError):  # gone, or another user's
-            for descriptor in os.scandir(folder):
-                with suppress(OSError):
-                    target = os.readlink(descriptor.path)  # noqa: PTH115 - no path, `socket:[1]`
-                    if target.startswith("socket:["):
-                        inode = int(target[8:-1])
-                        if inode in inodes:
-                            owners.setdefault(inode, set()).add(pid)
-    return owners
-
-
-def _all_pids() -> list[int]:
-    return [item.pid for item in procfs.stats()]
-
-
-def _command(pid: int) -> str | None:
-    try:
-        process = psutil.Process(pid)
-        return shlex.join(process.cmdline()) or process.name()
-    except psutil.Error:
-        return None
-
-
-def _address(host: str) -> str:
-    # The kernel prints each 32-bit word of the address in the machine's own byte order.
-    words = [int(host[at : at + 8], 16) for at in range(0, len(host), 8)]
-    packed = b"".join(word.to_bytes(4, sys.byteorder) for word in words)
-    if len(packed) == 4:
-        return socket.inet_ntop(socket.AF_INET, packed)
-    return f"[{socket.inet_ntop(socket.AF_INET6, packed)}]"
-
-
-def _ephemeral_range() -> tuple[int, int]:
-    text = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii")
-    low, high = map(int, text.split())
-    return low, high
+    Yields local port, remote port (0 of a listener), and seconds since the end, None while in use.
+    """
+    for line in text.splitlines()[1:]:
+        _, local, remote, _, _, when = line.split()[:6]
+        host, here = local.split(":")
+        timer, left = when.split(":")
+        ended = _TIME_WAIT - int(left, 16) * procfs.TICK if timer == _FORGETTING else None
+        if host == _HEX_HOST:
+            yield int(here, 16), int(remote.rpartition(":")[2], 16), ended

@@ -2,7 +2,7 @@
 
 Rich takes no notice of control characters (mark-up is another matter, and its
 `strip_control_codes` leaves ESC as it is), so all that verbs print by it goes through here; plain
-text goes through `visible`.
+text goes through `text.visible`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import rich.console
 from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from servebench.visible import ACTING, visible
+from servebench.text import CONTROL, visible
 
 PLAIN_WIDTH: Final = 120
 """Columns of files and pipes, which have no width to ask for, unless COLUMNS says another."""
@@ -38,7 +38,7 @@ class Console(rich.console.Console):
     ) -> Iterable[Segment]:
         """Render as rich does, with all text `visible`."""
         for segment in super().render(renderable, options):
-            if segment.control or not ACTING.search(segment.text):
+            if segment.control or not CONTROL.search(segment.text):
                 yield segment
             else:
                 yield Segment(visible(segment.text), segment.style)

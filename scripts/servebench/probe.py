@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import ssl
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -11,9 +10,11 @@ from contextlib import AsyncExitStack
 from typing import Final, Literal
 
 import httpx
+from packaging.utils import canonicalize_name
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from servebench.errors import LaunchError
+from servebench.files import first_problem
 from servebench.flags import FlagName
 
 BATCH: Final = 4
@@ -58,22 +59,14 @@ def probe(
     distinct: Literal["worker", "pid"] = "worker",
     timeout: float = 10.0,
 ) -> tuple[Identity, ...]:
-    """Ask until every worker has answered.
+    """Ask until every worker has answered; one identity per worker, ordered by `distinct`.
 
-    Args:
-        base_url: Address without path.
-        workers_expected: How many different workers must answer.
-        path: Where the applications identify themselves.
-        distinct: What tells workers apart. Threads that share a process and have no event loop
-            cannot be told apart: expect one pid there.
-        timeout: Seconds for all of it.
-
-    Returns:
-        One identity per worker, ordered by `distinct`.
+    `distinct` tells workers apart. Threads that share a process and have no event loop cannot be
+    told apart: expect one pid there.
 
     Raises:
-        LaunchError: not_ready if fewer answer in time; worker_restarted if more do; wrong_status
-            or wrong_body if something else answers.
+        LaunchError: not_ready if fewer answer in `timeout` s; worker_restarted if more do;
+            wrong_status or wrong_body if something else answers.
     """
     search = _Search(base_url.rstrip("/") + path, workers_expected, distinct)
     try:
@@ -112,16 +105,16 @@ def check_identity(
         packages: The stack's lock. A universal one also holds packages of other systems, so only
             those that are installed are compared …
         required: … but these must be: framework, server, whatever the question is about.
-        loop: The event loop's top-level package (asyncio, uvloop, …); None or `none`: not checked.
+        loop: The event loop's top-level package; None or `none`: not checked.
 
     Raises:
-        LaunchError: gil_mismatch or version_mismatch, with what was expected and found.
+        LaunchError: gil_mismatch or version_mismatch.
     """
-    lock = {_canonical(name): version for name, version in packages.items()}
+    lock: dict[str, str] = {canonicalize_name(name): version for name, version in packages.items()}
     for one in identities:
         where = f"worker {one.worker}"
         _check_interpreter(one, where, free_threaded, python_version)
-        _check_packages(one, where, lock, {_canonical(name) for name in required})
+        _check_packages(one, where, lock, {canonicalize_name(name) for name in required})
         if loop not in (None, "none") and (one.loop or "none").partition(".")[0] != loop:
             raise LaunchError(
                 FlagName.VERSION_MISMATCH,
@@ -156,7 +149,9 @@ def _check_interpreter(one: Identity, where: str, free_threaded: bool, version: 
 def _check_packages(
     one: Identity, where: str, lock: Mapping[str, str], required: Collection[str]
 ) -> None:
-    installed = {_canonical(name): version for name, version in one.packages.items()}
+    installed: dict[str, str] = {
+        canonicalize_name(name): version for name, version in one.packages.items()
+    }
     wrong = [
         f"{name}: expected {lock[name]}, found {installed[name]}"
         for name in sorted(lock.keys() & installed.keys())
@@ -176,18 +171,11 @@ def _check_packages(
         )
 
 
-def _canonical(name: str) -> str:
-    """Normalise a distribution's name (PEP 503)."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
 def _listed(found: Mapping[str, Identity]) -> str:
     return ", ".join(sorted(found)) or "none"
 
 
 class _Search:
-    """The identities found so far, and the last reason why there are not more."""
-
     def __init__(self, url: str, expected: int, distinct: Literal["worker", "pid"]):
         self.found: dict[str, Identity] = {}
         self.problem = ""
@@ -230,11 +218,10 @@ class _Search:
         try:
             one = Identity.model_validate_json(answer.content)
         except ValidationError as error:
-            first = error.errors()[0]
             raise LaunchError(
                 FlagName.WRONG_BODY,
                 f"GET {self._url}: expected an identity, found {answer.text[:80]!r} "
-                f"({'.'.join(map(str, first['loc']))}: {first['msg']})",
+                f"({first_problem(error)})",
             ) from error
         self.found.setdefault(str(getattr(one, self._distinct)), one)
         return True

@@ -1,19 +1,17 @@
 """A server or load generator in a session of its own: started pinned, and provably ended.
 
-How it is pinned: the affinity of the *thread* that starts it is set, and the child inherits it, as
-its own children do in turn. Setting it afterwards would race with the first workers. The thread is
-a short-lived one, so nothing has to be restored, and since signal handlers run in the main thread
-only, no Ctrl-C can fall between the fork and the note of its pid.
+Pinning sets the affinity of the short-lived *thread* that starts the command: the child and its own
+children inherit it. Setting it afterwards would race with the first workers, and since signal
+handlers run in the main thread only, no Ctrl-C can fall between the fork and the note of its pid.
 
-How it is identified: the master is not reaped before the session has ended. As long as it is at
-least a zombie, the kernel gives neither its pid nor its session id to anybody else.
+The master is not reaped before the session has ended: as long as it is at least a zombie, the
+kernel gives neither its pid nor its session id to anybody else.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-import resource
 import shlex
 import signal
 import subprocess
@@ -23,7 +21,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 from uuid import uuid4
 
@@ -44,9 +41,8 @@ class StopReport:
     """How a session ended.
 
     Attributes:
-        clean: Everything ended by itself within the grace; nothing had to be killed.
-        exit_code: Of the master, negative for a signal; None if another part of this process
-            reaped it.
+        clean: Everything ended by itself within the grace.
+        exit_code: Of the master, negative for a signal; None if it was reaped elsewhere.
         killed: Pids that SIGKILL was sent to, ascending.
         seconds: From the order to stop to the proof of the end.
     """
@@ -61,7 +57,6 @@ class Session:
     """A running command with all the processes that it starts. Use it as a context manager."""
 
     def __init__(self, popen: subprocess.Popen[bytes], record: orphans.SessionRecord, log: Path):
-        """Take over a freshly started process; use `start`."""
         self.pid: Final = popen.pid
         self.sid: Final = popen.pid  # the leader of a new session gives it its id
         self.argv: Final = record.argv
@@ -69,7 +64,6 @@ class Session:
         self.marker: Final = record.marker
         self.log: Final = log
         self.started: Final = time.monotonic()
-        self.rusage: resource.struct_rusage | None = None
         self._popen = popen
         self._owner = os.getpid()
         self._lock = threading.RLock()
@@ -91,36 +85,58 @@ class Session:
         cwd: Path,
         log: Path,
     ) -> Session:
-        """Start a command: stdin empty, stdout and stderr to `log`, pinned to `cores`.
+        """Start a command: stdin empty, stdout and stderr to `log`, pinned to `cores` (None: not).
 
-        Args:
-            argv: The command and its arguments.
-            role: What it is for; named in errors and in reports about orphans.
-            cores: Cores for all its processes; None leaves the affinity as it is.
-            env: Its whole environment; the session's marker is added.
-            cwd: Its working directory.
-            log: File for its output, overwritten.
+        The session's marker is added to `env`, its whole environment.
 
         Raises:
             LaunchError: not_ready (server) or client_failed (client) if it cannot be executed;
                 harness_error if it cannot be recorded or pinned.
         """
-        marker = uuid4()
-        record = orphans.new_record(marker, role, tuple(argv))
+        record = orphans.new_record(uuid4(), role, tuple(argv))
         orphans.record(record)
-        spawner = _Spawner(record, cores, {**env, orphans.MARKER: record.marker}, cwd, log)
-        spawner.start()
+        session: Session | None = None
+        problem: Exception | None = None
+
+        def spawn() -> None:
+            nonlocal session, problem
+            try:
+                if cores is not None:
+                    os.sched_setaffinity(0, cores)  # 0: this thread only
+                with log.open("wb") as output:
+                    popen = subprocess.Popen(
+                        record.argv,
+                        stdin=subprocess.DEVNULL,
+                        stdout=output,
+                        stderr=subprocess.STDOUT,
+                        env={**env, orphans.MARKER: record.marker},
+                        cwd=cwd,
+                        start_new_session=True,
+                    )
+                session = Session(popen, record, log)
+                _live.add(session)
+                found = procfs.stat(popen.pid)
+                known = {"pid": popen.pid, "sid": popen.pid, "start": found and found.start}
+                # The marker alone finds the session again; the rest is for who reads the file.
+                with suppress(LaunchError):
+                    orphans.record(record.model_copy(update=known))
+            except (OSError, ValueError) as error:
+                problem = error
+
+        # Out of reach of signal handlers, and free to pin itself.
+        thread = threading.Thread(target=spawn, name=f"start-{role}", daemon=False)
+        thread.start()
         try:
-            spawner.join()
+            thread.join()
         except BaseException:
-            spawner.join()
-            if spawner.session is not None:
-                spawner.session.stop(0)
+            thread.join()
+            if session is not None:
+                session.stop(0)
             raise
-        if spawner.session is None:
+        if session is None:
             orphans.forget(record.marker)
-            raise _not_started(spawner.error, record, cores) from spawner.error
-        return spawner.session
+            raise _not_started(problem, record, cores) from problem
+        return session
 
     def poll(self) -> int | None:
         """Give the master's exit code (negative for a signal), or None while it lives."""
@@ -137,8 +153,7 @@ class Session:
     def members(self) -> list[psutil.Process]:
         """List all live processes of the session, the master first if it lives.
 
-        They are those with its session id, those that left it but carry its marker, and the
-        children of any of them.
+        They have its session id, or left it and carry its marker, or are children of any of them.
         """
         found = []
         for item in self._members():
@@ -146,18 +161,12 @@ class Session:
                 found.append(psutil.Process(item.pid))
         return found
 
-    @property
-    def cpu_seconds(self) -> float | None:
-        """User and system seconds of the master and the children it waited for, once stopped."""
-        return None if self.rusage is None else self.rusage.ru_utime + self.rusage.ru_stime
-
     def stop(self, grace: float) -> StopReport:
-        """End the session and prove it.
+        """End the session and prove it; a second call returns the first one's report.
 
         SIGTERM to the master alone (a group-wide one has hung servers whose master waits for its
         workers), up to `grace` seconds for all to end, then SIGKILL for each process that is left.
-        An exception in the middle, such as Ctrl-C, cuts the grace short. A second call returns the
-        first one's report.
+        An exception in the middle, such as Ctrl-C, cuts the grace short.
 
         Raises:
             LaunchError: not_stopped if a process survives; a later call tries again.
@@ -184,13 +193,7 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stop it, whatever happened."""
+    def __exit__(self, *_: object) -> None:
         self.stop(_EXIT_GRACE)
 
     def _members(self) -> list[procfs.Stat]:
@@ -264,51 +267,9 @@ class Session:
     def _reap(self) -> None:
         self._observe(0)
         with suppress(ChildProcessError):
-            _, _, self.rusage = os.wait4(self.pid, 0)
+            os.waitpid(self.pid, 0)
         # Tells Popen that there is nothing left to wait for.
         self._popen.returncode = self._exit_code if self._exit_code is not None else 0
-
-
-class _Spawner(threading.Thread):
-    """The thread that pins itself and starts the command, out of reach of signal handlers."""
-
-    def __init__(
-        self,
-        record: orphans.SessionRecord,
-        cores: Sequence[int] | None,
-        env: Mapping[str, str],
-        cwd: Path,
-        log: Path,
-    ):
-        super().__init__(name=f"start-{record.role}", daemon=False)
-        self.session: Session | None = None
-        self.error: Exception | None = None
-        self._record, self._cores, self._env = record, cores, env
-        self._cwd, self._log = cwd, log
-
-    def run(self) -> None:
-        try:
-            if self._cores is not None:
-                os.sched_setaffinity(0, self._cores)  # 0: this thread only
-            with self._log.open("wb") as output:
-                popen = subprocess.Popen(
-                    self._record.argv,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    env=self._env,
-                    cwd=self._cwd,
-                    start_new_session=True,
-                )
-            self.session = Session(popen, self._record, self._log)
-            _live.add(self.session)
-            found = procfs.stat(popen.pid)
-            known = {"pid": popen.pid, "sid": popen.pid, "start": found and found.start}
-            # The marker alone finds the session again; the rest is for people who read the file.
-            with suppress(LaunchError):
-                orphans.record(self._record.model_copy(update=known))
-        except (OSError, ValueError) as error:
-            self.error = error
 
 
 def _not_started(

@@ -1,7 +1,6 @@
-"""What the kernel tells about processes: small readers of /proc, and signals by exact identity.
+"""Small readers of /proc, and signals by exact identity: pid and start time, through a pidfd.
 
-A pid alone names nobody: it is given to the next process once its owner has been reaped. A process
-is therefore named by pid and start time (in ticks since boot), and signalled through a pidfd.
+A pid alone names nobody: it is given to the next process once its owner has been reaped.
 
 Source: proc(5), pidfd_open(2), clock_getcpuclockid(3), Documentation/filesystems/proc.rst.
 """
@@ -31,10 +30,7 @@ _GONE: Final = (ProcessLookupError, FileNotFoundError)
 class Stat:
     """The fields of /proc/<pid>/stat that servebench uses; times in ticks.
 
-    Attributes:
-        ticks: User and system time of the process, including its ended threads.
-        children_ticks: The same of the children that it has waited for, and of theirs.
-        start: Start time since boot.
+    `children_ticks` are those of the children that it has waited for; `start` counts since boot.
     """
 
     pid: int
@@ -106,7 +102,7 @@ def carries(pid: int, variable: str, value: str) -> bool:
 
 
 def boot_id() -> str:
-    """Give the id that the kernel drew when it started; ticks and pids hold for one boot only."""
+    """Give the kernel's id of this boot; ticks and pids hold for one boot only."""
     return (PROC / "sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -118,10 +114,8 @@ def pid_namespace() -> str:
 def cpu_clock(pid: int) -> float | None:
     """Give the CPU seconds of a whole process so far, ns resolution; None where unavailable.
 
-    The process' CPU clock contains its ended threads, which the sum over
-    /proc/<pid>/task/*/schedstat loses, and is not rounded to ticks. Of a thread that is running
-    it may lag by one scheduler tick, as schedstat does. The clock id is what
-    clock_getcpuclockid(3) computes.
+    The clock contains ended threads, which the sum over /proc/<pid>/task/*/schedstat loses. Of a
+    running thread it may lag by one scheduler tick. clock_getcpuclockid(3) computes the same id.
     """
     try:
         nanoseconds = time.clock_gettime_ns((~pid << 3) | _CPUCLOCK_SCHED)
@@ -152,11 +146,7 @@ def switches(pid: int) -> dict[int, tuple[int, int]]:
 
 
 def kill(pid: int, start: int) -> bool:
-    """Send SIGKILL to exactly the process of that pid and start time.
-
-    Returns:
-        Whether there was such a live process.
-    """
+    """Send SIGKILL to exactly the live process of that pid and start time; False: there is none."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

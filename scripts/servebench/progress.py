@@ -1,45 +1,22 @@
-"""What a person sees while a run goes on: a live bar on a terminal, plain lines elsewhere."""
+"""What a person sees while something goes on: a live line on a terminal, plain lines in logs."""
 
 from __future__ import annotations
 
-from typing import Protocol
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
 
+import rich.progress
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn
 from rich.text import Text
 
-from servebench import metrics
-from servebench.model import Case, Launch, Status
+Tick = Callable[[str], None]
+"""Called from time to time with a few words about how far a step is."""
 
-
-class Reporter(Protocol):
-    """Seam between the runner and whoever watches it."""
-
-    def begin(self, launches: int, seconds: float) -> None:
-        """The run starts: so many launches, expected to take so many seconds."""
-
-    def launching(self, case: Case, order: int, remaining: float) -> None:
-        """A launch starts; the whole rest is expected to take `remaining` s."""
-
-    def phase(self, name: str) -> None:
-        """The launch goes on to a phase: starting, verifying, warming up, measuring, stopping."""
-
-    def launched(self, case: Case, launch: Launch) -> None:
-        """A launch ended."""
-
-    def note(self, sentence: str) -> None:
-        """Something that a reader of the run should know."""
-
-    def end(self) -> None:
-        """The run is over, in whatever way."""
+_QUIET_S: Final = 30.0
+"""A log gets a sign of life so often."""
 
 
 def duration(seconds: float) -> str:
@@ -48,122 +25,116 @@ def duration(seconds: float) -> str:
     return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60:02d} s"
 
 
-def _outcome(launch: Launch) -> str:
-    if launch.status is Status.FAILED:
-        return "failed: " + "; ".join(
-            f"{flag.name}: {flag.detail}" for flag in launch.flags if flag.severity == "fail"
-        )
-    shown = [
-        f"{metrics.METRICS[name].format(launch.metrics[name])} {label}"
-        for name, label in (
-            ("throughput", ""),
-            ("response_p50", "p50"),
-            ("server_cpu_per_request", "CPU/request"),
-        )
-        if name in launch.metrics
-    ]
-    warnings = ", ".join(sorted({flag.name for flag in launch.flags}))
-    return ", ".join(text.strip() for text in shown) + (f"  [{warnings}]" if warnings else "")
-
-
-class PlainReporter:
-    """One line per launch, for logs and pipes."""
+class Narrator:
+    """Says what is done, step by step."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._launches = 0
+
+    def say(self, sentence: str | Text) -> None:
+        """Print a sentence."""
+        self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+
+    @contextmanager
+    def step(self, what: str, why: str) -> Iterator[Tick]:
+        """Announce a step, show that it lives, and say how long it took."""
+        started = time.monotonic()
+        if self._console.is_terminal:
+            with self._console.status(Text(f"{what}: {why}")) as status:
+
+                def show(detail: str) -> None:
+                    passed = duration(time.monotonic() - started)
+                    line = Text(f"{what}: {why}  ")
+                    status.update(line.append(f"{passed}  {detail[-60:]}", style="dim"))
+
+                yield show
+        else:
+            self.say(f"{what}: {why}")
+            yield self._log_tick(started)
+        self.say(f"{what}: done in {duration(time.monotonic() - started)}")
+
+    def _log_tick(self, started: float) -> Tick:
+        last = started
+
+        def tick(detail: str) -> None:
+            nonlocal last
+            now = time.monotonic()
+            if now - last >= _QUIET_S:
+                last = now
+                self.say(f"  … {duration(now - started)}: {detail[-100:]}")
+
+        return tick
+
+
+class Progress(Narrator):
+    """Many pieces of work: a line for each, and on a terminal a bar with the time left below."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._total: int | None = None
         self._tenth = 0
+        self._bar = rich.progress.Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            rich.progress.TimeElapsedColumn(),
+            _Remaining(),
+            TextColumn("{task.fields[phase]}", style="dim", markup=False),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("starting", total=None, ends=None, until="left", phase="")
 
-    def _print(self, line: str) -> None:
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+    def start(
+        self, sentence: str, seconds: float, total: int | None = None, until: str = "left"
+    ) -> None:
+        """Say how much there is to do, and show the bar.
 
-    def begin(self, launches: int, seconds: float) -> None:
-        """Say how much there is to do."""
-        self._launches = launches
-        self._print(f"{launches} launch{'es' * (launches != 1)}, about {duration(seconds)}")
+        Args:
+            sentence: What is said.
+            seconds: Expected time until the end, or until what `until` says.
+            total: Pieces of work; None: that is not known yet.
+            until: Words behind a remaining time.
+        """
+        self.say(sentence)
+        self._total = total
+        ends = self._bar.get_time() + seconds
+        self._bar.update(self._task, total=total, ends=ends, until=until)
+        self._bar.start()
 
-    def launching(self, case: Case, order: int, remaining: float) -> None:  # noqa: ARG002
-        """Say at each tenth of the run how long the rest will take; a log wants no more."""
-        tenth = 10 * order // self._launches
-        if tenth > self._tenth:
+    def work(self, name: str, done: int, remaining: float) -> None:
+        """A piece of work starts; `remaining` s are left. A log is told at each tenth of the total.
+
+        Args:
+            name: Of the piece.
+            done: Pieces that are done.
+            remaining: Seconds.
+        """
+        ends = self._bar.get_time() + remaining
+        self._bar.update(self._task, description=name, completed=done, ends=ends)
+        tenth = 10 * done // self._total if self._total else 0
+        if tenth > self._tenth and not self._console.is_terminal:
             self._tenth = tenth
-            self._print(f"{order} of {self._launches} launches done, {duration(remaining)} left")
+            self.say(f"{done} of {self._total} done, {duration(remaining)} left")
 
     def phase(self, name: str) -> None:
-        """Nothing: a log wants no more than what came of it."""
-
-    def launched(self, case: Case, launch: Launch) -> None:
-        """Print the launch's line."""
-        self._print(f"[{launch.order + 1}/{self._launches}] {case.id}  {_outcome(launch)}")
+        """The piece of work goes on to a phase, such as warming up; only the bar shows it."""
+        self._bar.update(self._task, phase=name)
 
     def note(self, sentence: str) -> None:
-        """Print the sentence."""
-        self._print(f"note: {sentence}")
+        """Say something that a reader of the result should know."""
+        self.say(Text(f"note: {sentence}", style="yellow"))
 
     def end(self) -> None:
-        """Nothing to close."""
+        """Remove the bar: it is over, in whatever way."""
+        self._bar.stop()
 
 
 class _Remaining(ProgressColumn):
-    """The time left, which goes down while a launch takes its time."""
+    """The time left, which goes down while a piece of work takes its time."""
 
-    def render(self, task: Task) -> Text:
-        ends = task.fields.get("ends")
-        left = "" if ends is None else f"{duration(max(0.0, ends - task.get_time()))} left"
+    def render(self, task: rich.progress.Task) -> Text:
+        ends, until = task.fields["ends"], task.fields["until"]
+        left = "" if ends is None else f"{duration(max(0.0, ends - task.get_time()))} {until}"
         return Text(left, style="progress.remaining")
-
-
-class LiveReporter:
-    """A progress bar with the running case; finished launches scroll by above it."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            _Remaining(),
-            TextColumn("{task.fields[phase]}", style="dim"),
-            console=console,
-            transient=True,
-        )
-        self._task = self._progress.add_task("starting", total=None, ends=None, phase="")
-
-    def begin(self, launches: int, seconds: float) -> None:
-        """Show the bar."""
-        self._progress.update(self._task, total=launches, ends=self._after(seconds))
-        self._progress.start()
-
-    def launching(self, case: Case, order: int, remaining: float) -> None:
-        """Show which case runs."""
-        self._progress.update(
-            self._task, description=case.id, completed=order, ends=self._after(remaining)
-        )
-
-    def phase(self, name: str) -> None:
-        """Show what the launch is doing."""
-        self._progress.update(self._task, phase=name)
-
-    def launched(self, case: Case, launch: Launch) -> None:
-        """Print what the launch gave."""
-        style = "red" if launch.status is Status.FAILED else None
-        self._progress.console.print(
-            Text(case.id, style="bold"), Text(_outcome(launch), style=style or "")
-        )
-
-    def note(self, sentence: str) -> None:
-        """Print the sentence."""
-        self._progress.console.print(Text(f"note: {sentence}", style="yellow"))
-
-    def end(self) -> None:
-        """Remove the bar."""
-        self._progress.stop()
-
-    def _after(self, seconds: float) -> float:
-        return self._progress.get_time() + seconds
-
-
-def reporter(console: Console) -> Reporter:
-    """The live reporter on a terminal, the plain one elsewhere."""
-    return LiveReporter(console) if console.is_terminal else PlainReporter(console)

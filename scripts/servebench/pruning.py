@@ -17,7 +17,6 @@ from typing import Final
 
 from servebench import interpreters, paths, settings, stacks, tools
 from servebench.errors import ServebenchError
-from servebench.site.kept import PACKS, orphaned
 from servebench.toolchain import artefact
 
 DAYS: Final = 30
@@ -69,15 +68,12 @@ def unused(days: float = DAYS, now: float | None = None) -> tuple[Unused, ...]:
     moment = time.time() if now is None else now
     kept = _declared()
     environments = list(_folders("environments"))
-    packs = filter(orphaned, _folders(f"site/{PACKS}"))
-    nights = [*_folders("site/runs"), *_folders("site/asv")]
     old = [
         *_old("environment", environments, kept, days, moment),
         *_old("snapshot", _folders("snapshots"), kept, days, moment),
         *_old("resolved lock", _folders("resolved"), kept, days, moment),
         *_old("load generator", _folders("tools", "oha-*"), kept, days, moment),
-        *_old("packed nights", packs, kept, days, moment),
-        *_old("nights of format", nights, kept, days, moment),
+        *_old("columns of results", _folders("site/columns"), kept, days, moment),
     ]
     going = {one.path for one in old}
     # An interpreter is used by its environments, and by nothing else.

@@ -1,26 +1,21 @@
 """`apps/<experiment>/published.toml`: what the source published, and how to show ours beside it.
 
-Five things are declared there, none of them is code: the published figures (SI units, by case),
-the tables of the article, its charts, the statements about its shape as ratios that can be
-checked, and the sentences that answer its question. An experiment without the file gets a table of
-everything.
+An experiment without the file gets a table of everything.
 """
 
 from __future__ import annotations
 
-import tomllib
+import functools
 from collections.abc import Container
 from pathlib import Path
 from typing import Final, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from servebench.declarations import mistake
-from servebench.errors import DeclarationError
-from servebench.layouts import ChartLayout
-from servebench.metrics import METRICS
+from servebench import paths
+from servebench.declarations import read_toml, validated
+from servebench.layouts import ChartLayout, known_keys, known_metrics
 from servebench.model import Frozen
-from servebench.report.keys import KEYS
 
 FILE: Final = "published.toml"
 
@@ -46,10 +41,8 @@ class TableLayout(Frozen):
 
     @model_validator(mode="after")
     def _known_names(self) -> Self:
-        named = {*self.keys, *([self.across] if self.across else [])}
-        if unknown := sorted(named - set(KEYS)):
-            raise ValueError(f"unknown properties {unknown}; known: {', '.join(KEYS)}")
-        _known_metrics({*self.columns, *self.headings})
+        known_keys({*self.keys, *([self.across] if self.across else [])})
+        known_metrics({*self.columns, *self.headings})
         return self
 
 
@@ -82,7 +75,25 @@ class Shape(Frozen):
             raise ValueError("a shape needs metric and numerator (or says why it is pending)")
         if self.least is None and self.most is None:
             raise ValueError("a shape needs least or most, or both")
-        _known_metrics({self.metric})
+        known_metrics({self.metric})
+        return self
+
+
+class Headline(Frozen):
+    """A figure, or a ratio of two, that stands for an experiment: a card and a badge."""
+
+    name: str = Field(pattern="^[a-z][a-z0-9-]*$", description="Of its badge's file.")
+    place: int = Field(description="Its order among the cards of all experiments.")
+    label: str = Field(description="In words.")
+    case: str = Field(description="Case id.")
+    base: str | None = Field(
+        default=None, description="Id of the case that it is divided by; null: the figure itself."
+    )
+    metric: str
+
+    @model_validator(mode="after")
+    def _known_metric(self) -> Self:
+        known_metrics({self.metric})
         return self
 
 
@@ -103,6 +114,7 @@ class Published(Frozen):
     tables: tuple[TableLayout, ...] = ()
     charts: tuple[ChartLayout, ...] = Field(default=(), description="For the site: layouts.py.")
     shapes: tuple[Shape, ...] = ()
+    headlines: tuple[Headline, ...] = Field(default=(), description="For the site's front page.")
     answers: tuple[str, ...] = Field(
         default=(), description="Sentences with figures: templates, see report/sentences.py."
     )
@@ -117,7 +129,7 @@ class Published(Frozen):
         )
         if unknown := sorted(name for name in named if "/" not in name and name not in self.cases):
             raise ValueError(f"names {unknown} are not in [cases]: {', '.join(self.cases)}")
-        _known_metrics({metric for row in self.figures.values() for metric in row})
+        known_metrics({metric for row in self.figures.values() for metric in row})
         anchors = [chart.name for chart in self.charts]
         if len(set(anchors)) < len(anchors):
             raise ValueError(f"charts need names of their own, found {anchors}")
@@ -152,12 +164,8 @@ def read_published(path: Path) -> Published:
     Raises:
         DeclarationError: It is not TOML, or declares what is not allowed.
     """
-    try:
-        return Published.model_validate(tomllib.loads(path.read_text("utf-8")))
-    except tomllib.TOMLDecodeError as problem:
-        raise DeclarationError(str(path), "file", str(problem), "valid TOML") from problem
-    except ValidationError as problem:
-        raise _declaration_error(path, problem) from problem
+    keys = "only the documented keys: results/README.md"
+    return validated(Published, read_toml(path), str(path), keys=keys)
 
 
 def load_published(root: Path) -> dict[str, Published]:
@@ -171,14 +179,12 @@ def load_published(root: Path) -> dict[str, Published]:
     }
 
 
-def _declaration_error(path: Path, problem: ValidationError) -> DeclarationError:
-    first = problem.errors(include_url=False)[0]
-    key = ".".join(map(str, first["loc"])) or "file"
-    return DeclarationError(
-        str(path), key, *mistake(first, "only the documented keys: results/README.md")
-    )
+def headlines(root: Path | None = None) -> tuple[Headline, ...]:
+    """All headlines of a checkout, by default of the one around us, in their order."""
+    return _headlines(root or paths.project_root())
 
 
-def _known_metrics(names: set[str]) -> None:
-    if unknown := sorted(names - set(METRICS)):
-        raise ValueError(f"unknown metrics {unknown}; known: {', '.join(METRICS)}")
+@functools.cache
+def _headlines(root: Path) -> tuple[Headline, ...]:
+    found = (one for published in load_published(root).values() for one in published.headlines)
+    return tuple(sorted(found, key=lambda one: (one.place, one.name)))

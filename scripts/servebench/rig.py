@@ -18,7 +18,7 @@ from servebench.errors import DeclarationError
 from servebench.formulas import evaluate
 from servebench.interpreters import Interpreter
 from servebench.model import Case, Commands, Machine
-from servebench.servers import SERVERS, Server
+from servebench.servers import SERVERS
 
 _INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
 """What a server gets of our environment. Anything else (PYTHON_GIL, UVICORN_WORKERS, a proxy)
@@ -31,15 +31,8 @@ _PLACEHOLDER: Final = re.compile(r"(\$(?:PORT|PYTHON)\b)")
 class Rig:
     """Tools, interpreters, stacks and cores for all launches of a run.
 
-    Attributes:
-        apps: Folder of the applications.
-        oha: The load generator.
-        machine: Fingerprint, with the split of cores.
-        pythons: Executable of each (stack, interpreter) environment.
-        versions: Full version of each interpreter.
-        stacks: Locked packages of each stack.
-        logs: Folder for server logs.
-        inherited: Environment that servers inherit.
+    `pythons` are the executables of each (stack, interpreter), `versions` the interpreters' full
+    versions, `inherited` the environment that servers inherit.
     """
 
     apps: Path
@@ -52,25 +45,18 @@ class Rig:
     inherited: Mapping[str, str]
 
     def server_cores(self, case: Case) -> tuple[int, ...]:
-        """Cores that the case's server may use."""
         cores = self.machine.server_cores
         if case.cores == "shared":
             cores = tuple(sorted({*cores, *self.machine.client_cores}))
         return cores
 
     def client_cores(self, case: Case) -> tuple[int, ...]:
-        """Cores that the case's load generator may use."""
         return self.machine.client_cores if case.cores == "split" else self.server_cores(case)
 
     def ceiling(self, case: Case, unit: float) -> float | None:
-        """What arithmetic allows the case, in requests/s; None where nothing is declared.
+        """What arithmetic allows the case, requests/s, for a fastest single request of `unit` s.
 
-        Args:
-            case: What is measured.
-            unit: Fastest single request to the idle server, s.
-
-        Raises:
-            FormulaError: The unit allows none.
+        None where nothing is declared; FormulaError if the unit allows none.
         """
         if case.ceiling is None:
             return None
@@ -89,12 +75,10 @@ class Rig:
         )
 
     def environment(self, case: Case) -> dict[str, str]:
-        """The whole environment of the case's server."""
         search = os.pathsep.join((str(self.folder(case)), str(self.apps)))
         return {**self.inherited, "PYTHONPATH": search, "PYTHONUNBUFFERED": "1", **case.env}
 
     def folder(self, case: Case) -> Path:
-        """The application's folder, where its server is started."""
         return self.apps / case.experiment
 
     def server_argv(self, case: Case, port: int, metrics_port: int | None = None) -> list[str]:
@@ -106,33 +90,19 @@ class Rig:
     def commands(self, case: Case) -> Commands:
         """The case's command lines for people, with names in place of this machine's paths."""
         variables = {"PYTHONPATH": f"apps/{case.experiment}:apps", **case.env}
-        server = SERVERS[case.server]
-        arguments = _placeholder(server, case)
+        server, port = SERVERS[case.server], 65_000
+        arguments = ["$PORT" if a == str(port) else a for a in server.arguments(case, port, None)]
+        clients = self.client_cores(case)
         generator = load.command(
             Path("oha"), case.load, f"http://127.0.0.1:$PORT{case.endpoint.path}",
-            Path("$ROWS"), threads=len(self.client_cores(case)),
+            Path("rows.sqlite"), threads=len(clients),
         )  # fmt: skip
-        database = generator.index("$ROWS")
-        generator[database] = "rows.sqlite"
+        serve = ["env", *(f"{name}={value}" for name, value in variables.items())]
+        serve += ["taskset", "-c", _list(self.server_cores(case)), "$PYTHON", "-m", server.name]
         return Commands(
-            server=_shell(
-                [
-                    "env", *(f"{name}={value}" for name, value in variables.items()),
-                    "taskset", "-c", _list(self.server_cores(case)),
-                    "$PYTHON", "-m", server.name, *arguments,
-                ]
-            ),
-            load=_shell(["taskset", "-c", _list(self.client_cores(case)), *generator]),
-        )  # fmt: skip
-
-
-def _placeholder(server: Server, case: Case) -> list[str]:
-    marker = 65_000
-    return ["$PORT" if a == str(marker) else a for a in server.arguments(case, marker, None)]
-
-
-def _shell(argv: Iterable[str]) -> str:
-    return " ".join(map(_word, argv))
+            server=" ".join(map(_word, [*serve, *arguments])),
+            load=" ".join(map(_word, ["taskset", "-c", _list(clients), *generator])),
+        )
 
 
 def _word(text: str) -> str:
@@ -147,11 +117,7 @@ def _list(cores: Iterable[int]) -> str:
 
 
 def require_packages(cases: Iterable[Case], locked: Mapping[str, stacks.Stack]) -> None:
-    """Prove that the stacks have what the servers of the cases import, before one is started.
-
-    Raises:
-        DeclarationError: A stack lacks something.
-    """
+    """Prove that the stacks have what the servers of the cases import; DeclarationError if not."""
     for case in cases:
         server, stack = SERVERS[case.server], locked[case.stack]
         needed = {server.name, *server.loads(case)}
@@ -167,12 +133,7 @@ def require_packages(cases: Iterable[Case], locked: Mapping[str, stacks.Stack]) 
 
 
 def assemble(cases: Iterable[Case], logs: Path) -> Rig:
-    """Resolve everything that the cases need.
-
-    Raises:
-        DeclarationError: A stack lacks what a server needs.
-        SetupError: Something is missing; says what and the remedy.
-    """
+    """Resolve everything that the cases need, from this checkout; errors as `equip`."""
     cases = tuple(cases)
     locked = {name: stacks.read(name) for name in sorted({case.stack for case in cases})}
     require_packages(cases, locked)

@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from servebench import latency
 from servebench.errors import LaunchError
+from servebench.files import first_problem
 from servebench.flags import FlagName
+from servebench.metrics import PERCENTILES
 from servebench.model import Load, LoadModel
 
 Floats = NDArray[np.float64]
@@ -127,11 +128,9 @@ def read_summary(text: str) -> Summary:
     try:
         return Summary.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the whole"
         raise LaunchError(
             FlagName.CLIENT_FAILED,
-            f"expected oha's JSON summary, found {text[:80]!r} ({where}: {first['msg']}); "
+            f"expected oha's JSON summary, found {text[:80]!r} ({first_problem(error)}); "
             "run `make setup` to get the pinned oha",
         ) from error
 
@@ -332,6 +331,26 @@ def growth(
     return ratio, ratio - half, ratio + half
 
 
+def times(kind: str, seconds: Floats) -> dict[str, float]:
+    """Give min, mean, the supported percentiles and max as `<kind>_<point>`, in s.
+
+    A percentile is the smallest of the times that so many of them do not exceed: a time that was
+    measured, never one in between.
+
+    Args:
+        kind: Prefix of the metrics' names: response or service.
+        seconds: Times in s; at least one.
+    """
+    supported = [(name, part) for name, part, fewest in PERCENTILES if len(seconds) >= fewest]
+    parts = np.quantile(seconds, [part for _, part in supported], method="inverted_cdf")
+    return {
+        f"{kind}_min": float(seconds.min()),
+        f"{kind}_mean": float(seconds.mean()),
+        **{f"{kind}_{name}": float(t) for (name, _), t in zip(supported, parts, strict=True)},
+        f"{kind}_max": float(seconds.max()),
+    }
+
+
 def _throughput(rows: Rows, good: NDArray[np.bool_], span: Window) -> dict[str, float]:
     in_time = rows.end <= span.finish
     if span.seconds <= 0 or not (good & in_time).any():
@@ -346,14 +365,14 @@ def _throughput(rows: Rows, good: NDArray[np.bool_], span: Window) -> dict[str, 
 
 
 def _latencies(rows: Rows, good: NDArray[np.bool_], load: Load) -> dict[str, float]:
-    response = latency.summarise("response", (rows.end - rows.scheduled)[good])
+    response = times("response", (rows.end - rows.scheduled)[good])
     if load.rate is None:
         return response  # a closed loop schedules nothing: service would be the same figures
     # The queue is first in, first out, and only its end is dropped: the i-th tick is the i-th row.
     lag = np.sort(rows.scheduled) - np.arange(len(rows)) / load.rate
     return {
         **response,
-        **latency.summarise("service", (rows.end - rows.start)[good]),
+        **times("service", (rows.end - rows.start)[good]),
         "queueing_mean": float((rows.start - rows.scheduled)[good].mean()),
         "sched_lag_p99": max(0.0, float(np.percentile(lag, 99))),
         "sched_lag_max": max(0.0, float(lag.max())),

@@ -1,7 +1,4 @@
-"""Run a plan: every launch in seeded random order, round by round, saved after each.
-
-The runner knows nothing of servers: it is handed a function that performs one launch.
-"""
+"""Run a plan: every launch in seeded random order, round by round, saved after each."""
 
 from __future__ import annotations
 
@@ -12,12 +9,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from rich.text import Text
+
 from servebench import store
+from servebench.duration import RemainingTime
 from servebench.errors import NothingMeasuredError, RecordError
-from servebench.estimate import Estimate
 from servebench.flags import Flag
+from servebench.metrics import BRIEF, METRICS
 from servebench.model import Case, CaseResult, Commands, Launch, Plan, Run, RunStatus, Status
-from servebench.progress import Reporter
+from servebench.progress import Progress, duration
 from servebench.signals import InterruptedRun
 
 
@@ -32,30 +32,29 @@ class Outcome:
 
     @property
     def status(self) -> Status:
-        """Failed as soon as one flag says so."""
         failed = any(flag.severity == "fail" for flag in self.flags) or not self.metrics
         return Status.FAILED if failed else Status.OK
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LaunchStep:
     """One launch to be done: its case and which launch of the case it is."""
 
     case: Case
     round: int
 
 
-def sequence(plan: Plan) -> tuple[Step, ...]:
+def sequence(plan: Plan) -> tuple[LaunchStep, ...]:
     """All launches of a plan, interleaved: each round holds every case once, in its own order.
 
     Drift of the machine then falls on all cases alike, and no case always follows the same other.
     """
     order = random.Random(plan.seed)  # noqa: S311 - an order that can be repeated, not a secret
-    steps: list[Step] = []
+    steps: list[LaunchStep] = []
     for round_ in range(plan.launches):
         cases = list(plan.cases)
         order.shuffle(cases)
-        steps += [Step(case, round_) for case in cases]
+        steps += [LaunchStep(case, round_) for case in cases]
     return tuple(steps)
 
 
@@ -66,8 +65,6 @@ def utc_now() -> str:
 
 @dataclass(slots=True)
 class _Progressing:
-    """The run while it grows: header and launches by case."""
-
     header: Run
     cases: Sequence[Case]
     commands: Callable[[Case], Commands]
@@ -109,7 +106,7 @@ def execute(
     commands: Callable[[Case], Commands],
     expected: Callable[[Case], float],
     results: Path,
-    reporter: Reporter,
+    progress: Progress,
 ) -> tuple[Run, Path]:
     """Do all launches of `plan` that `header` does not hold already, and save the run.
 
@@ -120,14 +117,11 @@ def execute(
         commands: The command lines of a case, for the record.
         expected: Seconds that one launch of a case is expected to take.
         results: The results folder.
-        reporter: Told of everything.
-
-    Returns:
-        The complete run and its file.
+        progress: What a person sees.
 
     Raises:
         InterruptedRun: The partial run has been saved.
-        RecordError: The run could not be saved at its end (earlier failures are only reported).
+        RecordError: The run could not be saved at its end (earlier failures are only noted).
         NothingMeasuredError: No launch of any case was usable. The run has been saved.
     """
     growing = _Progressing(header, plan.cases, commands)
@@ -138,22 +132,28 @@ def execute(
     todo = [
         (order, step) for order, step in enumerate(steps) if (step.case.id, step.round) not in done
     ]
-    estimate = Estimate([expected(step.case) for _, step in todo])
-    reporter.begin(len(steps), estimate.remaining)
+    estimate = RemainingTime([expected(step.case) for _, step in todo])
+    counted = f"{len(steps)} launch{'es' * (len(steps) != 1)}"
+    progress.start(
+        f"{counted}, about {duration(estimate.remaining)}", estimate.remaining, len(steps)
+    )
     try:
         for order, step in todo:
-            reporter.launching(step.case, order, estimate.remaining)
+            progress.work(step.case.id, order, estimate.remaining)
             launch = _launch(step, order, perform)
             estimate.observe(launch.seconds)
             growing.launches.setdefault(step.case.id, []).append(launch)
-            reporter.launched(step.case, launch)
-            _save_or_report(growing, results, reporter)
+            progress.say(_line(launch, len(steps)))
+            try:
+                store.save_partial(results, growing.snapshot(RunStatus.PARTIAL))
+            except RecordError as error:  # a full disk: what was measured is still in memory
+                progress.note(f"not saved yet, going on: {error}")
     except InterruptedRun as interruption:
         growing.notes.append(f"interrupted by {interruption} at {utc_now()}")
         store.save_partial(results, growing.snapshot(RunStatus.PARTIAL))
         raise
     finally:
-        reporter.end()
+        progress.end()
     run = growing.snapshot(RunStatus.COMPLETE)
     path = store.finalise(results, run)
     if not any(launch.status is Status.OK for r in run.results for launch in r.launches):
@@ -163,7 +163,7 @@ def execute(
     return run, path
 
 
-def _launch(step: Step, order: int, perform: Callable[[Case], Outcome]) -> Launch:
+def _launch(step: LaunchStep, order: int, perform: Callable[[Case], Outcome]) -> Launch:
     started = utc_now()
     outcome = perform(step.case)
     return Launch(
@@ -179,9 +179,18 @@ def _launch(step: Step, order: int, perform: Callable[[Case], Outcome]) -> Launc
     )
 
 
-def _save_or_report(growing: _Progressing, results: Path, reporter: Reporter) -> None:
-    """A full disk must not end the run: what was measured is still in memory."""
-    try:
-        store.save_partial(results, growing.snapshot(RunStatus.PARTIAL))
-    except RecordError as error:
-        reporter.note(f"not saved yet, going on: {error}")
+def _line(launch: Launch, launches: int) -> Text:
+    if launch.status is Status.FAILED:
+        fails = [flag for flag in launch.flags if flag.severity == "fail"]
+        found = "failed: " + "; ".join(f"{flag.name}: {flag.detail}" for flag in fails)
+    else:
+        found = ", ".join(
+            f"{METRICS[name].format(launch.metrics[name])} {label}".strip()
+            for name, label in BRIEF.items()
+            if name in launch.metrics
+        )
+        if warnings := ", ".join(sorted({flag.name for flag in launch.flags})):
+            found += f"  [{warnings}]"
+    style = "red" if launch.status is Status.FAILED else ""
+    order = f"[{launch.order + 1}/{launches}] "
+    return Text.assemble(order, (launch.case, "bold"), "  ", (found, style))

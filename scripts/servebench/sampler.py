@@ -1,10 +1,9 @@
 """What a process tree, and the machine around it, used between two moments.
 
 CPU is a difference between two edges: the CPU clock of each process (ns, ended threads included)
-where the kernel offers it, the ticks of /proc/<pid>/stat otherwise; both come from the scheduler's
-own account, not from sampling. Memory and threads are sampled at 1 Hz, in a thread that spends at
-most 1 % of its time on it: reading a process' page tables holds a lock that its mmap calls want.
-Whether memory grows is seen by the resident set size, which the kernel counts anyway: at 5 Hz.
+where the kernel offers it, the ticks of /proc/<pid>/stat otherwise. Memory and threads are sampled
+at 1 Hz, in a thread that spends at most 1 % of its time on it: reading a process' page tables holds
+a lock that its mmap calls want. Whether memory grows is seen by the resident set size, at 5 Hz.
 
 Source: proc(5); Documentation/filesystems/proc.rst on smaps_rollup.
 """
@@ -16,12 +15,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Final, Literal, Self
+from typing import Final, Self
 
 import psutil
 
 from servebench import procfs
+from servebench.machine import CoreTimes, core_times
 from servebench.process import Session
 
 COURSE_SECONDS: Final = 0.2
@@ -29,12 +28,10 @@ COURSE_SECONDS: Final = 0.2
 
 _COST_SHARE: Final = 0.01  # of the time may be spent on sampling memory
 
-Method = Literal["cpu-clock", "ticks"]
-
 
 @dataclass(frozen=True, slots=True)
 class ProcessEdge:
-    """One process at one moment. Times in seconds of CPU.
+    """One process at one moment; times in seconds of CPU.
 
     Attributes:
         start: Start time in ticks since boot; with the pid, its identity.
@@ -54,7 +51,6 @@ class ProcessEdge:
 
     @property
     def cpu(self) -> float:
-        """CPU seconds since its start, by the best means there is."""
         return self.ticked if self.clock is None else self.clock
 
 
@@ -70,24 +66,17 @@ class Edge:
 class Usage:
     """What a process tree used between two edges.
 
-    Attributes:
-        cpu_seconds: User and system time of all its processes and threads.
-        voluntary: Context switches in which a thread began to wait.
-        involuntary: Context switches in which a thread was displaced.
-        pids_changed: Whether a process came or went.
-        method: `cpu-clock`, or `ticks` if any process had to be counted in ticks (10 ms steps).
+    `voluntary` context switches are those in which a thread began to wait; in the others it was
+    displaced.
     """
 
     cpu_seconds: float
     wall_seconds: float
     voluntary: int
     involuntary: int
-    pids_changed: bool
-    method: Method
 
     @property
     def cores(self) -> float:
-        """Cores used on average."""
         return self.cpu_seconds / self.wall_seconds
 
 
@@ -101,11 +90,8 @@ def between(a: Edge, b: Edge) -> Usage:
     before = {(p.pid, p.start): p for p in a.processes}
     after = {(p.pid, p.start): p for p in b.processes}
     cpu, voluntary, involuntary = 0.0, 0, 0
-    method: Method = "cpu-clock"
     for identity, now in after.items():
         then = before.get(identity)
-        by_clock = now.clock is not None and (then is None or then.clock is not None)
-        method = method if by_clock else "ticks"
         if then is None:
             cpu += now.cpu
         elif now.clock is not None and then.clock is not None:
@@ -120,7 +106,7 @@ def between(a: Edge, b: Edge) -> Usage:
             old = (0, 0) if then is None else then.switches.get(thread, (0, 0))
             voluntary += max(0, counts[0] - old[0])
             involuntary += max(0, counts[1] - old[1])
-    return Usage(cpu, b.at - a.at, voluntary, involuntary, before.keys() != after.keys(), method)
+    return Usage(cpu, b.at - a.at, voluntary, involuntary)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,22 +129,18 @@ class MemorySample:
 
     @property
     def pss(self) -> int | None:
-        """Proportional set size: shared pages divided among those who share them."""
         return _total([process.pss for process in self.processes])
 
     @property
     def uss(self) -> int | None:
-        """Unique set size: what would be free if the process ended."""
         return _total([process.uss for process in self.processes])
 
     @property
     def rss(self) -> int:
-        """Resident set size: shared pages counted once per process."""
         return sum(process.rss for process in self.processes)
 
     @property
     def threads(self) -> int:
-        """Threads of all processes."""
         return sum(process.threads for process in self.processes)
 
 
@@ -173,12 +155,9 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Memory of a process tree over a window.
+    """Memory of a process tree over a window of so many samples; PSS and USS may be unreadable.
 
-    Attributes:
-        samples: Number of samples that the levels are from.
-        note: Why a figure is missing.
-        course: Moments of the monotonic clock (s), and resident bytes of all processes at each.
+    `course` has moments of the monotonic clock (s), and resident bytes of all processes at each.
     """
 
     pss: Level | None
@@ -186,7 +165,6 @@ class Memory:
     rss: Level
     threads_peak: int
     samples: int
-    note: str | None
     course: tuple[tuple[float, int], ...] = ()
 
 
@@ -221,7 +199,6 @@ def summarise(
         rss=Level(samples[0].rss, statistics.median(rss), max(rss)),
         threads_peak=max(sample.threads for sample in inside),
         samples=len(inside),
-        note=None if pss else "PSS and USS are missing: /proc/<pid>/smaps_rollup is not readable",
         course=tuple(
             (at, size)
             for at, size in course
@@ -237,7 +214,6 @@ class TreeSampler:
     """
 
     def __init__(self, session: Session, interval: float = 1.0):
-        """Watch `session`, with one memory sample per `interval` seconds."""
         self._session, self._interval = session, interval
         self._samples: list[MemorySample] = []
         self._course: list[tuple[float, int]] = []
@@ -251,13 +227,7 @@ class TreeSampler:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End the sampling thread."""
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
 
@@ -318,19 +288,10 @@ class TreeSampler:
 
 @dataclass(frozen=True, slots=True)
 class HostEdge:
-    """The machine at one moment; core seconds since boot.
-
-    Attributes:
-        at: Monotonic clock, s.
-        busy: Spent working, for anybody.
-        steal: Taken by the hypervisor while there was work.
-        harness: CPU seconds of this process, a part of `busy`.
-    """
+    """The machine at one moment of the monotonic clock (s), and CPU seconds of this process."""
 
     at: float
-    busy: float
-    steal: float
-    cores: int
+    times: CoreTimes
     harness: float
 
 
@@ -338,11 +299,8 @@ class HostEdge:
 class HostUsage:
     """What the machine did between two edges.
 
-    Attributes:
-        busy_cores: Cores that worked, for anybody. The kernel counts them by ticks (10 ms), so
-            that short windows are coarse.
-        steal_share: Share of all core time that the hypervisor took.
-        harness_cores: Cores that this process used.
+    `busy_cores` worked, for anybody; the kernel counts them by ticks (10 ms), so that short windows
+    are coarse. `steal_share` of all core time went to the hypervisor, `harness_cores` to us.
     """
 
     wall_seconds: float
@@ -350,25 +308,10 @@ class HostUsage:
     steal_share: float
     harness_cores: float
 
-    def other_cores(self, *known: Usage) -> float:
-        """Cores used by neither this process nor the `known` trees; not below 0."""
-        accounted = self.harness_cores + sum(usage.cores for usage in known)
-        return max(0.0, self.busy_cores - accounted)
-
-
-def parse_host(text: str) -> tuple[float, float, int]:
-    """Parse /proc/stat to core seconds busy and stolen, and the number of cores."""
-    lines = text.splitlines()
-    user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, lines[0].split()[1:9])
-    cores = sum(line.startswith("cpu") for line in lines) - 1
-    # Guest time is already part of user time.
-    return (user + nice + system + irq + softirq) * procfs.TICK, steal * procfs.TICK, cores
-
 
 def host_edge() -> HostEdge:
     """Take the machine's account now."""
-    busy, steal, cores = parse_host((procfs.PROC / "stat").read_text("ascii"))
-    return HostEdge(time.monotonic(), busy, steal, cores, time.process_time())
+    return HostEdge(time.monotonic(), core_times(), time.process_time())
 
 
 def host_between(a: HostEdge, b: HostEdge) -> HostUsage:
@@ -376,8 +319,8 @@ def host_between(a: HostEdge, b: HostEdge) -> HostUsage:
     wall = b.at - a.at
     return HostUsage(
         wall_seconds=wall,
-        busy_cores=(b.busy - a.busy) / wall,
-        steal_share=(b.steal - a.steal) / (wall * b.cores),
+        busy_cores=(b.times.busy - a.times.busy) / wall,
+        steal_share=b.times.steal_share(a.times),
         harness_cores=(b.harness - a.harness) / wall,
     )
 

@@ -23,6 +23,25 @@ def _loop(case: Case) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerCosts:
+    """What was measured of a server on a 2-core virtual machine; for planning only.
+
+    Attributes:
+        first: First worker until it has answered, s.
+        further: Each further worker, s.
+        uneven: How much longer a queue lasts because several workers share it unevenly.
+    """
+
+    first: float = 0.5
+    further: float = 0.2
+    uneven: float = 1.0
+
+    def start(self, workers: int) -> float:
+        """Seconds until so many workers have answered."""
+        return self.first + self.further * (workers - 1)
+
+
+@dataclass(frozen=True, slots=True)
 class Server:
     """How one server is driven.
 
@@ -40,6 +59,9 @@ class Server:
         exit_codes: Exit codes of a clean stop by SIGTERM (negative: ended by that signal).
         counter: Name of the exporter's counter of handled requests, where it has one.
         loads: Distributions that a case's arguments make it load, beyond its own requirements.
+        costs: For planning; the default is of a server that nobody has timed yet.
+        shown: Packages whose versions reports name beside its own.
+        style: Place of its series' style among the site's styles, on every page; None: any.
     """
 
     name: str
@@ -54,6 +76,9 @@ class Server:
     exit_codes: frozenset[int]
     counter: str | None = None
     loads: Callable[[Case], frozenset[str]] = _loop
+    costs: ServerCosts = ServerCosts()
+    shown: tuple[str, ...] = ()
+    style: int | None = None
 
 
 def _granian(case: Case, port: int, metrics_port: int | None) -> list[str]:
@@ -99,6 +124,8 @@ SERVERS: Final[dict[str, Server]] = {
             grace=10.0,
             exit_codes=frozenset({0}),
             counter="granian_requests_handled",
+            costs=ServerCosts(first=0.55, further=0.2),
+            style=5,
         ),
         Server(
             name="uvicorn",
@@ -113,6 +140,14 @@ SERVERS: Final[dict[str, Server]] = {
             grace=10.0,
             exit_codes=frozenset({0, -15, 143}),
             loads=lambda case: _loop(case) | {"httptools"},
+            costs=ServerCosts(first=0.45, further=0.15, uneven=1.25),
+            shown=("httptools", "uvloop"),
+            style=6,
         ),
     )
 }
+
+
+def costs(name: str) -> ServerCosts:
+    """What a server's start and queue cost; a record may name a server that is gone."""
+    return SERVERS[name].costs if name in SERVERS else ServerCosts()

@@ -1,7 +1,4 @@
-"""One server under way for one case: started, questioned, watched, stopped, and proven gone.
-
-Launches drive one of them, duets two at the same time; each step stands here once.
-"""
+"""One server under way for one case: started, questioned, watched, stopped, and proven gone."""
 
 from __future__ import annotations
 
@@ -36,14 +33,7 @@ class Serving:
     """The server of one case, and what was found wrong with it so far."""
 
     def __init__(self, case: Case, rig: Rig, log: Path, *, count: bool = False) -> None:
-        """Choose ports for the case's server; nothing is started yet.
-
-        Args:
-            case: What to serve.
-            rig: Tools, environments and cores.
-            log: File for the server's output.
-            count: Whether it counts its requests too, where it can.
-        """
+        """Choose ports for the case's server, which counts its requests if `count` and it can."""
         self.case, self.rig, self.log = case, rig, log
         self.server = SERVERS[case.server]
         self.flags: list[Flag] = []
@@ -59,14 +49,12 @@ class Serving:
 
     @property
     def session(self) -> Session:
-        """The running server; `start` it first."""
         if self._session is None:
             raise RuntimeError(f"{self.case.id}: no server was started")
         return self._session
 
     @property
     def failed(self) -> bool:
-        """Whether something was wrong that voids the figures."""
         return any(flag.severity == "fail" for flag in self.flags)
 
     def fail(self, flag: FlagName, detail: str) -> None:
@@ -74,7 +62,7 @@ class Serving:
         self.flags.append(Flag(name=flag, detail=reasons.scrub(detail)))
 
     def fail_by_mistake(self, error: Exception) -> None:
-        """Note a mistake of ours; call it while the exception is handled."""
+        """Note a mistake of ours, while the exception is handled."""
         with self.log.open("a") as file:
             traceback.print_exc(file=file)
         self.fail(
@@ -84,11 +72,7 @@ class Serving:
         )
 
     def start(self) -> None:
-        """Prove the ports free and start the server on its cores.
-
-        Raises:
-            LaunchError: foreign_listener, not_ready or harness_error.
-        """
+        """Prove the ports free and start the server on its cores."""
         for port in (self.port, self.metrics_port):
             if port is not None:
                 ports.require_free(port)
@@ -102,11 +86,7 @@ class Serving:
         )
 
     def await_ready(self) -> None:
-        """Wait for the server's own ready lines.
-
-        Raises:
-            LaunchError: not_ready.
-        """
+        """Wait for the server's own ready lines; LaunchError not_ready."""
         server, session, expected = self.server, self.session, self.server.ready_lines(self.case)
         deadline = time.monotonic() + READY_SECONDS
         while (found := len(server.ready.findall(reasons.read(self.log)))) < expected:
@@ -124,11 +104,7 @@ class Serving:
                 )
 
     def identify(self) -> tuple[probe.Identity, ...]:
-        """Ask every worker who it is, and compare it with what the case names.
-
-        Raises:
-            LaunchError: not_ready, gil_mismatch, version_mismatch, …; see `probe`.
-        """
+        """Ask every worker who it is, and compare it with what the case names."""
         case = self.case
         asgi = case.endpoint.interface == "asgi"
         # Threads of one process can be told apart by their event loops, which WSGI does not have.
@@ -147,11 +123,7 @@ class Serving:
         return identities
 
     def require_same(self, workers: tuple[probe.Identity, ...]) -> None:
-        """Identify the workers once more.
-
-        Raises:
-            LaunchError: worker_restarted if they are others; everything that `identify` raises.
-        """
+        """Identify the workers once more; LaunchError worker_restarted if they are others."""
         was, now = {w.worker for w in workers}, {w.worker for w in self.identify()}
         if was != now:
             raise LaunchError(
@@ -160,11 +132,7 @@ class Serving:
             )
 
     def verify(self, repeats: int) -> float:
-        """Check the answers of the idle server; give its fastest single request in s.
-
-        Raises:
-            LaunchError: See `verify.verify`.
-        """
+        """Check the answers of the idle server; give its fastest single request in s."""
         found = verify.verify(
             self.case.endpoint, self.base, repeats=repeats, timeout=self.case.load.timeout
         )
@@ -172,11 +140,7 @@ class Serving:
         return found.unit
 
     def require_ours(self) -> None:
-        """Prove that only our server listens on its port.
-
-        Raises:
-            LaunchError: foreign_listener.
-        """
+        """Prove that only our server listens on its port; LaunchError foreign_listener."""
         if foreign := ports.foreign_listeners(self.port, self.session):
             raise LaunchError(
                 FlagName.FOREIGN_LISTENER,
@@ -184,11 +148,7 @@ class Serving:
             )
 
     def require_alive(self) -> None:
-        """Prove that the load did not end the server.
-
-        Raises:
-            LaunchError: server_died.
-        """
+        """Prove that the load did not end the server; LaunchError server_died."""
         code = self.session.poll()
         if code is not None:
             raise LaunchError(
@@ -249,10 +209,11 @@ class Serving:
     def stop(self) -> None:
         """Stop the server, if it was started, and prove that nothing of it is left.
 
+        One that hangs when it is asked to end gets a warning, stop_timeout.
+
         Raises:
-            LaunchError: not_stopped, server_died (a bad exit code) or foreign_listener. The server
-                is gone in all cases but a process that survives SIGKILL. One that hangs when it is
-                asked to end gets a warning, stop_timeout.
+            LaunchError: not_stopped, server_died (a bad exit code) or foreign_listener. The
+                server is gone unless a process survives SIGKILL.
         """
         if self._session is None:
             return

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import functools
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, Field, StringConstraints
 
 from servebench import paths
-from servebench.declarations import mistake
+from servebench.declarations import read_toml, validated
 from servebench.errors import DeclarationError
-from servebench.model import Frozen
+from servebench.model import Frozen, is_free_threaded
 
 _Model = TypeVar("_Model", bound=BaseModel)
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -79,6 +78,16 @@ class Settings(Frozen):
         description="Packages that nights lock at once: one's own.",
     )  # fmt: skip
 
+    @property
+    def gil(self) -> str | None:
+        """The interpreter with the GIL that is measured where only one is: the first of them."""
+        return next((n for n, spec in self.interpreters.items() if not spec.free_threaded), None)
+
+    @property
+    def free_threaded(self) -> str | None:
+        """The interpreter without the GIL that is held against it: the first of them."""
+        return next((n for n, spec in self.interpreters.items() if spec.free_threaded), None)
+
 
 class StackSpec(Frozen):
     """What a stack needs beyond its dependency group."""
@@ -116,7 +125,7 @@ def _load(root: Path) -> Settings:
 def _require_names_that_tell_the_build(found: Settings, file: Path) -> None:
     for name, spec in found.interpreters.items():
         key = f"tool.servebench.interpreters.{name}"
-        if name.endswith("t") != spec.free_threaded:
+        if is_free_threaded(name) != spec.free_threaded:
             raise DeclarationError(
                 str(file),
                 f"{key}.free_threaded",
@@ -133,6 +142,11 @@ def _require_names_that_tell_the_build(found: Settings, file: Path) -> None:
 def _table(file: Path) -> dict[str, Any]:
     table: dict[str, Any] = read_toml(file).get("tool", {}).get("servebench", {})
     return table
+
+
+def _validated(kind: type[_Model], file: Path, table: dict[str, Any]) -> _Model:
+    keys = "only the keys that CONTRIBUTING.md names"
+    return validated(kind, table, str(file), table="tool.servebench", keys=keys)
 
 
 def stack_specs(root: Path | None = None) -> dict[str, StackSpec]:
@@ -163,24 +177,3 @@ def stack_specs(root: Path | None = None) -> dict[str, StackSpec]:
                     str(file), f"{key}.interpreters", python, f"one of {', '.join(sorted(known))}"
                 )
     return {name: declared.get(name, StackSpec()) for name in groups}
-
-
-def read_toml(file: Path) -> dict[str, Any]:
-    """Read a TOML file; a missing or broken one is a `DeclarationError`."""
-    try:
-        with file.open("rb") as stream:
-            return tomllib.load(stream)
-    except OSError as error:
-        raise DeclarationError(str(file), "file", error.strerror, "a readable file") from error
-    except tomllib.TOMLDecodeError as error:
-        raise DeclarationError(str(file), "file", str(error), "valid TOML") from error
-
-
-def _validated(kind: type[_Model], file: Path, table: dict[str, Any]) -> _Model:
-    try:
-        return kind.model_validate(table)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(("tool.servebench", *(str(part) for part in first["loc"])))
-        found, allowed = mistake(first, "only the keys that CONTRIBUTING.md names")
-        raise DeclarationError(str(file), key, found, allowed) from error

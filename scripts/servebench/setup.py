@@ -8,8 +8,8 @@ from typing import Final
 from servebench import interpreters, paths, settings, stacks, tools
 from servebench.errors import SetupError
 from servebench.inprocess import machine_profile
+from servebench.progress import Narrator
 from servebench.toolchain import command, cpython, gotools, oha, packages
-from servebench.toolchain.narrator import Narrator
 
 _GIT_REMEDY: Final = "install it (Debian: apt-get install git)"
 

@@ -19,9 +19,7 @@ _AGAIN_S: Final = 0.05
 
 
 class InterruptedRun(SystemExit):
-    """The run was asked to stop: by whom, and the exit code that says so.
-
-    `advice` is what its user should know: what is kept, how to go on.
+    """The run was asked to stop; `advice` says what is kept and how to go on.
 
     A `SystemExit`, because asyncio swallows any other exception that a signal handler raises in
     the middle of one of its callbacks, and the run would go on.
@@ -33,12 +31,10 @@ class InterruptedRun(SystemExit):
         super().__init__(self.exit_code)
 
     def __str__(self) -> str:
-        """Name the signal."""
         return self.signal.name
 
     @property
     def exit_code(self) -> int:
-        """128 + signal, as shells report it."""
         return 128 + self.signal
 
 
@@ -47,7 +43,7 @@ def interruptible() -> Iterator[None]:
     """Raise `InterruptedRun` at the first of the signals; ignore further ones from then on.
 
     The clean-up that the first one starts stops servers and generators in bounded time; a second
-    Ctrl-C in its middle would leave them behind, and one after it would change the exit code.
+    Ctrl-C would leave them behind, or change the exit code.
     """
 
     def on_signal(signum: int, _frame: FrameType | None) -> None:

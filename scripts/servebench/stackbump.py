@@ -7,14 +7,14 @@ in these commits. Nights make them on a branch of its own (`advance`).
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from servebench import git
 from servebench.errors import HistoryError, UsageError
-from servebench.history.git import GitError, HopelessError, Remote, run
-from servebench.history.patience import Patience
+from servebench.git import GitError, HopelessError, Patience, Remote
 from servebench.stacklock import Move
 
 LOCKS: Final = "apps/stacks"
@@ -78,10 +78,10 @@ def commit(root: Path, text: str) -> Bumped:
         HistoryError: Git refuses.
     """
     _head(root)
-    if not _git(root, "status", "--porcelain", "--", LOCKS):
+    if not git.ask(root, "status", "--porcelain", "--", LOCKS):
         return Bumped(moved=False, commit=_head(root))
-    _git(root, "add", "--", LOCKS)
-    _git(root, *_who(root), "commit", "--quiet", "--only", "--file=-", "--", LOCKS, stdin=text)
+    git.ask(root, "add", "--", LOCKS)
+    git.ask(root, *_who(root), "commit", "--quiet", "--only", "--file=-", "--", LOCKS, stdin=text)
     return Bumped(moved=True, commit=_head(root))
 
 
@@ -125,7 +125,7 @@ def advance(
         with tempfile.TemporaryDirectory(prefix="servebench-stack-") as folder:
             place = Path(folder) / "tree"
             start, tip = _start(root, remote, branch, head)
-            _git(root, "worktree", "add", "--quiet", "--detach", str(place), start)
+            git.ask(root, "worktree", "add", "--quiet", "--detach", str(place), start)
             try:
                 if start != tip:
                     _push(place, remote, branch)
@@ -136,7 +136,7 @@ def advance(
                     _push(place, remote, branch)
                 return bumped
             finally:
-                _git(root, "worktree", "remove", "--force", str(place))
+                git.ask(root, "worktree", "remove", "--force", str(place))
 
     try:
         return (patience or Patience()).keep_trying(attempt, told)
@@ -147,10 +147,10 @@ def advance(
 def _start(root: Path, remote: Remote, branch: str, head: str) -> tuple[str, str | None]:
     """The commit of the branch that has this code, made if need be; and the branch's tip."""
     reference = f"refs/heads/{branch}"
-    if not _git(root, "ls-remote", remote.address, reference, env=remote.environment):
+    if not git.ask(root, "ls-remote", remote.address, reference, env=remote.environment):
         return head, None
     default, tip = (_fetched(root, remote, name) for name in ("HEAD", reference))
-    told = _git(
+    told = git.ask(
         root, "log", "--first-parent", "--max-count=1", f"--grep=^{_TAKEN}", "--format=%b", tip
     )
     code = told.removeprefix(_TAKEN) or head
@@ -158,21 +158,21 @@ def _start(root: Path, remote: Remote, branch: str, head: str) -> tuple[str, str
     if not (_follows(root, code, head) and _follows(root, default, code)):
         code = head
     tree = _tree(root, code, tip)
-    if tree == _git(root, "rev-parse", f"{tip}^{{tree}}"):
+    if tree == git.ask(root, "rev-parse", f"{tip}^{{tree}}"):
         return tip, tip
     text = f"Code of {code[:12]}\n\n{_TAKEN}{code}\n"
-    made = _git(root, *_who(root), "commit-tree", tree, "-p", tip, stdin=text)
+    made = git.ask(root, *_who(root), "commit-tree", tree, "-p", tip, stdin=text)
     return made, tip
 
 
 def _fetched(root: Path, remote: Remote, name: str) -> str:
-    _git(root, "fetch", "--quiet", "--no-tags", remote.address, name, env=remote.environment)
-    return _git(root, "rev-parse", "FETCH_HEAD")
+    git.ask(root, "fetch", "--quiet", "--no-tags", remote.address, name, env=remote.environment)
+    return git.ask(root, "rev-parse", "FETCH_HEAD")
 
 
 def _follows(root: Path, commit: str, earlier: str) -> bool:
     try:
-        _git(root, "merge-base", "--is-ancestor", earlier, commit)
+        git.ask(root, "merge-base", "--is-ancestor", earlier, commit)
     except HistoryError:
         return False
     return True
@@ -182,24 +182,24 @@ def _tree(root: Path, head: str, tip: str) -> str:
     """The files of one commit, with the locks and workflow files of the branch's tip."""
     with tempfile.TemporaryDirectory() as folder:
         index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
-        _git(root, "read-tree", head, env=index)
-        here = set(_git(root, "ls-files", "--", LOCKS, WORKFLOWS, env=index).splitlines())
+        git.ask(root, "read-tree", head, env=index)
+        here = set(git.ask(root, "ls-files", "--", LOCKS, WORKFLOWS, env=index).splitlines())
         gone = [path for path in here if path.startswith(f"{WORKFLOWS}/")]
         # A stack that is no longer declared has no lock either.
         kept = [
             line
-            for line in _git(root, "ls-tree", "-r", tip, "--", LOCKS, WORKFLOWS).splitlines()
+            for line in git.ask(root, "ls-tree", "-r", tip, "--", LOCKS, WORKFLOWS).splitlines()
             if (path := line.partition("\t")[2]) in here or path.startswith(f"{WORKFLOWS}/")
         ]
         lines = [f"0 {'0' * 40}\t{path}" for path in gone] + kept
-        _git(
+        git.ask(
             root, "update-index", "--index-info", stdin="".join(f"{x}\n" for x in lines), env=index
         )
-        return _git(root, "write-tree", env=index)
+        return git.ask(root, "write-tree", env=index)
 
 
 def _push(root: Path, remote: Remote, branch: str) -> None:
-    _git(
+    git.ask(
         root, "push", "--quiet", remote.address, f"HEAD:refs/heads/{branch}",
         env=remote.environment,
     )  # fmt: skip
@@ -207,7 +207,7 @@ def _push(root: Path, remote: Remote, branch: str) -> None:
 
 def _head(root: Path) -> str:
     try:
-        return _git(root, "rev-parse", "--verify", "HEAD^{commit}")
+        return git.ask(root, "rev-parse", "--verify", "HEAD^{commit}")
     except HistoryError as problem:
         raise UsageError(
             f"expected a git repository with a commit in {root}, found none: leave --commit out"
@@ -225,12 +225,4 @@ def _who(root: Path) -> list[str]:
 
 
 def _configured(root: Path, key: str) -> bool:
-    try:
-        return bool(_git(root, "config", key))
-    except HistoryError:
-        return False
-
-
-def _git(root: Path, *arguments: str, stdin: str = "", env: Mapping[str, str] | None = None) -> str:
-    answer = run(["-C", str(root), *arguments], env or {}, stdin.encode())
-    return answer.decode("utf-8", "replace").strip()
+    return bool(git.ask_or_none(root, "config", key))

@@ -15,8 +15,8 @@ import rich.console
 from packaging.version import Version
 
 from servebench import interpreters, paths, settings, stacks, tools
+from servebench.progress import Narrator, Tick
 from servebench.toolchain import command
-from servebench.toolchain.narrator import Narrator, Tick
 
 _NEVER: Final = "9999-01-01"
 """A date before which everything was released."""

@@ -21,8 +21,8 @@ from servebench import interpreters, paths, settings, tools
 from servebench.errors import DeclarationError, SetupError, UsageError
 from servebench.interpreters import Interpreter
 from servebench.model import StackRecord
+from servebench.progress import Narrator
 from servebench.toolchain import artefact, command
-from servebench.toolchain.narrator import Narrator
 
 _PINNED: Final = "name==version, one per line, with hashes; renew it with `servebench stack lock`"
 

@@ -1,50 +1,32 @@
 """Where run files live: `results/runs/<machine>/<year>/<run>.json`.
 
 A run in progress is `<run>.partial.json`, replaced as a whole after every launch. A finished one is
-`<run>.json`, written once and never again. Both are written beside their place, flushed to the
-disk, and then moved: whatever happens, the file that was there before is still whole.
+`<run>.json`, written once and never again.
 """
 
 from __future__ import annotations
 
-import contextlib
 import difflib
-import errno
 import os
 import re
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from servebench import files
 from servebench.codec import decode, encode
 from servebench.errors import RecordError, UsageError
 from servebench.model import Profile, Run
 
 PARTIAL: Final = ".partial.json"
-_ROOM: Final = 500_000
-"""Bytes: several times as many as a night's file has."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_REMEDIES: Final = {
-    errno.ENOSPC: "the disk is full: free some space",
-    errno.EDQUOT: "your disk quota is used up: free some space",
-    errno.EFBIG: "the file size limit is too low: raise it (ulimit -f)",
-    errno.EACCES: "no permission: make the folder writable for you",
-    errno.EPERM: "no permission: make the folder writable for you",
-    errno.EROFS: "the file system is read-only: remount it, or use another checkout",
-}
 
 
 def run_id(started: str, profile: Profile, commit: str | None) -> str:
-    """A run's name: when, what and of which commit. Names sort by time.
+    """A run's name, such as `20261120T094012Z-nightly-3f2a9c17`; names sort by time.
 
-    Args:
-        started: ISO 8601 with an offset.
-        profile: The plan's profile.
-        commit: 40 hex digits; None outside a repository.
-
-    Example: `20261120T094012Z-nightly-3f2a9c17`.
+    `started` is ISO 8601 with an offset.
     """
     moment = datetime.fromisoformat(started)
     if moment.tzinfo is None:
@@ -69,80 +51,6 @@ def partial_path_for(results: Path, run: Run) -> Path:
     return final.with_name(final.stem + PARTIAL)
 
 
-def replace(path: Path, data: bytes) -> None:
-    """Write a file as a whole, in place of what was there.
-
-    Raises:
-        RecordError: It cannot be written; what was there before is unharmed.
-    """
-    with _written_beside(path, data) as temporary:
-        temporary.replace(path)
-
-
-def swap(path: Path, data: bytes, beside: Path) -> None:
-    """Write a file as a whole that may be lost with the power: it can be made, or fetched, again.
-
-    Args:
-        path: It; its folder is made.
-        data: Its bytes.
-        beside: Where they stand until they are whole, in the same folder.
-
-    Raises:
-        OSError: It cannot be written; what was there before is unharmed.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        beside.write_bytes(data)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def require_writable(path: Path) -> None:
-    """Try whether a file can be written, and what is new has room; it is left as it was.
-
-    Raises:
-        RecordError: It cannot.
-    """
-    new = not path.exists()
-    try:
-        with path.open("ab") as file:
-            if new:
-                file.write(bytes(_ROOM))
-                file.flush()
-                os.fsync(file.fileno())
-    except OSError as problem:
-        raise RecordError(
-            f"{path}: cannot be written ({problem.strerror}); {remedy(problem)}. Nothing was done"
-        ) from problem
-    finally:
-        if new:
-            with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)
-
-
-def require_room(folder: Path) -> None:
-    """Try whether a results folder can be written, before hours are spent; it is left as it was.
-
-    Raises:
-        RecordError: It cannot.
-    """
-    new = [one for one in (folder, *folder.parents) if not one.exists()]
-    try:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as problem:
-            raise RecordError(
-                f"{folder}: cannot be made ({problem.strerror}); {remedy(problem)}. "
-                "Nothing was done"
-            ) from problem
-        require_writable(folder / f".{os.getpid()}.tmp")
-    finally:
-        for one in new:
-            with contextlib.suppress(OSError):
-                one.rmdir()
-
-
 def save_partial(results: Path, run: Run) -> Path:
     """Save a run that is still being measured, replacing what was saved of it before.
 
@@ -150,7 +58,7 @@ def save_partial(results: Path, run: Run) -> Path:
         RecordError: It cannot be written; what was saved before is unharmed.
     """
     path = partial_path_for(results, run)
-    replace(path, encode(run))
+    files.replace(path, encode(run))
     return path
 
 
@@ -163,7 +71,7 @@ def finalise(results: Path, run: Run) -> Path:
         RecordError: It cannot be written, or another file of this name exists.
     """
     path, data = path_for(results, run), encode(run)
-    with _written_beside(path, data) as temporary:
+    with files.written_beside(path, data) as temporary:
         try:
             # A link, unlike a rename, never replaces what is there, even in a race.
             os.link(temporary, path)
@@ -173,7 +81,6 @@ def finalise(results: Path, run: Run) -> Path:
                     f"{path} exists with other contents, and a run file is never rewritten; "
                     "if that file is wrong, remove it by hand"
                 ) from None
-    _sync_folder(path.parent)
     partial_path_for(results, run).unlink(missing_ok=True)
     return path
 
@@ -184,22 +91,17 @@ def load(path: Path) -> Run:
     Raises:
         RecordError: It cannot be read or is not what this version reads.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as problem:
-        raise RecordError(f"{path}: cannot be read: {problem.strerror}") from problem
-    return decode(data, str(path))
+    return decode(files.contents(path), str(path))
 
 
 def runs(results: Path, *, profile: Profile | None = None, partial: bool = False) -> list[Path]:
     """Run files, oldest first; partial ones too when asked."""
-    found = [
+    found = (
         path
         for path in (results / "runs").glob("*/*/*.json")
-        if partial or not path.name.endswith(PARTIAL)
-    ]
-    if profile is not None:
-        found = [path for path in found if f"-{profile}-" in path.name]
+        if (partial or not path.name.endswith(PARTIAL))
+        and (profile is None or f"-{profile}-" in path.name)
+    )
     return sorted(found, key=lambda path: path.name)
 
 
@@ -228,10 +130,7 @@ def latest(results: Path, *, profile: Profile | None = None, partial: bool = Fal
 def find(results: Path, name: str, others: Sequence[str] = ()) -> Path:
     """The run file that a person means: a path, `latest`, a run's id, or enough of it.
 
-    Args:
-        results: The results folder.
-        name: What the person calls it.
-        others: What else could have been named where that was asked for.
+    `others` could have been named, too, where that was asked for.
 
     Raises:
         UsageError: Nothing, or more than one run, goes by that name.
@@ -261,42 +160,3 @@ def find(results: Path, name: str, others: Sequence[str] = ()) -> Path:
 def _unfinished(results: Path) -> str:
     count = len(partials(results))
     return f" ({count} unfinished: servebench run --resume latest)" if count else ""
-
-
-@contextlib.contextmanager
-def _written_beside(path: Path, data: bytes) -> Iterator[Path]:
-    """Write the bytes to a file beside `path`, safely on the disk; remove it afterwards."""
-    temporary: Path | None = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
-        temporary = Path(name)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)  # mkstemp makes it private; results are for everybody
-        yield temporary
-        _sync_folder(path.parent)
-    except OSError as problem:
-        raise RecordError(
-            f"{path}: the run could not be saved ({problem.strerror}); {remedy(problem)}. "
-            "What was saved before is unharmed"
-        ) from problem
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-
-
-def remedy(problem: OSError) -> str:
-    """What to do about a file that cannot be written."""
-    return _REMEDIES.get(problem.errno or 0, "see whether the folder can be written")
-
-
-def _sync_folder(folder: Path) -> None:
-    """Flush a folder's entries, so that a new name survives a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

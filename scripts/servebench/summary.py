@@ -16,7 +16,7 @@ from typing import Final, Literal
 import numpy as np
 
 from servebench import units
-from servebench.flags import FLAGS, Flag, FlagName
+from servebench.flags import Flag, FlagName
 from servebench.metrics import METRICS
 from servebench.model import Case, CaseResult, Commands, Frozen, Launch, Run, Status
 
@@ -40,7 +40,7 @@ class Estimate(Frozen):
         return max(self.high - self.mean, self.mean - self.low) / abs(self.mean)
 
 
-class Raised(Frozen):
+class WarningCount(Frozen):
     """A warn flag of a case: in how many of its launches, with one of the details."""
 
     name: FlagName
@@ -63,7 +63,7 @@ class CaseSummary(Frozen):
     expected: int
     measured: int
     metrics: dict[str, Estimate]
-    warnings: tuple[Raised, ...]
+    warnings: tuple[WarningCount, ...]
     failures: tuple[Failure, ...]
     commands: Commands | None
 
@@ -82,10 +82,8 @@ class RunSummary(Frozen):
     @property
     def coverage(self) -> tuple[int, int]:
         """Launches measured and launches expected."""
-        return (
-            sum(case.measured for case in self.cases.values()),
-            sum(case.expected for case in self.cases.values()),
-        )
+        many = self.cases.values()
+        return sum(case.measured for case in many), sum(case.expected for case in many)
 
 
 def summarise(run: Run) -> RunSummary:
@@ -109,21 +107,16 @@ def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
         for launch in result.launches
         if launch.status is Status.FAILED
     )
-    metrics = {
-        name: estimate(values)
+    figures = {
+        name: [launch.metrics[name] for launch in good if name in launch.metrics]
         for name in METRICS
-        if (values := [launch.metrics[name] for launch in good if name in launch.metrics])
     }
-    if good:
-        status: Literal["measured", "failed", "not measured"] = "measured"
-    else:
-        status = "failed" if failures else "not measured"
     return CaseSummary(
         case=result.case,
-        status=status,
+        status="measured" if good else "failed" if failures else "not measured",
         expected=max(expected, len(result.launches)),
         measured=len(good),
-        metrics=metrics,
+        metrics={name: estimate(many) for name, many in figures.items() if many},
         warnings=_warnings(result, len(good)),
         failures=failures,
         commands=result.commands,
@@ -167,20 +160,14 @@ def ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Estimate 
     difference = float(above.mean() - below.mean())
     if count < 2:
         return Estimate(n=count, mean=math.exp(difference))
-    parts = [float(side.var(ddof=1)) / len(side) for side in (above, below)]
-    variance = sum(parts)
+    parts = [(float(side.var(ddof=1)) / len(side), len(side) - 1) for side in (above, below)]
+    variance = sum(part for part, _ in parts)
     half = 0.0
     if variance > 0:
-        freedom = variance**2 / sum(
-            part**2 / (len(side) - 1) for part, side in zip(parts, (above, below), strict=True)
-        )
+        freedom = variance**2 / sum(part**2 / free for part, free in parts)
         half = _t(freedom) * math.sqrt(variance)
-    return Estimate(
-        n=count,
-        mean=math.exp(difference),
-        low=math.exp(difference - half),
-        high=math.exp(difference + half),
-    )
+    mean, low, high = (math.exp(difference + side) for side in (0.0, -half, half))
+    return Estimate(n=count, mean=mean, low=low, high=high)
 
 
 def values(run: Run, case: str, metric: str) -> list[float]:
@@ -202,7 +189,6 @@ def _t(freedom: float) -> float:
 
 
 def _reasons(launch: Launch, case: Case) -> str:
-    """Why a launch failed, in words."""
     failing = [flag for flag in launch.flags if flag.severity == "fail"]
     told = [f"{flag.name}: {flag.detail}" for flag in failing]
     if any(_above_unit(flag, case) for flag in failing):
@@ -224,8 +210,7 @@ def _above_unit(flag: Flag, case: Case) -> bool:
     )
 
 
-def _warnings(result: CaseResult, good: int) -> tuple[Raised, ...]:
-    """Warn flags of the good launches, most frequent first, and `few_launches`."""
+def _warnings(result: CaseResult, good: int) -> tuple[WarningCount, ...]:
     raised = [
         flag
         for launch in result.launches
@@ -235,15 +220,10 @@ def _warnings(result: CaseResult, good: int) -> tuple[Raised, ...]:
     ]
     details = {flag.name: flag.detail for flag in reversed(raised)}
     found = [
-        Raised(name=name, launches=count, detail=details[name])
+        WarningCount(name=name, launches=count, detail=details[name])
         for name, count in Counter(flag.name for flag in raised).most_common()
     ]
     if 0 < good < ENOUGH_LAUNCHES:
         detail = f"{good} of at least {ENOUGH_LAUNCHES} launches"
-        found.append(Raised(name=FlagName.FEW_LAUNCHES, launches=good, detail=detail))
+        found.append(WarningCount(name=FlagName.FEW_LAUNCHES, launches=good, detail=detail))
     return tuple(found)
-
-
-def meaning(name: FlagName) -> str:
-    """What a flag says, in a sentence."""
-    return FLAGS[name].meaning

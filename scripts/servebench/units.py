@@ -4,11 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 Formatter = Callable[[float], str]
+Ladder = tuple[tuple[float, float, str], ...]
+"""Units of an axis: from which figure on, what an SI figure is multiplied by, and its name."""
 
-_STEPS_S: Final = ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (1e-6, "µs", 1e6))
+PLAIN: Final[Ladder] = ((0.0, 1.0, ""),)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How figures of one kind are written.
+
+    Attributes:
+        name: As `formats.js` calls it.
+        write: Writes one figure, with its unit.
+        ladder: Units of an axis.
+    """
+
+    name: str
+    write: Formatter
+    ladder: Ladder = PLAIN
+
+    def __call__(self, value: float) -> str:
+        """Write one figure."""
+        return self.write(value)
 
 
 def significant(value: float, digits: int = 3) -> str:
@@ -20,34 +42,21 @@ def significant(value: float, digits: int = 3) -> str:
     return f"{round(value, decimals):,.{decimals}f}"
 
 
-def seconds(value: float) -> str:
-    """Format a time in seconds with the unit that reads best."""
-    for threshold, unit, factor in _STEPS_S:
-        if abs(value) >= threshold:
-            return f"{significant(value * factor)} {unit}"
-    return f"{significant(value * 1e9)} ns"
+_SECONDS: Final[Ladder] = ((1.0, 1.0, "s"), (1e-3, 1e3, "ms"), (1e-6, 1e6, "µs"), (0.0, 1e9, "ns"))
 
 
-def rate(value: float) -> str:
-    """Format a rate in 1/s."""
-    return f"{significant(value, 4 if value >= 1000 else 3)}/s"
+def _seconds(value: float) -> str:
+    factor, unit = next(step[1:] for step in _SECONDS if abs(value) >= step[0])
+    return f"{significant(value * factor)} {unit}"
 
 
-def size(value: float) -> str:
-    """Format bytes as MB (10⁶ bytes, as the published articles do)."""
-    return f"{significant(value / 1e6)} MB"
-
-
-def share(value: float) -> str:
-    """Format a ratio as per cent."""
-    return f"{significant(value * 100)} %"
-
-
-def cores(value: float) -> str:
-    """Format a number of cores."""
-    return f"{value:.2f}"
-
-
-def count(value: float) -> str:
-    """Format a count."""
-    return f"{value:,.0f}"
+plain: Final = Format("significant", significant)
+seconds: Final = Format("seconds", _seconds, _SECONDS)
+rate: Final = Format(
+    "rate", lambda value: f"{significant(value, 4 if value >= 1000 else 3)}/s", ((0.0, 1.0, "1/s"),)
+)
+# 10⁶ bytes, as the published articles do.
+size: Final = Format("size", lambda value: f"{significant(value / 1e6)} MB", ((0.0, 1e-6, "MB"),))
+share: Final = Format("share", lambda value: f"{significant(value * 100)} %", ((0.0, 100.0, "%"),))
+cores: Final = Format("cores", lambda value: f"{value:.2f}", ((0.0, 1.0, "cores"),))
+count: Final = Format("count", lambda value: f"{value:,.0f}")

@@ -14,6 +14,7 @@ from typing import Final
 
 from servebench import units
 from servebench.flags import Flag, FlagName
+from servebench.machine import STEAL
 from servebench.metrics import METRICS, PERCENTILES
 from servebench.model import Case, LoadModel
 
@@ -21,86 +22,61 @@ LITTLES_LAW: Final = 0.05
 """The connections of a closed loop may be idle, between two requests, so much of the time."""
 
 TURNAROUND: Final = 50e-6
-"""Time in s that the generator may take between an answer and the next request, beside that.
-
-With one connection and answers in 0.1 ms that pause alone would look like a violation.
-"""
+"""s that the generator may take between an answer and the next request, beside that: with one
+connection and answers in 0.1 ms that pause alone would look like a violation."""
 
 CEILING: Final = 1.01
 """Above its ceiling by so much a throughput is impossible: clocks and timers are that good."""
 
 CEILING_MEASURED: Final = 1.05
 """The same where the ceiling rests on a measured unit, the fastest of a few requests. That is a
-warning: the unit may have been slow (a busy host, a cold cache), and the throughput is right.
-"""
+warning: the unit may have been slow (a busy host, a cold cache), and the throughput is right."""
 
 FLOOR_SLACK: Final = 0.001
 """How much faster than its floor an answer may seem, s: timers of a millisecond exist."""
 
-ROUNDING: Final = 1e-6
-"""Relative; what may lie between figures that are ordered by definition."""
+ROUNDING: Final = 1e-6  # relative, between figures that are ordered by definition
 
 CORES: Final = 1.05
 """More core time than the pinned cores have means a wrong clock, or unpinned processes."""
 
 SATURATED: Final = 0.95
-"""Share of its cores from which on the generator, not the server, may be what was measured.
-
-The rest is what the kernel's own work and our readings take.
-"""
+"""Share of its cores from which on the generator, not the server, may be what was measured. The
+rest is what the kernel's own work and our readings take."""
 
 KEPT_UP: Final = 0.95
 """A server that answers less of what is offered was overloaded; the rest is what is in flight."""
 
 SCHEDULE_LAG: Final = (0.010, 0.10)
-"""s, and share of the median response, that 99 % of the ticks may be late by.
-
-A late tick hides waiting from the response times. Timers of the generator have a resolution of
-1 ms; and a virtual machine pauses for some 20 ms now and then, which hides a few requests of tens
-of thousands and moves no percentile below the 99th.
-"""
+"""s, and share of the median response, that 99 % of the ticks may be late by: a late tick hides
+waiting from the response times. Timers of the generator have a resolution of 1 ms; and a virtual
+machine pauses for some 20 ms now and then, which moves no percentile below the 99th."""
 
 IMBALANCE: Final = 1.25
-"""Times the fair share of the connections that the busiest worker may hold.
+"""Times the fair share of the connections that the busiest worker may hold. Two workers at 160 and
+40 connections are measured as little more than one; 53 to 47 is chance."""
 
-Two workers at 160 and 40 connections are measured as little more than one; 53 to 47 is chance.
-"""
-
-STEAL: Final = 0.01
-"""Share of the machine's core time that a hypervisor may take: the smallest change reported."""
-
-OTHER_CORES: Final = 0.1
-"""Cores that processes other than server and generator may use."""
-
-SIZES_SHOWN: Final = 3
-"""Wrong sizes of bodies that a flag names."""
+OTHER_CORES: Final = 0.1  # that processes other than server and generator may use
+SIZES_SHOWN: Final = 3  # wrong sizes of bodies that a flag names
 
 MOVED: Final = 1.25
-"""Factor by which the throughput of a load's thirds may differ.
-
-Windows of a sixth of a second that scatter by 5 % give thirds that differ by 1.05 on average, and
-by 1.25 never (simulated); a server that becomes twice as fast before the last sixth of the load
-gives 1.4 or more.
-"""
+"""Factor by which the throughput of a load's thirds may differ. Windows of a sixth of a second that
+scatter by 5 % give thirds that differ by 1.05 on average, and by 1.25 never (simulated); a server
+that becomes twice as fast before the last sixth of the load gives 1.4 or more."""
 
 QUICKER: Final = 3.0
 """The same of median service times, where throughput says nothing, as with a rate."""
 
 GROWTH_PER_REQUEST: Final = 1000.0
 GROWTH_TOTAL: Final = 16e6
-"""Bytes that a server may keep per request, and in one load; more of both is growth.
-
-Pools that fill are none: without the GIL, Granian's 64 blocking threads keep some 550 bytes of each
-of the first 10,000 requests and 200 of each of the first 120,000 (5 and 24 MB), and a paced load
-keeps 2.6 kB of each of the first 600. All other handlers of ours keep less than 3 MB.
-"""
+"""Bytes that a server may keep per request, and in one load; more of both is growth. Pools that
+fill are none: without the GIL, Granian's 64 blocking threads keep some 550 bytes of each of the
+first 10,000 requests and 200 of each of the first 120,000 (5 and 24 MB), and a paced load keeps
+2.6 kB of each of the first 600. All other handlers of ours keep less than 3 MB."""
 
 REOPENED: Final = 0.001
-"""Connections per request that may be opened again.
-
-One costs a server about two requests (see `protocol.SPOT_SHARE`), so these cost 0.2 % of its core
-time: as much as the smallest change that matters.
-"""
+"""Connections per request that may be opened again. One costs a server about two requests (see
+`protocol.SPOT_SHARE`), so these cost 0.2 % of its core time: the smallest change that matters."""
 
 FEW: Final = 10
 """Good answers without which not even a p90 exists; see `metrics.PERCENTILES` for the others."""
@@ -115,17 +91,10 @@ class Facts:
         figures: Metrics by the names of `metrics.py`, as far as they exist.
         ceiling: Requests per second that arithmetic allows.
         ceiling_unit: Requests per second that a measured unit allows, where that is less.
-        server_cores: Number of cores that the server had.
-        client_cores: Number of cores that the generator had.
-        client_beside: Cores that another generator of ours used of those at the same time.
-        pinned: Whether both were pinned.
-        pids_before: Serving processes before the load.
-        pids_after: The same after it.
+        client_beside: Cores that another generator of ours used of the client's.
         connections: Connections that each worker process held under load.
-        steady: Whether the warm-up ended steady.
         backpressure: Connections that the server accepts at once.
-        server_handled: Requests that the server counted.
-        client_total: Requests that were sent to it, over the same time.
+        server_handled: Requests that the server counted, of `client_total` that were sent to it.
         right_sizes: Bytes of the bodies that verification found right.
         sizes: Answers of the declared status under load, by the bytes of their bodies.
         throughputs: In each third of the load, 1/s.
@@ -252,10 +221,9 @@ def _littles_law(facts: Facts) -> Iterator[Flag]:
 
 
 def _impossible(facts: Facts) -> Iterator[Flag]:
+    remark = "the measurement is wrong, not the server good"
     for problem in _contradictions(facts):
-        yield _flag(
-            FlagName.IMPOSSIBLE, f"{problem}; the measurement is wrong, not the server good"
-        )
+        yield _flag(FlagName.IMPOSSIBLE, f"{problem}; {remark}")
 
 
 def _contradictions(facts: Facts) -> Iterator[str]:
@@ -303,7 +271,7 @@ def _unit(facts: Facts) -> Iterator[Flag]:
 
 
 def _disorder(kind: str, figures: Mapping[str, float]) -> Iterator[str]:
-    """Find figures out of order: min <= percentiles <= max, and the mean between the ends."""
+    """Min <= percentiles <= max, and the mean between the ends."""
     percentiles = [name for name, _, _ in PERCENTILES]
     for order in (["min", *percentiles, "max"], ["min", "mean", "max"]):
         present = [f"{kind}_{point}" for point in order if f"{kind}_{point}" in figures]
@@ -450,23 +418,7 @@ def _samples(facts: Facts) -> Iterator[Flag]:
 
 
 CHECKS: Final[tuple[Check, ...]] = (
-    _answers,
-    _sizes,
-    _counts,
-    _processes,
-    _littles_law,
-    _impossible,
-    _unit,
-    _client,
-    _overload,
-    _schedule,
-    _warm_up,
-    _level,
-    _growth,
-    _reopened,
-    _spread,
-    _cores,
-    _host,
-    _samples,
-)
+    _answers, _sizes, _counts, _processes, _littles_law, _impossible, _unit, _client, _overload,
+    _schedule, _warm_up, _level, _growth, _reopened, _spread, _cores, _host, _samples,
+)  # fmt: skip
 """One per thing that can be wrong. To add a flag of a single launch, add a check."""

@@ -13,7 +13,6 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, Self
 
 import httpx
@@ -44,15 +43,8 @@ _Answer = tuple[float, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
-    """What an idle server showed.
-
-    Attributes:
-        unit: Fastest single request, s.
-        requests: Requests sent to find out.
-        overlap_seconds: Time of the overlapping requests together, s; None if none were asked.
-        sizes: Bytes that right bodies had.
-    """
+class Verification:
+    """What an idle server showed, times in s; `sizes` are the bytes of right bodies."""
 
     unit: float
     requests: int
@@ -62,14 +54,10 @@ class Verified:
 
 def verify(
     endpoint: Endpoint, base_url: str, *, repeats: int = 3, timeout: float = 60.0
-) -> Verified:
+) -> Verification:
     """Ask an idle server and check every answer; all connections are closed afterwards.
 
-    Args:
-        endpoint: What was declared.
-        base_url: Address without path.
-        repeats: Requests sent one after another; slow endpoints that overlap need none.
-        timeout: Of one request, s.
+    `repeats` requests go one after another; slow endpoints that overlap need none.
 
     Raises:
         LaunchError: wrong_status, wrong_body, transport_errors, impossible (too fast to be true)
@@ -79,18 +67,7 @@ def verify(
 
 
 def check_answer(expect: Expectation, where: str, status: int, media: str, body: bytes) -> None:
-    """Compare an answer with its declaration.
-
-    Args:
-        expect: The declaration.
-        where: The request, for the error.
-        status: Status found.
-        media: Content type found, with or without parameters.
-        body: Body found.
-
-    Raises:
-        LaunchError: wrong_status or wrong_body.
-    """
+    """Compare an answer to `where` with its declaration; LaunchError wrong_status or wrong_body."""
     if status != expect.status:
         raise LaunchError(
             FlagName.WRONG_STATUS,
@@ -126,15 +103,7 @@ class SpotChecks:
         timeout: float,
         cores: Sequence[int] | None,
     ) -> None:
-        """Prepare checks of the server on a port of this machine.
-
-        Args:
-            endpoint: What was declared.
-            port: Where the server listens.
-            throughput: Requests/s that the load is going to have; 0: too slow for checks.
-            timeout: Of one request, s.
-            cores: Client cores; None does not pin.
-        """
+        """Prepare checks of the server on a port; `throughput` is the load's, 0: too slow."""
         self._endpoint, self._port, self._timeout = endpoint, port, timeout
         self._every = max(SPOT_SECONDS, SPOT_SHARE / throughput) if throughput else math.inf
         self._cores = cores
@@ -150,13 +119,7 @@ class SpotChecks:
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End the checks; after a failure without waiting for the answer to the last one."""
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._over.set()
         if error is None:
             self.end()
@@ -189,11 +152,7 @@ class SpotChecks:
                 answer = connection.getresponse()
                 body = answer.read()
         except (OSError, http.client.HTTPException) as error:
-            raise LaunchError(
-                FlagName.TRANSPORT_ERRORS,
-                f"{where}: expected an answer, found {type(error).__name__} ({error}); "
-                "see the server's log",
-            ) from error
+            raise _unanswered(where, error) from error
         media = answer.headers.get("content-type", "")
         check_answer(self._endpoint.expect, where, answer.status, media, body)
 
@@ -215,12 +174,20 @@ def _body_problem(expect: Expectation, body: bytes) -> str | None:
     return None if json.dumps(value, sort_keys=True) == wanted else f"expected {wanted}"
 
 
+def _unanswered(where: str, error: Exception) -> LaunchError:
+    return LaunchError(
+        FlagName.TRANSPORT_ERRORS,
+        f"{where}: expected an answer, found {type(error).__name__} ({error}); "
+        "see the server's log",
+    )
+
+
 def _excerpt(body: bytes) -> str:
     text = body[: _EXCERPT + 1].decode(errors="replace")
     return repr(text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}…")
 
 
-async def _verify(endpoint: Endpoint, base_url: str, repeats: int, timeout: float) -> Verified:
+async def _verify(endpoint: Endpoint, base_url: str, repeats: int, timeout: float) -> Verification:
     limits = httpx.Limits(max_connections=None)
     # No proxy of the environment: the server is on this machine.
     async with httpx.AsyncClient(
@@ -235,7 +202,7 @@ async def _verify(endpoint: Endpoint, base_url: str, repeats: int, timeout: floa
         alone = 0 if overlaps and endpoint.floor >= SLOW_FLOOR else max(1, repeats)
         answers = [await _ask(client, endpoint) for _ in range(alone)]
         together = await _overlap(client, endpoint, answers) if overlaps else None
-    return Verified(
+    return Verification(
         unit=min(seconds for seconds, _ in answers),
         requests=len(answers),
         overlap_seconds=together,
@@ -255,11 +222,7 @@ async def _ask(client: httpx.AsyncClient, endpoint: Endpoint) -> _Answer:
             "see the server's log",
         ) from error
     except httpx.HTTPError as error:
-        raise LaunchError(
-            FlagName.TRANSPORT_ERRORS,
-            f"{where}: expected an answer, found {type(error).__name__} ({error}); "
-            "see the server's log",
-        ) from error
+        raise _unanswered(where, error) from error
     seconds = time.perf_counter() - began
     media = answer.headers.get("content-type", "")
     check_answer(endpoint.expect, where, answer.status_code, media, answer.content)

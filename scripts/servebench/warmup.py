@@ -10,9 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from servebench.burst import run_briefly
 from servebench.errors import LaunchError
 from servebench.flags import FlagName
+from servebench.load import Burst
 from servebench.model import Case, Load
 from servebench.protocol import RATE_WINDOWS
 from servebench.rows import Summary
@@ -36,11 +36,7 @@ warmed up in a closed loop; hundreds of connections there would be an overload, 
 class WarmUp:
     """How a warm-up went.
 
-    Attributes:
-        seconds: Its wall time, s.
-        windows: Good answers per second in each window.
-        steady: Whether it ended because the windows were steady (for a rate: because there were
-            enough), not because of its limit.
+    `windows` are good answers per second; `steady`: it did not end because of its limit.
     """
 
     seconds: float
@@ -76,21 +72,11 @@ def warm_up(
     window: float = 1.0,
     limit: float = 20.0,
     status: int = 200,
-    folder: Path | None = None,
 ) -> WarmUp:
     """Load the server in windows until its throughput is steady, or the limit is reached.
 
-    Each window is one run of oha without rows: between two of them lie about 20 ms.
-
-    Args:
-        oha: The program.
-        load: What will be measured; see `RATE_CONNECTIONS` for rates.
-        url: Whole address of the endpoint.
-        cores: Client cores; None does not pin.
-        window: Length of a window, s.
-        limit: No window begins later than this, s.
-        status: The declared status.
-        folder: Where files are made; by default in memory.
+    Each window is one run of oha without rows: between two of them lie about 20 ms. No window
+    begins later than `limit` s. For rates see `RATE_CONNECTIONS`.
 
     Raises:
         LaunchError: client_failed; wrong_status or transport_errors at the first of either.
@@ -102,10 +88,11 @@ def warm_up(
     steady = False
     while not steady and time.monotonic() - began < limit:
         duration = f"{max(1, round(window * 1000))}ms"
-        summary = run_briefly(
+        with Burst.start(
             oha, ["-c", str(connections), "-z", duration, "-w", url],
-            timeout=load.timeout, limit=window + load.timeout, cores=cores, folder=folder,
-        )  # fmt: skip
+            timeout=load.timeout, limit=window + load.timeout, cores=cores,
+        ) as burst:  # fmt: skip
+            summary = burst.collect()
         # All that were sent, over the time until the last was answered: no cut waves.
         windows.append(only_good(summary, status) / summary.seconds)
         steady = is_steady(windows) if closed else len(windows) >= RATE_WINDOWS
@@ -125,7 +112,6 @@ def wave(
     timeout: float,
     cores: Sequence[int] | None,
     status: int = 200,
-    folder: Path | None = None,
 ) -> float:
     """Send requests all at once, one per connection; give the seconds until all have ended.
 
@@ -134,10 +120,9 @@ def wave(
     Raises:
         LaunchError: client_failed; wrong_status or transport_errors unless all are good.
     """
-    summary = run_briefly(
-        oha, ["-c", str(requests), "-n", str(requests), url],
-        timeout=timeout, limit=timeout, cores=cores, folder=folder,
-    )  # fmt: skip
+    arguments = ["-c", str(requests), "-n", str(requests), url]
+    with Burst.start(oha, arguments, timeout=timeout, limit=timeout, cores=cores) as burst:
+        summary = burst.collect()
     good = only_good(summary, status)
     if good != requests:
         raise LaunchError(
@@ -147,11 +132,7 @@ def wave(
 
 
 def only_good(summary: Summary, status: int) -> int:
-    """Count the good answers of a warm-up that has nothing else.
-
-    Raises:
-        LaunchError: transport_errors, wrong_status or client_failed (nothing was sent).
-    """
+    """Count the good answers of a warm-up; LaunchError if there is anything else, or nothing."""
     if summary.failures:
         kinds = ", ".join(f"{number} times {text}" for text, number in summary.failures.items())
         raise LaunchError(

@@ -15,16 +15,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from servebench import files as files_
 from servebench import store
 from servebench.artifacts import comparisons, folder, inside, nights, records
 from servebench.artifacts.folder import Found, Limits
-from servebench.artifacts.text import shown
 from servebench.artifacts.trusted import Trusted
 from servebench.detect.model import Candidate
 from servebench.errors import ArtifactError
 from servebench.model import Frozen, Run
 from servebench.night import outcome
 from servebench.night.model import NightPlan
+from servebench.text import shown
 
 COMPARISON: Final = "comparison.json"
 _REASON: Final = 400
@@ -119,7 +120,7 @@ def night(
             beside = figures | beside
     written = [store.finalise(target, run) for run in runs]
     for path, data in beside.items():
-        store.replace(target / path, data)
+        files_.replace(target / path, data)
     record = outcome.outcome(plan, runs)
     awaited = tuple(one for one in record.shards if shard in {None, one.shard})
     record = record.model_copy(update={"shards": awaited})
@@ -156,7 +157,7 @@ def comparison(
         comparisons.comparison(data, base, head, trusted, now)
     except Exception as error:  # whatever it is
         return Acceptance(refused=(_refusal(error, "comparison"),))
-    store.replace(target / COMPARISON, data)
+    files_.replace(target / COMPARISON, data)
     return Acceptance(accepted=(COMPARISON,))
 
 
@@ -193,7 +194,7 @@ def confirmed(
         else:
             kept |= {file.path: file.data for file in below}
     for path, data in kept.items():
-        store.replace(target / path, data)
+        files_.replace(target / path, data)
     return Acceptance(accepted=tuple(kept), refused=tuple(refused))
 
 

@@ -7,9 +7,7 @@ import re
 from datetime import datetime
 from typing import Final
 
-from pydantic import ValidationError
-
-from servebench.artifacts.text import require_plain, shown
+from servebench import files
 from servebench.artifacts.trusted import (
     Trusted,
     require,
@@ -19,7 +17,8 @@ from servebench.artifacts.trusted import (
 )
 from servebench.compare import again
 from servebench.compare.model import Comparison
-from servebench.errors import ArtifactError
+from servebench.errors import ArtifactError, RecordError
+from servebench.text import require_plain, shown
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 _REASON: Final = 400
@@ -86,11 +85,10 @@ def decode(data: bytes) -> Comparison:
         ArtifactError: It is not.
     """
     try:
-        found = Comparison.model_validate_json(data)
-    except ValidationError as error:
-        first = shown(" ".join(str(error).splitlines()[:3]), _REASON)
-        raise ArtifactError(f"no comparison: {first}") from error
-    if (found.model_dump_json(indent=1) + "\n").encode() != data:
+        found = files.parse(Comparison, data, "the file")
+    except RecordError as error:
+        raise ArtifactError(shown(str(error), _REASON)) from error
+    if files.encode(found) != data:
         raise ArtifactError("a comparison that is written otherwise than ours are")
     require_plain(json.loads(data))
     return found

@@ -15,13 +15,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from servebench import store
 from servebench.artifacts.accepting import Refusal
 from servebench.artifacts.folder import ARTIFACTS, NAME, Limits, is_plain
-from servebench.artifacts.text import shown
 from servebench.errors import ArtifactError, ServiceError
+from servebench.files import replace
 from servebench.github.answers import Artifact
 from servebench.github.repository import Repository
+from servebench.text import shown
 
 PACKED_BYTES: Final = 16_000_000
 """Of an archive: half of what its files may have, although they are packed to a fourth."""
@@ -58,7 +58,7 @@ def fetch(
             refused.append(Refusal(artifact=shown(artifact.name), reason=str(error)))
             continue
         for path, data in files.items():
-            store.replace(target / artifact.name / path, data)
+            replace(target / artifact.name / path, data)
         fetched.append(artifact.name)
     return tuple(fetched), tuple(refused)
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from servebench.artifacts.text import shown
 from servebench.errors import ArtifactError
+from servebench.text import shown
 
 ARTIFACTS: Final = 300
 """A matrix has at most 256 jobs."""

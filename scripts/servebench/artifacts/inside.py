@@ -19,12 +19,12 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, ValidationError
 
 from servebench.artifacts.folder import Found
-from servebench.artifacts.text import require_plain, shown
 from servebench.artifacts.trusted import Trusted, require, require_time
 from servebench.errors import ArtifactError
 from servebench.inprocess import machine_profile
 from servebench.model import Frozen, Machine, Run
 from servebench.night.model import NightPlan
+from servebench.text import require_plain, shown
 
 FOLDER: Final = "asv"
 """Below a results folder."""

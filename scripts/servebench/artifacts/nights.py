@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from typing import Final
 
 from servebench import codec, store, units
-from servebench.artifacts.text import require_plain, shown
 from servebench.artifacts.trusted import (
     Trusted,
     require,
@@ -30,6 +29,7 @@ from servebench.errors import ArtifactError, RecordError
 from servebench.formulas import NO_UNIT, FormulaError
 from servebench.model import CaseResult, Machine, Run
 from servebench.night.model import NightPlan, Shard
+from servebench.text import require_plain, shown
 from servebench.validate import CEILING
 
 _ARTIFACT: Final = re.compile(r"shard-(\d{1,4})")

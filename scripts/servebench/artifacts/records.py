@@ -8,11 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
-from pydantic import ValidationError
-
+from servebench import files as files_
 from servebench.artifacts import comparisons
 from servebench.artifacts.folder import Found
-from servebench.artifacts.text import require_plain, shown
 from servebench.artifacts.trusted import Trusted, require, require_time
 from servebench.changes import FOLDER as CHANGES
 from servebench.changes import ChangeRecord, SeriesName, StackState
@@ -21,12 +19,13 @@ from servebench.compare.model import Comparison, SideRecord
 from servebench.detect.conclude import conclude
 from servebench.detect.model import DISMISSED, Candidate, Dismissal
 from servebench.detect.suspects import follows
-from servebench.errors import ArtifactError
+from servebench.errors import ArtifactError, RecordError
 from servebench.metrics import METRICS
-from servebench.model import Frozen
+from servebench.model import Artefact
+from servebench.text import require_plain, shown
 
 Judged = ChangeRecord | Dismissal
-_Model = TypeVar("_Model", bound=Frozen)
+_Model = TypeVar("_Model", bound=Artefact)
 _ARTIFACT: Final = "confirmed-"
 _CASE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*(/[A-Za-z0-9][A-Za-z0-9._+-]*)+")
 _REASON: Final = 400
@@ -87,11 +86,10 @@ def check(
 
 def _parsed(kind: type[_Model], data: bytes) -> _Model:
     try:
-        found = kind.model_validate_json(data)
-    except ValidationError as error:
-        first = shown(" ".join(str(error).splitlines()[:3]), _REASON)
-        raise ArtifactError(f"no {kind.__name__}: {first}") from error
-    if (found.model_dump_json(indent=1) + "\n").encode() != data:
+        found = files_.parse(kind, data, "the file")
+    except RecordError as error:
+        raise ArtifactError(shown(str(error), _REASON)) from error
+    if files_.encode(found) != data:
         raise ArtifactError(f"a {kind.__name__} that is written otherwise than ours are")
     require_plain(json.loads(data))
     return found

@@ -14,14 +14,21 @@ from typing import Final
 from packaging.utils import canonicalize_name
 
 from servebench import __version__, interpreters, settings, stacks
-from servebench.artifacts.text import shown
 from servebench.errors import ArtifactError, HistoryError
-from servebench.history.git import run
+from servebench.git import run
 from servebench.inprocess import micro
 from servebench.machine import slug
-from servebench.model import Case, Commands, InterpreterRecord, Machine, StackRecord
+from servebench.model import (
+    Case,
+    Commands,
+    InterpreterRecord,
+    Machine,
+    StackRecord,
+    is_free_threaded,
+)
 from servebench.rig import Rig
 from servebench.servers import SERVERS
+from servebench.text import shown
 
 CLOCKS: Final = timedelta(days=1)
 """How far a machine's clock may be off. A run from the future would stay the latest one until then;
@@ -88,7 +95,9 @@ class Trusted:
                 raise ArtifactError(f"interpreter {shown(record.name)}, which is not declared")
             require(f"version of interpreter {record.name}", declared, record.version)
             require(
-                f"build of {record.name}", str(record.name.endswith("t")), str(record.free_threaded)
+                f"build of {record.name}",
+                str(is_free_threaded(record.name)),
+                str(record.free_threaded),
             )
 
 
@@ -120,7 +129,7 @@ def of_checkout(root: Path) -> Trusted:
 def _benchmarks(root: Path) -> dict[str, frozenset[str]]:
     """What the suites define; they are read, not run, since the packages they need are not here."""
     found = {}
-    for suite in (*micro.SUITES, micro.GUARD):
+    for suite in (*micro.suites(root), micro.GUARD):
         file = root / "benchmarks" / f"{suite.name}.py"
         if file.is_file():
             nodes = ast.walk(ast.parse(file.read_bytes(), str(file)))

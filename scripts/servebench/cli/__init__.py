@@ -58,7 +58,7 @@ def main() -> None:
         _say(f"servebench: interrupted by {interruption}{advice}")
         sys.exit(interruption.exit_code)
     except OSError as error:
-        from servebench.store import remedy  # noqa: PLC0415 - only such an end waits for it
+        from servebench.files import remedy  # noqa: PLC0415 - only such an end waits for it
 
         where = f"{error.filename}: " if error.filename else ""
         _say(f"servebench: {where}{error.strerror or error}; {remedy(error)}")

@@ -9,13 +9,12 @@ from typing import Annotated, Final
 
 import typer
 
-from servebench import actions, paths
+from servebench import actions, files, paths
 from servebench.artifacts import accepting, trusted
 from servebench.artifacts.accepting import Acceptance
-from servebench.detect.model import Candidate, read_candidates
+from servebench.detect.model import Candidate, Candidates
 from servebench.errors import UsageError
-from servebench.night import assigned
-from servebench.night import model as nights
+from servebench.night.model import NightPlan, assignment
 from servebench.printing import Console
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
@@ -102,9 +101,9 @@ def accept_command(
     if plan is not None and plan_sha256 is not None:
         accepting.require_digest(plan, plan_sha256)
     if shard is not None:
-        assigned.read(plan, shard)  # it is one of the plan's
+        assignment(plan, shard)  # it is one of the plan's
     if plan is not None:
-        found = accepting.night(nights.read_plan(plan), source, target, checkout, now, shard)
+        found = accepting.night(files.read(NightPlan, plan), source, target, checkout, now, shard)
     elif comparison:
         sides = _commit("--base", base), _commit("--head", head)
         found = accepting.comparison(source, target, *sides, checkout, now)
@@ -131,7 +130,7 @@ def _judged(path: Path | None, sha256: str | None) -> dict[str, Candidate] | Non
         return None
     if sha256 is not None:
         accepting.require_digest(path, sha256)
-    return {one.id: one for one in read_candidates(path).candidates}
+    return {one.id: one for one in files.read(Candidates, path).candidates}
 
 
 def _commit(option: str, text: str | None) -> str:

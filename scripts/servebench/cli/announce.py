@@ -16,7 +16,7 @@ from servebench.changes import ChangeRecord
 from servebench.cli.github import DEFAULT_PATIENCE, Author, Json, Patience, connected
 from servebench.errors import RecordError, UsageError
 from servebench.github.context import BOT
-from servebench.visible import visible
+from servebench.text import visible
 
 if TYPE_CHECKING:
     from servebench.github.issues import Kept

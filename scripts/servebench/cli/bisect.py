@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from servebench import changes, load, machine, orphans, paths, store
+from servebench import changes, files, load, machine, orphans, paths
 from servebench.changes import ChangeRecord
 from servebench.cli.options import DEFAULT_SEED, SeedOption, budget_option, budget_seconds
 from servebench.errors import HistoryError, SetupError, UsageError
 from servebench.printing import Console
+from servebench.progress import Narrator
 from servebench.signals import interruptible
-from servebench.toolchain.narrator import Narrator
 
 
 def bisect_command(
@@ -56,7 +56,7 @@ def bisect_command(
     for sentence in orphans.reap():
         console.print(f"note: {sentence}", markup=False, soft_wrap=True)
     load.sweep()
-    store.require_room(folder)
+    files.require_room(folder)
     ends = time.monotonic() + (budget_seconds(budget) or 0.0)
     found: list[ChangeRecord] = []
     failed = False
@@ -112,12 +112,12 @@ def _chosen(records: list[ChangeRecord], names: list[str], here: str) -> list[Ch
 def _blamed(record: ChangeRecord, ends: float, seed: int, console: Console) -> ChangeRecord:
     """The record with its culprit, as far as duets can tell."""
     # Statistics take a second to import, which no other verb should wait for.
-    from servebench.compare.progress import reporter  # noqa: PLC0415
+    from servebench.compare.progress import Reporter  # noqa: PLC0415
     from servebench.detect import blame, locks, suspects  # noqa: PLC0415
     from servebench.detect.duets import RealDuets  # noqa: PLC0415
 
     root, narrator = paths.project_root(), Narrator(console)
-    duets = RealDuets(root, seed, reporter(console), narrator)
+    duets = RealDuets(root, seed, Reporter(console), narrator)
     mixtures = blame.Mixtures(duets, record, locks.find(root, record, narrator), ends)
     found = blame.search(record.packages, mixtures)
     return suspects.blamed(record, found)

@@ -30,9 +30,9 @@ from servebench.compare.touched import Touched
 from servebench.errors import RecordError, UsageError
 from servebench.exclusive import measuring
 from servebench.printing import Console
+from servebench.progress import Narrator
 from servebench.report.comparison import exit_code
 from servebench.signals import InterruptedRun, interruptible
-from servebench.toolchain.narrator import Narrator
 
 _AS_LOCKED: Final = "locked"
 
@@ -197,12 +197,12 @@ def _compared(
     # Statistics take a second to import, which no other verb should wait for.
     from servebench.compare import session  # noqa: PLC0415
     from servebench.compare.draft import Header, unmeasured  # noqa: PLC0415
-    from servebench.compare.progress import reporter  # noqa: PLC0415
+    from servebench.compare.progress import Reporter  # noqa: PLC0415
 
     header = Header(cross=sides.cross, reproduce=reproduce, notes=notes)
     if touched.nothing:
         return unmeasured(sides.base, sides.head, touched, header, limit), None
-    told = reporter(console)
+    told = Reporter(console)
     for sentence in touched.notes:
         told.note(sentence)
     sentence = (

@@ -14,10 +14,10 @@ from servebench import actions, harnesslock, paths, pins
 from servebench.cli.github import DEFAULT_PATIENCE, Json, Patience, connected
 from servebench.errors import UsageError
 from servebench.printing import Console
+from servebench.progress import Narrator
 from servebench.signals import interruptible
 from servebench.stacklock import write
-from servebench.toolchain.narrator import Narrator
-from servebench.visible import visible
+from servebench.text import visible
 
 if TYPE_CHECKING:
     from servebench.github.client import Client
@@ -69,8 +69,8 @@ def deps_command(
     told = [plain(sentence) for sentence in renewal.told]
     proposed = None
     if propose and moved:
+        from servebench.git import remote_of  # noqa: PLC0415
         from servebench.github import proposal  # noqa: PLC0415 - only this needs GitHub
-        from servebench.history.git import remote_of  # noqa: PLC0415
 
         body = "\n\n".join((harnesslock.listed(moved), *told, _NOTE))
         where = remote_of(root, remote)

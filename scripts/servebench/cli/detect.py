@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 from rich.table import Table
 
-from servebench import actions, changes, load, machine, orphans, paths, store
+from servebench import actions, changes, files, load, machine, orphans, paths
 from servebench.changes import ChangeRecord
 from servebench.cli.options import (
     DEFAULT_SEED,
@@ -26,17 +26,14 @@ from servebench.detect.model import (
     Candidate,
     Candidates,
     Dismissal,
-    encode_candidates,
-    read_candidates,
-    write_candidates,
 )
 from servebench.errors import RecordError, UsageError
-from servebench.night.recorded import present
+from servebench.night.planning import present
 from servebench.printing import Console
+from servebench.progress import Narrator
 from servebench.report.change import title
 from servebench.report.formats import percent
 from servebench.signals import interruptible
-from servebench.toolchain.narrator import Narrator
 
 _SHOWN: Final = 5  # series of a candidate, and steps without a cause, that are printed
 
@@ -100,14 +97,14 @@ def detect_command(
     console = Console(highlight=False)
     results = to or paths.results_dir()
     if confirm:
-        store.require_room(results)
+        files.require_room(results)
         _confirm(from_, results, budget_seconds(budget), seed, console, as_json=as_json)
         return
     found, undone, there = _detected(paths.results_dir())
     for record in undone:
         changes.save(results, record)
     if output is not None:
-        write_candidates(output, found)
+        files.write(output, found)
     if github_output:
         actions.outputs(_outputs(found, there))
     actions.summary(_markdown(found, undone))
@@ -122,25 +119,25 @@ def _detected(results: Path) -> tuple[Candidates, tuple[ChangeRecord, ...], froz
     """What moved, which changes were undone, and the machines that still measure nights."""
     # numpy, and all of the site's reading: only this verb waits for them.
     from servebench.detect import declared  # noqa: PLC0415
-    from servebench.detect.asv_locks import with_locks  # noqa: PLC0415
     from servebench.detect.candidates import detect  # noqa: PLC0415
     from servebench.detect.conclude import closed  # noqa: PLC0415
     from servebench.detect.model import dismissals  # noqa: PLC0415
-    from servebench.site import history, reading  # noqa: PLC0415
+    from servebench.series import reading  # noqa: PLC0415
+    from servebench.series.table import tables as tables_of  # noqa: PLC0415
 
-    sources = reading.read(results, paths.cache_dir() / "site")
     root = paths.project_root()
-    tables, notes = with_locks(history.tables(sources.nights), root)
+    sources = reading.read(results, paths.cache_dir() / "site", root)
+    tables = tables_of(sources.nights)
     evidence, unread = _evidence(results, sources.changes)
     dismissed, unreadable = dismissals(results)
     errors = Console(stderr=True, highlight=False)
-    for problem in (*sources.problems, *notes, *unread, *unreadable):
+    for problem in (*sources.problems, *sources.notes, *unread, *unreadable):
         errors.print(f"note: {problem}", markup=False, soft_wrap=True)
     undone = closed(sources.changes, evidence)
     # Without such nights no declaration is read.
-    inside = declared.benchmarks(root) if any(table.kind == "inprocess" for table in tables) else {}
+    inside = declared.benchmarks(root) if any(not table.track.served for table in tables) else {}
     found = detect(tables, sources.changes, dismissed, inside)
-    latest = {table.machine: table.nights[-1].run for table in tables if table.kind == "load"}
+    latest = {table.machine: table.nights[-1].run for table in tables if table.track.served}
     return found, undone, present(latest)
 
 
@@ -170,12 +167,14 @@ def _confirm(
     as_json: bool,
 ) -> None:
     """Judge the candidates of this machine."""
-    from servebench.compare.progress import reporter  # noqa: PLC0415 - statistics take a second
+    from servebench.compare.progress import Reporter  # noqa: PLC0415 - statistics take a second
     from servebench.detect.confirm import confirm  # noqa: PLC0415
     from servebench.detect.duets import RealDuets  # noqa: PLC0415
 
     errors = Console(stderr=True, highlight=False)
-    found = read_candidates(from_) if from_ is not None else _detected(paths.results_dir())[0]
+    found = (
+        files.read(Candidates, from_) if from_ is not None else _detected(paths.results_dir())[0]
+    )
     here = machine.fingerprint().id
     ours = [candidate for candidate in found.candidates if candidate.machine == here]
     for candidate in found.candidates:
@@ -187,7 +186,7 @@ def _confirm(
         errors.print(f"note: {sentence}", markup=False, soft_wrap=True)
     load.sweep()
     told = errors if as_json else console
-    judge = RealDuets(paths.project_root(), seed, reporter(told), Narrator(told))
+    judge = RealDuets(paths.project_root(), seed, Reporter(told), Narrator(told))
     with interruptible():
         confirmed = confirm(
             ours,
@@ -229,7 +228,7 @@ def _outputs(found: Candidates, machines: Collection[str]) -> dict[str, str]:
         "matrix": json.dumps({"include": include}, separators=(",", ":")),
         "machines": json.dumps(list(counts), separators=(",", ":")),
         "candidates": str(sum(counts.values())),
-        "sha256": hashlib.sha256(encode_candidates(found)).hexdigest(),
+        "sha256": hashlib.sha256(files.encode(found)).hexdigest(),
     }
 
 

@@ -2,145 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
-from dataclasses import asdict
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from servebench import committed, paths, store, units
-from servebench import plan as planning
-from servebench.cli.options import DEFAULT_SEED, SeedOption
-from servebench.cli.scale import scale_command
+from servebench import committed, paths
 from servebench.cli.show import findings_command, schema_command
-from servebench.errors import LaunchError, UsageError
-from servebench.exclusive import measuring
-from servebench.model import Case, LoadModel
 from servebench.printing import Console
-from servebench.rig import assemble
-from servebench.signals import interruptible
-from servebench.toolchain.narrator import Narrator
+from servebench.progress import Narrator
 
 if TYPE_CHECKING:
-    from servebench.overhead import Interval
+    pass
 
 dev_app = typer.Typer(no_args_is_help=True, help="For those who work on servebench itself.")
-
-_WINDOW = 0.4
-"""Seconds of a warm-up window; by hand the same five of them in one piece."""
 
 
 @dev_app.callback()
 def _group() -> None:
     """For those who work on servebench itself."""
-
-
-@dev_app.command("overhead")
-def overhead_command(
-    case_id: Annotated[
-        str, typer.Option("--case", help="A closed-loop case.")
-    ] = "asgi-wsgi/asgi-json/py3.14/w1/c128",
-    seconds: Annotated[float, typer.Option("--seconds", min=0.5, help="Load per launch.")] = 2.0,
-    width: Annotated[
-        float, typer.Option("--width", min=0.001, help="Half-width of the interval to reach.")
-    ] = 0.01,
-    limit: Annotated[
-        float, typer.Option("--limit", min=1, help="Minutes after which to end anyway.")
-    ] = 40.0,
-) -> None:
-    """Measure one case by hand and by servebench in turns: their ratio should be 1.
-
-    Exit code 0: the interval is narrow enough and contains 1. 1: it is narrow enough and does not.
-    3: the limit came first.
-    """
-    from servebench import launch, overhead  # noqa: PLC0415 - what asks servers takes a while
-
-    console = Console(highlight=False)
-    case = _shortened(case_id, seconds)
-    rig = assemble([case], paths.state_dir() / "logs")
-    folder = rig.logs / "overhead"
-    folder.mkdir(parents=True, exist_ok=True)
-    numbers = count()
-
-    def by_servebench() -> float:
-        options = launch.Options(window=_WINDOW)
-        outcome = launch.perform(case, rig, options, folder / f"{next(numbers):04d}.log")
-        for flag in outcome.flags:
-            if flag.severity == "fail":
-                raise LaunchError(flag.name, flag.detail)
-        return outcome.metrics["throughput"]
-
-    def by_hand() -> float:
-        log = folder / f"{next(numbers):04d}.log"
-        return overhead.by_hand(case, rig, warm_up=5 * _WINDOW, log=log)
-
-    def told(pair: int, bare: float, ours: float, interval: Interval | None) -> None:
-        text = f"pair {pair}: by hand {bare:,.0f}/s, servebench {ours:,.0f}/s, {ours / bare:.4f}"
-        if interval is not None:
-            text += f"; median {interval.median:.4f} [{interval.low:.4f}, {interval.high:.4f}]"
-        console.print(text, markup=False, soft_wrap=True)
-
-    with interruptible(), measuring():
-        found = overhead.compare(
-            by_hand=by_hand,
-            by_servebench=by_servebench,
-            width=width,
-            limit=60 * limit,
-            told=told,
-        )
-    console.print(
-        f"servebench / by hand: {found.median:.4f}, 95 % [{found.low:.4f}, {found.high:.4f}]"
-    )
-    if found.half_width >= width:
-        raise typer.Exit(3)
-    if not found.low <= 1 <= found.high:
-        raise typer.Exit(1)
-
-
-def _shortened(case_id: str, seconds: float) -> Case:
-    plan = planning.lasting(planning.make_plan("quick", [case_id], 1, 1), seconds)
-    case = plan.cases[0]
-    if len(plan.cases) > 1 or case.load.model is not LoadModel.CLOSED:
-        raise UsageError(f"{case_id}: expected one closed-loop case of the quick profile")
-    return case
-
-
-dev_app.command("site-scale")(scale_command)
-dev_app.command("findings")(findings_command)
-dev_app.command("schema")(schema_command)
-
-
-@dev_app.command("history")
-def history_command(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder that is made: a results folder.")
-    ],
-    years: Annotated[float, typer.Option("--years", min=0.01, max=50, help="So many.")] = 5.0,
-    series: Annotated[int, typer.Option("--series", min=1, help="Cases times metrics.")] = 2000,
-    seed: SeedOption = DEFAULT_SEED,
-) -> None:
-    """Make up a history: nights with planted changes, gaps, breaks, failures, and their records.
-
-    To see what the site does with years of nights. Nothing of it was measured.
-    """
-    from servebench.site import synthetic  # noqa: PLC0415 - only this verb waits for numpy
-
-    if output.is_dir() and any(output.iterdir()):
-        raise UsageError(
-            f"{output}: expected a folder that is empty or not there, so that what was made up "
-            "never stands beside what was measured; choose another one"
-        )
-    imagined = synthetic.imagine(years, series, seed)
-    written = synthetic.write(imagined, output)
-    Console(highlight=False).print(
-        f"{output}: {written} nights of {series} series, {len(imagined.planted)} changes planted",
-        markup=False,
-        soft_wrap=True,
-    )
 
 
 @dev_app.command("pictures")
@@ -171,7 +52,6 @@ def pictures_command(
             output=site,
             cache=paths.cache_dir() / "site",
             with_asv=False,
-            with_parquet=False,
         )
         build(order, Narrator(Console(quiet=True)))
         if not check:
@@ -185,48 +65,5 @@ def pictures_command(
         raise typer.Exit(1)
 
 
-@dev_app.command("growth")
-def growth_command(
-    years: Annotated[float, typer.Option("--years", min=0.01, max=50, help="So many.")] = 5.0,
-    run: Annotated[str, typer.Option("--run", help="The run that each night is as large as.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    seed: SeedOption = DEFAULT_SEED,
-) -> None:
-    """Make up years of nights on a branch, and measure what cloning and pulling them takes.
-
-    Each night is a copy of a recorded run with figures that scatter. A few minutes for five years.
-    """
-    from servebench.history import growth  # noqa: PLC0415 - only this verb waits for it
-
-    results = paths.results_dir()
-    path = store.find(results, run) if run else store.latest(results, profile="nightly")
-    errors = Console(stderr=True, highlight=False)
-    with tempfile.TemporaryDirectory(prefix="servebench-growth-") as folder, interruptible():
-        found = growth.measure(
-            store.load(path),
-            max(1, round(365 * years)),
-            Path(folder),
-            seed=seed,
-            told=lambda sentence: errors.print(sentence, markup=False),
-        )
-    if as_json:
-        typer.echo(json.dumps(asdict(found)))
-        return
-    table = Table("what", "size", "time", title=f"{found.nights} nights", title_justify="left")
-    rows: tuple[tuple[str, float | None, float | None], ...] = (
-        ("a run file", found.run_bytes, None),
-        ("the same, compressed", found.compressed_bytes, None),
-        ("the remote", found.remote_bytes, None),
-        ("full clone", found.clone_bytes, found.clone_seconds),
-        ("shallow clone", found.shallow_bytes, found.shallow_seconds),
-        ("history pull, first", None, found.pull_seconds),
-        ("history push of a night", None, found.push_seconds),
-        ("history pull of that night", None, found.next_pull_seconds),
-    )
-    for what, size, seconds in rows:
-        table.add_row(
-            what,
-            units.size(size) if size is not None else "",
-            units.seconds(seconds) if seconds is not None else "",
-        )
-    Console(highlight=False).print(table)
+dev_app.command("findings")(findings_command)
+dev_app.command("schema")(schema_command)

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from servebench import paths, store
+from servebench import files, paths
 from servebench.cli.options import ProfileOption, SelectOption, budget_option, require_writable
 from servebench.errors import UsageError
 from servebench.exclusive import measuring
@@ -108,7 +108,7 @@ def compare_command(
     options += ["--budget", budget] if budget else []
     with interruptible(), measuring():
         found, data = foreign.compare(paths.project_root(), base, head, options, described)
-    store.replace(output, data)
+    files.replace(output, data)
     Console(highlight=False).print(f"Checked and saved: {output}", soft_wrap=True, markup=False)
     code = exit_code(found)
     if code:

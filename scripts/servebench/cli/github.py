@@ -16,7 +16,7 @@ import typer
 from servebench import actions
 from servebench.errors import ArtifactError, RecordError, ServiceError, UsageError
 from servebench.github.context import BOT, Context
-from servebench.visible import visible
+from servebench.text import short, visible
 
 if TYPE_CHECKING:
     from servebench.github.answers import StatusState
@@ -180,7 +180,7 @@ def status_command(
     Needs GITHUB_TOKEN with statuses: write. Exit code 0: set; 4: the comparison cannot be used (the
     status says so), or GitHub could not be told.
     """
-    from servebench.github import text, verdicts  # noqa: PLC0415
+    from servebench.github import verdicts  # noqa: PLC0415
 
     _require_sha("--sha", sha)
     if state == "auto" and comparison is None:
@@ -196,7 +196,7 @@ def status_command(
                 problem, found, headline = error, "error", f"no result: {error}"
         if state != "auto" and problem is None:
             found = state
-        words = text.short(description or headline, verdicts.DESCRIPTION)
+        words = short(description or headline, verdicts.DESCRIPTION)
         repository.set_status(sha, found, words, url, verdicts.CONTEXT)
     typer.echo(visible(f"{found}: {words}"))
     if problem is not None:

@@ -9,11 +9,12 @@ from typing import Annotated, Final
 import typer
 
 from servebench import actions, paths
+from servebench import files as files_
 from servebench.errors import NothingMeasuredError
-from servebench.history.git import BRANCH, remote_of
+from servebench.git import BRANCH, remote_of
 from servebench.model import Run
 from servebench.night import outcome as outcome_
-from servebench.night.model import NightRecord, encode, read_plan
+from servebench.night.model import NightPlan, NightRecord
 from servebench.printing import Console
 
 history_app = typer.Typer(no_args_is_help=True)
@@ -134,8 +135,8 @@ def push_command(
         errors.print(f"note: and {len(others) - _SHOWN} more were left out", markup=False)
     record = None
     if plan is not None:
-        record = outcome_.outcome(read_plan(plan), runs)
-        files = (*files, File(record.path, encode(record), replaceable=True))
+        record = outcome_.outcome(files_.read(NightPlan, plan), runs)
+        files = (*files, File(record.path, files_.encode(record), replaceable=True))
     if not files:
         console.print(f"{folder}: nothing to push", markup=False, soft_wrap=True)
         return

@@ -15,7 +15,7 @@ import typer
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from servebench import orphans, paths, store
+from servebench import files, orphans, paths, store
 from servebench.errors import NothingMeasuredError, RecordError, ServebenchError, UsageError
 from servebench.exclusive import measuring
 from servebench.inprocess import micro, readings
@@ -65,7 +65,7 @@ def micro_command(
     root = paths.project_root()
     micro.require_suites(root)
     if record:
-        store.require_room(to or paths.results_dir())
+        files.require_room(to or paths.results_dir())
     commit, dirty = micro.require_commit(root)
     wanted = micro.steps(select or (), guarded=record)
     for sentence in orphans.reap():
@@ -116,11 +116,11 @@ def _of_now(
 
 def _show(snapshots: tuple[Snapshot, ...], root: Path, *, as_json_: bool) -> bool:
     """Show what was measured; whether a benchmark failed."""
-    from servebench.inprocess import page as pages  # noqa: PLC0415 - what makes pages waits
-    from servebench.inprocess.declared import read_declared  # noqa: PLC0415
+    from servebench.inprocess import report as pages  # noqa: PLC0415 - what makes pages waits
+    from servebench.inprocess.suites import read_suites  # noqa: PLC0415
     from servebench.report.terminal import print_page  # noqa: PLC0415
 
-    page = pages.make_page(snapshots, read_declared(root), _newest_run())
+    page = pages.make_page(snapshots, read_suites(root), _newest_run())
     if as_json_:
         described = pages.as_json(snapshots, page)
         typer.echo(json.dumps(described, indent=2, ensure_ascii=False, allow_nan=False))
@@ -164,7 +164,7 @@ def _log(suite: str) -> Path:
 
 
 class _Watch(Protocol):
-    def __call__(self, seen: micro.Progress) -> None: ...
+    def __call__(self, seen: micro.SuiteProgress) -> None: ...
 
 
 @contextmanager
@@ -173,7 +173,7 @@ def _watcher(console: Console, name: str) -> Iterator[_Watch]:
     if not console.is_terminal:
         said = [""]
 
-        def tell(seen: micro.Progress) -> None:
+        def tell(seen: micro.SuiteProgress) -> None:
             # asv first names a benchmark, then writes its result behind the name.
             if (first := seen.doing.partition(" ")[0]) != said[0]:
                 said[0] = first

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from servebench import paths, store
+from servebench import files, paths
 from servebench.errors import UsageError
 from servebench.model import Profile
 from servebench.printing import Console
@@ -120,7 +120,7 @@ def require_writable(targets: Mapping[str, Path | None]) -> None:
         if not path.parent.is_dir():
             raise UsageError(f"{option} {path}: there is no folder {path.parent}: make it first")
         if path.is_file() or not path.exists():  # a pipe or device is not tried
-            store.require_writable(path)
+            files.require_writable(path)
 
 
 def given(context: typer.Context, name: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from servebench import actions, header, paths, rig, stacks, units
+from servebench import actions, files, header, paths, rig, stacks, units
 from servebench import plan as planning
 from servebench.cli.options import (
     DEFAULT_SEED,
@@ -21,8 +21,8 @@ from servebench.cli.options import (
 )
 from servebench.errors import DeclarationError, NothingMeasuredError, SetupError, UsageError
 from servebench.model import Plan
-from servebench.night import planned
-from servebench.night.model import NightPlan, write_plan
+from servebench.night import planning as nights
+from servebench.night.model import NightPlan
 from servebench.printing import Console
 from servebench.progress import duration
 
@@ -118,11 +118,11 @@ def plan_command(
     unready = _unready(plan)
     night = _night(root, plan, shards, machines)
     if output is not None:
-        write_plan(output, night)
+        files.write(output, night)
     if github_output:
         if output is None:
             raise UsageError("--github-output: the shards need their plan, too: add --output FILE")
-        actions.outputs(planned.outputs(night))
+        actions.outputs(nights.outputs(night))
     if as_json:
         parts = [_described(shard.plan) for shard in night.shards]
         Console(highlight=False).print_json(json.dumps({"shards": parts}))
@@ -150,9 +150,9 @@ def plan_command(
 def _night(root: Path, plan: Plan, shards: int | None, machines: list[str] | None) -> NightPlan:
     """The plan shared out."""
     commit, _ = header.revision(root)
-    return planned.make(
+    return nights.make(
         plan,
-        planned.fleet(shards, machines or ()),
+        nights.fleet(shards, machines or ()),
         results=paths.results_dir(),
         commit=commit,
     )

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
-from servebench import header, load, orphans, paths, runner, store
+from servebench import files, header, load, orphans, paths, runner, store
 from servebench import plan as planning
 from servebench.cli.options import (
     DEFAULT_SEED,
@@ -25,10 +25,9 @@ from servebench.cli.options import (
 from servebench.errors import UsageError
 from servebench.exclusive import measuring
 from servebench.model import Case, Plan, Profile, Run, Status
-from servebench.night import assigned as assigned_
-from servebench.night.assigned import Assigned
+from servebench.night.model import Assignment, assignment
 from servebench.printing import Console
-from servebench.progress import reporter
+from servebench.progress import Progress
 from servebench.protocol import WINDOW_SECONDS
 from servebench.rig import Rig, assemble
 from servebench.signals import InterruptedRun, interruptible
@@ -111,10 +110,10 @@ def run_command(
     for sentence in found:
         console.print(f"note: {sentence}", markup=False, soft_wrap=True)
     earlier = _earlier(resume, results)
-    assigned = assigned_.read(plan_file, shard)
+    assigned = assignment(plan_file, shard)
     plan = _planned(earlier, assigned, profile, select, launches, seed, seconds)
     _require_planned(context, plan, profile, seed)
-    store.require_room(results)
+    files.require_room(results)
     logs = paths.state_dir() / "logs"
     rig = assemble(plan.cases, logs)
     if earlier is not None:
@@ -171,7 +170,7 @@ def _earlier(resume: str | None, results: Path) -> Run | None:
 
 def _planned(
     earlier: Run | None,
-    assigned: Assigned | None,
+    assigned: Assignment | None,
     profile: Profile,
     select: list[str] | None,
     launches: int | None,
@@ -221,7 +220,7 @@ def _measure(
     folder.mkdir(parents=True, exist_ok=True)
     _forget_logs(rig.logs)
     numbers = count(sum(1 for _ in folder.iterdir()))
-    told = reporter(console)
+    told = Progress(console)
     options = launch.Options(
         window=WINDOW_SECONDS[plan.profile], count=count_requests, phase=told.phase
     )
@@ -239,7 +238,7 @@ def _measure(
                 commands=rig.commands,
                 expected=lambda case: planning.expected_seconds(case, plan.profile),
                 results=results,
-                reporter=told,
+                progress=told,
             )
     except InterruptedRun as interruption:
         interruption.advice = _advice(start, results)

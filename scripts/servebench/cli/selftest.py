@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final, get_args
 
 import typer
 
-from servebench import load, orphans, paths, store
+from servebench import files, load, orphans, paths
 from servebench.cli.options import SelectOption, budget_option, budget_seconds
 from servebench.compare.plants import Kind
 from servebench.errors import RecordError, UsageError
@@ -121,12 +121,12 @@ def show_command(
     results: ResultsOption = None,
 ) -> None:
     """Show what all trials together say: as a page on a terminal, as Markdown elsewhere."""
-    from servebench.compare import trial_store  # noqa: PLC0415
+    from servebench.compare.trials import load_trials  # noqa: PLC0415
     from servebench.report import selftest as report  # noqa: PLC0415
 
     if as_json and markdown is not None:
         raise UsageError("--json and --markdown were both given; choose one")
-    trials = trial_store.load(results or paths.results_dir())
+    trials = load_trials(results or paths.results_dir())
     if as_json:
         typer.echo(json.dumps(report.as_json(trials), indent=2, ensure_ascii=False))
         return
@@ -145,11 +145,11 @@ def show_command(
 
 
 def _make(tasks: Sequence[Task], minutes: float | None, results: Path) -> None:
-    from servebench.compare import selftest, trial_store  # noqa: PLC0415
-    from servebench.compare.progress import reporter  # noqa: PLC0415
-    from servebench.compare.trials import Trial  # noqa: PLC0415
+    from servebench.compare import selftest  # noqa: PLC0415
+    from servebench.compare.progress import Reporter  # noqa: PLC0415
+    from servebench.compare.trials import Trial, save_trial  # noqa: PLC0415
 
-    store.require_room(results)
+    files.require_room(results)
     console = Console(highlight=False)
     for sentence in orphans.reap():
         console.print(f"note: {sentence}", markup=False, soft_wrap=True)
@@ -160,7 +160,7 @@ def _make(tasks: Sequence[Task], minutes: float | None, results: Path) -> None:
     scratch = Path(tempfile.mkdtemp(prefix="servebench-selftest-"))
 
     def keep(trial: Trial) -> None:
-        trial_store.save(results, trial)
+        save_trial(results, trial)
         moved = [one for one in trial.said if one.verdict in {"faster", "slower"}]
         named = "; ".join(f"{one.case} {one.metric} {one.verdict}" for one in moved)
         console.print(f"said: {named or 'nothing moved'}", markup=False, soft_wrap=True)
@@ -171,7 +171,7 @@ def _make(tasks: Sequence[Task], minutes: float | None, results: Path) -> None:
 
     try:
         with interruptible(), measuring():
-            bench = selftest.Bench(cases, scratch, reporter(console))
+            bench = selftest.Bench(cases, scratch, Reporter(console))
             made = selftest.each(
                 tasks, bench.trial, keep, told,
                 lambda: ends is not None and time.monotonic() >= ends,

@@ -11,9 +11,8 @@ from servebench import paths, pruning, setup, units
 from servebench.errors import UsageError
 from servebench.exclusive import measuring
 from servebench.printing import Console
-from servebench.progress import duration
+from servebench.progress import Narrator, duration
 from servebench.signals import interruptible
-from servebench.toolchain.narrator import Narrator
 
 
 def setup_command(

@@ -14,7 +14,7 @@ from servebench.compare import keeping
 from servebench.errors import RecordError, UsageError
 from servebench.model import Profile
 from servebench.printing import Console
-from servebench.visible import visible_json
+from servebench.text import visible_json
 
 if TYPE_CHECKING:  # what makes figures and pages waits until one is asked for
     from servebench.report.findings import Source
@@ -183,15 +183,14 @@ def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown
 
 def _inside(root: Path, results: Path, sources: list[Source]) -> tuple[Section, ...]:
     """What asv has measured, beside the run with the most launches; nothing where it has not."""
-    from servebench.inprocess import page as inside  # noqa: PLC0415
-    from servebench.inprocess import readings  # noqa: PLC0415
-    from servebench.inprocess.declared import read_declared  # noqa: PLC0415
+    from servebench.inprocess import readings, report  # noqa: PLC0415
+    from servebench.inprocess.suites import read_suites  # noqa: PLC0415
 
     snapshots = readings.read(results / "asv")
     if not snapshots:
         return ()
     most = max(sources, key=lambda source: source.summary.run.launches)
-    return inside.sections(snapshots, read_declared(root), most.summary)
+    return report.sections(snapshots, read_suites(root), most.summary)
 
 
 def _chosen(results: Path, profile: Profile, name: str | None) -> Path | None:

@@ -15,9 +15,8 @@ import typer
 from servebench import paths
 from servebench.errors import ServebenchError, UsageError
 from servebench.printing import Console
-from servebench.progress import duration
+from servebench.progress import Narrator, duration
 from servebench.signals import InterruptedRun, interruptible
-from servebench.toolchain.narrator import Narrator
 
 if TYPE_CHECKING:
     from servebench.site.build import Built, Order
@@ -64,8 +63,8 @@ def site_command(
 ) -> None:
     """Build the site from results/: trends, experiments, changes, runs, downloads.
 
-    A static folder that works below any address and needs no other host. Only what changed is made
-    again; the same results always give the same bytes. Files that cannot be read are named, and the
+    A static folder that works below any address and needs no other host. The same
+    results always give the same bytes. Files that cannot be read are named, and the
     rest is shown. Look at it with --serve.
     """
     from servebench.site import build  # noqa: PLC0415 - only this verb waits for numpy and jinja2
@@ -126,7 +125,7 @@ def _tell(narrator: Narrator, built: Built, order: Order, began: float) -> None:
     for note in built.notes:
         narrator.say(f"note: {note}")
     narrator.say(
-        f"{order.output}: {built.pages} pages, {built.rendered} of them made now; "
+        f"{order.output}: {built.pages} pages; "
         f"{built.written} files written, {built.kept} kept, {built.removed} removed, "
         f"in {duration(time.monotonic() - began)}"
     )

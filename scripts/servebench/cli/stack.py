@@ -13,12 +13,12 @@ from rich.table import Table
 from servebench import actions, paths, stackbump, stacklock, stacks
 from servebench.cli.options import FOR_WORKFLOWS, day
 from servebench.errors import SetupError, UsageError
-from servebench.history.git import remote_of
+from servebench.git import remote_of
 from servebench.printing import Console
+from servebench.progress import Narrator
 from servebench.signals import interruptible
 from servebench.stackbump import Bumped
 from servebench.stacklock import Move
-from servebench.toolchain.narrator import Narrator
 
 stack_app = typer.Typer(help="The stacks under test and their locks.", no_args_is_help=True)
 

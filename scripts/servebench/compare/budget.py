@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from servebench.expected import COSTS, drain
+from servebench.duration import COSTS, drain
 from servebench.model import Case
 from servebench.protocol import (
     DUET_SECONDS,
@@ -21,6 +21,7 @@ from servebench.protocol import (
     SLOW_SECONDS,
     UNIT_REQUESTS,
 )
+from servebench.servers import costs
 
 _Item = TypeVar("_Item")
 
@@ -99,8 +100,7 @@ def duet_seconds(case: Case, seconds: float = DUET_SECONDS) -> float:
         seconds: Least duration of a closed load, s.
     """
     single = max(case.endpoint.takes, case.endpoint.floor)
-    worker = COSTS.worker.get(case.server, COSTS.worker["granian"])
-    start = COSTS.start.get(case.server, COSTS.start["granian"]) + (case.workers - 1) * worker
+    start = costs(case.server).start(case.workers)
     verify = COSTS.probes + (UNIT_REQUESTS + 1) * single
     warm_up = 2 * single if single >= SLOW_SECONDS else DUET_WARM_UP + COSTS.window_gap
     load = max(seconds, case.load.duration) + COSTS.generator

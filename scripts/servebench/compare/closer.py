@@ -16,7 +16,7 @@ from servebench.compare.instruments import Instruments
 from servebench.compare.model import SideName
 from servebench.compare.player import Part
 from servebench.compare.progress import Reporter
-from servebench.expected import expected
+from servebench.duration import expected
 from servebench.model import Status
 
 ORDER: Final[tuple[SideName, ...]] = ("base", "head", "head", "base")

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Final
 
 from servebench import load, observation, ports, sampler, warmup
-from servebench.burst import Burst
 from servebench.compare.model import SideName
 from servebench.compare.player import Part, Player, duet_load
 from servebench.flags import Flag
@@ -211,7 +210,7 @@ class _Duet:
         """Load both sides briefly at the same time; every answer must be good."""
         found: list[tuple[Player, Summary]] = []
         with ExitStack() as stack:
-            running: list[tuple[Player, Burst]] = []
+            running: list[tuple[Player, load.Burst]] = []
             for player in self.order:
                 with player.blamed():
                     running.append((player, stack.enter_context(player.burst(wave=wave))))
@@ -224,7 +223,7 @@ class _Duet:
             self._go_on()
         return found
 
-    def _measure(self) -> dict[SideName, observation.Observed]:
+    def _measure(self) -> dict[SideName, observation.Observation]:
         """Load both sides at the same time, and look at everything at the same moments."""
         order = self.order
         with ExitStack() as stack:
@@ -259,12 +258,12 @@ class _Duet:
                 )
                 for player in order
             }
-            seen: dict[SideName, observation.Observed] = {}
+            seen: dict[SideName, observation.Observation] = {}
             for player in order:
                 name = player.name
                 a, b = before[name], after[name]
                 with player.blamed():
-                    seen[name] = observation.Observed(
+                    seen[name] = observation.Observation(
                         result=generators[name].collect(),
                         usage=sampler.between(a, b),
                         host=used,
@@ -311,7 +310,7 @@ class _Duet:
             if pending:
                 generators[pending[0].name].session.wait(_POLL_SECONDS)
 
-    def _finish(self, player: Player, seen: dict[SideName, observation.Observed]) -> None:
+    def _finish(self, player: Player, seen: dict[SideName, observation.Observation]) -> None:
         """Verify once more, and conclude; what was wrong with the load comes first."""
         other = seen["head" if player.name == "base" else "base"]
         beside = observation.Beside(

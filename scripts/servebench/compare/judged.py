@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from servebench import metrics
+from servebench.metrics import Situation
 from servebench.model import Case, LoadModel
 
 
@@ -35,13 +37,11 @@ def judged(case: Case) -> Judged:
     - A paced or open load gives the throughput itself: latency and CPU show the cost.
     - p99 exists from 1,000 requests on, in each duet.
     """
-    median, tail = f"{case.load.times}_p50", f"{case.load.times}_p99"
-    if case.load.model is not LoadModel.CLOSED:
-        middle: tuple[str, ...] = (median,)
-    elif case.endpoint.floor == 0:
-        middle = ("throughput",)
-    elif case.ceiling is not None and "unit" not in case.ceiling:
-        middle = (median, "efficiency")
-    else:
-        middle = (median,)
-    return Judged(("server_cpu_per_request", *middle, "pss_steady"), (tail,))
+    times = case.load.times
+    situations: set[Situation] = {"always", times}
+    if case.load.model is LoadModel.CLOSED and case.endpoint.floor == 0:
+        situations = {"always", "unlimited"}
+    elif case.load.model is LoadModel.CLOSED and "unit" not in (case.ceiling or "unit"):
+        situations |= {"ceiling"}
+    tail: Situation = "response tail" if times == "response" else "service tail"
+    return Judged(metrics.judged(situations), metrics.judged({tail}))

@@ -1,23 +1,17 @@
-"""Where comparisons are kept while they grow, and afterwards: beside the logs, not in the checkout.
-
-A file is always replaced as a whole: whatever happens, the one that was there before is still good.
-"""
+"""Where comparisons are kept while they grow, and afterwards: beside the logs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
 
-from pydantic import ValidationError
-
-from servebench import codec, paths
+from servebench import files, paths
 from servebench.compare.model import FORMAT_VERSION, Comparison
-from servebench.errors import RecordError, UsageError
-from servebench.store import PARTIAL, replace
+from servebench.errors import UsageError
+from servebench.store import PARTIAL
 
 FOLDER: Final = "comparisons"
 """Where comparisons are kept, below the state folder and below `results/` (evidence)."""
-"""Name of the folder: here of all comparisons, and below `results/` of those that are evidence."""
 
 KEPT: Final = 50
 """Comparisons that are kept: the newest."""
@@ -35,12 +29,7 @@ def folder() -> Path:
 
 
 def file_of(comparison: Comparison, place: Path | None = None) -> Path:
-    """Where a comparison is kept.
-
-    Args:
-        comparison: What there is so far.
-        place: The folder, if not `folder()`.
-    """
+    """Where a comparison is kept: in `place`, or in `folder()`."""
     ending = PARTIAL if comparison.status == "partial" else ".json"
     return (place or folder()) / f"{comparison.id}{ending}"
 
@@ -48,42 +37,23 @@ def file_of(comparison: Comparison, place: Path | None = None) -> Path:
 def save(comparison: Comparison, place: Path | None = None) -> Path:
     """Write a comparison; a complete one takes the place of its partial file.
 
-    Args:
-        comparison: What there is so far.
-        place: The folder, if not `folder()`.
-
     Raises:
         RecordError: It cannot be written; what was saved before is unharmed.
     """
     path = file_of(comparison, place)
-    replace(path, (comparison.model_dump_json(indent=1) + "\n").encode())
+    files.write(path, comparison)
     if comparison.status != "partial":
         path.with_name(f"{comparison.id}{PARTIAL}").unlink(missing_ok=True)
     return path
 
 
 def read(path: Path) -> Comparison:
-    """Read a comparison.
-
-    Raises:
-        RecordError: It cannot be read, or is none.
-    """
-    try:
-        return Comparison.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as problem:
-        raise RecordError(
-            f"{path}: expected a comparison of format {FORMAT_VERSION}: "
-            f"{codec.first_problem(problem)}. A file of "
-            "a newer servebench needs a newer servebench; otherwise it is damaged"
-        ) from problem
+    """Read a comparison; RecordError if it cannot be read, or is none."""
+    return files.read(Comparison, path)
 
 
 def find(name: str, results: Path) -> Path | None:
     """The file of the comparison that a person means by its id, or by enough of it.
-
-    Args:
-        name: What the person calls it.
-        results: The results folder, where evidence is kept.
 
     Returns:
         None if no comparison can be meant.
@@ -127,4 +97,4 @@ def forget(place: Path | None = None) -> None:
 
 def schema() -> str:
     """The JSON Schema (2020-12) of comparison files, as text."""
-    return codec.describe(Comparison, f"servebench comparison, format {FORMAT_VERSION}")
+    return files.describe(Comparison, f"servebench comparison, format {FORMAT_VERSION}")

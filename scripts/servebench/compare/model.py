@@ -7,13 +7,21 @@ better says the metric registry.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from servebench.flags import Flag
+from servebench.flags import DISTURBING, Flag
 from servebench.metrics import METRICS
-from servebench.model import Case, Commands, Frozen, InterpreterRecord, Machine, StackRecord
+from servebench.model import (
+    Artefact,
+    Case,
+    Commands,
+    Frozen,
+    InterpreterRecord,
+    Machine,
+    StackRecord,
+)
 
 FORMAT_VERSION: Final = 1
 """Version of the comparison file. 1: first published format (2026-11)."""
@@ -79,6 +87,13 @@ class Duet(Frozen):
             ("head", self.flags_head),
         )
         return tuple(side for side, many in flags if any(f.severity == "fail" for f in many))
+
+    @property
+    def usable(self) -> bool:
+        """Whether decisions may use it: both sides valid, and nothing else was measured too."""
+        flags = (*self.flags_base, *self.flags_head)
+        disturbed = any(flag.name in DISTURBING or flag.severity == "fail" for flag in flags)
+        return not disturbed and bool(self.base) and bool(self.head)
 
     @model_validator(mode="after")
     def _a_failure_is_never_a_ratio(self) -> Self:
@@ -174,8 +189,10 @@ class Missing(Frozen):
     reason: str
 
 
-class Comparison(Frozen):
+class Comparison(Artefact):
     """The whole comparison: the artefact that reports read."""
+
+    what: ClassVar[str] = "a comparison"
 
     format: Literal[1] = FORMAT_VERSION
     id: str

@@ -10,7 +10,7 @@ from servebench.compare.decide import Confirmation, Screening
 from servebench.compare.player import duet_load
 from servebench.compare.samples import CaseDuets
 from servebench.compare.statistics import Looks
-from servebench.estimate import PRIOR_LAUNCHES
+from servebench.duration import PRIOR_LAUNCHES
 from servebench.model import Case
 
 

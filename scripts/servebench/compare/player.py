@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from servebench import load, warmup
-from servebench.burst import Burst
 from servebench.compare.model import SideName
 from servebench.errors import LaunchError
+from servebench.load import Burst
 from servebench.model import Case, Load
 from servebench.probe import Identity
 from servebench.protocol import DUET_SECONDS, DUET_WARM_UP, DUET_WAVES, UNIT_REQUESTS

@@ -14,11 +14,12 @@ from typing import Final
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from servebench import paths, settings, stacklock, stacks
+from servebench import paths, stacklock, stacks
+from servebench.declarations import read_toml
 from servebench.errors import UsageError
+from servebench.progress import Narrator
 from servebench.stacks import Stack
 from servebench.toolchain import artefact
-from servebench.toolchain.narrator import Narrator
 
 RESOLVING: Final = (
     "UV_CONSTRAINT", "UV_DEFAULT_INDEX", "UV_EXCLUDE", "UV_EXCLUDE_NEWER", "UV_EXTRA_INDEX_URL",
@@ -108,7 +109,7 @@ def share_out(
 
 def _held(root: Path, stack: str, pin: Requirement) -> str | None:
     """The stack's own requirement on a package, if it excludes what is asked for."""
-    groups = settings.read_toml(root / "apps" / "pyproject.toml").get("dependency-groups", {})
+    groups = read_toml(root / "apps" / "pyproject.toml").get("dependency-groups", {})
     asked = [s.version for s in pin.specifier if s.operator == "==" and "*" not in s.version]
     for text in groups.get(stack, ()):
         if not isinstance(text, str):

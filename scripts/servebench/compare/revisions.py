@@ -10,29 +10,24 @@ speed (Mytkowicz et al., ASPLOS 2009, doi 10.1145/1508244.1508275).
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
-import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from servebench import paths
-from servebench.errors import SetupError, UsageError
+from servebench import git, paths
+from servebench.errors import UsageError
+from servebench.progress import Narrator
 from servebench.toolchain import artefact
-from servebench.toolchain.narrator import Narrator
 
 MAIN: Final = ("main", "master")
 """What the default branch may be called, where a clone does not say it."""
 
 WORKING_TREE: Final = "working tree"
-_TIMEOUT_S: Final = 120
-_HOOKS_SET: Final = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"})
-"""What git sets for hooks; it would take us to another repository or index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +49,11 @@ class Revision:
 
 def is_repository(root: Path) -> bool:
     """Whether a checkout is a git repository of its own, with a commit."""
-    top = _ask(root, "rev-parse", "--show-toplevel")
+    top = git.ask_or_none(root, "rev-parse", "--show-toplevel")
     return (
         top is not None
         and Path(top).resolve() == root.resolve()
-        and _ask(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}") is not None
+        and git.ask_or_none(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}") is not None
     )
 
 
@@ -70,13 +65,13 @@ def resolve(root: Path, name: str) -> Revision:
     """
     commit = None
     if not name.startswith("-"):  # an option is no revision
-        commit = _ask(root, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        commit = git.ask_or_none(root, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
     if commit is None:
         raise UsageError(
             f"{name!r} is no revision here: expected a branch, tag or commit of {root}; fetch it "
             "first if it is elsewhere"
         )
-    return Revision(name, commit, _git(root, "rev-parse", f"{commit}^{{tree}}"))
+    return Revision(name, commit, git.ask(root, "rev-parse", f"{commit}^{{tree}}"))
 
 
 def working(root: Path) -> Revision:
@@ -87,9 +82,9 @@ def working(root: Path) -> Revision:
     head = resolve(root, "HEAD")
     with tempfile.TemporaryDirectory() as folder:
         index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
-        _git(root, "read-tree", head.tree, env=index)
-        _git(root, "add", "--all", "--", ".", ":(exclude)results", env=index)
-        tree = _git(root, "write-tree", env=index)
+        git.ask(root, "read-tree", head.tree, env=index)
+        git.ask(root, "add", "--all", "--", ".", ":(exclude)results", env=index)
+        tree = git.ask(root, "write-tree", env=index)
     if tree != head.tree:
         return Revision(WORKING_TREE, head.commit, tree, dirty=True)
     return replace(head, label=branch(root) or head.commit[:8])
@@ -97,7 +92,7 @@ def working(root: Path) -> Revision:
 
 def branch(root: Path) -> str | None:
     """The branch that is checked out; None: none is."""
-    return _ask(root, "symbolic-ref", "--short", "--quiet", "HEAD")
+    return git.ask_or_none(root, "symbolic-ref", "--short", "--quiet", "HEAD")
 
 
 def where_left_main(root: Path, head: Revision) -> Revision:
@@ -108,10 +103,15 @@ def where_left_main(root: Path, head: Revision) -> Revision:
     Raises:
         UsageError: There is no main branch here, or it has nothing in common with head.
     """
-    default = _ask(root, "symbolic-ref", "--short", "--quiet", "refs/remotes/origin/HEAD")
+    default = git.ask_or_none(
+        root, "symbolic-ref", "--short", "--quiet", "refs/remotes/origin/HEAD"
+    )
     names = (default.removeprefix("origin/"),) if default is not None else MAIN
     refs = [ref for name in names for ref in (name, f"origin/{name}")]
-    tips = [_ask(root, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}") for ref in refs]
+    tips = [
+        git.ask_or_none(root, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
+        for ref in refs
+    ]
     known = [tip for tip in tips if tip is not None]
     if not known:
         raise UsageError(
@@ -119,7 +119,7 @@ def where_left_main(root: Path, head: Revision) -> Revision:
             "BASE, or fetch the branch"
         )
     others = [tip for tip in known if tip != head.commit] or [head.commit]
-    found = _ask(root, "merge-base", head.commit, *others)
+    found = git.ask_or_none(root, "merge-base", head.commit, *others)
     if found is None:
         raise UsageError(
             f"{head.label} and the main branch have no commit in common here: name BASE, or fetch "
@@ -130,7 +130,7 @@ def where_left_main(root: Path, head: Revision) -> Revision:
 
 def changed(root: Path, base: str, head: str) -> tuple[str, ...]:
     """List the files that differ between two trees, as paths from the root, without results."""
-    listed = _git(root, "diff-tree", "-r", "-z", "--no-renames", "--name-only", base, head)
+    listed = git.ask(root, "diff-tree", "-r", "-z", "--no-renames", "--name-only", base, head)
     return tuple(p for p in listed.split("\0") if p and not p.startswith("results/"))
 
 
@@ -161,10 +161,10 @@ def lay_out(root: Path, revision: Revision, folder: Path) -> Path:
     target.mkdir()
     with tempfile.TemporaryDirectory() as place:
         index = {"GIT_INDEX_FILE": str(Path(place) / "index")}
-        _git(root, "read-tree", revision.tree, env=index)
+        git.ask(root, "read-tree", revision.tree, env=index)
         drop = ("rm", "-r", "--cached", "--force", "--quiet", "--ignore-unmatch")
-        _git(root, *drop, "--", "results", env=index)
-        _git(root, "checkout-index", "--all", f"--prefix={target}/", env=index)
+        git.ask(root, *drop, "--", "results", env=index)
+        git.ask(root, "checkout-index", "--all", f"--prefix={target}/", env=index)
     return target
 
 
@@ -181,44 +181,10 @@ def copy(root: Path, folder: Path) -> Path:
         return Path(shutil.copytree(root, target, symlinks=True, ignore=ignored))
     target.mkdir()
     kinds = ("--cached", "--others", "--exclude-standard")
-    listed = _git(root, "ls-files", "-z", *kinds, "--", ".", ":(exclude)results")
+    listed = git.ask(root, "ls-files", "-z", *kinds, "--", ".", ":(exclude)results")
     for name in filter(None, listed.split("\0")):
         source = root / name
         if source.is_file() or source.is_symlink():  # it may have been removed
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target / name, follow_symlinks=False)
     return target
-
-
-def _ask(root: Path, *arguments: str) -> str | None:
-    """What git answers; None if it has no answer."""
-    done = _run(root, arguments, {})
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-def _git(root: Path, *arguments: str, env: Mapping[str, str] | None = None) -> str:
-    """What git answers, without the line's end."""
-    done = _run(root, arguments, env or {})
-    if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
-        raise SetupError(f"git {arguments[0]} failed in {root}; it said: {said}")
-    return done.stdout.rstrip("\n")
-
-
-def _run(
-    root: Path, arguments: tuple[str, ...], env: Mapping[str, str]
-) -> subprocess.CompletedProcess[str]:
-    inherited = {name: value for name, value in os.environ.items() if name not in _HOOKS_SET}
-    try:
-        return subprocess.run(
-            ["git", "-C", str(root), *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_TIMEOUT_S,
-            env={**inherited, **env},
-        )
-    except FileNotFoundError as error:
-        raise SetupError("git is needed to compare revisions, and is not on PATH") from error
-    except subprocess.TimeoutExpired as error:
-        raise SetupError(f"git {arguments[0]} did not end within {_TIMEOUT_S} s") from error

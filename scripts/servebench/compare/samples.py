@@ -76,9 +76,7 @@ class CaseDuets:
 
 def is_usable(duet: Duet) -> bool:
     """Whether decisions may use it: both sides valid, and nothing besides the case was measured."""
-    flags = (*duet.flags_base, *duet.flags_head)
-    disturbed = any(flag.name in DISTURBING or flag.severity == "fail" for flag in flags)
-    return not disturbed and bool(duet.base) and bool(duet.head)
+    return duet.usable
 
 
 def logs(duets: Iterable[Duet], metric: str) -> Logs:

@@ -28,11 +28,11 @@ from servebench.errors import DeclarationError, SetupError, UsageError
 from servebench.experiments import Experiment, expand_all, load_experiments, registered
 from servebench.interpreters import Interpreter
 from servebench.model import Case, Profile
+from servebench.progress import Narrator
 from servebench.rig import Rig, equip
 from servebench.settings import Settings
 from servebench.stacks import Stack
 from servebench.toolchain import cpython
-from servebench.toolchain.narrator import Narrator
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,24 +6,26 @@ be held against the very same launches.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from collections import Counter
+from pathlib import Path
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
-from servebench.compare.model import CaseComparison, Comparison, Duet, Verdict
-from servebench.model import Frozen
+from servebench import files
+from servebench.compare.model import CaseComparison, Comparison, Verdict
+from servebench.metrics import LEADING
+from servebench.model import Artefact, Frozen
 
 FORMAT_VERSION: Final = 1
 """Version of the trial file. 1: first published format (2026-11)."""
 
+FOLDER: Final = "selftest"
+"""Below `results/`: one file per trial, by machine, never rewritten."""
+
 Kind = Literal["aa", "busy", "dependency", "memory", "queue"]
 
 CPU_METRIC: Final = "server_cpu_per_request"
-
-KEPT: Final = (
-    CPU_METRIC, "throughput", "response_p50", "service_p50", "efficiency", "pss_steady",
-)  # fmt: skip
-"""Metrics whose figures a trial keeps, per duet and side."""
 
 
 class Said(Frozen):
@@ -50,8 +52,11 @@ class Figures(Frozen):
     head: tuple[float, ...]
 
 
-class Trial(Frozen):
+class Trial(Artefact):
     """One comparison whose right answer is known."""
+
+    what: ClassVar[str] = "a trial"
+    indent: ClassVar[int | None] = None
 
     format: Literal[1] = FORMAT_VERSION
     id: str
@@ -109,57 +114,52 @@ def of_comparison(
     share: float | None = None,
 ) -> Trial:
     """Keep of a comparison what the self-test needs."""
-    from servebench.compare.samples import is_usable  # noqa: PLC0415 - readers need no numpy
-
     changed = next((one for one in comparison.cases if one.case.id == planted), None)
-    counted = None if changed is None else changed.instructions
+    counted = changed.instructions if changed else None
     duets = [duet for case in comparison.cases for duet in case.duets]
-    flags: dict[str, int] = {}
-    for duet in duets:
-        for name in {str(flag.name) for flag in (*duet.flags_base, *duet.flags_head)}:
-            flags[name] = flags.get(name, 0) + 1
+    flags = Counter(
+        name
+        for duet in duets
+        for name in {str(flag.name) for flag in (*duet.flags_base, *duet.flags_head)}
+    )
     return Trial(
         id=comparison.id,
         kind=kind,
         size=size,
         planted=planted,
-        instructions=None if counted is None else counted.head / counted.base,
+        instructions=counted.head / counted.base if counted else None,
         share=share,
-        sequential=None if changed is None else _sequential(changed),
+        sequential=_sequential(changed) if changed else None,
         machine=comparison.machine.id,
         commit=comparison.head.commit,
         started=comparison.started,
-        screening_seconds=_seconds(duets, "screening"),
-        confirmation_seconds=_seconds(duets, "confirmation"),
+        screening_seconds=sum(duet.seconds for duet in duets if duet.stage == "screening"),
+        confirmation_seconds=sum(duet.seconds for duet in duets if duet.stage == "confirmation"),
         wall_seconds=comparison.wall_seconds,
         planned=comparison.planned,
         said=tuple(
-            Said(
-                case=case.case.id,
-                **judged.model_dump(include=set(Said.model_fields) - {"case"}),
-            )
+            Said(case=case.case.id, **judged.model_dump(include=set(Said.model_fields) - {"case"}))
             for case in comparison.cases
             for judged in case.judgements
         ),
         figures=tuple(
-            Figures(
-                case=case.case.id,
-                metric=metric,
-                base=tuple(duet.base[metric] for duet in usable),
-                head=tuple(duet.head[metric] for duet in usable),
-            )
+            found
             for case in comparison.cases
-            for metric in KEPT
-            if (
-                usable := [
-                    duet
-                    for duet in case.duets
-                    if is_usable(duet) and metric in duet.base and metric in duet.head
-                ]
-            )
+            for metric in LEADING
+            if (found := _figures(case, metric)).base
         ),
         flags=dict(sorted(flags.items())),
         memory=str(comparison.method["memory"]) if "memory" in comparison.method else None,
+    )
+
+
+def _figures(case: CaseComparison, metric: str) -> Figures:
+    usable = [duet for duet in case.duets if duet.usable and metric in duet.base.keys() & duet.head]
+    return Figures(
+        case=case.case.id,
+        metric=metric,
+        base=tuple(duet.base[metric] for duet in usable),
+        head=tuple(duet.head[metric] for duet in usable),
     )
 
 
@@ -169,5 +169,12 @@ def _sequential(case: CaseComparison) -> float | None:
     return head / base if base and head else None
 
 
-def _seconds(duets: list[Duet], stage: str) -> float:
-    return sum(duet.seconds for duet in duets if duet.stage == stage)
+def save_trial(results: Path, trial: Trial) -> Path:
+    """Write a trial; RecordError if it cannot be written."""
+    name = f"{trial.id.split('-')[0]}-{trial.kind}.json"
+    return files.write(results / FOLDER / trial.machine / name, trial)
+
+
+def load_trials(results: Path) -> tuple[Trial, ...]:
+    """Read all trials, oldest first; RecordError if one of the files is none."""
+    return tuple(files.read(Trial, path) for path in sorted((results / FOLDER).glob("*/*.json")))

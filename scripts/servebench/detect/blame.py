@@ -31,12 +31,7 @@ Shows = Callable[[Sequence[PackageChange]], bool | None]
 
 
 def search(packages: Sequence[PackageChange], shows: Shows) -> Suspects:
-    """Narrow the packages down. Pure, but for what it is handed.
-
-    Args:
-        packages: All that moved; those that came or went follow from the others.
-        shows: Plays the duets.
-    """
+    """Narrow the packages that moved down; those that came or went follow from the others."""
     row = [move for move in packages if move.base is not None and move.head is not None]
     if not row:
         return Suspects(tuple(packages), suspects_.ONLY_CAME_OR_WENT)
@@ -61,11 +56,7 @@ def shown(comparison: Comparison, series: SeriesName, whole: float) -> bool | No
 
     Its 95 % interval decides, which has to lie on one side of the half. That is less than a verdict
     asks for, and another question: not whether anything moved, but which of two sizes it has.
-
-    Args:
-        comparison: Of the stack before with a mixture.
-        series: What changed.
-        whole: Log ratio of the change.
+    `whole` is the log ratio of the change.
     """
     if verdicts.untouched(comparison):
         return False  # none of what moved is loaded by the case
@@ -80,15 +71,7 @@ def shown(comparison: Comparison, series: SeriesName, whole: float) -> bool | No
 
 @dataclass(frozen=True, slots=True)
 class Mixtures:
-    """Plays mixtures of two stacks against the one before, in bounded time.
-
-    Attributes:
-        duets: Plays.
-        record: The change.
-        locks: Of both stacks.
-        ends: When there is no more time, by the clock.
-        clock: Seconds since some moment.
-    """
+    """Plays mixtures of two stacks against the one before, until `clock` says `ends`."""
 
     duets: RealDuets
     record: ChangeRecord

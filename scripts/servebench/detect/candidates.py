@@ -20,16 +20,13 @@ from servebench.changes import ChangeRecord, StackState
 from servebench.compare.inprocess import Key
 from servebench.detect import verdicts
 from servebench.detect.model import Candidate, Candidates, Dismissal, Step
-from servebench.detect.steps import Found, steps
-from servebench.site.history import Table
-from servebench.site.story import differences
+from servebench.detect.steps import Located, steps
+from servebench.series.events import bumps, differences
+from servebench.series.table import Table
 from servebench.toolchain import artefact
 
 SLACK: Final = 1
 """Nights that a step may be away from the change of the stack that caused it."""
-
-_INSIDE: Final = "-inside"
-"""In the id of a candidate inside the process: the other kind may have the same day and locks."""
 
 
 @dataclass(slots=True)
@@ -49,17 +46,16 @@ def detect(
     """Find what moved and was not judged yet.
 
     Args:
-        tables: Of the history; those of benchmarks inside the process with their locks
-            (`asv_locks`).
+        tables: Of the history.
         records: Changes that were confirmed.
         dismissed: Candidates that were not, by id.
-        inside: Benchmarks inside the process that a comparison can play.
+        inside: Benchmarks that a comparison can play.
     """
     found: list[Candidate] = []
     unexplained: list[Step] = []
     judged = 0
     # Server runs first: what moved inside the process joins them.
-    for table in sorted(tables, key=lambda one: one.kind != "load"):
+    for table in sorted(tables, key=lambda one: not one.track.served):
         places = {night.run: place for place, night in enumerate(table.nights)}
         candidates, others = of_table(table, inside)
         unexplained += others
@@ -133,13 +129,10 @@ def _same(
 def of_table(
     table: Table, inside: Collection[Key] = ()
 ) -> tuple[tuple[Candidate, ...], tuple[Step, ...]]:
-    """The candidates of a machine, and steps where no stack changed.
-
-    Args:
-        table: Its nights.
-        inside: As in `detect`.
-    """
-    changed = _changes(table)
+    """The candidates of a machine, and steps where no stack changed; `inside` as in `detect`."""
+    changed: dict[str, list[int]] = {}
+    for bump in bumps(table):
+        changed.setdefault(bump.stack, []).append(bump.night)
     clusters: dict[str, list[_Cluster]] = {}
     unexplained: list[Step] = []
     for found in steps(table, inside):
@@ -163,19 +156,7 @@ def of_table(
     return candidates, tuple(unexplained)
 
 
-def _changes(table: Table) -> dict[str, list[int]]:
-    """Per stack, the nights before which its lock changed."""
-    found: dict[str, list[int]] = {}
-    digests: dict[str, str] = {}
-    for place, night in enumerate(table.nights):
-        for stack, digest in night.stacks.items():
-            if digests.setdefault(stack, digest) != digest:
-                found.setdefault(stack, []).append(place)
-            digests[stack] = digest
-    return found
-
-
-def _stack_of(table: Table, found: Found) -> str:
+def _stack_of(table: Table, found: Located) -> str:
     header = table.nights[found.night]
     return header.stack_of[header.cases.index(table.cases[found.case])]
 
@@ -199,9 +180,9 @@ def _candidate(table: Table, stack: str, cluster: _Cluster) -> Candidate:
     digests = base.stacks[stack], head.stacks[stack]
     when = datetime.fromtimestamp(head.time, UTC)
     strongest = sorted(cluster.steps, key=lambda step: -step.strength)
-    kind = _INSIDE if table.kind == "inprocess" else ""
+    name = f"{when:%Y%m%d}-{stack}{table.track.suffix}"
     return Candidate(
-        id=f"{when:%Y%m%d}-{stack}{kind}-{artefact.digest(table.machine, *digests)[:6]}",
+        id=f"{name}-{artefact.digest(table.machine, *digests)[:6]}",
         machine=table.machine,
         when=when,
         before_run=base.run,

@@ -41,10 +41,6 @@ def conclude(candidate: Candidate, comparison: Comparison) -> ChangeRecord | Dis
     cases that were not played are named beside it, and not claimed, where others of their kind
     (server runs, or benchmarks inside the process) are confirmed; those that were played and did
     not move, not.
-
-    Args:
-        candidate: It.
-        comparison: Of its two stacks, on its machine.
     """
     found = {
         step.series: judgement
@@ -111,11 +107,7 @@ def closed(
     """Close open records that a later confirmed change undid: their new states.
 
     A change is undone when both together leave the series no worse than before, within what the
-    metric tolerates.
-
-    Args:
-        records: All of them.
-        evidence: Comparisons by id: what a later change did to other series than its own.
+    metric tolerates. `evidence` has comparisons by id: what a change did to other series too.
     """
     found = []
     for record in records:
@@ -147,9 +139,7 @@ def _confirmed(steps: Sequence[Step], found: Mapping[SeriesName, Judgement]) -> 
 
 
 def _dismissal(
-    candidate: Candidate,
-    comparison: Comparison,
-    found: Mapping[SeriesName, Judgement],
+    candidate: Candidate, comparison: Comparison, found: Mapping[SeriesName, Judgement]
 ) -> Dismissal:
     judged = [found[step.series] for step in candidate.steps if step.series in found]
     untouched = verdicts.untouched(comparison)

@@ -11,16 +11,11 @@ from typing import Final
 from servebench import changes
 from servebench.changes import ChangeRecord
 from servebench.compare import keeping
-from servebench.compare.model import Comparison
 from servebench.detect.conclude import conclude
 from servebench.detect.duets import Judge
-from servebench.detect.model import (
-    Candidate,
-    Dismissal,
-    write_dismissal,
-)
+from servebench.detect.model import DISMISSED, Candidate, Dismissal
 from servebench.errors import HistoryError, SetupError, UsageError
-from servebench.store import replace
+from servebench.files import write
 
 LEAST_SECONDS: Final = 60.0
 """A comparison in less would decide nothing."""
@@ -28,13 +23,7 @@ LEAST_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """What came of the candidates.
-
-    Attributes:
-        records: Changes that the duets confirmed.
-        dismissed: Candidates that they did not.
-        left: Candidates that were not judged, and why.
-    """
+    """What came of the candidates; `left` were not judged, for the reason beside them."""
 
     records: tuple[ChangeRecord, ...]
     dismissed: tuple[Dismissal, ...]
@@ -56,9 +45,9 @@ def confirm(
         candidates: All of this machine.
         judge: Compares the two stacks of one.
         seconds: For all of them.
-        results: Results folder for records, dismissals and evidence.
+        results: Folder for records, dismissals and evidence.
         told: Called with a sentence for each.
-        clock: Seconds since some moment.
+        clock: s since some moment.
 
     Raises:
         InterruptedRun: What was judged until then is kept.
@@ -81,16 +70,11 @@ def confirm(
             left.append((candidate, str(problem)))
             continue
         concluded = conclude(candidate, comparison)
-        _keep(results, comparison)
+        write(results / keeping.FOLDER / f"{comparison.id}.json", comparison)
         if isinstance(concluded, ChangeRecord):
             changes.save(results, concluded)
             records.append(concluded)
         else:
-            write_dismissal(results, concluded)
+            write(results / DISMISSED / f"{concluded.id}.json", concluded)
             dismissed.append(concluded)
     return Confirmed(tuple(records), tuple(dismissed), tuple(left))
-
-
-def _keep(results: Path, comparison: Comparison) -> None:
-    path = results / keeping.FOLDER / f"{comparison.id}.json"
-    replace(path, (comparison.model_dump_json(indent=1) + "\n").encode())

@@ -20,7 +20,7 @@ from servebench.detect import locks as locks_
 from servebench.detect.model import Candidate
 from servebench.errors import UsageError
 from servebench.exclusive import measuring
-from servebench.toolchain.narrator import Narrator
+from servebench.progress import Narrator
 
 MOST_CASES: Final = 8
 """Cases of a candidate that are played, and as many benchmarks inside the process: the strongest
@@ -34,14 +34,7 @@ Judge = Callable[[Candidate, float], Comparison]
 
 @dataclass(frozen=True, slots=True)
 class RealDuets:
-    """Real servers, and real processes without one.
-
-    Attributes:
-        root: The checkout.
-        seed: Of the order of the duets.
-        reporter: Told of everything.
-        narrator: Told what is being made.
-    """
+    """Real servers, and real processes without one; `seed` orders the duets."""
 
     root: Path
     seed: int
@@ -58,7 +51,7 @@ class RealDuets:
             InterruptedComparison: It was stopped.
         """
         names = cases(self.root, candidate)
-        locks = locks_.of_candidate(self.root, candidate, self.narrator)
+        locks = locks_.find(self.root, candidate, self.narrator)
         stack = candidate.base.stack
         return self.between(
             names,
@@ -83,8 +76,8 @@ class RealDuets:
         Args:
             names: The cases' ids, and names of benchmarks inside the process as in the history.
             stack: Which stack.
-            base: What to call the one state, and the text of its lock.
-            head: The same of the other.
+            base: What to call the one state, and the text of its lock; `head` likewise.
+            head: See `base`.
             seconds: For all of it.
             notes: What a reader should know.
 

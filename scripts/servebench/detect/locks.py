@@ -16,57 +16,33 @@ from servebench import stacklock, stacks
 from servebench.changes import ChangeRecord, StackState
 from servebench.detect.model import Candidate
 from servebench.errors import HistoryError
-from servebench.history.git import GitError, HopelessError, run
-from servebench.toolchain.narrator import Narrator
+from servebench.git import GitError, HopelessError, run
+from servebench.progress import Narrator
 
 _SEARCHED: Final = 2000  # commits of one lock: five years of nights
 
 
 @dataclass(frozen=True, slots=True)
 class Locks:
-    """Texts of one stack's lock.
-
-    Attributes:
-        base: Before the change.
-        head: After it.
-        notes: What a reader should know of them.
-    """
+    """Texts of one stack's lock before and after a change, with notes for readers."""
 
     base: str
     head: str
     notes: tuple[str, ...] = ()
 
 
-def of_candidate(root: Path, candidate: Candidate, narrator: Narrator) -> Locks:
-    """Find or resolve the locks of a candidate; errors as in `find`."""
-    return find(
-        root,
-        candidate,
-        narrator,
-        (candidate.base_commit, candidate.head_commit),
-    )
-
-
-def find(
-    root: Path,
-    change: Candidate | ChangeRecord,
-    narrator: Narrator,
-    commits: tuple[str | None, str | None] = (None, None),
-) -> Locks:
+def find(root: Path, change: Candidate | ChangeRecord, narrator: Narrator) -> Locks:
     """Find or resolve the locks on both sides of a change.
-
-    Args:
-        root: The checkout.
-        change: It.
-        narrator: Told what is being resolved.
-        commits: Where each was measured, if that is known.
 
     Raises:
         HistoryError: Neither can be found.
         SetupError: uv finds no set of the recorded versions.
     """
-    base = text_of(root, change.base, commits[0])
-    head = text_of(root, change.head, commits[1])
+    base_commit, head_commit = (
+        (change.base_commit, change.head_commit) if isinstance(change, Candidate) else (None, None)
+    )
+    base = text_of(root, change.base, base_commit)
+    head = text_of(root, change.head, head_commit)
     if base is not None and head is not None:
         return Locks(base, head)
     if base is None and head is None:
@@ -89,28 +65,17 @@ def find(
 
 
 def text_of(root: Path, state: StackState, commit: str | None) -> str | None:
-    """Find the text of a lock by its digest.
-
-    Args:
-        root: The checkout.
-        state: Which lock.
-        commit: Where it was measured.
-
-    Returns:
-        The text; None if it cannot be found.
-    """
+    """The text of a lock by its digest, of `commit` or any other; None if git does not have it."""
     path = stacks.lock_file(state.stack, root)
     name = path.relative_to(root).as_posix()
     if path.is_file() and _is(path.read_bytes(), state):
         return path.read_text("utf-8")
-    if commit is not None:
-        found = _at(root, commit, name)
-        if found is None and _fetched(root, commit):
-            found = _at(root, commit, name)
-        if found is not None and _is(found, state):
-            return found.decode()
-    for other in _commits(root, name):
-        found = _at(root, other, name)
+    if commit is not None and _git(root, "cat-file", "-e", f"{commit}:{name}") is None:
+        # A shallow clone does not have it.
+        _git(root, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
+    log = _git(root, "log", "--all", f"--max-count={_SEARCHED}", "--format=%H", "--", name)
+    for one in (*([commit] if commit else []), *(log or b"").decode().split()):
+        found = _git(root, "cat-file", "blob", f"{one}:{name}")
         if found is not None and _is(found, state):
             return found.decode()
     return None
@@ -120,26 +85,9 @@ def _is(data: bytes, state: StackState) -> bool:
     return hashlib.sha256(data).hexdigest() == state.digest
 
 
-def _at(root: Path, commit: str, name: str) -> bytes | None:
+def _git(root: Path, *arguments: str) -> bytes | None:
+    """What git says; None if it fails."""
     try:
-        return run(["-C", str(root), "cat-file", "blob", f"{commit}:{name}"], {})
+        return run(["-C", str(root), *arguments], {})
     except (GitError, HopelessError):
         return None
-
-
-def _fetched(root: Path, commit: str) -> bool:
-    """Fetch one commit that a shallow clone does not have."""
-    try:
-        run(["-C", str(root), "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit], {})
-    except (GitError, HopelessError):
-        return False
-    return True
-
-
-def _commits(root: Path, name: str) -> list[str]:
-    """Commits in which a lock changed, newest first."""
-    listed = ["log", "--all", f"--max-count={_SEARCHED}", "--format=%H", "--", name]
-    try:
-        return run(["-C", str(root), *listed], {}).decode().split()
-    except (GitError, HopelessError):
-        return []

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
-from pydantic import AwareDatetime, Field, ValidationError
+from pydantic import AwareDatetime, Field
 
+from servebench import files
 from servebench.changes import SeriesName, StackState
-from servebench.codec import first_problem
 from servebench.compare.model import PackageChange, Verdict
 from servebench.errors import RecordError
-from servebench.model import Frozen
-from servebench.store import replace
+from servebench.model import Artefact, Frozen
 
 FORMAT_VERSION: Final = 1
 """Version of both files. 1: first published format (2026-11)."""
@@ -24,7 +23,6 @@ MOST_TRIES: Final = 3
 """A candidate that stayed undecided so often is left alone."""
 
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
-_MOST_BYTES: Final = 8_000_000
 
 
 class Step(Frozen):
@@ -58,8 +56,10 @@ class Candidate(Frozen):
     tries: int = Field(default=0, ge=0, description="Duets that left it undecided so far.")
 
 
-class Candidates(Frozen):
+class Candidates(Artefact):
     """What detection found."""
+
+    what: ClassVar[str] = "candidates (servebench ci detect)"
 
     format: Literal[1] = FORMAT_VERSION
     candidates: tuple[Candidate, ...] = ()
@@ -69,8 +69,10 @@ class Candidates(Frozen):
     known: int = Field(default=0, ge=0, description="Candidates that were judged already.")
 
 
-class Dismissal(Frozen):
+class Dismissal(Artefact):
     """A candidate that no duet confirmed, so that it is not asked again every night."""
+
+    what: ClassVar[str] = "a dismissal"
 
     format: Literal[1] = FORMAT_VERSION
     id: str = Field(pattern=_NAME, description="The candidate's.")
@@ -91,59 +93,12 @@ class Dismissal(Frozen):
         return self.verdict is Verdict.NO_CHANGE or self.tries >= MOST_TRIES
 
 
-def encode_candidates(found: Candidates) -> bytes:
-    """The bytes of the file."""
-    return (found.model_dump_json(indent=1) + "\n").encode()
-
-
-def write_candidates(path: Path, found: Candidates) -> None:
-    """Write what was found.
-
-    Raises:
-        RecordError: It cannot be written.
-    """
-    replace(path, encode_candidates(found))
-
-
-def read_candidates(path: Path) -> Candidates:
-    """Read what was found.
-
-    Raises:
-        RecordError: It cannot be read, or is something else.
-    """
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
-            raise RecordError(f"{path}: expected at most {_MOST_BYTES:,} bytes, found more")
-        return Candidates.model_validate_json(data)
-    except (OSError, ValidationError) as problem:
-        raise RecordError(
-            _unreadable(path, "candidates (servebench ci detect)", problem)
-        ) from problem
-
-
-def write_dismissal(results: Path, dismissal: Dismissal) -> Path:
-    """Write a dismissal, in place of an earlier one.
-
-    Raises:
-        RecordError: It cannot be written.
-    """
-    path = results / DISMISSED / f"{dismissal.id}.json"
-    replace(path, (dismissal.model_dump_json(indent=1) + "\n").encode())
-    return path
-
-
 def dismissals(results: Path) -> tuple[dict[str, Dismissal], tuple[str, ...]]:
     """All dismissals by id, and sentences about those that cannot be read."""
     found, problems = {}, []
     for path in sorted((results / DISMISSED).glob("*.json")):
         try:
-            found[path.stem] = Dismissal.model_validate_json(path.read_bytes())
-        except (OSError, ValidationError) as problem:
-            problems.append(_unreadable(path, "a dismissal", problem))
+            found[path.stem] = files.read(Dismissal, path)
+        except RecordError as problem:
+            problems.append(str(problem))
     return found, tuple(problems)
-
-
-def _unreadable(path: Path, what: str, problem: OSError | ValidationError) -> str:
-    return f"{path}: expected {what} of format {FORMAT_VERSION}: {first_problem(problem)}"

@@ -23,18 +23,11 @@ from servebench.changes import SeriesName
 from servebench.compare import inprocess
 from servebench.compare.inprocess import Key
 from servebench.detect.model import Step
-from servebench.metrics import METRICS
-from servebench.site import history, story
-from servebench.site.history import Table
-from servebench.site.nights import Kind
+from servebench.metrics import JUDGED, METRICS
+from servebench.series import events
+from servebench.series.table import STATES, Table
 
-DETECTED: Final[dict[Kind, tuple[str, ...]]] = {
-    "load": (
-        "server_cpu_per_request", "throughput", "response_p50", "service_p50", "efficiency",
-        "pss_steady", "response_p99", "service_p99",
-    ),
-    "inprocess": (inprocess.SECONDS,),
-}  # fmt: skip
+DETECTED: Final = (*JUDGED, inprocess.SECONDS)
 """Metrics that a duet judges in some case (`compare.judged`), or a pair of processes: no other
 could be confirmed."""
 
@@ -47,19 +40,12 @@ LONGEST: Final = 180
 LEAST: Final = 3
 """Nights on either level; a night or two may be anything."""
 
-_MEASURED: Final = history.STATES.index("measured")
+_MEASURED: Final = STATES.index("measured")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A step, and where it is in its table.
-
-    Attributes:
-        step: It.
-        case: Place of the case in the table.
-        night: Place of the first night on the new level.
-        before: Place of the last night on the old one.
-    """
+class Located:
+    """A step, and its places in the table: the last night `before` it and the first one on it."""
 
     step: Step
     case: int
@@ -67,17 +53,15 @@ class Found:
     before: int
 
 
-def steps(table: Table, inside: Collection[Key] = ()) -> tuple[Found, ...]:
+def steps(table: Table, inside: Collection[Key] = ()) -> tuple[Located, ...]:
     """All steps of a table's series that are large enough to matter, case by case.
 
-    Args:
-        table: The nights.
-        inside: Benchmarks that a comparison can play; others are not looked at.
+    Of benchmarks only those `inside` are looked at, which a comparison can play.
     """
-    breaks = story.breaks(table)
-    found: list[Found] = []
+    breaks = events.breaks(table)
+    found: list[Located] = []
     for row, case in enumerate(table.cases):
-        if table.kind == "inprocess" and inprocess.key(case) not in inside:
+        if not table.track.served and inprocess.key(case) not in inside:
             continue
         begins = max((one.night for one in breaks[case]), default=0)
         begins = max(begins, len(table.nights) - LONGEST)
@@ -94,7 +78,7 @@ def steps(table: Table, inside: Collection[Key] = ()) -> tuple[Found, ...]:
 def _columns(table: Table, row: int) -> Iterator[int]:
     """The metrics of a case that are looked at."""
     there = {name: place for place, name in enumerate(table.metrics)}
-    for name in DETECTED[table.kind]:
+    for name in DETECTED:
         service = there.get(_SERVICE.get(name, ""))
         paced = service is not None and bool(np.isfinite(table.mean[:, row, service]).any())
         if name in there and not paced:
@@ -112,7 +96,7 @@ def levels(figures: Sequence[float]) -> list[tuple[int, int, float, float]]:
 
 def _of_series(
     table: Table, row: int, column: int, nights: Sequence[int], figures: Sequence[float]
-) -> list[Found]:
+) -> list[Located]:
     metric = table.metrics[column]
     floor = METRICS[metric].floor if metric in METRICS else inprocess.FLOOR
     found = []
@@ -124,7 +108,7 @@ def _of_series(
         before, after = nights[left - 1], nights[right]
         noise = max(scatter / low, other / high, 1e-6)
         found.append(
-            Found(
+            Located(
                 step=Step(
                     series=SeriesName(machine=table.machine, case=table.cases[row], metric=metric),
                     ratio=math.exp(height),

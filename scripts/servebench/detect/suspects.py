@@ -21,12 +21,7 @@ _NOTE: Final = re.compile(r"The cause is among ([^:]+): ([^:]+)\.")
 
 @dataclass(frozen=True, slots=True)
 class Suspects:
-    """Where a search ended.
-
-    Attributes:
-        packages: Those among which the cause is.
-        reason: Why there may be more than one; empty if it is the only one.
-    """
+    """The packages among which the cause is; `reason`: why there may be more than one."""
 
     packages: tuple[PackageChange, ...]
     reason: str = ""

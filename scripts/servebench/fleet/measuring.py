@@ -24,15 +24,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from servebench import machine, paths, store
+from servebench import files, machine, paths
 from servebench.artifacts import comparisons, folder, trusted
 from servebench.artifacts.folder import Limits
-from servebench.artifacts.text import shown
 from servebench.compare.model import Comparison
 from servebench.errors import ArtifactError, UsageError
 from servebench.fleet.other_user import OtherUser
 from servebench.fleet.place import Place
 from servebench.fleet.room import Room
+from servebench.text import shown, without_control
 
 PROGRAM: Final = "from servebench.cli import main; main()"
 RESULT: Final = "out/comparison.json"
@@ -51,7 +51,6 @@ _HEARD: Final = 4_000_000
 _LOGS: Final = 'find "$0" -name "*.log" -size +0 -exec tail -n 20 {} +'
 _NAME: Final = re.compile(r"\w[\w.-]*", re.ASCII)
 _PATIENCE_S: Final = 0.5
-_CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def compare(
@@ -168,7 +167,7 @@ def bring(room: Room, name: str) -> None:
         except (tarfile.TarError, OSError) as error:
             raise ArtifactError(f"{name}: {error}") from error
         for file in folder.read(Path(scratch)):
-            store.replace(Path(file.path), file.data)
+            files.replace(Path(file.path), file.data)
 
 
 def _unpack(packed: tarfile.TarFile, member: tarfile.TarInfo, scratch: Path) -> None:
@@ -227,7 +226,7 @@ def _heard(room: Room, argv: Sequence[str | Path], env: dict[str, str]) -> int:
                 piece = os.read(process.stdout.fileno(), 65536)
                 if not piece:
                     break
-                sys.stdout.write(_CONTROL.sub("", piece[:left].decode("utf-8", "replace")))
+                sys.stdout.write(without_control(piece[:left].decode("utf-8", "replace")))
                 sys.stdout.flush()
                 left -= len(piece[:left])
         return process.wait()

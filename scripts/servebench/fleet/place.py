@@ -9,6 +9,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from servebench.errors import SetupError
+from servebench.files import first_problem
 
 VARIABLE: Final = "SERVEBENCH_FLEET"
 """Names another file than the usual one, for trying out. The runner's hook never looks at it."""
@@ -49,9 +50,9 @@ def read(path: Path | None = None) -> Place:
             "scripts/prepare_runner.py does that (docs/runners.md)"
         ) from error
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"])) or "the file"
-        raise SetupError(f"{path}: {key}: {first['msg']}; run scripts/prepare_runner.py") from error
+        raise SetupError(
+            f"{path}: {first_problem(error)}; run scripts/prepare_runner.py"
+        ) from error
     if not place.room.is_absolute() or len(place.room.parts) < 3:
         raise SetupError(
             f"{path}: room: expected the absolute path of a folder that may be emptied, found "

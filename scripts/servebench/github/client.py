@@ -24,6 +24,7 @@ from servebench.errors import ServiceError
 from servebench.github import faults
 from servebench.github.context import Context
 from servebench.github.faults import PassingError, UncertainError
+from servebench.text import one_line
 
 PATIENCE: Final = 300.0
 """How long to go on trying, s."""
@@ -271,5 +272,5 @@ def _json(response: httpx.Response) -> Any:
     except ValueError as error:
         raise ServiceError(
             f"{response.request.method} {response.request.url.path}: expected JSON, found "
-            f"{faults.one_line(response.text, 80)!r}"
+            f"{one_line(response.text, 80)!r}"
         ) from error

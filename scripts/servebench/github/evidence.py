@@ -9,13 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from pydantic import ValidationError
-
+from servebench import files
 from servebench.artifacts.folder import Limits
 from servebench.artifacts.folder import read as read_file
-from servebench.compare.model import FORMAT_VERSION, Comparison
+from servebench.compare.model import Comparison
 from servebench.errors import RecordError
-from servebench.github.faults import one_line
+from servebench.text import one_line
 
 LIMIT: Final = 32_000_000
 """Bytes of a comparison file; a real one of a hundred cases has a tenth of it."""
@@ -40,14 +39,9 @@ def read(path: Path, head: str) -> Comparison:
     if len(found) != 1:
         raise RecordError(f"{path.name}: expected a comparison, found an empty folder")
     try:
-        comparison = Comparison.model_validate_json(found[0].data)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise RecordError(
-            f"{path.name}: expected a comparison of format {FORMAT_VERSION}, found in "
-            f"{one_line(key) or 'the file'}: {first['msg']}"
-        ) from error
+        comparison = files.parse(Comparison, found[0].data, path.name, quoted=False)
+    except RecordError as error:
+        raise RecordError(one_line(str(error))) from error
     side = comparison.head
     if side.commit != head or side.dirty:
         found_commit = one_line((side.commit or "no commit")[:12])

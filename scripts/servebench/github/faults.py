@@ -13,6 +13,7 @@ from typing import Any, Final
 import httpx
 
 from servebench.errors import ServiceError
+from servebench.text import one_line
 
 UNSAID_SECONDS: Final = 60.0
 """How long to wait where GitHub limits and does not say how long."""
@@ -20,7 +21,6 @@ UNSAID_SECONDS: Final = 60.0
 SETTLE_SECONDS: Final = 2.0
 """Until what has been made for certain shows up in lists, s."""
 
-_SAID: Final = 300  # characters of GitHub's own words in a message
 _ADVICE: Final = {
     401: "give the step a valid token (env: GITHUB_TOKEN)",
     403: "see whether the job's `permissions:` allow it, and that the conversation is not locked",
@@ -84,12 +84,6 @@ def unanswered(error: httpx.HTTPError, method: str, path: str, *, repeatable: bo
 def server_time(response: httpx.Response) -> datetime | None:
     """When GitHub says that it answered; its clock is the one that its dates are from."""
     return _date(response.headers.get("date", ""))
-
-
-def one_line(text: str, limit: int = _SAID) -> str:
-    """Other people's words in a message: short, printable, and never at the start of a line."""
-    shown = (letter if letter.isprintable() else " " for letter in text)
-    return " ".join("".join(shown).split())[:limit]
 
 
 def _is_limited(response: httpx.Response) -> bool:

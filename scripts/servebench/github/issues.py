@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 from servebench.github import marker, text
 from servebench.github.answers import Issue
 from servebench.github.repository import Repository
+from servebench.text import short
 
 KIND: Final = "issue"
 PAUSE: Final = 1.0
@@ -44,7 +45,7 @@ class Wanted:
 
     def written(self) -> tuple[str, str]:
         """Title and body, with the hidden first line."""
-        title, body = text.short(self.title, _TITLE), self.body.rstrip()
+        title, body = short(self.title, _TITLE), self.body.rstrip()
         digest = hashlib.sha256(f"{title}\n{body}".encode()).hexdigest()[:16]
         state = "open" if self.is_open else "closed"
         line = marker.line(KIND, {"key": self.key, "state": state, "digest": digest})

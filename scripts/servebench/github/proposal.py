@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from servebench import git
 from servebench.errors import HistoryError
+from servebench.git import Patience, Remote
 from servebench.github.repository import Repository
-from servebench.history.git import Remote, run
-from servebench.history.patience import Patience
 
 _AUTHOR: Final = {
     f"GIT_{role}_{what}": value
@@ -76,11 +76,11 @@ def propose(
     """
     tree = _tree(root, files)
     there = _tip(root, remote, proposal.branch)
-    pushed = there is None or _git(root, "rev-parse", f"{there}^{{tree}}") != tree
+    pushed = there is None or git.ask(root, "rev-parse", f"{there}^{{tree}}") != tree
     commit = there or ""
     if pushed:
         message = f"{proposal.title}\n\n{proposal.body}\n"
-        commit = _git(
+        commit = git.ask(
             root, "commit-tree", "-p", "HEAD", "-F", "-", tree, stdin=message, env=_author()
         )
         _push(root, remote, f"+{commit}:refs/heads/{proposal.branch}")
@@ -107,7 +107,7 @@ def default_branch(root: Path, remote: Remote) -> str:
         HistoryError: It cannot be asked, or says none.
     """
     argv = ["ls-remote", "--symref", remote.address, "HEAD"]
-    listed = _git(root, *argv, env=remote.environment)
+    listed = git.ask(root, *argv, env=remote.environment)
     found = re.match(r"ref: refs/heads/(\S+)\tHEAD", listed)
     if found is None:
         raise HistoryError("the remote names no default branch: expected one; name it with --base")
@@ -123,29 +123,27 @@ def _tree(root: Path, files: Sequence[str]) -> str:
     """The tree of HEAD with the files as they are in the checkout."""
     with tempfile.TemporaryDirectory() as folder:
         index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
-        _git(root, "read-tree", "HEAD", env=index)
-        _git(root, "add", "--", *files, env=index)
-        return _git(root, "write-tree", env=index)
+        git.ask(root, "read-tree", "HEAD", env=index)
+        git.ask(root, "add", "--", *files, env=index)
+        return git.ask(root, "write-tree", env=index)
 
 
 def _tip(root: Path, remote: Remote, branch: str) -> str | None:
     """What the branch is on the remote, fetched; None: it is not there."""
-    listed = _git(root, "ls-remote", remote.address, f"refs/heads/{branch}", env=remote.environment)
+    listed = git.ask(
+        root, "ls-remote", remote.address, f"refs/heads/{branch}", env=remote.environment
+    )
     if not listed:
         return None
-    _git(
+    git.ask(
         root, "fetch", "--quiet", "--no-tags", "--depth=1", remote.address, f"refs/heads/{branch}",
         env=remote.environment,
     )  # fmt: skip
-    return _git(root, "rev-parse", "FETCH_HEAD")
+    return git.ask(root, "rev-parse", "FETCH_HEAD")
 
 
 def _push(root: Path, remote: Remote, refspec: str) -> None:
     def attempt() -> None:
-        _git(root, "push", "--quiet", remote.address, refspec, env=remote.environment)
+        git.ask(root, "push", "--quiet", remote.address, refspec, env=remote.environment)
 
     Patience().keep_trying(attempt, lambda _: None)
-
-
-def _git(root: Path, *arguments: str, stdin: str = "", env: Mapping[str, str] | None = None) -> str:
-    return run(["-C", str(root), *arguments], env or {}, stdin.encode()).decode().strip()

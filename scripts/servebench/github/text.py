@@ -53,11 +53,5 @@ def bounded(text: str, limit: int = LIMIT) -> str:
     return kept + (closing if is_open else "") + _CUT
 
 
-def short(text: str, limit: int) -> str:
-    """One line of at most so many characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
-
-
 def _broken(text: str) -> str:
     return _ACTIVE.sub(lambda found: found[0] + _BREAK, text)

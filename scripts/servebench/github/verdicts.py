@@ -7,8 +7,8 @@ from typing import Final
 from servebench.compare.model import Comparison
 from servebench.errors import RecordError
 from servebench.github.answers import StatusState
-from servebench.github.text import short
 from servebench.report.comparison import UNDECIDED, exit_code, make_view
+from servebench.text import short
 
 CONTEXT: Final = "servebench"
 """The status's name. Advisory: it should not be among the required ones."""

@@ -8,19 +8,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from servebench.git import BRANCH
 from servebench.github import comments, wording
 from servebench.github.answers import Job, WorkflowRun
 from servebench.github.comments import Note
 from servebench.github.issues import Wanted
 from servebench.github.repository import Repository
 from servebench.github.slash import ENVIRONMENT, WORKFLOW, read_run_name
-from servebench.github.text import plain, short
+from servebench.github.text import plain
 from servebench.github.verdicts import CONTEXT, DESCRIPTION
 from servebench.history.branch import RESULTS
-from servebench.history.git import BRANCH
 from servebench.night import outcome
 from servebench.night.model import FOLDER, NightRecord
 from servebench.report.formats import duration
+from servebench.text import short
 
 KEY: Final = "watchdog"
 NIGHTLY: Final = "nightly.yml"

@@ -7,8 +7,8 @@ from typing import Final
 from servebench.compare.model import Comparison
 from servebench.errors import RecordError
 from servebench.github import text
-from servebench.github.faults import one_line
 from servebench.report import markdown
+from servebench.text import one_line
 
 SHOWN: Final = 12
 """Digits of a commit that people see."""

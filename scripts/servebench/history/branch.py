@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from servebench.errors import HistoryError
-from servebench.history.git import Git, Remote
+from servebench.git import Git, Remote, batch_contents
 
 RESULTS: Final = "results"
 """The folder that the branch consists of."""
@@ -128,23 +128,17 @@ class Branch:
 
     def _read(self, entries: Sequence[Entry]) -> Iterator[tuple[Entry, bytes]]:
         asked = "".join(f"{entry.blob}\n" for entry in entries).encode()
-        answer = memoryview(self._git.read("cat-file", "--batch", stdin=asked))
-        place = 0
-        for entry in entries:
-            end = place + bytes(answer[place : place + _HEADER]).index(b"\n")
-            words = bytes(answer[place:end]).split()
-            if len(words) != 3 or words[1] != b"blob":
+        answer = batch_contents(self._git.read("cat-file", "--batch", stdin=asked))
+        for entry, data in zip(entries, answer, strict=True):
+            if data is None:
                 raise HistoryError(
                     f"{entry.path}: expected its contents in the history, found none; remove the "
                     "cached copy and pull again"
                 )
-            size = int(words[2])
-            yield entry, bytes(answer[end + 1 : end + 1 + size])
-            place = end + 1 + size + 1
+            yield entry, data
 
 
 _AT_ONCE: Final = 100  # files whose contents are held in memory
-_HEADER: Final = 200
 
 
 def _identity(environment: Mapping[str, str]) -> dict[str, str]:

@@ -9,18 +9,16 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final
 
-from pydantic import ValidationError
-
-from servebench import changes, codec, store
+from servebench import changes, codec, files, store
 from servebench.changes import ChangeRecord
 from servebench.compare.model import Comparison
 from servebench.compare.trials import Trial
 from servebench.detect.model import Dismissal
 from servebench.errors import RecordError
-from servebench.model import Frozen, Run
+from servebench.model import Artefact, Run
 from servebench.night.model import NightRecord
 
 MOST_BYTES: Final = 8_000_000
@@ -76,27 +74,19 @@ def _run(data: bytes, name: str) -> str:
     return store.path_for(Path(), run).as_posix()
 
 
-def _of(kind: type[Frozen], where: Callable[[Frozen], str]) -> Callable[[bytes, str], str]:
-    def place(data: bytes, name: str) -> str:
-        try:
-            return where(kind.model_validate_json(data))
-        except ValidationError as problem:
-            raise RecordError(
-                f"{name}: expected a {kind.__name__}: {codec.first_problem(problem)}"
-            ) from problem
-
-    return place
+def _of(kind: type[Artefact], where: Callable[[Artefact], str]) -> Callable[[bytes, str], str]:
+    return lambda data, name: where(files.parse(kind, data, name))
 
 
-def _named(folder: str) -> Callable[[Frozen], str]:
+def _named(folder: str) -> Callable[[Artefact], str]:
     return lambda value: f"{folder}/{getattr(value, 'id', '')}.json"
 
 
-def _anywhere(_: Frozen) -> str:
+def _anywhere(_: Artefact) -> str:
     return ""  # a trial is known by its file alone
 
 
-def _night(value: Frozen) -> str:
+def _night(value: Artefact) -> str:
     return value.path if isinstance(value, NightRecord) else ""
 
 
@@ -171,52 +161,35 @@ def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Run, ...], tuple[str,
     Raises:
         RecordError: A file is damaged, too large, no plain file, or not named as its contents say.
     """
-    files: dict[str, File] = {}
+    found: dict[str, File] = {}
     runs: list[Run] = []
     others: list[str] = []
     for path in sorted(_plain(folder), key=lambda p: (p.name.endswith(store.PARTIAL), p)):
         below = path.relative_to(folder).as_posix()
-        final = below.removesuffix(store.PARTIAL) + ".json" if _partial(below) else below
+        final = (
+            below.removesuffix(store.PARTIAL) + ".json" if below.endswith(store.PARTIAL) else below
+        )
         kind = kind_of(final)
-        if kind is None or (_partial(below) and kind.name != "run"):
+        if kind is None or (below.endswith(store.PARTIAL) and kind.name != "run"):
             others.append(below)
             continue
-        data = _bytes(path)
+        data = files.contents(path, MOST_BYTES)
         belongs = kind.place(data, str(path))
         if belongs and belongs != final:
             raise RecordError(
                 f"{path}: expected it at {folder / belongs}, as its contents say; move it there"
             )
-        if final in files:
+        if final in found:
             continue
-        files[final] = File(final, data, kind.replaceable, kind.settled)
+        found[final] = File(final, data, kind.replaceable, kind.settled)
         if kind.name == "run":
             runs.append(codec.decode(data, str(path)))
-    return tuple(files.values()), tuple(runs), tuple(others)
-
-
-def _partial(path: str) -> bool:
-    return path.endswith(store.PARTIAL)
+    return tuple(found.values()), tuple(runs), tuple(others)
 
 
 def _plain(folder: Path) -> Iterator[Path]:
     for path in folder.rglob("*"):
         if path.is_symlink():
             raise RecordError(f"{path}: expected a plain file, found a link; remove it")
-        if path.is_file() and not any(part[0] == "." for part in _parts(path, folder)):
+        if path.is_file() and not any(part[0] == "." for part in path.relative_to(folder).parts):
             yield path
-
-
-def _parts(path: Path, folder: Path) -> tuple[str, ...]:
-    return PurePosixPath(path.relative_to(folder).as_posix()).parts
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except OSError as problem:
-        raise RecordError(f"{path}: cannot be read: {problem.strerror}") from problem
-    if len(data) > MOST_BYTES:
-        raise RecordError(f"{path}: expected at most {MOST_BYTES:,} bytes, found more")
-    return data

@@ -17,11 +17,10 @@ from filelock import FileLock
 
 from servebench import paths
 from servebench.errors import HistoryError, RecordError
+from servebench.files import swap
+from servebench.git import GitError, HopelessError, Patience, Remote
 from servebench.history.branch import Branch, Entry
-from servebench.history.git import GitError, HopelessError, Remote
 from servebench.history.kinds import kind_of
-from servebench.history.patience import Patience
-from servebench.store import swap
 from servebench.toolchain import artefact
 
 _FOLDER: Final = "history"

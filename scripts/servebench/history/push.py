@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from servebench.errors import HistoryError, RecordError
+from servebench.git import GitError, HopelessError, Patience, Remote
 from servebench.history.branch import Branch
-from servebench.history.git import GitError, HopelessError, Remote
 from servebench.history.kinds import File
-from servebench.history.patience import Patience
 
 _NAMED: Final = 20  # files that a commit's message names
 

@@ -1,7 +1,6 @@
 """Reading Callgrind's dumps: how many instructions between two moments, and what ended them.
 
-The format is described in Callgrind's manual, chapter "Callgrind Format Specification". Only its
-head and its totals are read; which function the instructions were in is not asked.
+Only head and totals are read. Source: Callgrind's manual, "Callgrind Format Specification".
 """
 
 from __future__ import annotations
@@ -21,14 +20,10 @@ _INSTRUCTIONS: Final = "Ir"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One dump.
+class Dump:
+    """One dump: its number from 1, and what caused it, such as `--dump-before=getppid`.
 
-    Attributes:
-        number: Its number among those of the process, from 1.
-        trigger: What caused it, such as `--dump-before=getppid`.
-        instructions: Executed by all threads since the dump before it, or since the counters were
-            last set to zero.
+    The instructions are those of all threads since the dump before it, or since the last zero.
     """
 
     number: int
@@ -36,12 +31,8 @@ class Part:
     instructions: int
 
 
-def parse(text: str, name: str) -> Part:
-    """Read one dump; `name` is for the message.
-
-    Raises:
-        CountError: It is not a whole dump that counts instructions.
-    """
+def parse(text: str, name: str) -> Dump:
+    """Read one dump, called `name` in errors; CountError if it does not count instructions."""
     number, trigger = _NUMBER.search(text), _TRIGGER.search(text)
     events = _EVENTS.search(text)
     # They end the dump: a file without them, or without their line end, was cut short.
@@ -59,19 +50,11 @@ def parse(text: str, name: str) -> Part:
             f"{name}: expected a count of instructions ({_INSTRUCTIONS}), found events {names} "
             f"with {len(counts)} totals; was Valgrind started with other options?"
         )
-    return Part(int(number[1]), trigger[1], int(counts[names.index(_INSTRUCTIONS)]))
+    return Dump(int(number[1]), trigger[1], int(counts[names.index(_INSTRUCTIONS)]))
 
 
-def read(folder: Path, process: int) -> tuple[Part, ...]:
-    """Read all dumps of a process but the one at its end, in the order in which they were made.
-
-    Args:
-        folder: Where they are, as `<process>.<number>`.
-        process: Its id.
-
-    Raises:
-        CountError: One is missing or cannot be read.
-    """
+def read(folder: Path, process: int) -> tuple[Dump, ...]:
+    """Read the dumps `<process>.<number>` of a folder, in order; CountError if one is missing."""
     parts = []
     for file in folder.glob(f"{process}.*"):
         try:

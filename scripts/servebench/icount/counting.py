@@ -1,15 +1,13 @@
 """Instructions per unit of work, counted by Valgrind's Callgrind in one process per target.
 
 The same program under the same interpreter executes the same instructions every time, however
-noisy the machine. What would make a difference is held still (`valgrind`), and so is garbage
-collection, which happens between the counted phases (its cost is not in the figure). A unit's
-figure is the difference between doing it 2n and n times, divided by n, so that what is done once
-per phase is in no figure either.
+noisy the machine. What would make a difference is held still (`valgrind`), and garbage collection
+happens between the counted phases. A unit's figure is the difference between doing it 2n and n
+times, divided by n, so that what is done once per phase is in no figure either.
 
-Random numbers are held still by a library that a C compiler makes for each counting. Without one
-all is counted nevertheless; `Instructions.seeded` tells.
-
-Valgrind runs one thread at a time: the figures tell what work costs, and nothing about contention.
+Random numbers are held still by a library that a C compiler makes (`valgrind.fixed_random`);
+without one all is counted nevertheless, and `Instructions.seeded` tells. Valgrind runs one thread
+at a time: the figures tell what work costs, and nothing about contention.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from typing import Any, Final
 from servebench import owned
 from servebench.errors import CountError
 from servebench.icount import callgrind, phases, valgrind
-from servebench.icount.callgrind import Part
+from servebench.icount.callgrind import Dump
 
 ROUNDS: Final = 3
 TIMEOUT_S: Final = 1800.0
@@ -45,9 +43,9 @@ class Instructions:
     """How many instructions a unit of work takes.
 
     Attributes:
-        per_unit: Instructions per unit: median over the rounds.
-        spread: Largest minus smallest round of the process, as a share of `per_unit`. Not how
-            well a repetition agrees, which has the same rounds.
+        per_unit: Median over the rounds.
+        spread: Largest minus smallest round, as a share of `per_unit`. Not how well a repetition
+            agrees, which has the same rounds.
         n: Units in a single phase.
         seeded: Whether random numbers were the same as in every other counting. If not, what
             draws some may differ by 0.1 % when it is counted again.
@@ -61,12 +59,7 @@ class Instructions:
 
 @dataclass(frozen=True, slots=True)
 class Uncounted:
-    """Why a target has no figure.
-
-    Attributes:
-        reason: In words.
-        unfit: Whether there cannot be one, as a matter of principle; otherwise something failed.
-    """
+    """Why a target has no figure; `unfit`: there cannot be one, as a matter of principle."""
 
     reason: str
     unfit: bool = False
@@ -97,19 +90,10 @@ def count(
     rounds: int = ROUNDS,
     timeout: float = TIMEOUT_S,
 ) -> dict[str, Instructions | Uncounted]:
-    """Count the instructions of some units of work.
+    """Count the instructions of some units of work, called `targets`.
 
-    Args:
-        python: The interpreter, of the environment with the payload's packages.
-        payload: Arguments of the interpreter: a program that calls `phases.run`. This package can
-            be imported by it.
-        targets: The units, by the names that the payload knows.
-        env: The payload's environment variables; it gets PATH and these.
-        rounds: Pairs of phases per target, at least 1.
-        timeout: Seconds for all of it. Importing a web framework takes about 20 s under Valgrind.
-
-    Returns:
-        Target → figure, or the reason why there is none.
+    `payload` are the interpreter's arguments: a program that calls `phases.run`, from which this
+    package can be imported. It gets PATH and `env`. Importing a web framework takes some 20 s.
 
     Raises:
         CountError: Nothing could be counted.
@@ -127,13 +111,9 @@ def started(
     env: Mapping[str, str] | None = None,
     rounds: int = ROUNDS,
 ) -> Iterator[Collect]:
-    """Count as `count` does, beside other work: counts do not mind what else the machine does.
+    """Count as `count` does, beside other work; yields what waits for the figures.
 
-    Yields:
-        What waits for the figures, for at most so many seconds. Leaving ends the counting.
-
-    Raises:
-        CountError: Nothing can be counted.
+    Leaving ends the counting. CountError: nothing can be counted.
     """
     lacking = missing()
     if lacking is not None:
@@ -158,13 +138,8 @@ def started(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def figure(parts: Sequence[Part], n: int, rounds: int) -> Instructions | Uncounted:
-    """Compute the figure of a target from the parts of its process.
-
-    Args:
-        parts: What each mark wrote down, in order: warm-up, nothing, then n and 2n units in turn.
-        n: Units in a single phase.
-        rounds: How many pairs of phases there were.
+def figure(parts: Sequence[Dump], n: int, rounds: int) -> Instructions | Uncounted:
+    """Compute a target's figure from the parts of its process: warm-up, nothing, n and 2n in turn.
 
     Raises:
         CountError: The parts are not those of such a process.

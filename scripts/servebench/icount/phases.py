@@ -34,12 +34,9 @@ _PR_SET_PDEATHSIG: Final = 1  # prctl(2)
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A piece of work to count, ready to go.
+    """A piece of work to count: n times in a single phase, 2·n times in a double one.
 
-    Attributes:
-        call: Does it once.
-        n: How often it is done in a single phase; a double one does it 2·n times.
-        warmup: How often it is done before, so that bytecode is specialised and caches are full.
+    `warmup` calls before specialise bytecode and fill caches.
     """
 
     call: Callable[[], object]
@@ -56,11 +53,8 @@ def run(prepare: Callable[[str], Unit], preload: Callable[[], object] | None = N
 
     The plan is a JSON file named by `$SERVEBENCH_ICOUNT_PLAN`: targets, rounds, and the folder for
     the reports, one JSON file for each target with its process and n, or with a reason why not.
-
-    Args:
-        prepare: Makes the unit of a target, in the target's own process. What it raises is the
-            reason why there is no figure for it; an `UnfitError` says that there cannot be one.
-        preload: Imports what several targets need.
+    `preload` imports what several targets need, `prepare` makes the unit of a target in its own
+    process; what it raises is the reason why there is no figure for it.
     """
     plan = json.loads(Path(os.environ[PLAN]).read_text("utf-8"))
     if preload is not None:

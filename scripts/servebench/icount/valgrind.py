@@ -1,12 +1,13 @@
 """One process under Valgrind's Callgrind, with all held still that would change its instructions.
 
-Held still are the seed of hashes, random numbers (`preload`), the layout of the address space, and
-the environment. Whatever ends us ends the process, too.
+Held still are the seed of hashes, random numbers, the layout of the address space, and the
+environment. Whatever ends us ends the process, too.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from servebench.errors import CountError
-from servebench.icount import phases, preload
+from servebench.icount import phases
 
 NEEDED: Final = {"valgrind": "valgrind", "setarch": "util-linux", "setpriv": "util-linux"}
 """Programs that it takes, and Debian's packages of them."""
@@ -23,6 +24,8 @@ NEEDED: Final = {"valgrind": "valgrind", "setarch": "util-linux", "setpriv": "ut
 # Everything else that the caller's environment says must not reach the counted program.
 _KEPT: Final = ("PATH", "LD_LIBRARY_PATH")
 _PACKAGES: Final = Path(__file__).resolve().parents[2]
+_SOURCE: Final = Path(__file__).with_name("fixed_random.c")
+_COMPILE_S: Final = 60.0  # 0.1 s measured
 _LAST_WORDS: Final = 500
 
 
@@ -32,17 +35,7 @@ class Process:
     def __init__(
         self, python: Path, payload: Sequence[str], folder: Path, env: Mapping[str, str]
     ) -> None:
-        """Start it; dumps go to `folder`, as `<process>.<number>`.
-
-        Args:
-            python: The interpreter.
-            payload: Its arguments.
-            folder: Working directory, with the payload's `plan.json`.
-            env: The payload's environment variables; it gets PATH and these.
-
-        Raises:
-            CountError: It could not be started.
-        """
+        """Start it in `folder`, which holds `plan.json` and gets the dumps `<process>.<number>`."""
         self._argv, self._log = _argv(python, payload, folder), folder / "log"
         with self._log.open("wb") as output:
             self._popen = subprocess.Popen(
@@ -56,11 +49,7 @@ class Process:
             )
 
     def wait(self, timeout: float) -> None:
-        """Wait for its end, for so many seconds.
-
-        Raises:
-            CountError: It failed, or took too long; with its last words.
-        """
+        """Wait for its end, for so many seconds; CountError if it failed or took too long."""
         try:
             code = self._popen.wait(max(timeout, 0))
         except subprocess.TimeoutExpired as error:
@@ -78,10 +67,29 @@ class Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it, and the payload's own processes too."""
         with suppress(ProcessLookupError):
             os.killpg(self._popen.pid, signal.SIGKILL)
         self._popen.wait()
+
+
+def fixed_random(folder: Path) -> Path | None:
+    """Compile a library for LD_PRELOAD that gives the same random numbers every time.
+
+    Python's own hashes get their seed from PYTHONHASHSEED; compiled packages ask the kernel. With
+    another seed the keys of a hash table collide elsewhere: 0.1 % of Pydantic's JSON parser. None:
+    there is no C compiler that could make it.
+    """
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return None
+    library = folder / phases.LIBRARY
+    # Some libcs have dlsym in a library of its own.
+    argv = [compiler, "-O2", "-shared", "-fPIC", "-o", str(library), str(_SOURCE), "-ldl"]
+    try:
+        subprocess.run(argv, capture_output=True, check=True, timeout=_COMPILE_S)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return library
 
 
 def _argv(python: Path, payload: Sequence[str], folder: Path) -> list[str]:
@@ -107,7 +115,7 @@ def _environment(env: Mapping[str, str], folder: Path) -> dict[str, str]:
         "HOME": str(folder),  # where Valgrind would look for options of the user's
         "LC_ALL": "C.UTF-8",
         # setpriv and setarch load it as well, and draw nothing.
-        "LD_PRELOAD": _joined(preload.build(folder), env.get("LD_PRELOAD")),
+        "LD_PRELOAD": _joined(fixed_random(folder), env.get("LD_PRELOAD")),
         # The allocator of 3.14t asks for memory at random addresses, but not for so much at once.
         "MIMALLOC_ARENA_RESERVE": "2GiB",
         # … and gives it back when the clock says so.

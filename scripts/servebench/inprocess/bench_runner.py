@@ -40,15 +40,7 @@ def folder() -> Path:
 def variables(
     inherited: Mapping[str, str], *, executable: Path, python: str, stack: str, checkout: Path
 ) -> dict[str, str]:
-    """Environment of a process that runs benchmarks.
-
-    Args:
-        inherited: The environment that it is taken from; only what is named here is passed on.
-        executable: The measured interpreter, in its stack's environment.
-        python: The interpreter's name: 3.14 or 3.14t.
-        stack: The stack's name.
-        checkout: The commit under test: applications and locks are taken from there.
-    """
+    """Environment of a process that runs benchmarks of `checkout`; only little of ours passes."""
     kept = {
         name: value
         for name, value in inherited.items()

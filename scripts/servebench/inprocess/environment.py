@@ -1,12 +1,9 @@
 """asv's environments: each commit is measured with the packages of its own lock.
 
-asv reads the benchmarks from the working tree and checks the commits to be measured out below its
-`env_dir`, one checkout per combination of interpreter and stack. What runs the benchmarks is an
-environment that is made from the commit's `apps/stacks/<stack>.txt` as set-up makes them: in
-servebench's cache, in another place for every lock and build of the interpreter, with the locked
-packages and nothing else.
-
-asv loads this module because `asv.conf.json` names it as a plugin.
+asv checks the commits to be measured out below its `env_dir`, one checkout per combination of
+interpreter and stack. What runs the benchmarks is an environment made from the commit's
+`apps/stacks/<stack>.txt` as set-up makes them, in servebench's cache, with the locked packages and
+nothing else. asv loads this module because `asv.conf.json` names it as a plugin.
 """
 
 from __future__ import annotations
@@ -24,13 +21,14 @@ from asv import util
 from asv.console import log
 from asv.environment import Environment, EnvironmentUnavailable
 from asv.machine import Machine
+from rich.text import Text
 
 from servebench import interpreters, stacks
 from servebench.errors import ServebenchError, SetupError
 from servebench.exclusive import held_for_us, measuring
 from servebench.inprocess import bench_runner, machine_profile
+from servebench.progress import Narrator
 from servebench.stacks import Stack
-from servebench.toolchain.narrator import Narrator
 
 _LOOKING: Final = ("discover", "check")
 """What asv's `benchmark.py` is asked for when nothing is measured."""
@@ -106,7 +104,6 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         """Nothing is built."""
 
     def _install_project(self, _repo: Any, commit_hash: str, _build_dir: str) -> None:
-        """Make the environment of the commit that is checked out, and let it prove what it is."""
         try:
             stack, python = self._locked(), interpreters.locate(self._python)
             stacks.make_environment(stack, python, _Narrator())
@@ -177,10 +174,10 @@ def _alone() -> None:
 
 
 class _Narrator(Narrator):
-    """Tells through asv's own log what is being made; asv shows it with --verbose."""
+    """asv shows its own log with --verbose."""
 
     def __init__(self) -> None:
         super().__init__(rich.console.Console(quiet=True))
 
-    def say(self, sentence: str) -> None:
-        log.info(sentence)
+    def say(self, sentence: str | Text) -> None:
+        log.info(str(sentence))

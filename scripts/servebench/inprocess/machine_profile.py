@@ -46,13 +46,7 @@ def file() -> Path:
 
 
 def pin(described: Mapping[str, str]) -> bool:
-    """Make sure that asv knows a machine; entries of other machines stay as they are.
-
-    Args:
-        described: A `profile`.
-
-    Returns:
-        Whether the file was changed.
+    """Make sure that asv knows a `profile`, leaving other machines; whether the file was changed.
 
     Raises:
         SetupError: The file is none of asv's, or cannot be written.
@@ -86,7 +80,7 @@ def _unusable(target: Path, found: str) -> SetupError:
 
 
 def _write(target: Path, known: Mapping[str, Any]) -> None:
-    """Replace the file in one go: asv, which may be running, never reads half of it."""
+    """In one go: asv, which may be running, never reads half of it."""
     try:
         handle, name = tempfile.mkstemp(prefix=f"{target.name}-", dir=target.parent)
         try:

@@ -1,8 +1,4 @@
-"""A quick look inside the process: the suites worth a table, run by asv itself with few samples.
-
-asv keeps doing what it does: environments from the commit's locks, a process per benchmark, its
-results. Only what is run, how long, and where the results go is chosen here.
-"""
+"""A quick run of the in-process suites: asv itself with few samples."""
 
 from __future__ import annotations
 
@@ -19,6 +15,7 @@ from typing import Any, Final
 from servebench import header, paths, stacks
 from servebench.errors import SetupError, UsageError
 from servebench.exclusive import HOLDER
+from servebench.inprocess.suites import read_suites
 from servebench.process import Session
 
 CONFIGURATION: Final = "asv.conf.json"
@@ -36,14 +33,6 @@ class Suite:
     stacks: tuple[str, ...]
 
 
-SUITES: Final = (
-    Suite("gil", ("gil-in-process",)),
-    Suite("scaling", ("current",)),
-    Suite("pydantic_models", ("pydantic-v1", "pydantic-v2", "current")),
-    Suite("handlers", ("current",)),
-    Suite("instructions", ("current", "pydantic-v1", "pydantic-v2")),
-)
-
 GUARD: Final = Suite("guard", ("current", "pydantic-v1", "pydantic-v2", "gil-in-process"))
 """Run with whatever is kept: it proves with which interpreter and packages that was measured."""
 
@@ -52,14 +41,8 @@ ATTRIBUTES: Final = ("repeat=(2,5,0.5)",)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One call of asv: a suite in its environments.
-
-    Attributes:
-        suite: Name of the suite.
-        benches: Regular expressions for `name(parameters)`.
-        environments: asv's names of them.
-    """
+class SuiteRun:
+    """One call of asv: a suite, expressions for `name(parameters)`, and environments."""
 
     suite: str
     benches: tuple[str, ...]
@@ -67,43 +50,42 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a step is.
-
-    Attributes:
-        share: 0 to 1.
-        doing: asv's last line.
-    """
+class SuiteProgress:
+    """How far a step is (0 to 1), and asv's last line."""
 
     share: float
     doing: str
 
 
-def steps(selected: Sequence[str] = (), *, guarded: bool = False) -> tuple[Step, ...]:
-    """What to run.
-
-    Args:
-        selected: Globs over benchmark names, e.g. `gil.Cpu*`, or with parameters
-            `gil.Cpu.time_tasks('threads', 4)`; all suites if none.
-        guarded: Begin with the guard.
+def suites(root: Path) -> tuple[Suite, ...]:
+    """The suites that a checkout declares; the guard is none of them.
 
     Raises:
-        UsageError: A glob names no suite.
+        DeclarationError: A declaration is wrong.
     """
-    whole = {suite.name: f"{suite.name}.*" for suite in SUITES}
+    return tuple(Suite(one.suite, one.stacks) for one in read_suites(root))
+
+
+def steps(selected: Sequence[str] = (), *, guarded: bool = False) -> tuple[SuiteRun, ...]:
+    """What to run: all suites, or what globs such as `gil.Cpu*` or `gil.Cpu.time_tasks(*, 4)` name.
+
+    `guarded` runs begin with the guard. UsageError: a glob names no suite.
+    """
+    known = suites(paths.project_root())
+    whole = {suite.name: f"{suite.name}.*" for suite in known}
     selected = [whole.get(glob, glob) for glob in selected]
-    wanted = [Step(GUARD.name, (expression("*", GUARD.name),), environments(GUARD))] * guarded
-    for suite in SUITES:
+    wanted = [SuiteRun(GUARD.name, (expression("*", GUARD.name),), environments(GUARD))] * guarded
+    for suite in known:
         globs = [glob for glob in selected if _touches(glob, suite)]
         if selected and not globs:
             continue
         benches = tuple(expression(glob, suite.name) for glob in globs or ["*"])
-        wanted.append(Step(suite.name, benches, environments(suite)))
-    lost = [glob for glob in selected if not any(_touches(glob, suite) for suite in SUITES)]
+        wanted.append(SuiteRun(suite.name, benches, environments(suite)))
+    lost = [glob for glob in selected if not any(_touches(glob, suite) for suite in known)]
     if lost:
         raise UsageError(
             f"{' and '.join(lost)}: expected globs over benchmark names, which begin with "
-            f"{', '.join(f'{suite.name}.' for suite in SUITES)}, for example 'gil.Cpu*'"
+            f"{', '.join(f'{suite.name}.' for suite in known)}, for example 'gil.Cpu*'"
         )
     return tuple(wanted)
 
@@ -131,11 +113,7 @@ def environments(suite: Suite) -> tuple[str, ...]:
 
 
 def configuration(root: Path, results: Path | None) -> dict[str, Any]:
-    """Read asv's configuration of a checkout, with absolute folders.
-
-    Args:
-        root: The checkout.
-        results: Where results go; None leaves them where the configuration says.
+    """Read asv's configuration of a checkout, with absolute folders; results go to `results`.
 
     Raises:
         SetupError: There is none, or asv cannot read it.
@@ -158,11 +136,7 @@ def configuration(root: Path, results: Path | None) -> dict[str, Any]:
 
 
 def require_suites(root: Path) -> None:
-    """Prove that a checkout has in-process suites.
-
-    Raises:
-        UsageError: It is of a repository that has servebench measure its applications.
-    """
+    """Prove that a checkout has in-process suites (UsageError: it is another repository)."""
     if not (root / CONFIGURATION).is_file():
         raise UsageError(
             f"{root} has no {CONFIGURATION}: the suites inside the process are servebench's own "
@@ -172,11 +146,7 @@ def require_suites(root: Path) -> None:
 
 
 def require_commit(root: Path) -> tuple[str, bool]:
-    """The commit that asv would measure, and whether the checkout differs from it.
-
-    Raises:
-        UsageError: The checkout is no git repository, or has no commit.
-    """
+    """The commit that asv would measure, and whether the checkout differs; UsageError if none."""
     commit, dirty = header.revision(root)
     if commit is None:
         raise UsageError(
@@ -187,7 +157,7 @@ def require_commit(root: Path) -> tuple[str, bool]:
 
 
 def run(
-    step: Step,
+    step: SuiteRun,
     config: Path,
     root: Path,
     scratch: Path,
@@ -195,17 +165,10 @@ def run(
     *,
     rounds: int = 1,
     commit: str = "HEAD",
-) -> Iterator[Progress]:
+) -> Iterator[SuiteProgress]:
     """Run a step, telling how far it is; asv and all that it started end with the iteration.
 
-    Args:
-        step: What to run.
-        config: The configuration file to use.
-        root: The checkout.
-        scratch: Folder for asv's temporary files.
-        log: File for asv's output.
-        rounds: Processes per benchmark.
-        commit: What to measure: HEAD, or 40 hex digits.
+    `rounds` are processes per benchmark, `commit` is HEAD or 40 hex digits.
 
     Raises:
         SetupError: asv could not do its work; benchmarks that fail are no error here.
@@ -223,7 +186,7 @@ def run(
     with Session.start(
         argv, role="client", cores=None, env=_variables(root, scratch), cwd=root, log=log
     ) as session:
-        last = Progress(0.0, "starting asv")
+        last = SuiteProgress(0.0, "starting asv")
         while session.wait(_POLL_S) is None:
             last = _progress(log, last)
             yield last
@@ -259,13 +222,13 @@ def _variables(root: Path, scratch: Path) -> dict[str, str]:
     }
 
 
-def _progress(log: Path, last: Progress) -> Progress:
+def _progress(log: Path, last: SuiteProgress) -> SuiteProgress:
     lines = log.read_text("utf-8", errors="replace").splitlines()
     for line in reversed(lines[-200:]):
         found = _PROGRESS.match(line)
         # Not the lines of a table, nor what a benchmark printed.
         if found and found[2][:1].isalpha() and not found[2].startswith("For parameters"):
-            return Progress(float(found[1]) / 100, " ".join(found[2].split()))
+            return SuiteProgress(float(found[1]) / 100, " ".join(found[2].split()))
     return last
 
 

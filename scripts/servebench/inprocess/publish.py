@@ -1,14 +1,17 @@
 """asv's site, made to work with no request to any other host.
 
-asv's page loads its libraries from public hosts. Here each of them is replaced by the copy that we
-keep, so the site works offline, tells nobody who reads it, and shows the same in ten years.
+asv's page loads its libraries from public hosts; each is replaced by the copy in `vendor/`, which
+`vendor/vendored.toml` finds by the checksum that the page demands. So the site works offline, tells
+nobody who reads it, and looks the same in ten years.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
+import tomllib
 from pathlib import Path
 from typing import Final
 
@@ -16,11 +19,10 @@ from asv.graph import Graph
 
 from servebench import paths
 from servebench.errors import SetupError, UsageError
-from servebench.inprocess import tachyon, vendored
+from servebench.progress import Narrator
 from servebench.toolchain import command
-from servebench.toolchain.narrator import Narrator
 
-_FOLDER: Final = "vendor"
+VENDOR: Final = Path(__file__).parent / "vendor"
 _REMOTE: Final = re.compile(
     r'<(?P<kind>script|link)\b[^>]*?\b(?:src|href)="(?P<address>(?:https?:)?//[^"]*)"[^>]*>'
 )
@@ -31,16 +33,13 @@ _ELEMENTS: Final = {
 }
 
 
-def publish(root: Path, site: Path, narrator: Narrator) -> tuple[str, ...]:
+def publish(root: Path, site: Path, narrator: Narrator) -> None:
     """Make asv's site of a checkout, complete and with our copies of its libraries.
 
     Args:
         root: The checkout, with asv's configuration and results.
         site: Where the site will be; what asv made there before is replaced.
         narrator: Told when asv begins.
-
-    Returns:
-        The names of its pages: asv's own, and asv-tachyon's where that is installed.
 
     Raises:
         UsageError: The folder has something else in it, which asv would delete.
@@ -55,14 +54,13 @@ def publish(root: Path, site: Path, narrator: Narrator) -> tuple[str, ...]:
         command.run(argv, what="asv publish", log=log, tick=tick, cwd=root)
     complete(site)
     localise(site)
-    return ("index.html", tachyon.PAGE) if tachyon.add(site) else ("index.html",)
 
 
 def complete(site: Path) -> int:
     """Add the graphs that asv's page asks for and that asv did not write; how many.
 
-    The page asks for every benchmark under every combination of its keys. Load runs have fewer:
-    not every case is measured on every interpreter and stack. Such a graph is empty.
+    The page asks for every benchmark under every combination of its keys, but not every suite runs
+    on every interpreter and stack. Such a graph is empty.
     """
     index = json.loads((site / "index.json").read_text("utf-8"))
     combinations = [*index["graph_param_list"], {"summary": ""}]
@@ -78,42 +76,36 @@ def complete(site: Path) -> int:
     return len(missing)
 
 
-def localise(site: Path) -> tuple[str, ...]:
+def localise(site: Path) -> None:
     """Replace every library that asv's page would load from another host by our copy.
-
-    Returns:
-        The copies' names, in the page's order.
 
     Raises:
         SetupError: The page wants another library or version than we keep; it is left as it was.
     """
-    page = site / "index.html"
-    text = page.read_text("utf-8")
-    copies: list[vendored.Vendored] = []
+    page, known, used = site / "index.html", copies(), set()
 
     def ours(element: re.Match[str]) -> str:
-        copy = _copy(element)
-        copies.append(copy)
-        return _ELEMENTS[element["kind"]].format(file=f"{_FOLDER}/{copy.file}")
+        demanded = _INTEGRITY.search(element[0])
+        if demanded is None or demanded[1] not in known:
+            raise SetupError(
+                f"asv's page loads {element['address']} "
+                f"({demanded[1] if demanded else 'without checksum'}), and there is no copy of "
+                f"that: add one to {VENDOR / 'vendored.toml'}"
+            )
+        used.add(name := known[demanded[1]])
+        return _ELEMENTS[element["kind"]].format(file=f"{VENDOR.name}/{name}")
 
-    replaced = _REMOTE.sub(ours, text)
-    (site / _FOLDER).mkdir(exist_ok=True)
-    for copy in copies:
-        (site / _FOLDER / copy.file).write_bytes(copy.read())
+    replaced = _REMOTE.sub(ours, page.read_text("utf-8"))
+    (site / VENDOR.name).mkdir(exist_ok=True)
+    for name in used:
+        shutil.copyfile(VENDOR / name, site / VENDOR.name / name)
     page.write_text(replaced, "utf-8")
-    return tuple(copy.file for copy in copies)
 
 
-def _copy(element: re.Match[str]) -> vendored.Vendored:
-    demanded = _INTEGRITY.search(element[0])
-    copy = vendored.known().get(demanded[1]) if demanded else None
-    if copy is None:
-        raise SetupError(
-            f"asv's page loads {element['address']} "
-            f"({demanded[1] if demanded else 'without checksum'}), and there is no copy of that: "
-            f"add one to {vendored.FOLDER / 'vendored.toml'}"
-        )
-    return copy
+def copies() -> dict[str, str]:
+    """Names of the copies by what asv's page demands (W3C Subresource Integrity)."""
+    table = tomllib.loads((VENDOR / "vendored.toml").read_text("utf-8"))
+    return {row["wanted"]: row["file"] for row in table["files"]}
 
 
 def _refuse_others_work(site: Path) -> None:

@@ -35,10 +35,10 @@ class Reading:
         python: Name of the interpreter.
         stack: Name of the stack.
         unit: As asv names it: seconds, bytes, instructions, …
-        status: Whether it was measured, failed, or was skipped (it does not apply there).
+        status: `skipped`: it does not apply there.
         value: The median of the samples, or the figure that was tracked; None unless measured.
-        quartiles: Between them is the middle half of the samples, which were not all taken
-            independently; None if there is only one.
+        quartiles: Ends of the middle half of the samples, which are not all independent; None if
+            there is only one.
         samples: All of them, where they were recorded.
     """
 
@@ -53,13 +53,7 @@ class Reading:
     samples: tuple[float, ...] = ()
 
     @property
-    def module(self) -> str:
-        """The suite that it is in."""
-        return self.benchmark.partition(".")[0]
-
-    @property
     def param(self) -> dict[str, str]:
-        """The parameters by name."""
         return dict(self.params)
 
     @property
@@ -114,10 +108,7 @@ class Snapshot:
 
 
 def read(results: Path) -> tuple[Snapshot, ...]:
-    """Read all of asv's results, the newest commit first, whenever it was measured.
-
-    Args:
-        results: asv's `results_dir`; nothing is in it if it is not there.
+    """Read all of asv's `results_dir`, the newest commit first, whenever it was measured.
 
     Raises:
         RecordError: asv does not understand its files.

@@ -33,14 +33,7 @@ class _CpuTime:
 def measure(
     folder: str, name: str, parameters: list[Any], attributes: dict[str, Any]
 ) -> dict[str, Any]:
-    """Run it; returns the result's object.
-
-    Args:
-        folder: The suites.
-        name: The benchmark's, as asv writes it.
-        parameters: One value per axis.
-        attributes: Of the benchmark, instead of its own: `repeat` and the like.
-    """
+    """Run it with one value per axis, and with `attributes` (`repeat`, …) instead of its own."""
     try:
         benchmark = get_benchmark_from_name(folder, name, extra_params=attributes)
     except ValueError as error:

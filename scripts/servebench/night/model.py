@@ -1,25 +1,22 @@
-"""The words of a night as types: its plan in shards, and the record of what came of it."""
+"""The plan of a night in shards, the shard of one machine, and the record of what came."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, Self, TypeVar
+from typing import ClassVar, Final, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from servebench.codec import first_problem
-from servebench.errors import RecordError
-from servebench.model import Frozen, Plan, Profile
-from servebench.store import replace
+from servebench import files
+from servebench.errors import UsageError
+from servebench.model import Artefact, Frozen, Plan, Profile, Run
 
 FORMAT_VERSION: Final = 1
 """Version of both files. 1: first published format (2026-11)."""
 
 FOLDER: Final = "nights"
-_MOST_BYTES: Final = 16_000_000  # a plan of hundreds of shards is a tenth of it
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"
-_Model = TypeVar("_Model", bound=Frozen)
 
 
 class Shard(Frozen):
@@ -33,8 +30,10 @@ class Shard(Frozen):
     plan: Plan
 
 
-class NightPlan(Frozen):
+class NightPlan(Artefact):
     """A plan shared out over machines."""
+
+    what: ClassVar[str] = "a night's plan (servebench plan --output)"
 
     format: Literal[1] = FORMAT_VERSION
     id: str = Field(pattern=_NAME, description="When, what and of which commit, as of a run.")
@@ -55,7 +54,7 @@ class NightPlan(Frozen):
 
     def shard(self, number: int) -> Shard | None:
         """The shard of a number, if there is one."""
-        return next((shard for shard in self.shards if shard.number == number), None)
+        return self.shards[number - 1] if 0 < number <= len(self.shards) else None
 
 
 class ShardRecord(Frozen):
@@ -70,8 +69,10 @@ class ShardRecord(Frozen):
     reason: str = Field(default="", description="Why something is missing, as far as it is known.")
 
 
-class NightRecord(Frozen):
+class NightRecord(Artefact):
     """What came of a night; one small file, so that what is missing can be shown."""
+
+    what: ClassVar[str] = "the record of a night"
 
     format: Literal[1] = FORMAT_VERSION
     id: str = Field(pattern=_NAME, description="The night plan's.")
@@ -94,65 +95,61 @@ class NightRecord(Frozen):
         return f"{FOLDER}/{self.created[:4]}/{self.id}.json"
 
 
-def encode(value: NightPlan | NightRecord) -> bytes:
-    """The bytes of either file."""
-    return (value.model_dump_json(indent=1) + "\n").encode()
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """The shard that this machine measures, and the night that it belongs to.
+
+    Attributes:
+        night: The night's id.
+        commit: The commit that the night measures.
+        shard: What is to be measured.
+    """
+
+    night: str
+    commit: str | None
+    shard: Shard
+
+    @property
+    def plan(self) -> Plan:
+        """What is to be measured."""
+        return self.shard.plan
+
+    def begin(self, run: Run) -> Run:
+        """Say in a run's header which shard it is.
+
+        Raises:
+            UsageError: It is of another machine or commit than the shard: its figures would stand
+                in series where they do not belong.
+        """
+        number = self.shard.number
+        if self.shard.machine not in {None, run.machine.id}:
+            raise UsageError(
+                f"shard {number} of {self.night} is for the machine {self.shard.machine}, and this "
+                f"is {run.machine.id}: run it there, or plan anew with the machines that there are"
+            )
+        if self.commit and run.commit and self.commit != run.commit:
+            raise UsageError(
+                f"shard {number} of {self.night} measures commit {self.commit[:12]}, and the "
+                f"checkout is at {run.commit[:12]}: check the former out, or plan anew"
+            )
+        # Machines of one model have one id, and may begin in the same second.
+        marked = {"id": f"{run.id}-s{number}", "night": self.night, "shard": number}
+        return run.model_copy(update=marked)
 
 
-def write_plan(path: Path, plan: NightPlan) -> None:
-    """Write a night's plan.
+def assignment(path: Path | None, number: int | None) -> Assignment | None:
+    """Read a shard of a night's plan; None if neither a plan nor a number is given.
 
     Raises:
-        RecordError: It cannot be written.
+        UsageError: One of them is missing, or the night has no such shard.
+        RecordError: The plan cannot be read.
     """
-    replace(path, encode(plan))
-
-
-def read_plan(path: Path) -> NightPlan:
-    """Read a night's plan.
-
-    Raises:
-        RecordError: It cannot be read, or is none.
-    """
-    return _read(NightPlan, path, "a night's plan (servebench plan --output)")
-
-
-def read_record(path: Path) -> NightRecord:
-    """Read what came of a night.
-
-    Raises:
-        RecordError: It cannot be read, is none, or is not named as its file.
-    """
-    record = _read(NightRecord, path, "the record of a night")
-    if path.stem != record.id:
-        raise RecordError(
-            f"{path}: expected the night's id as the file's name, found id {record.id!r}; rename "
-            "one of them"
-        )
-    return record
-
-
-def records(results: Path) -> Iterator[NightRecord]:
-    """The records of all nights, oldest first.
-
-    Raises:
-        RecordError: One of them cannot be read.
-    """
-    found = sorted((results / FOLDER).glob("*/*.json"), key=lambda path: path.name)
-    yield from (read_record(path) for path in found)
-
-
-def _read(kind: type[_Model], path: Path, what: str) -> _Model:
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-    except OSError as problem:
-        raise RecordError(f"{path}: cannot be read: {problem.strerror}") from problem
-    if len(data) > _MOST_BYTES:
-        raise RecordError(f"{path}: expected {what}, found more than {_MOST_BYTES:,} bytes")
-    try:
-        return kind.model_validate_json(data)
-    except ValidationError as problem:
-        raise RecordError(
-            f"{path}: expected {what} of format {FORMAT_VERSION}: {first_problem(problem)}"
-        ) from problem
+    if path is None and number is None:
+        return None
+    if path is None or number is None:
+        raise UsageError("--plan and --shard belong together: which night, and which part of it")
+    night = files.read(NightPlan, path)
+    shard = night.shard(number)
+    if shard is None:
+        raise UsageError(f"--shard {number}: night {night.id} has shards 1 to {len(night.shards)}")
+    return Assignment(night.id, night.commit, shard)

@@ -1,4 +1,4 @@
-"""What came of a night: which shards and cases arrived, and which are missing. Pure."""
+"""What came of a night: which shards and cases arrived, and which are missing."""
 
 from __future__ import annotations
 
@@ -71,14 +71,13 @@ def _shard(plan: NightPlan, shard: Shard, runs: Sequence[Run]) -> ShardRecord:
         (run for run in runs if run.night == plan.id and run.shard == shard.number),
         key=lambda run: (run.machine.id, run.id),
     )
-    launched: set[str] = set()
-    usable: set[str] = set()
-    for run in here:
-        for result in run.results:
-            if result.launches:
-                launched.add(result.case.id)
-            if any(launch.status is Status.OK for launch in result.launches):
-                usable.add(result.case.id)
+    results = [result for run in here for result in run.results]
+    launched = {result.case.id for result in results if result.launches}
+    usable = {
+        result.case.id
+        for result in results
+        if any(launch.status is Status.OK for launch in result.launches)
+    }
     cases = [case.id for case in shard.plan.cases]
     missing = tuple(case for case in cases if case not in launched)
     reason = ""

@@ -9,16 +9,12 @@ from typing import Final
 
 from servebench.compare.again import rebuilt
 from servebench.compare.model import Comparison, Instructions, Stage
-from servebench.metrics import METRICS
+from servebench.metrics import METRICS, WORK
 from servebench.report import formats
 from servebench.report.rows import CPU, ComparisonRow, Groups, count
 
 _NOTHING: Final = "Nothing to judge"
 _LABELS: Final = 3  # metrics that are named
-_COUNTS: Final = (
-    "server_cpu_per_request", "throughput", "response_p50", "service_p50", "efficiency",
-)  # fmt: skip
-"""Metrics that more work would move; memory is not among them."""
 
 
 def headline(comparison: Comparison, found: Groups) -> str:
@@ -132,7 +128,7 @@ def _explained(comparison: Comparison, row: ComparisonRow) -> Iterator[str]:
     """What the instructions say of a row that got worse: work that was added, or something else."""
     counted = next((c.instructions for c in comparison.cases if c.case.id == row.case), None)
     ratio = change(counted) if counted is not None else None
-    if ratio is None or row.metric not in _COUNTS:
+    if ratio is None or row.metric not in WORK:
         return
     size = formats.size(abs(ratio - 1))
     if abs(math.log(ratio)) <= math.log1p(METRICS[CPU].floor):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from servebench.report import formats
 from servebench.report.comparison import blocks, make_view
-from servebench.visible import visible
+from servebench.text import visible
 
 if TYPE_CHECKING:  # pages are made with numpy and jinja2; Markdown alone needs neither
     from servebench.compare.model import Comparison

@@ -16,12 +16,13 @@ from servebench.report import formats, sentences, shapes
 from servebench.report.sentences import Sentence
 from servebench.report.shapes import ShapeResult
 from servebench.report.tables import Table, experiment_tables
+from servebench.servers import SERVERS
 from servebench.summary import CaseSummary, RunSummary
 
 MAIN_PACKAGES: Final = (
-    "fastapi", "starlette", "flask", "pydantic", "pydantic-core", "granian", "uvicorn",
-    "httptools", "uvloop",
-)  # fmt: skip
+    *("fastapi", "starlette", "flask", "pydantic", "pydantic-core"),
+    *(package for server in SERVERS.values() for package in (server.name, *server.shown)),
+)
 
 _SEVERAL: Final = "95 %, over the launches within this run; what differs between runs is not in it"
 _ONE: Final = "none, so nothing is decided: one launch per case"

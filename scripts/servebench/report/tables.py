@@ -11,20 +11,18 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
+from servebench.flags import FLAGS
 from servebench.metrics import METRICS
 from servebench.published import Published, TableLayout
 from servebench.report import formats
 from servebench.report.keys import KEYS, Key
-from servebench.summary import CaseSummary, meaning
+from servebench.summary import CaseSummary
 
 DEFAULT_KEYS: Final = (
     "endpoint", "python", "stack", "server", "loop", "workers", "threads", "load", "connections",
     "rate", "cores",
 )  # fmt: skip
-DEFAULT_COLUMNS: Final = (
-    "throughput", "response_mean", "response_p50", "response_p99", "response_max", "server_cores",
-    "server_cpu_per_request", "pss_steady", "ceiling", "efficiency",
-)  # fmt: skip
+DEFAULT_COLUMNS: Final = tuple(name for name, row in METRICS.items() if row.column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,12 +238,12 @@ def _notes(
         ]  # fmt: skip
         example = raised[0][1].detail
         if len(raised) == len(measured) and len(measured) > 1:
-            everywhere.append(f"all rows: {name} — {meaning(name)} ({example})")
+            everywhere.append(f"all rows: {name} — {FLAGS[name].meaning} ({example})")
             continue
         letter = next(letters)
         for case, _ in raised:
             marks[case.id] = marks.get(case.id, "") + letter
-        notes.append(f"{letter}  {name} — {meaning(name)} (for example: {example})")
+        notes.append(f"{letter}  {name} — {FLAGS[name].meaning} (for example: {example})")
     for case in cases:
         label = " ".join(KEYS[key].text(case.case) for key in keys)
         if case.failures:

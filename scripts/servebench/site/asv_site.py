@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 from typing import Final
 
+from servebench.progress import Narrator
 from servebench.site.folder import Folder
-from servebench.toolchain.narrator import Narrator
 
 FOLDER: Final = "asv"
 SIGN: Final = "asv.js"
@@ -23,14 +23,7 @@ _COMPLETE: Final = "complete"
 
 
 def bring(root: Path, results: Path, cache: Path, folder: Folder, narrator: Narrator) -> str:
-    """Bring `asv/` up to date.
-
-    Args:
-        root: The checkout, in whose history asv finds the commits.
-        results: The results that the site is made of.
-        cache: Where what asv published is kept: a folder of this function's own.
-        folder: The site's.
-        narrator: Told when asv begins.
+    """Bring `asv/` up to date; `cache` is a folder of this function's own.
 
     Returns:
         Why there is no such site, in words; empty: there is.

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 from servebench import store
 from servebench.errors import RecordError
-from servebench.inprocess.declared import FILE as INSIDE_FILE
-from servebench.inprocess.declared import read_declared
 from servebench.inprocess.readings import Snapshot
+from servebench.inprocess.suites import read_suites
 from servebench.published import load_published
 from servebench.report.page import read_about
-from servebench.site import asv_nights
+from servebench.series import asv
+from servebench.series.columns import RunColumns
+from servebench.series.reading import Sources
 from servebench.site.data import Written
-from servebench.site.nights import Night
-from servebench.site.pages.site import Site
-from servebench.site.reading import Sources
+from servebench.site.pages.site import Site, has_page
 from servebench.summary import RunSummary, summarise
 
 
@@ -33,17 +31,7 @@ def gather(
     downloads: Mapping[str, str],
     notes: tuple[str, ...] = (),
 ) -> Site:
-    """Gather it.
-
-    Args:
-        root: The checkout, for its declarations.
-        results: Where the sources were read.
-        sources: What was read.
-        written: What became of the data.
-        static: Folder of stylesheet and modules.
-        base: Address of the site, if it is known.
-        downloads: Further files, by address.
-        notes: What people should know about the build.
+    """Gather it; what it consists of is said by `Site`.
 
     Raises:
         DeclarationError: A declaration of the checkout is wrong.
@@ -52,7 +40,7 @@ def gather(
     @cache
     def snapshots() -> tuple[Snapshot, ...]:
         try:
-            return asv_nights.newest(results / asv_nights.FOLDER, sources.nights, sources.asv_files)
+            return asv.newest(results / asv.FOLDER, sources.nights)
         except RecordError:  # named among the problems by the reading of the nights
             return ()
 
@@ -60,7 +48,7 @@ def gather(
     def read_run(run: str) -> RunSummary:
         return summarise(store.load(sources.runs[run]))
 
-    tables = {(table.machine, table.kind): (table, many) for table, many in written.shards}
+    tables = {(table.machine, table.kind): (table, many) for table, many in written.tables}
     nights = {night.header.run: night for night in sorted(sources.nights, key=_order)}
     return Site(
         base=base,
@@ -68,42 +56,33 @@ def gather(
         sources=sources,
         tables={key: table for key, (table, _) in tables.items()},
         shards={key: many for key, (_, many) in tables.items()},
-        stories=dict(zip(tables, written.stories, strict=True)),
+        events=dict(zip(tables, written.events, strict=True)),
         nights=nights,
         headers={run: night.header for run, night in nights.items()},
         newest=dict(_newest(sources, nights, read_run)),
         about=read_about(root),
         published=load_published(root),
-        inside=read_declared(root) if (root / INSIDE_FILE).is_file() else None,
+        suites=read_suites(root),
         snapshots=snapshots,
         read_run=read_run,
-        read_manifest=written.manifest,
+        manifest=written.manifest,
         downloads=downloads,
         planned=frozenset(
-            case for cases in {night.header.cases for night in nights.values()} for case in cases
+            case
+            for cases in {night.header.cases for night in nights.values()}
+            for case in filter(has_page, cases)
         ),
-        notes=(*written.notes, *notes),
+        notes=(*sources.problems, *sources.notes, *notes),
     )
 
 
-def declared(site: Site) -> str:
-    """A digest of what pages draw from declarations: another one makes all pages anew."""
-    told = [
-        repr(sorted(site.about.items())),
-        *(f"{name} {one.model_dump_json()}" for name, one in sorted(site.published.items())),
-        site.inside.model_dump_json() if site.inside else "",
-        site.base,
-    ]
-    return hashlib.sha256("\0".join(told).encode("utf-8", "replace")).hexdigest()
-
-
-def _order(night: Night) -> tuple[str, str]:
+def _order(night: RunColumns) -> tuple[str, str]:
     """Runs are named by when they were made."""
-    return night.header.run, night.source
+    return night.header.run, night.header.machine
 
 
 def _newest(
-    sources: Sources, nights: Mapping[str, Night], read_run: Callable[[str], RunSummary]
+    sources: Sources, nights: Mapping[str, RunColumns], read_run: Callable[[str], RunSummary]
 ) -> Iterator[tuple[tuple[str, str], RunSummary]]:
     """The newest run of each machine and profile that has a file."""
     last: dict[tuple[str, str], str] = {}

@@ -14,10 +14,10 @@ from functools import partial
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Any, Final
 
 from servebench.errors import UsageError
-from servebench.site import kept
 
 HOST: Final = "127.0.0.1"
 PERIOD: Final = 1.0
@@ -29,7 +29,6 @@ _TYPES: Final = {
     ".atom": "application/atom+xml",
     ".js": "text/javascript",
     ".json": "application/json",
-    ".parquet": "application/vnd.apache.parquet",
     ".svg": "image/svg+xml",
 }
 
@@ -65,14 +64,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
 @contextmanager
 def served(folder: Path, port: int) -> Iterator[str]:
-    """Serve a folder while the context is open.
-
-    Args:
-        folder: The site's.
-        port: 0: any that is free.
-
-    Yields:
-        The site's address, with a slash at its end.
+    """Serve a folder while the context is open, and yield its address with a slash at its end.
 
     Raises:
         UsageError: The port is taken, or may not be used.
@@ -102,11 +94,11 @@ def served(folder: Path, port: int) -> Iterator[str]:
 def stamp(*folders: Path) -> Stamp:
     """What stands in the folders: names, sizes and dates. Another one means that files changed."""
     found = set()
-    for folder in folders:
-        for entry in kept.below(folder, ""):
-            with suppress(OSError):  # gone between the two
-                status = entry.stat()
-                found.add((entry.path, status.st_size, status.st_mtime_ns))
+    for path in (path for folder in folders for path in folder.rglob("*")):
+        with suppress(OSError):  # gone between the two
+            status = path.stat()
+            if not S_ISDIR(status.st_mode):
+                found.add((str(path), status.st_size, status.st_mtime_ns))
     return frozenset(found)
 
 
@@ -120,12 +112,7 @@ def watch(
 ) -> None:
     """Call `changed` whenever what `look` sees has changed and then stayed for one period.
 
-    Args:
-        look: Sees the files.
-        changed: Builds again.
-        stopped: Ends the watch.
-        built: What was seen before the build that there is: what changed since is not in it.
-        period: Seconds between two looks.
+    `built` is what was seen before the build that there is: what changed since is not in it.
     """
     last = built
     while not stopped.wait(period):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
@@ -13,15 +13,12 @@ import numpy as np
 from servebench.changes import ChangeRecord
 from servebench.compare.model import Verdict
 from servebench.metrics import METRICS
-from servebench.site import history
-from servebench.site.history import STATES, Point, Table
-from servebench.site.scaling import LETTERS
-from servebench.site.shards import FORMAT, Shard
+from servebench.published import Headline, headlines
+from servebench.series import table as series
+from servebench.series.table import STATES, Point, Table
+from servebench.site.data_files import FORMAT, LETTERS, SeriesFile
 from servebench.summary import too_few
 from servebench.units import significant
-
-Sharded = Mapping[str, Sequence[tuple[Table, Shard]]]
-"""Machine → its tables' shards."""
 
 _DIGITS: Final = 6
 _WIDE: Final = 0.1
@@ -30,54 +27,13 @@ _MEASURED: Final = STATES.index("measured")
 
 
 @dataclass(frozen=True, slots=True)
-class Headline:
-    """A figure, or a ratio of two, that stands for a whole experiment.
-
-    Attributes:
-        name: Of its badge's file.
-        label: In words.
-        case: Id.
-        base: Id of the case that it is divided by; None: the figure itself.
-        metric: Name.
-    """
-
-    name: str
-    label: str
-    case: str
-    base: str | None
-    metric: str
-
-
-HEADLINES: Final = (
-    Headline(
-        "free-threaded-cpu", "free-threaded / GIL, two CPU-bound threads",
-        "gil-endpoints/sync_cpu/py3.14t", "gil-endpoints/sync_cpu/py3.14", "throughput",
-    ),
-    Headline(
-        "free-threaded-asgi", "free-threaded / GIL, FastAPI JSON",
-        "asgi-wsgi/asgi-json/py3.14t/w1/c128", "asgi-wsgi/asgi-json/py3.14/w1/c128", "throughput",
-    ),
-    Headline(
-        "pydantic", "Pydantic 2 / 1, CPU per request",
-        "pydantic-v1-v2/pydantic-v2/py3.14/c16", "pydantic-v1-v2/pydantic-v1/py3.14/c16",
-        "server_cpu_per_request",
-    ),
-    Headline("asgi", "FastAPI JSON", "asgi-wsgi/asgi-json/py3.14/w1/c128", None, "throughput"),
-    Headline("wsgi", "Flask JSON", "asgi-wsgi/wsgi-json/py3.14/w1/t64/c128", None, "throughput"),
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
 class Stated:
-    """A headline's newest figure on one machine, SI unit.
+    """A headline's newest figure on one machine, SI unit, with its interval if it has one.
 
     Attributes:
         headline: Which one.
         night: Its place in `Table.nights`.
         launches: How many it rests on; of a ratio, the fewer of both sides.
-        mean: The figure.
-        low: Lower end of its interval; None: it has none.
-        high: Upper end.
     """
 
     headline: Headline
@@ -127,7 +83,7 @@ def overview(
 ) -> dict[str, Any]:
     """The newest figure of every series, as columns, SI units, six digits.
 
-    `when` is a place in the machine's `runs`, counted from the end: 0 is the newest night.
+    `when` counts nights from the end: 0 is the newest one.
     """
     return {
         "format": FORMAT,
@@ -138,14 +94,16 @@ def overview(
     }
 
 
-def index(sharded: Iterable[tuple[Table, Sequence[Shard]]], runs: Iterable[str]) -> dict[str, Any]:
+def index(
+    divided: Iterable[tuple[Table, Sequence[SeriesFile]]], runs: Iterable[str]
+) -> dict[str, Any]:
     """For tools: every case with its series and the folders of their files, and every run."""
     cases: dict[tuple[str, str, str], dict[str, list[str]]] = {}
-    for table, shards in sharded:
-        for shard in shards:
-            for case, metric in shard.series:
-                series = cases.setdefault((table.machine, table.kind, table.cases[case]), {})
-                series.setdefault(shard.id, []).append(table.metrics[metric])
+    for table, files in divided:
+        for file in files:
+            for case, metric in file.series:
+                folders = cases.setdefault((table.machine, table.kind, table.cases[case]), {})
+                folders.setdefault(file.id, []).append(table.metrics[metric])
     return {
         "format": FORMAT,
         "manifest": "manifest.json",
@@ -153,8 +111,8 @@ def index(sharded: Iterable[tuple[Table, Sequence[Shard]]], runs: Iterable[str])
         "feed": "changes.atom",
         "runs": [f"runs/{run}.json" for run in runs],
         "cases": [
-            {"machine": machine, "kind": kind, "case": case, "series": series}
-            for (machine, kind, case), series in cases.items()
+            {"machine": machine, "kind": kind, "case": case, "series": folders}
+            for (machine, kind, case), folders in cases.items()
         ],
     }
 
@@ -165,7 +123,7 @@ def badges(tables: Sequence[Table], changes: Sequence[ChangeRecord]) -> dict[str
     All figures are of one machine (`speaker`).
     """
     one = speaker(tables)
-    found = {headline.name: _badge(headline, one) for headline in HEADLINES}
+    found = {headline.name: _badge(headline, one) for headline in headlines()}
     worse = [r for r in changes if r.status == "open" and r.verdict is Verdict.SLOWER]
     if one is None:
         found["changes"] = _shield("open regressions", "not measured", "lightgrey")
@@ -207,7 +165,7 @@ def stated(table: Table, headline: Headline) -> Stated | None:
     if not there.any():
         return None
     night = int(np.flatnonzero(there)[-1])
-    points = [history.point(table, night, case, headline.metric) for case in cases]
+    points = [series.point(table, night, case, headline.metric) for case in cases]
     first = points[0]
     found = ratio(*points) if len(points) > 1 else (first.mean or 0.0, first.low, first.high)
     launches = min(point.launches for point in points)
@@ -221,14 +179,14 @@ def speaker(tables: Iterable[Table]) -> Table | None:
     measured last. None: there is no machine.
     """
     return max(
-        (table for table in tables if table.kind == "load" and table.nights),
+        (table for table in tables if table.track.served and table.nights),
         key=_having,
         default=None,
     )
 
 
 def _having(table: Table) -> tuple[int, int, int, str]:
-    found = [one for one in (stated(table, headline) for headline in HEADLINES) if one]
+    found = [one for one in (stated(table, headline) for headline in headlines()) if one]
     sure = sum(not one.doubt for one in found)
     return sure, len(found), table.nights[-1].time, table.machine
 
@@ -250,7 +208,7 @@ def _shield(
 def _machine(table: Table) -> dict[str, Any]:
     letters = list(LETTERS.values())
     last = len(table.nights) - 1
-    places = np.array(list(history.series(table)), dtype=np.intp).reshape(-1, 2)
+    places = np.array(list(series.series(table)), dtype=np.intp).reshape(-1, 2)
     cases, metrics = places[:, 0], places[:, 1]
     newest_of = [int(np.flatnonzero(table.status[:, case])[-1]) for case in range(len(table.cases))]
     nights = np.array(newest_of, dtype=np.intp)[cases]

@@ -14,9 +14,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from servebench.errors import SetupError
+from servebench.progress import Narrator, Tick
 from servebench.settings import SourceBuild
 from servebench.toolchain import artefact
-from servebench.toolchain.narrator import Narrator, Tick
 
 VARIABLE: Final = "SERVEBENCH_CPYTHON_ARCHIVE"
 """Path or address of an archive that is used instead of the mirror's; same checksum."""

@@ -20,7 +20,7 @@ from typing import Any, Final
 import filelock
 
 from servebench.errors import SetupError
-from servebench.toolchain.narrator import Narrator
+from servebench.progress import Narrator
 
 STAMP: Final = "made.json"
 _STAGING: Final = ".making-"
@@ -72,17 +72,13 @@ def make(
     build: Callable[[Path], Facts],
     narrator: Narrator,
 ) -> bool:
-    """Make sure that an artefact is there and right.
+    """Make sure that an artefact is there and right; whether it was made now.
 
     Args:
         target: Its place.
-        fault: Says what is wrong with the artefact in its place, or None. Called first, so it
-            must be cheap.
+        fault: Says what is wrong with the artefact in its place, or None; called first, so cheap.
         build: Fills the (existing, empty) staging folder; returns what to remember.
-        narrator: Told when somebody else is at it, and why something is made again.
-
-    Returns:
-        Whether it was made now.
+        narrator: Says when somebody else is at it, and why something is made again.
 
     Raises:
         SetupError: It is still faulty after it was built.
@@ -120,12 +116,9 @@ def sweep(target: Path) -> None:
 
 
 def remove(target: Path) -> bool:
-    """Remove an artefact; whoever looks sees it whole or not at all.
+    """Remove an artefact at one go; False if somebody is making it right now, and it stays.
 
     Its lock file stays: somebody may be waiting for it.
-
-    Returns:
-        False if somebody is making it right now, and it stays.
     """
     lock = filelock.FileLock(target.parent / f".{target.name}.lock")
     try:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from servebench.errors import SetupError
-from servebench.toolchain.narrator import Tick
+from servebench.progress import Tick
 
 _POLL_S: Final = 0.25
 _TAIL_BYTES: Final = 8192
@@ -50,11 +50,7 @@ def missing(tool: str, why: str, remedy: str) -> list[str]:
 
 
 def require(faults: Sequence[str]) -> None:
-    """Refuse to begin while anything is missing; says all of it at once, each thing once.
-
-    Raises:
-        SetupError: Something is.
-    """
+    """Refuse to begin while anything is missing; the SetupError says all of it at once."""
     found = list(dict.fromkeys(faults))
     if len(found) > 1:
         listed = "".join(f"\n  - {fault}" for fault in found)
@@ -64,15 +60,33 @@ def require(faults: Sequence[str]) -> None:
 
 
 def need(tool: str, why: str, remedy: str) -> str:
-    """Return the path of a tool.
-
-    Raises:
-        SetupError: It is not on PATH.
-    """
+    """Return the path of a tool; SetupError if it is not on PATH."""
     found = shutil.which(tool)
     if found is None:
         raise SetupError(missing(tool, why, remedy)[0])
     return found
+
+
+def free_gb(folder: Path) -> float:
+    """Free space (10⁹ bytes) where a folder is, or will be."""
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free / 1e9
+
+
+def space_faults(folder: Path, needed_gb: float) -> list[str]:
+    """Say that a build would fill the disk: less than `needed_gb` (10⁹ bytes) is free."""
+    free = free_gb(folder)
+    if free >= needed_gb:
+        return []
+    room = f"{folder} has {free:.1f} GB free, and building needs {needed_gb:g} GB"
+    return [f"{room}: make room, or set XDG_CACHE_HOME to a folder on a larger disk"]
+
+
+def require_space(folder: Path, needed_gb: float) -> None:
+    """Refuse to start a build that would fill the disk: SetupError."""
+    if lacking := space_faults(folder, needed_gb):
+        raise SetupError(lacking[0])
 
 
 def run(
@@ -84,18 +98,10 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a tool to its end; its output goes to `log` (appended).
+    """Run a tool to its end; its output is appended to `log`, its last line goes to `tick`.
 
     The tool gets a process group of its own, which is killed whatever ends the wait, so that an
-    interrupted set-up leaves no compiler running.
-
-    Args:
-        argv: Absolute program and its arguments.
-        what: What is being done, for the message.
-        log: File for the output.
-        tick: Told the last line of output from time to time.
-        cwd: Working directory.
-        env: Added to the environment.
+    interrupted set-up leaves no compiler running. `env` is added to ours.
 
     Raises:
         CommandError: It could not be started or returned another code than 0.
@@ -131,7 +137,7 @@ def run(
 
 
 def _dies_with_us() -> list[str]:
-    """Prefix that makes the kernel end the tool when we are killed without a chance to clean up."""
+    """Makes the kernel end the tool when we are killed without a chance to clean up."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "KILL"] if setpriv else []
 

@@ -9,9 +9,9 @@ from typing import Any
 from servebench import interpreters, paths, tools
 from servebench.errors import SetupError
 from servebench.interpreters import Origin
+from servebench.progress import Narrator
 from servebench.settings import InterpreterSpec, Settings
-from servebench.toolchain import archive, artefact, command, source, space
-from servebench.toolchain.narrator import Narrator
+from servebench.toolchain import archive, artefact, command, source
 
 
 def ensure(configured: Settings, narrator: Narrator) -> bool:
@@ -44,7 +44,7 @@ def whole(configured: Settings) -> bool:
 
 def faults(configured: Settings) -> list[str]:
     """Say what building them lacks: tools, headers, room."""
-    return source.faults() + space.faults(paths.cache_dir(), configured.setup.disk_gb)
+    return source.faults() + command.space_faults(paths.cache_dir(), configured.setup.disk_gb)
 
 
 def build(configured: Settings, narrator: Narrator) -> None:

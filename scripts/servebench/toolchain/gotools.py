@@ -13,9 +13,9 @@ from typing import Final
 
 from servebench import paths, tools
 from servebench.errors import SetupError
+from servebench.progress import Narrator
 from servebench.settings import GoToolSpec
-from servebench.toolchain import artefact, command, space
-from servebench.toolchain.narrator import Narrator
+from servebench.toolchain import artefact, command
 
 _ROOM_GB: Final = 2.0
 """What sources and objects take while they are built (10⁹ bytes)."""
@@ -31,7 +31,7 @@ def ensure(name: str, spec: GoToolSpec, narrator: Narrator) -> bool | None:
     """
 
     def build(staging: Path) -> artefact.Facts:
-        space.require(paths.cache_dir(), _ROOM_GB)
+        command.require_space(paths.cache_dir(), _ROOM_GB)
         return _build(name, spec, staging, narrator)
 
     try:

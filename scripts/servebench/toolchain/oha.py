@@ -12,9 +12,9 @@ from typing import Final
 
 from servebench import paths, tools
 from servebench.errors import SetupError
+from servebench.progress import Narrator
 from servebench.settings import OhaSpec, Settings
-from servebench.toolchain import archive, artefact, command, source, space
-from servebench.toolchain.narrator import Narrator
+from servebench.toolchain import archive, artefact, command, source
 
 _PROFILE: Final = ("profile.release.lto=false", "profile.release.codegen-units=16")
 """Half the build time of the release profile; the generator is not what is measured."""
@@ -124,7 +124,7 @@ def faults(configured: Settings) -> list[str]:
     if cargo := shutil.which("cargo"):
         found = list(filter(None, [rust_fault(configured.oha, cargo, tools.version(cargo))]))
     found += source.no_compiler()
-    return found + space.faults(paths.cache_dir(), configured.setup.disk_gb)
+    return found + command.space_faults(paths.cache_dir(), configured.setup.disk_gb)
 
 
 def _build(spec: OhaSpec, staging: Path, narrator: Narrator) -> artefact.Facts:

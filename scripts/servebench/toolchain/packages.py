@@ -15,8 +15,8 @@ from typing import Final
 
 from servebench import paths, tools
 from servebench.errors import SetupError
+from servebench.progress import Narrator, Tick
 from servebench.toolchain import command
-from servebench.toolchain.narrator import Narrator, Tick
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from typing import Final
 
 from servebench import paths
 from servebench.errors import SetupError
+from servebench.progress import Tick
 from servebench.settings import InterpreterSpec, SourceBuild
 from servebench.toolchain import command
-from servebench.toolchain.narrator import Tick
 
 _HEADERS: Final = {
     "openssl/ssl.h": ("ssl", "libssl-dev"),

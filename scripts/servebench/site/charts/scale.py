@@ -76,21 +76,15 @@ class Axis:
     title: str
 
 
-_LADDERS: Final[dict[units.Formatter, tuple[tuple[float, float, str], ...]]] = {
-    units.seconds: ((1.0, 1.0, "s"), (1e-3, 1e3, "ms"), (1e-6, 1e6, "µs"), (0.0, 1e9, "ns")),
-    units.rate: ((0.0, 1.0, "1/s"),),
-    units.size: ((0.0, 1e-6, "MB"),),
-    units.share: ((0.0, 100.0, "%"),),
-    units.cores: ((0.0, 1.0, "cores"),),
-}
-"""By the formatter of figures: from which SI figure on, times how much in which unit."""
-_PLAIN: Final = ((0.0, 1.0, ""),)
+def _ladder(quantity: Quantity) -> units.Ladder:
+    """From which SI figure on, times how much in which unit; plain of a formatter without one."""
+    return quantity.format.ladder if isinstance(quantity.format, units.Format) else units.PLAIN
 
 
 def _unit(quantity: Quantity, largest: float) -> tuple[float, str]:
     """Factor and name of the unit in which an axis up to `largest` (SI) reads best."""
-    ladder = _LADDERS.get(quantity.format, _PLAIN)
-    return next((factor, name) for least, factor, name in ladder if abs(largest) >= least)
+    steps = _ladder(quantity)
+    return next((factor, name) for least, factor, name in steps if abs(largest) >= least)
 
 
 def nice(low: float, high: float, most: int) -> tuple[list[float], float]:
@@ -145,7 +139,7 @@ def value_axis(quantity: Quantity, scale: Scale, most: int, *, sideways: bool = 
         )
         if not sideways or not _overlap(ticks):
             break
-    if scale.log and len(_LADDERS.get(quantity.format, _PLAIN)) == 1:
+    if scale.log and len(_ladder(quantity)) == 1:
         title = _titled(quantity.title, _unit(quantity, scale.high)[1])
     return Axis(scale, ticks, title)
 
@@ -233,10 +227,9 @@ def _label(value: float, step: float) -> str:
 
 def _log_label(quantity: Quantity, value: float) -> str:
     """Each label has the unit that reads best: `500 µs`, `1 ms`, `1 s`."""
-    ladder = _LADDERS.get(quantity.format, _PLAIN)
     factor, unit = _unit(quantity, value * (1 + 1e-9))
     shown = f"{float(f'{value * factor:.6g}'):,.10g}"
-    return f"{shown} {unit}" if len(ladder) > 1 else shown
+    return f"{shown} {unit}" if len(_ladder(quantity)) > 1 else shown
 
 
 def _tick(scale: Scale, value: float, label: str, *, sideways: bool) -> Tick:

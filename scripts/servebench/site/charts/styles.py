@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from servebench import settings
+from servebench.servers import SERVERS
 from servebench.site.charts.svg import Marker
 
 
@@ -45,11 +47,15 @@ STYLES: Final = (
 )
 """All styles; the first five have colours of their own. Charts show at most so many series."""
 
-_BOUND: Final = {
-    "3.14": 0, "3.14t": 1, "pydantic-v2": 2, "pydantic-v1": 3, "current": 4,
-    "granian": 5, "uvicorn": 6,
-}  # fmt: skip
-"""Series that appear on many pages, and look the same on all of them."""
+_STACKS: Final = {"pydantic-v2": 2, "pydantic-v1": 3, "current": 4}
+_SERVERS: Final = {one.name: one.style for one in SERVERS.values() if one.style is not None}
+
+
+def _bound() -> dict[str, int]:
+    """Series that appear on many pages, and look the same on all of them."""
+    configured = settings.load()
+    pythons = {configured.gil: 0, configured.free_threaded: 1}
+    return {**_STACKS, **_SERVERS, **{name: slot for name, slot in pythons.items() if name}}
 
 
 def assign(names: Iterable[str]) -> dict[str, Style]:
@@ -58,11 +64,12 @@ def assign(names: Iterable[str]) -> dict[str, Style]:
     The known names have their own. For others the name chooses (CRC-32, the same on every build),
     and where two want the same, the alphabetically later one gets the next that is free.
     """
-    wanted = sorted(dict.fromkeys(names), key=lambda name: (name not in _BOUND, name))
+    bound = _bound()
+    wanted = sorted(dict.fromkeys(names), key=lambda name: (name not in bound, name))
     taken: dict[str, int] = {}
     for name in wanted:
-        if name in _BOUND:
-            taken[name] = _BOUND[name]
+        if name in bound:
+            taken[name] = bound[name]
             continue
         start = zlib.crc32(name.encode("utf-8", "replace"))
         free = [slot for slot in range(len(STYLES)) if slot not in taken.values()]

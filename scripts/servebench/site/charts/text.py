@@ -9,6 +9,8 @@ from __future__ import annotations
 import unicodedata
 from typing import Final, Literal
 
+from servebench import text as foreign
+
 SIZE: Final = 12.0
 """Font size of all text in drawings, px."""
 
@@ -21,27 +23,8 @@ _WIDTHS: Final = {
 """Widths in em of characters that are not near the average."""
 _AVERAGE: Final = 0.63
 _ELLIPSIS: Final = "…"
-_CONTROLS: Final = frozenset({"Cc", "Cs", "Cn"})
-_BIDI: Final = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Characters that turn the direction of what follows: in a name they are an attack."""
 
-
-def clean(text: str) -> str:
-    """Text that XML allows and that cannot disturb its surroundings.
-
-    White space becomes a space; other control characters, halves of surrogate pairs, unassigned
-    code points and marks that turn the writing direction become the replacement character.
-    """
-    # Nothing that is replaced is printable: most texts are done here.
-    return text if text.isprintable() else "".join(map(_clean, text))
-
-
-def _clean(character: str) -> str:
-    if character.isspace():
-        return " "
-    if character in _BIDI or unicodedata.category(character) in _CONTROLS:
-        return "\ufffd"
-    return character
+clean: Final = foreign.clean
 
 
 def width(text: str, size: float = SIZE) -> float:

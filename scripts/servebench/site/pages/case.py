@@ -5,24 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final
 
 import numpy as np
 from markupsafe import Markup
 
 from servebench.changes import ChangeRecord
-from servebench.metrics import METRICS
+from servebench.inprocess.suites import SHARED_PAGE
+from servebench.metrics import HEADLINES, METRICS
 from servebench.report.change import ChangeText, told
-from servebench.site import history
+from servebench.series import table as history
+from servebench.series.columns import RunHeader
+from servebench.series.table import Point, Table
 from servebench.site.charts import trend
-from servebench.site.history import Point, Table
-from servebench.site.nights import Header
-from servebench.site.pages import addresses, case_data, case_facts, launches, trace, trends, words
+from servebench.site.pages import (
+    addresses,
+    case_data,
+    case_facts,
+    cases,
+    launches,
+    trace,
+    trends,
+    words,
+)
 from servebench.site.pages.case_data import Folders
-from servebench.site.pages.experiment import FURTHER
-from servebench.site.pages.page import Page, digest, markup, render
-from servebench.site.pages.site import INSIDE, Site
+from servebench.site.pages.page import Page, markup, render
+from servebench.site.pages.site import Site, has_page
 from servebench.summary import CaseSummary, Estimate
 
 _MODULES: Final = ("js/keyboard.js", "js/trend.js")
@@ -67,7 +75,7 @@ class View:
     table: Table
     metric: str
     newest: Point
-    header: Header
+    header: RunHeader
     chart: Markup
     lines: tuple[Line, ...]
 
@@ -84,7 +92,7 @@ class View:
     @property
     def interval_title(self) -> str:
         """What the interval is."""
-        return trends.interval_title(self.table.kind)
+        return self.table.track.interval_title
 
     @property
     def title(self) -> str:
@@ -95,41 +103,29 @@ class View:
 def pages(site: Site) -> Iterator[Page]:
     """One page for each case that any run planned."""
     tables = site.cases()
-    stamps = {id(table): digest(table.sources) for table in site.tables.values()}
     seen = _last_seen(site.headers)
     newest = _newest_headers(site.headers)
     concerned, folders = _by_case(site.changes), case_data.folders(site)
-    for case in dict.fromkeys((*tables, *seen)):
+    for case in filter(has_page, dict.fromkeys((*tables, *seen))):
         path = addresses.file(addresses.case(case))
         records = concerned.get(case, ())
         others = tuple(header for header in newest if case in header.cases)
-        inputs = digest(
-            (
-                case,
-                *(stamps[id(table)] for table in tables.get(case, ())),
-                *(record.model_dump_json() for record in records),
-                *(header.run for header in others),
-                *(summary.run.id for summary in site.newest.values() if case in summary.cases),
-                seen[case],
-            )
-        )
         here = tuple(tables.get(case, ()))
-        make = partial(_html, site, path, case, here, records, others, seen[case], folders)
-        yield Page(path, make, inputs)
+        yield Page(path, _html(site, path, case, here, records, others, seen[case], folders))
 
 
-def _last_seen(headers: Mapping[str, Header]) -> dict[str, str]:
+def _last_seen(headers: Mapping[str, RunHeader]) -> dict[str, str]:
     """By case: the newest run that planned it."""
     found: dict[str, str] = {}
     before: dict[tuple[str, ...], str] = {}
     for run, header in headers.items():
         before[header.cases] = run  # nearly all nights have the same cases
-    for cases, run in before.items():
-        found |= dict.fromkeys(cases, run)
+    for planned, run in before.items():
+        found |= dict.fromkeys(planned, run)
     return found
 
 
-def _newest_headers(headers: Mapping[str, Header]) -> tuple[Header, ...]:
+def _newest_headers(headers: Mapping[str, RunHeader]) -> tuple[RunHeader, ...]:
     """The newest run of each machine and profile."""
     found = {(one.machine, one.kind, one.profile): one for one in headers.values()}
     return tuple(found.values())
@@ -149,7 +145,7 @@ def _html(
     case: str,
     tables: tuple[Table, ...],
     changes: tuple[ChangeRecord, ...],
-    others: tuple[Header, ...],
+    others: tuple[RunHeader, ...],
     seen: str,
     folders: Folders,
 ) -> str:
@@ -203,7 +199,7 @@ def _view(
     names = trends.metrics(table, case)
     metric = names[0] if names else (table.metrics[0] if table.metrics else "")
     night = int(np.flatnonzero(table.status[:, table.cases.index(case)])[-1])
-    happened = site.stories[table.machine, table.kind]
+    happened = site.events[table.machine, table.kind]
     data = trends.trend(root, table, happened, changes, case, metric, anchor)
     newest = history.point(table, night, case, metric)
     return View(
@@ -253,7 +249,7 @@ def _metric(summary: CaseSummary | None) -> str | None:
     """The metric that launches are shown of, for a case without a trend."""
     if summary is None:
         return None
-    return next((name for name in trends.PREFERRED if name in summary.metrics), None)
+    return next((name for name in HEADLINES if name in summary.metrics), None)
 
 
 def _where(change: ChangeText, case: str) -> str:
@@ -267,9 +263,8 @@ def _experiment(site: Site, case: str) -> tuple[str, str]:
     """Address and name of the experiment that a case belongs to; empty if it has no page."""
     name = case.partition("/")[0]
     if name == "inprocess":
-        benchmark = case.partition("/")[2]
-        shown = site.inside.benchmarks if site.inside else ()
-        name = INSIDE if benchmark.startswith(shown) else FURTHER
+        suite = cases.suite(case)
+        name = next((one.page for one in site.suites if one.suite == suite), SHARED_PAGE)
     elif name not in site.experiments():
         return "", name
     return addresses.experiment(name), name

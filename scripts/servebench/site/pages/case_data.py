@@ -7,10 +7,10 @@ from typing import Any
 
 from servebench.changes import ChangeRecord
 from servebench.report.change import told
-from servebench.site.history import Table
+from servebench.series.table import Table
+from servebench.site import data_files
 from servebench.site.pages import addresses, trends
 from servebench.site.pages.site import Site, Trended
-from servebench.site.shards import folder_name
 
 Folders = Mapping[Trended, Mapping[str, Mapping[str, str]]]
 """Machine and kind → case → metric → folder of its files."""
@@ -40,9 +40,9 @@ def for_scripts(
         "machines": [
             {
                 "id": table.machine,
-                "nights": f"{folder_name(table.machine)}-{table.kind}",
+                "nights": data_files.table_folder(table),
                 "stack": trends.stack_of(table, case),
-                "interval": trends.interval_title(table.kind),
+                "interval": table.track.interval_title,
                 "metrics": [
                     {
                         "name": name,

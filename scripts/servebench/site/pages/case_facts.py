@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from servebench.model import Case, Load, LoadModel
-from servebench.site.nights import Header
+from servebench.series.columns import RunHeader
 from servebench.site.pages import words
 
 
@@ -34,7 +34,7 @@ def _load(load: Load) -> str:
     return f"{load.model.value}, {load.rate:g} requests/s, at most {connections}, {timing}"
 
 
-def recorded(header: Header, case: str) -> list[tuple[str, str]]:
+def recorded(header: RunHeader, case: str) -> list[tuple[str, str]]:
     """What a night says of a case whose declaration is in no run file here."""
     place = header.cases.index(case)
     return [("Python", header.pythons[place]), ("stack", header.stack_of[place])]

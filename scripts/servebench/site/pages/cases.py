@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from servebench.site.pages import addresses
-from servebench.site.pages.page import Page, digest, render
+from servebench.site.pages.page import Page, render
 from servebench.site.pages.site import Site
 
 _INSIDE = "inprocess"
@@ -15,7 +14,7 @@ _INSIDE = "inprocess"
 def pages(site: Site) -> Iterator[Page]:
     """The list."""
     path = addresses.file(addresses.CASES)
-    yield Page(path, partial(_html, site, path), digest(sorted(site.planned)))
+    yield Page(path, _html(site, path))
 
 
 def groups(cases: frozenset[str]) -> dict[str, tuple[str, ...]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import Final
 
 from markupsafe import Markup
@@ -23,7 +22,7 @@ from servebench.site.charts import forest, trend
 from servebench.site.charts.data import Caption, Value
 from servebench.site.charts.forest import CHANGE, DotGroup, Forest
 from servebench.site.pages import addresses
-from servebench.site.pages.page import Page, digest, markup, render
+from servebench.site.pages.page import Page, markup, render
 from servebench.site.pages.site import Site
 from servebench.site.pages.trends import Around, around, trend_around
 
@@ -33,25 +32,11 @@ _UNKNOWN_FLOOR: Final = 0.01  # relevance floor of benchmarks inside the process
 def pages(site: Site) -> Iterator[Page]:
     """The list, and one page for each change."""
     path = addresses.file(addresses.CHANGES)
-    cases, machines = site.planned, {header.machine for header in site.headers.values()}
     still, over = listed(site.changes)
-    told_of = (record.model_dump_json() for record in site.changes)
-    yield Page(path, partial(_list, site, path, still, over), digest([site.static, *told_of]))
+    yield Page(path, _list(site, path, still, over))
     for record in site.changes:
         path = addresses.file(addresses.change(record.id))
-        cut = around(site, record)
-        series = (record.series, *record.others, *record.unplayed)
-        inputs = digest(
-            (
-                site.static,
-                record.model_dump_json(),
-                *(str(run in site.headers) for run in (record.before_run, record.after_run)),
-                *(str(one.case in cases) for one in series),
-                str(record.series.machine in machines),
-                *(repr(point) for point in (() if cut is None else cut.points)),
-            )
-        )
-        yield Page(path, partial(_page, site, path, record, cut), inputs)
+        yield Page(path, _page(site, path, record, around(site, record)))
 
 
 def listed(
@@ -142,6 +127,6 @@ def _forest(told_: ChangeText) -> Markup:
 
 
 def _trend(site: Site, path: str, told_: ChangeText, cut: Around) -> Markup:
-    happened = site.stories[cut.table.machine, cut.table.kind]
+    happened = site.events[cut.table.machine, cut.table.kind]
     data = trend_around(addresses.root(path), told_.record, cut, happened, told_.title)
     return markup(trend.trend(data))

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
-from urllib.parse import quote
+from typing import Final
 
 from servebench.metrics import METRICS
-from servebench.site import parquet
-from servebench.site.overview import HEADLINES
+from servebench.published import headlines
+from servebench.site.data_files import FORMAT, INTERVALS, LETTERS
 from servebench.site.pages import addresses
 from servebench.site.pages.page import Page, render
 from servebench.site.pages.site import Site
-from servebench.site.scaling import LETTERS
-from servebench.site.shards import FORMAT, INTERVALS
 
 SERIES: Final = {
     "case": "place in `cases`, which have id, status, flags and reasons night by night",
@@ -55,15 +52,14 @@ def pages(site: Site) -> Iterator[Page]:
             "data.html.j2",
             path=path,
             title="Data",
-            description="All figures as JSON and Parquet, with their schema, and every raw file.",
-            parquet=list(_files(site.manifest, "parquet", ".parquet")),
-            columns=parquet.COLUMNS,
+            description="All figures as JSON, with their schema, and every raw file.",
             series=SERIES,
             letters=LETTERS,
             intervals=INTERVALS,
             format=FORMAT,
             example=_example(site),
-            badges=[(one.name, one.label) for one in HEADLINES] + [("changes", "open regressions")],
+            badges=[(one.name, one.label) for one in headlines()]
+            + [("changes", "open regressions")],
             schemas=[
                 (address, told)
                 for address, told in site.downloads.items()
@@ -77,18 +73,10 @@ def pages(site: Site) -> Iterator[Page]:
     )
 
 
-def _files(manifest: Mapping[str, Any], section: str, suffix: str) -> Iterator[Download]:
-    """The files of one section of the manifest, newest year first."""
-    for name, by_year in sorted(manifest.get(section, {}).items()):
-        for year, (digest, size, _) in sorted(by_year.items(), reverse=True):
-            address = f"{section}/{quote(name)}/{year}-{digest}{suffix}"
-            yield Download(address, f"{name}, {year}", int(size))
-
-
 def _example(site: Site) -> Download | None:
     """A shard's file: of a headline, if one was measured, and of the newest year."""
     by_shard = site.manifest.get("series", {})
-    wanted = {headline.case for headline in HEADLINES}
+    wanted = {headline.case for headline in headlines()}
     every = [
         (shard.group not in wanted, shard.id)
         for many in site.shards.values()
@@ -98,5 +86,5 @@ def _example(site: Site) -> Download | None:
     if not every:
         return None
     _, shard = min(every)
-    year, (digest, size, _) = max(by_shard[shard].items())
+    year, (digest, size) = max(by_shard[shard].items())
     return Download(f"series/{shard}/{year}-{digest}.json", f"{shard}, {year}", int(size))

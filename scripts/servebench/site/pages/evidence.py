@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from servebench.flags import FLAGS
 from servebench.layouts import ChartLayout
 from servebench.report import findings, formats
 from servebench.report.page import Section, facts, make_section
@@ -17,7 +18,7 @@ from servebench.site.charts.figure import Chart
 from servebench.site.pages import addresses, words
 from servebench.site.pages.answers import speakers
 from servebench.site.pages.site import Site
-from servebench.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary, meaning
+from servebench.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary
 
 _FEW: Final = 3  # figures: fewer are not worth a second drawing
 _STANDARD: Final = ("published", "nightly")
@@ -188,7 +189,7 @@ def flags(source: Source) -> tuple[Raised, ...]:
     found: dict[str, tuple[str, str, list[str]]] = {}
     for case in source.cases:
         for flag in case.warnings:
-            entry: tuple[str, str, list[str]] = (meaning(flag.name), flag.detail, [])
+            entry: tuple[str, str, list[str]] = (FLAGS[flag.name].meaning, flag.detail, [])
             found.setdefault(str(flag.name), entry)[2].append(case.id)
     raised = (Raised(name, said, example, tuple(many))
               for name, (said, example, many) in found.items())  # fmt: skip

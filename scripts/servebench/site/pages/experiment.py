@@ -2,82 +2,83 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
-from servebench.inprocess import page as inprocess
+from servebench.inprocess import report
 from servebench.inprocess.readings import Snapshot, newest
-from servebench.report.page import Section
+from servebench.inprocess.suites import SHARED_PAGE, SuiteDeclaration
 from servebench.site.charts import speedups
-from servebench.site.pages import addresses, evidence, inside, trace
-from servebench.site.pages.answers import answers
-from servebench.site.pages.page import Page, digest, markup, render
-from servebench.site.pages.site import INSIDE, Site
+from servebench.site.pages import addresses, evidence, trace
+from servebench.site.pages.answers import Answer, answers
+from servebench.site.pages.page import Page, markup, render
+from servebench.site.pages.site import Site
 
-FURTHER: Final = "inside-the-process"
-"""The page of what else asv measures: it answers questions of its own."""
-_FURTHER_QUESTION: Final = "What does a request take inside the process, and Pydantic alone?"
+_SHARED_QUESTION: Final = "What does a request take inside the process, and Pydantic alone?"
 _MODULES: Final = ("js/keyboard.js",)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """An experiment in the list."""
+class Question:
+    """An experiment in a list."""
 
     name: str
     question: str
-    answer: str
+    answer: Answer | None
+    cases: int = 0
 
 
 def pages(site: Site) -> Iterator[Page]:
     """The list, and one page for each experiment."""
-    asv = _asv(site)
     path = addresses.file(addresses.EXPERIMENTS)
-    yield Page(path, partial(_list, site, path), digest([*_everything(site), *asv]))
+    yield Page(path, _list(site, path))
     cases = _by_experiment(site)
+    shared = [SHARED_PAGE] if _has_inprocess(site) else []
+    for name in (*site.experiments(), *shared):
+        path = addresses.file(addresses.experiment(name))
+        if suites := tuple(suite for suite in site.suites if suite.page == name):
+            yield Page(path, _inprocess(site, path, name, suites))
+        else:
+            yield Page(path, _page(site, path, name, cases.get(name, ())))
+
+
+def questions(site: Site) -> Iterator[Question]:
+    """Every experiment with the first sentence of its answer."""
+    cases = {case for table in site.newest_tables for case in table.cases}
+    measured = Counter(case.partition("/")[0] for case in cases)
+    suites = {suite.page: suite for suite in site.suites if suite.source}
     for name in site.experiments():
-        if name != INSIDE:
-            path = addresses.file(addresses.experiment(name))
-            many = cases.get(name, ())
-            yield Page(path, partial(_page, site, path, name, many), digest(_of(site, name, many)))
-    if site.inside is not None:
-        path = addresses.file(addresses.experiment(INSIDE))
-        yield Page(path, partial(_inside, site, path, INSIDE), digest(asv))
-    if any(table.kind == "inprocess" for table in site.tables.values()):
-        path = addresses.file(addresses.experiment(FURTHER))
-        runs = [summary.run.id for summary in site.newest.values()]
-        yield Page(path, partial(_inside, site, path, FURTHER), digest([*asv, *runs]))
+        if name in suites:
+            yield Question(name, suites[name].question, _answer(site, suites[name]))
+        else:
+            about = site.about.get(name)
+            answer = next(answers(site, name), None)
+            yield Question(name, about.question if about else "", answer, measured[name])
+    if _has_inprocess(site):
+        yield Question(SHARED_PAGE, _SHARED_QUESTION, None)
 
 
-def _everything(site: Site) -> Iterator[str]:
-    """What the list depends on."""
-    for name in site.experiments():
-        yield name
-        yield repr(site.about.get(name))
-        yield site.published[name].model_dump_json() if name in site.published else ""
-    yield from (summary.run.id for summary in site.newest.values())
-    yield repr(site.inside)
+def _has_inprocess(site: Site) -> bool:
+    return not all(table.track.served for table in site.tables.values())
 
 
-def _of(site: Site, name: str, cases: tuple[str, ...]) -> Iterator[str]:
-    """What an experiment's page depends on."""
-    yield repr(site.about.get(name))
-    yield site.published[name].model_dump_json() if name in site.published else ""
-    yield from (summary.run.id for summary in site.newest.values())
-    yield from cases
-
-
-def _asv(site: Site) -> list[str]:
-    """What pages of asv's figures depend on: every night's digest, and what is declared."""
-    sources = [
-        source
-        for table in site.tables.values()
-        if table.kind == "inprocess"
-        for source in table.sources
-    ]
-    return [*sources, repr(site.inside)]
+def _answer(site: Site, suite: SuiteDeclaration) -> Answer | None:
+    """Of the newest commit that was measured."""
+    snapshot = newest(site.snapshots(), *suite.benchmarks)
+    text = report.answer(snapshot, suite) if snapshot else ""
+    if snapshot is None or not text:
+        return None
+    return next(
+        (
+            Answer(text, header.run, header.profile, header.machine, ())
+            for header in site.headers.values()
+            if not header.track.served
+            and (header.machine, header.commit) == (snapshot.machine, snapshot.commit)
+        ),
+        None,
+    )
 
 
 def _by_experiment(site: Site) -> dict[str, tuple[str, ...]]:
@@ -90,23 +91,13 @@ def _by_experiment(site: Site) -> dict[str, tuple[str, ...]]:
 
 
 def _list(site: Site, path: str) -> str:
-    entries = []
-    for name in site.experiments():
-        about = site.about.get(name)
-        question = about.question if about else ""
-        answer = next(answers(site, name), None)
-        if name == INSIDE and site.inside is not None:
-            question, answer = site.inside.question, inside.answer(site)
-        entries.append(Entry(name, question, answer.text if answer else ""))
-    if any(table.kind == "inprocess" for table in site.tables.values()):
-        entries.append(Entry(FURTHER, _FURTHER_QUESTION, ""))
     return render(
         site,
         "experiments.html.j2",
         path=path,
         title="Experiments",
         description="Questions about the Python web stack, each with its answer and figures.",
-        entries=entries,
+        questions=questions(site),
     )
 
 
@@ -144,48 +135,37 @@ def _page(site: Site, path: str, name: str, cases: tuple[str, ...]) -> str:
     )
 
 
-def _inside(site: Site, path: str, name: str) -> str:
-    """The experiment inside the process: sections of asv's newest results."""
-    declared = site.inside
+def _inprocess(site: Site, path: str, name: str, suites: Sequence[SuiteDeclaration]) -> str:
+    """Suites inside the process: sections of asv's newest results."""
     snapshots = site.snapshots()
-    sections: tuple[Section, ...] = ()
-    charts, answer = [], ""
-    if declared is not None:
-        most = max(site.newest.values(), key=lambda one: one.run.launches, default=None)
-        sections = tuple(
-            section
-            for section in inprocess.sections(snapshots, declared, most)
-            if (section.experiment == INSIDE) == (name == INSIDE)
-        )
-        latest = newest(snapshots, *declared.benchmarks)
-        if name == INSIDE and latest is not None:
-            root = addresses.root(path)
-            charts = [
-                markup(chart)
-                for chart in speedups.charts(
-                    latest, declared, lambda case: root + addresses.case(case)
-                )
-            ]
-            found = inside.answer(site)
-            answer = found.text if found else ""
-    question = declared.question if declared and name == INSIDE else _FURTHER_QUESTION
+    most = max(site.newest.values(), key=lambda one: one.run.launches, default=None)
+    sections = report.sections(snapshots, suites, most)
+    root, own = addresses.root(path), suites[0] if suites[0].source else None
+    latest = ((suite, newest(snapshots, *suite.benchmarks)) for suite in suites)
+    answer = _answer(site, own) if own else None
+    question = own.question if own else _SHARED_QUESTION
     return render(
         site,
-        "inside.html.j2",
+        "inprocess.html.j2",
         path=path,
         title=name,
         description=question,
         modules=_MODULES,
         name=name,
         question=question,
-        sections=sections,
-        charts=charts,
-        answer=answer,
+        charts=[
+            markup(chart)
+            for suite, snapshot in latest
+            if snapshot is not None
+            for chart in speedups.charts(snapshot, suite, lambda case: root + addresses.case(case))
+        ],
+        answer=answer.text if answer else "",
         statements=[
             (section, [evidence.statement((shape,)) for shape in section.shapes])
             for section in sections
         ],
-        command="servebench micro --select 'gil.*'" if name == INSIDE else "servebench micro",
+        sections=sections,
+        command=f"servebench micro --select '{own.suite}.*'" if own else "servebench micro",
         files=list(_files(site, snapshots)),
     )
 
@@ -194,5 +174,5 @@ def _files(site: Site, snapshots: Sequence[Snapshot]) -> Iterator[str]:
     """Addresses of asv's files of these commits."""
     shown = {(snapshot.machine, snapshot.commit) for snapshot in snapshots}
     for run, header in site.headers.items():
-        if header.kind == "inprocess" and (header.machine, header.commit) in shown:
+        if not header.track.served and (header.machine, header.commit) in shown:
             yield from trace.raw_asv(site, run)

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from servebench.inprocess.suites import SHARED_PAGE
 from servebench.report.change import told
-from servebench.site.pages import addresses, headlines, inside, status
-from servebench.site.pages.answers import Answer, answers
+from servebench.site.pages import addresses, headlines, status
 from servebench.site.pages.changes import listed
+from servebench.site.pages.experiment import questions
 from servebench.site.pages.page import Page, render
-from servebench.site.pages.site import INSIDE, Site
+from servebench.site.pages.site import Site
 
 OPEN: Final = 8
 """So many open changes are shown here; all are on their own page."""
 MACHINES: Final = 3
 STALE: Final = 3 * 86_400
 """From so many seconds on the newest run is called stale: a night may be missed, two may not."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """An experiment on the first page."""
-
-    name: str
-    question: str
-    answer: Answer | None
-    cases: int
 
 
 def pages(site: Site) -> Iterator[Page]:
@@ -48,7 +37,7 @@ def pages(site: Site) -> Iterator[Page]:
             states=[
                 (table, found, status.sentence(found), status.still_open(found, table.machine))
                 for table in newest[:MACHINES]
-                for story in (site.stories[table.machine, table.kind],)
+                for story in (site.events[table.machine, table.kind],)
                 for found in (status.of_table(table, story, site.changes),)
             ],
             further=len(newest) - MACHINES,
@@ -57,23 +46,7 @@ def pages(site: Site) -> Iterator[Page]:
             still=[told(record) for record in still[:OPEN]],
             open_changes=len(still),
             headlines=headlines.shown(newest),
-            questions=list(_questions(site)),
+            questions=[one for one in questions(site) if one.name != SHARED_PAGE],
             problems=site.sources.problems,
         ),
     )
-
-
-def _questions(site: Site) -> Iterator[Question]:
-    cases = {case for table in site.newest_tables for case in table.cases}
-    measured = Counter(case.partition("/")[0] for case in cases)
-    for name in site.experiments():
-        if name == INSIDE and site.inside is not None:
-            yield Question(name, site.inside.question, inside.answer(site), 0)
-            continue
-        about = site.about.get(name)
-        yield Question(
-            name,
-            about.question if about else "",
-            next(answers(site, name), None),
-            measured[name],
-        )

@@ -11,10 +11,10 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from servebench.metrics import METRICS
+from servebench.published import Headline, headlines
+from servebench.series.table import STATES, Table
 from servebench.site import overview
 from servebench.site.charts.trend import spark
-from servebench.site.history import STATES, Table
-from servebench.site.overview import HEADLINES, Headline
 from servebench.site.pages import words
 from servebench.units import significant
 
@@ -58,7 +58,7 @@ class HeadlineCard:
 def shown(tables: Iterable[Table]) -> tuple[HeadlineCard, ...]:
     """All headlines, of one machine."""
     table = overview.speaker(tables)
-    return tuple(_of_table(table, headline) for headline in HEADLINES)
+    return tuple(_of_table(table, headline) for headline in headlines())
 
 
 def series(table: Table, case: str, metric: str) -> npt.NDArray[np.float64] | None:

@@ -13,6 +13,7 @@ from servebench.site.pages import (
     data,
     experiment,
     front,
+    glossary,
     machines,
     method,
     missing,
@@ -34,6 +35,7 @@ KINDS: Final[tuple[Callable[[Site], Iterator[Page]], ...]] = (
     run.pages,
     data.pages,
     method.pages,
+    glossary.pages,
     missing.pages,
 )
 """Every kind of page; to add one, add its module here. The few large ones come before the many

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -14,14 +13,14 @@ from markupsafe import Markup
 from servebench.compare import scores
 from servebench.compare.scores import Rate
 from servebench.report.page import describe_machine
-from servebench.site import arrays
+from servebench.series.columns import RunHeader
+from servebench.series.table import STATES, Table
+from servebench.site import data_files
 from servebench.site.charts import trend
 from servebench.site.charts.data import Caption, Quantity, Value
 from servebench.site.charts.trend import Trend, TrendEvent, TrendPoint
-from servebench.site.history import STATES, Table
-from servebench.site.nights import Header
 from servebench.site.pages import addresses, runs
-from servebench.site.pages.page import Page, digest, markup, render
+from servebench.site.pages.page import Page, markup, render
 from servebench.site.pages.runs import Row
 from servebench.site.pages.site import Site
 from servebench.units import share
@@ -50,12 +49,12 @@ class Summary:
     described: str
     runs: int
     snapshots: int
-    newest: Header
+    newest: RunHeader
 
 
 def pages(site: Site) -> Iterator[Page]:
     """The list, and one page for each machine."""
-    by_machine: dict[str, list[Header]] = {}
+    by_machine: dict[str, list[RunHeader]] = {}
     for header in site.headers.values():
         by_machine.setdefault(header.machine, []).append(header)
     every = [_summary(site, machine, many) for machine, many in by_machine.items()]
@@ -73,15 +72,7 @@ def pages(site: Site) -> Iterator[Page]:
     )
     for one in every:
         path = addresses.file(addresses.machine(one.id))
-        headers = by_machine[one.id]
-        inputs = digest(
-            (
-                one.described,
-                *(site.nights[header.run].source for header in headers),
-                *(trial.id for trial in site.sources.trials if trial.machine == one.id),
-            )
-        )
-        yield Page(path, partial(_html, site, path, one, headers), inputs)
+        yield Page(path, _html(site, path, one, by_machine[one.id]))
 
 
 def widths(table: Table, metric: str = METRIC) -> list[float | None]:
@@ -96,16 +87,16 @@ def widths(table: Table, metric: str = METRIC) -> list[float | None]:
     mean, low, high = (block[:, :, column] for block in (table.mean, table.low, table.high))
     halves = (high - low) / 2 / np.where(mean > 0, mean, np.nan)
     halves = np.where((table.status == _MEASURED) & (halves > 0), halves, np.nan)
-    medians = arrays.medians(halves) if halves.size else np.full(len(halves), np.nan)
+    medians = data_files.medians(halves) if halves.size else np.full(len(halves), np.nan)
     return [None if np.isnan(value) else float(value) for value in medians]
 
 
-def moves(headers: Sequence[Header]) -> list[tuple[Header, str]]:
+def moves(headers: Sequence[RunHeader]) -> list[tuple[RunHeader, str]]:
     """Where the machine's description changed: the first run after it, and what is different."""
-    found: list[tuple[Header, str]] = []
-    before: Header | None = None
+    found: list[tuple[RunHeader, str]] = []
+    before: RunHeader | None = None
     for header in headers:
-        if header.kind != "load":
+        if not header.track.served:
             continue
         if before is not None and header.fingerprint != before.fingerprint:
             found.append((header, _difference(before.fingerprint, header.fingerprint)))
@@ -121,8 +112,8 @@ def _difference(before: str, after: str) -> str:
     return f"{'; '.join(gone) or 'nothing'} → {'; '.join(come) or 'nothing'}"
 
 
-def _summary(site: Site, machine: str, headers: Sequence[Header]) -> Summary:
-    newest = max(headers, key=lambda header: (header.kind == "load", header.time, header.run))
+def _summary(site: Site, machine: str, headers: Sequence[RunHeader]) -> Summary:
+    newest = max(headers, key=lambda header: (header.track.served, header.time, header.run))
     known = [
         summary.run for (name, _), summary in site.newest.items() if name == machine
     ]  # fmt: skip
@@ -131,13 +122,13 @@ def _summary(site: Site, machine: str, headers: Sequence[Header]) -> Summary:
     return Summary(
         id=machine,
         described=described.removeprefix(f"{machine}: "),
-        runs=sum(header.kind == "load" for header in headers),
-        snapshots=sum(header.kind == "inprocess" for header in headers),
+        runs=sum(header.track.served for header in headers),
+        snapshots=sum(not header.track.served for header in headers),
         newest=newest,
     )
 
 
-def _html(site: Site, path: str, one: Summary, headers: Sequence[Header]) -> str:
+def _html(site: Site, path: str, one: Summary, headers: Sequence[RunHeader]) -> str:
     table = site.tables.get((one.id, "load"))
     known = widths(table) if table else []
     told = [width for width in known if width is not None]
@@ -167,7 +158,7 @@ def _html(site: Site, path: str, one: Summary, headers: Sequence[Header]) -> str
 
 
 def _noise(
-    path: str, table: Table, found: Sequence[float | None], headers: Sequence[Header]
+    path: str, table: Table, found: Sequence[float | None], headers: Sequence[RunHeader]
 ) -> Markup:
     """The noise history as a chart."""
     root = addresses.root(path)

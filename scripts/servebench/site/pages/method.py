@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from servebench.compare import scores
 from servebench.flags import FLAGS
 from servebench.report import selftest
 from servebench.site.pages import addresses
-from servebench.site.pages.page import Page, digest, render
+from servebench.site.pages.page import Page, render
 from servebench.site.pages.site import Site
 from servebench.summary import CONFIDENCE, ENOUGH_LAUNCHES
 
@@ -17,12 +16,7 @@ from servebench.summary import CONFIDENCE, ENOUGH_LAUNCHES
 def pages(site: Site) -> Iterator[Page]:
     """The page."""
     path = addresses.file(addresses.METHOD)
-    told = (
-        f"{trial.model_dump_json()} {trial.planted in site.planned}"
-        for trial in site.sources.trials
-    )
-    # Exact intervals need scipy, which takes a second to import: only when trials have changed.
-    yield Page(path, partial(_html, site, path), digest(["method", *told]))
+    yield Page(path, _html(site, path))
 
 
 def _html(site: Site, path: str) -> str:

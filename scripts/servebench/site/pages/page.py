@@ -8,8 +8,6 @@ The same `results/` give the same bytes: nothing here asks what time it is.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -34,29 +32,11 @@ class Page:
 
     Attributes:
         path: Of the file, as `addresses.file` gives it: `c/one/index.html`.
-        html: All of it, or what makes it: then it is only made if `inputs` are others than those of
-            the last build.
-        inputs: `digest` of all that the page shows besides the program itself, which is taken care
-            of; empty: what makes it is called every time.
+        html: All of it.
     """
 
     path: str
-    html: str | Callable[[], str]
-    inputs: str = ""
-
-    @property
-    def made_from(self) -> str:
-        """`inputs`, or a digest of the page itself; empty: not known before it is made."""
-        return self.inputs or (digest((self.html,)) if isinstance(self.html, str) else "")
-
-    def text(self) -> str:
-        """The page's HTML."""
-        return self.html if isinstance(self.html, str) else self.html()
-
-
-def digest(parts: Iterable[str]) -> str:
-    """A short digest of texts in their order, for `Page.inputs`."""
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:16]
+    html: str
 
 
 def render(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -17,16 +16,16 @@ from servebench.changes import ChangeRecord
 from servebench.errors import RecordError
 from servebench.model import RunStatus
 from servebench.report.page import make_page
-from servebench.site.nights import Header, Night, Odd
+from servebench.series.columns import CaseState, RunColumns, RunHeader
 from servebench.site.pages import addresses, cases, runs, trace, words
-from servebench.site.pages.page import Page, digest, render
+from servebench.site.pages.page import Page, render
 from servebench.site.pages.site import Site
 from servebench.summary import Estimate, RunSummary
 
 FULL: Final = 60
 """So many run files are shown in full: reading one takes a tenth of a second."""
 
-_MEASURED: Final = Odd("measured")
+_MEASURED: Final = CaseState("measured")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class Line:
     figure: str
     interval: str
     samples: int
-    odd: Odd
+    odd: CaseState
 
 
 def pages(site: Site) -> Iterator[Page]:
@@ -65,21 +64,10 @@ def pages(site: Site) -> Iterator[Page]:
         path = addresses.file(addresses.run(run_id))
         full, there = run_id in whole, beside[run_id]
         changes = concerned.get(run_id, ())
-        inputs = digest(
-            (
-                night.source,
-                str(full),
-                str(run_id in site.runs),
-                there.before,
-                there.after,
-                *(record.model_dump_json() for record in changes),
-                *trace.raw_asv(site, run_id),
-            )
-        )
-        yield Page(path, partial(_html, site, path, night, there, changes, full=full), inputs)
+        yield Page(path, _html(site, path, night, there, changes, full=full))
 
 
-def neighbours(headers: Mapping[str, Header]) -> dict[str, Neighbours]:
+def neighbours(headers: Mapping[str, RunHeader]) -> dict[str, Neighbours]:
     """By run: the runs before and after it.
 
     Args:
@@ -96,10 +84,10 @@ def neighbours(headers: Mapping[str, Header]) -> dict[str, Neighbours]:
     return {run: Neighbours(before.get(run, ""), after.get(run, "")) for run in headers}
 
 
-def lines(night: Night) -> list[Line]:
+def lines(night: RunColumns) -> list[Line]:
     """Of a benchmarks' night every figure; of another one, what was odd."""
     header = night.header
-    if header.kind != "inprocess":
+    if header.track.served:
         return [
             Line(header.cases[place], "", "", 0, odd) for place, odd in sorted(header.odd.items())
         ]
@@ -124,9 +112,9 @@ def lines(night: Night) -> list[Line]:
     return found
 
 
-def suites(header: Header, found: Sequence[Line]) -> dict[str, tuple[Line, ...]]:
+def suites(header: RunHeader, found: Sequence[Line]) -> dict[str, tuple[Line, ...]]:
     """The lines of a benchmarks' night by suite, since there are many; nothing of another night."""
-    if header.kind != "inprocess":
+    if header.track.served:
         return {}
     groups: dict[str, list[Line]] = {}
     for line in found:
@@ -147,7 +135,7 @@ def _concerned(changes: tuple[ChangeRecord, ...]) -> dict[str, tuple[ChangeRecor
 def _html(
     site: Site,
     path: str,
-    night: Night,
+    night: RunColumns,
     beside: Neighbours,
     changes: tuple[ChangeRecord, ...],
     *,
@@ -194,7 +182,7 @@ def _summary(site: Site, run_id: str) -> tuple[RunSummary | None, str]:
         return None, str(error)
 
 
-def _facts(header: Header) -> tuple[tuple[str, str], ...]:
+def _facts(header: RunHeader) -> tuple[tuple[str, str], ...]:
     """What a night without its file knows of itself."""
     return (
         ("profile", header.profile),

@@ -10,9 +10,9 @@ from itertools import groupby
 from typing import Final
 
 from servebench.night.model import NightRecord
-from servebench.site.nights import Header
+from servebench.series.columns import RunHeader
 from servebench.site.pages import addresses
-from servebench.site.pages.page import Page, digest, render
+from servebench.site.pages.page import Page, render
 from servebench.site.pages.site import Site
 
 NEWEST: Final = 60
@@ -33,7 +33,7 @@ class Row:
         missing: To so many it did not come.
     """
 
-    header: Header
+    header: RunHeader
     cases: int
     failed: int
     disturbed: int
@@ -64,7 +64,7 @@ def pages(site: Site) -> Iterator[Page]:
         yield _page(site, addresses.year(year), f"Runs of {year}", many, counted, len(many), ())
 
 
-def row(header: Header) -> Row:
+def row(header: RunHeader) -> Row:
     """A run in numbers."""
     odd = [one.status for one in header.odd.values()]
     return Row(
@@ -76,9 +76,9 @@ def row(header: Header) -> Row:
     )
 
 
-def started(header: Header) -> datetime:
+def started(header: RunHeader) -> datetime:
     """When a run was made; benchmarks stand at their commit's date, and their names say when."""
-    if header.kind == "inprocess":
+    if not header.track.served:
         with suppress(ValueError):  # not named by us
             return datetime.strptime(header.run[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
     return datetime.fromtimestamp(header.time, UTC)
@@ -88,26 +88,22 @@ def _page(
     site: Site,
     address: str,
     title: str,
-    headers: Sequence[Header],
+    headers: Sequence[RunHeader],
     years: tuple[tuple[int, int], ...],
     total: int,
     lost: tuple[NightRecord, ...],
 ) -> Page:
     path = addresses.file(address)
 
-    def html() -> str:
-        return render(
-            site,
-            "runs.html.j2",
-            path=path,
-            title=title,
-            description="Every run with what it measured, what failed, and its raw file.",
-            rows=[(started(header), row(header)) for header in headers],
-            years=years,
-            total=total,
-            lost=lost,
-        )
-
-    told = (f"{header.run} {site.nights[header.run].source}" for header in headers)
-    missing = (record.model_dump_json() for record in lost)
-    return Page(path, html, digest([title, repr(years), str(total), *told, *missing]))
+    html = render(
+        site,
+        "runs.html.j2",
+        path=path,
+        title=title,
+        description="Every run with what it measured, what failed, and its raw file.",
+        rows=[(started(header), row(header)) for header in headers],
+        years=years,
+        total=total,
+        lost=lost,
+    )
+    return Page(path, html)

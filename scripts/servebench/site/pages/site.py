@@ -8,23 +8,28 @@ from pathlib import Path
 from typing import Any, Final
 
 from servebench.changes import ChangeRecord
-from servebench.inprocess import page as inside
-from servebench.inprocess.declared import Declared
 from servebench.inprocess.readings import Snapshot
+from servebench.inprocess.suites import SuiteDeclaration
 from servebench.published import Published
 from servebench.report.page import About
-from servebench.site.history import Table
-from servebench.site.nights import Header, Kind, Night
-from servebench.site.reading import Sources
-from servebench.site.shards import Shard
-from servebench.site.story import Story
+from servebench.series.columns import Kind, RunColumns, RunHeader
+from servebench.series.events import Events
+from servebench.series.reading import Sources
+from servebench.series.table import Table
+from servebench.site.data_files import SeriesFile
 from servebench.summary import RunSummary
-
-INSIDE: Final = inside.EXPERIMENT
-"""The experiment whose figures asv measures: `benchmarks/gil_in_process.toml`."""
 
 Trended = tuple[str, Kind]
 """A machine's id and a kind of figures: what has a table of its own."""
+
+
+_GUARD: Final = "inprocess/guard."
+"""Versions, recorded as figures: plumbing, and no cases for people."""
+
+
+def has_page(case: str) -> bool:
+    """Whether a case has a page of its own."""
+    return not case.startswith(_GUARD)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,22 +40,22 @@ class Site:
         base: Address of the site with a slash at its end; empty: not known. Links are relative
             anyway.
         static: Folder of stylesheet and modules, from the root, with a slash at its end.
-        sources: What was read of `results/`: nights, run files, changes, trials, problems.
+        sources: What was read of `results/`: runs, changes, trials, problems.
         tables: All nights by machine and kind.
         shards: Of each table, its data files.
-        stories: Of each table: breaks, stack bumps, gaps.
+        events: Of each table: breaks, stack bumps, gaps.
         nights: Every night by its run's id, also of profiles that have no trend; oldest first.
         headers: Their headers.
         newest: The newest run of each machine and profile, read and summarised.
         about: What the experiments declare in words; `about[name].question`.
         published: What their sources published.
-        inside: The same for the experiment inside the process; None: this checkout has none.
+        suites: The suites inside the process, as they are declared.
         snapshots: Of what asv measured the commits with the newest figures, newest commit first;
             read when they are asked for first.
         read_run: Reads the run file of a run's id and summarises it; RecordError as usual.
-        read_manifest: `manifest.json`: which data files there are; waits for those still made.
+        manifest: `manifest.json`: which data files there are.
         downloads: Further files, by address: what they are.
-        planned: Every case that any night planned: these have pages.
+        planned: Every case with a page: those that any night planned.
         notes: What people should know about the build, in sentences.
     """
 
@@ -58,25 +63,20 @@ class Site:
     static: str
     sources: Sources
     tables: Mapping[Trended, Table]
-    shards: Mapping[Trended, tuple[Shard, ...]]
-    stories: Mapping[Trended, Story]
-    nights: Mapping[str, Night]
-    headers: Mapping[str, Header]
+    shards: Mapping[Trended, tuple[SeriesFile, ...]]
+    events: Mapping[Trended, Events]
+    nights: Mapping[str, RunColumns]
+    headers: Mapping[str, RunHeader]
     newest: Mapping[tuple[str, str], RunSummary]
     about: Mapping[str, About]
     published: Mapping[str, Published]
-    inside: Declared | None
+    suites: tuple[SuiteDeclaration, ...]
     snapshots: Callable[[], tuple[Snapshot, ...]]
     read_run: Callable[[str], RunSummary]
-    read_manifest: Callable[[], Mapping[str, Any]]
+    manifest: Mapping[str, Any]
     downloads: Mapping[str, str]
     planned: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
-
-    @property
-    def manifest(self) -> Mapping[str, Any]:
-        """`manifest.json`."""
-        return self.read_manifest()
 
     @property
     def runs(self) -> Mapping[str, Path]:
@@ -93,7 +93,7 @@ class Site:
     @property
     def newest_tables(self) -> tuple[Table, ...]:
         """The tables of server runs, the machine that was measured last first."""
-        of_runs = (table for table in self.tables.values() if table.kind == "load")
+        of_runs = (table for table in self.tables.values() if table.track.served)
         return tuple(sorted(of_runs, key=lambda table: (-table.nights[-1].time, table.machine)))
 
     @property
@@ -103,17 +103,17 @@ class Site:
         Benchmarks inside the process do not count: they stand at their commit's date.
         """
         headers = self.headers.values()
-        return max((header.time for header in headers if header.kind == "load"), default=None)
+        return max((header.time for header in headers if header.track.served), default=None)
 
     def cases(self) -> dict[str, list[Table]]:
         """Every case of a trend and the tables that have it; server runs first, newest first."""
         found: dict[str, list[Table]] = {}
         ordered = sorted(
             self.tables.values(),
-            key=lambda table: (table.kind != "load", -table.nights[-1].time, table.machine),
+            key=lambda table: (not table.track.served, -table.nights[-1].time, table.machine),
         )
         for table in ordered:
-            for case in table.cases:
+            for case in filter(has_page, table.cases):
                 found.setdefault(case, []).append(table)
         return found
 
@@ -122,8 +122,8 @@ class Site:
         measured = {
             case.partition("/")[0]
             for table in self.tables.values()
-            if table.kind == "load"
+            if table.track.served
             for case in table.cases
         }
-        declared = {*self.about, *(() if self.inside is None else (INSIDE,))}
+        declared = {*self.about, *(suite.page for suite in self.suites if suite.source)}
         return (*sorted(declared), *sorted(measured - declared))

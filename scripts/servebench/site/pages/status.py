@@ -10,9 +10,9 @@ import numpy as np
 
 from servebench.changes import ChangeRecord
 from servebench.compare.model import Verdict
-from servebench.site.history import STATES, Table
+from servebench.series.events import Events
+from servebench.series.table import STATES, Table
 from servebench.site.pages import words
-from servebench.site.story import Story
 from servebench.units import count
 
 RECENT: Final = 7
@@ -74,7 +74,7 @@ class Status:
         return sum(number for _, _, number in self.counts)
 
 
-def of_table(table: Table, happened: Story, changes: Iterable[ChangeRecord]) -> Status:
+def of_table(table: Table, happened: Events, changes: Iterable[ChangeRecord]) -> Status:
     """The status of a table's newest night."""
     newest, last = table.nights[-1], len(table.nights) - 1
     records = [

@@ -7,7 +7,7 @@ import shlex
 from typing import Final
 from urllib.parse import quote
 
-from servebench.site.nights import Header
+from servebench.series.columns import RunHeader
 from servebench.site.pages import addresses
 from servebench.site.pages.site import Site
 
@@ -46,9 +46,9 @@ def experiment_command(name: str, profile: str = "nightly", commit: str | None =
     return _at(commit) + shlex.join(words)
 
 
-def run_command(header: Header) -> str:
+def run_command(header: RunHeader) -> str:
     """The shell command that repeats a whole run."""
-    if header.kind == "inprocess":
+    if not header.track.served:
         return f"{_at(header.commit)}servebench micro"
     known = header.profile if header.profile in _PROFILES else "nightly"
     return f"{_at(header.commit)}servebench run --profile {known}"
@@ -66,15 +66,14 @@ def links(site: Site, run_id: str, case_id: str = "") -> list[tuple[str, str]]:
         found.append(("run", addresses.run(run_id)))
     if run_id in site.runs:
         found.append(("run file", addresses.run_file(run_id)))
-    elif run_id in site.nights and site.nights[run_id].header.kind == "inprocess":
+    elif run_id in site.nights:
         found += [("asv's file", address) for address in raw_asv(site, run_id)]
     return found
 
 
 def raw_asv(site: Site, run_id: str) -> list[str]:
     """Addresses of asv's files of what it measured of a commit."""
-    names = site.sources.asv_files.get(site.nights[run_id].source, ())
-    found = (f"{addresses.RAW_ASV}{quote(name)}" for name in names)
+    found = (f"{addresses.RAW_ASV}{quote(name)}" for name in site.nights[run_id].files)
     return [address for address in found if address in site.downloads]
 
 

@@ -11,31 +11,22 @@ from typing import Final
 
 import numpy as np
 
-from servebench import units
 from servebench.changes import ChangeRecord
 from servebench.compare.model import PackageChange
-from servebench.metrics import METRICS
-from servebench.site import history
+from servebench.metrics import HEADLINES, METRICS
+from servebench.series import table as history
+from servebench.series.columns import TRACKS
+from servebench.series.events import Events
+from servebench.series.table import Point, Table
 from servebench.site.charts.data import Caption, Quantity, Value
 from servebench.site.charts.trend import Trend, TrendEvent, TrendPoint
-from servebench.site.history import Point, Table
-from servebench.site.nights import Kind
 from servebench.site.pages import addresses, words
 from servebench.site.pages.site import Site
-from servebench.site.story import Story
 
 RECENT: Final = 400
 """So many nights are drawn in the page itself: a year, and some days before. Scripts show all."""
 AROUND: Final = 45
 """So many nights before a change and after it are on its page, which is frozen then."""
-PREFERRED: Final = ("server_cpu_per_request", "throughput", "response_p50")
-"""The metric that a page shows first is the first of these that the case has a figure of."""
-
-_FORMATS: Final[dict[units.Formatter, str]] = {
-    units.seconds: "seconds", units.rate: "rate", units.size: "size", units.share: "share",
-    units.cores: "cores", units.count: "count", units.significant: "significant",
-}  # fmt: skip
-_KINDS: Final[tuple[Kind, ...]] = ("load", "inprocess")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +37,12 @@ class Around:
     points: tuple[Point, ...]
 
 
-def interval_title(kind: Kind) -> str:
-    """What the intervals of a table are."""
-    return "95 % interval" if kind == "load" else "middle half of the samples"
-
-
 def metrics(table: Table, case: str) -> tuple[str, ...]:
     """Metrics of which the case has a figure, the one that is shown first first."""
     row = table.cases.index(case)
     there = ~np.isnan(table.mean[:, row]).all(axis=0)
     found = [table.metrics[column] for column in np.flatnonzero(there).tolist()]
-    first = next((name for name in PREFERRED if name in found), None)
+    first = next((name for name in HEADLINES if name in found), None)
     return tuple(sorted(found, key=lambda name: name != first))
 
 
@@ -69,13 +55,13 @@ def title(metric: str) -> str:
 
 def format_name(metric: str) -> str:
     """What `formats.js` calls the format of a metric's figures; of benchmarks it is the unit."""
-    return _FORMATS[METRICS[metric].format] if metric in METRICS else metric
+    return METRICS[metric].format.name if metric in METRICS else metric
 
 
 def trend(
     root: str,
     table: Table,
-    happened: Story,
+    happened: Events,
     changes: Iterable[ChangeRecord],
     case: str,
     metric: str,
@@ -102,7 +88,7 @@ def trend(
     return Trend(
         about=Caption(anchor, title(metric), caption),
         quantity=quantity(metric, title(metric)),
-        points=_points(root, table.kind, points),
+        points=_points(root, table, points),
         changes=tuple(
             _change(record, root + addresses.change(record.id))
             for record in changes
@@ -116,7 +102,7 @@ def trend(
 def around(site: Site, record: ChangeRecord) -> Around | None:
     """The nights around a change; None if its series is not on this site."""
     name = record.series
-    for kind in _KINDS:
+    for kind in TRACKS:
         table = site.tables.get((name.machine, kind))
         if table is None or name.case not in table.cases or name.metric not in table.metrics:
             continue
@@ -129,7 +115,9 @@ def around(site: Site, record: ChangeRecord) -> Around | None:
     return None
 
 
-def trend_around(root: str, record: ChangeRecord, cut: Around, happened: Story, what: str) -> Trend:
+def trend_around(
+    root: str, record: ChangeRecord, cut: Around, happened: Events, what: str
+) -> Trend:
     """What is drawn of the nights around a change; `what`: what is measured, in words."""
     name, nights = record.series, cut.table.nights
     first, last = cut.points[0].time, cut.points[-1].time
@@ -141,7 +129,7 @@ def trend_around(root: str, record: ChangeRecord, cut: Around, happened: Story, 
             f"Up to {AROUND} nights on either side, as they were measured, one by one.",
         ),
         quantity=quantity(name.metric, what),
-        points=_points(root, cut.table.kind, cut.points),
+        points=_points(root, cut.table, cut.points),
         changes=(_change(record),),
         breaks=tuple(
             _event(nights[one.night].time, f"{one.what}: {one.before} → {one.after}")
@@ -157,7 +145,7 @@ def trend_around(root: str, record: ChangeRecord, cut: Around, happened: Story, 
 
 
 def happenings(
-    table: Table, happened: Story, case: str, after: int = 0
+    table: Table, happened: Events, case: str, after: int = 0
 ) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
     """Breaks and stack bumps of a case: times (s since 1970) with what it was.
 
@@ -211,10 +199,11 @@ def _figure(metric: str, number: float) -> str:
     return words.figure(number, metric)
 
 
-def _points(root: str, kind: Kind, nights: Sequence[Point]) -> tuple[TrendPoint, ...]:
+def _points(root: str, table: Table, nights: Sequence[Point]) -> tuple[TrendPoint, ...]:
     """Nights as points that lead to their runs."""
     # A band is a confidence interval; the spread of asv's samples is none.
-    shown = (one if kind == "load" else replace(one, low=None, high=None) for one in nights)
+    with_ends = table.track.confidence
+    shown = (one if with_ends else replace(one, low=None, high=None) for one in nights)
     return tuple(
         TrendPoint(_moment(one.time), one.run, _value(one), _run(root, one.run)) for one in shown
     )

@@ -4,10 +4,7 @@
  * what depends on today is said here. Without JavaScript the dates stand alone.
  */
 
-/**
- * Seconds of each unit, the largest first.
- * @type {[Intl.RelativeTimeFormatUnit, number][]}
- */
+/** Seconds of each unit, the largest first. @type {[Intl.RelativeTimeFormatUnit, number][]} */
 const UNITS = [
   ["year", 31_557_600],
   ["month", 2_629_800],
@@ -18,11 +15,7 @@ const UNITS = [
 
 const WORDS = new Intl.RelativeTimeFormat("en", { numeric: "always" });
 
-/**
- * An age in words: `3 days ago`.
- * @param {number} seconds
- * @returns {string}
- */
+/** An age in words: `3 days ago`. @param {number} seconds @returns {string} */
 export function inWords(seconds) {
   for (const [unit, size] of UNITS) {
     if (seconds >= size) return WORDS.format(-Math.floor(seconds / size), unit);
@@ -40,11 +33,7 @@ export function since(moment, now) {
   return (now - Date.parse(moment ?? "")) / 1000;
 }
 
-/**
- * Say all ages of a document.
- * @param {ParentNode} where
- * @param {number} now ms since 1970.
- */
+/** Say all ages of a document. @param {ParentNode} where @param {number} now ms since 1970. */
 export function tell(where, now) {
   for (const element of where.querySelectorAll("time[data-age]")) {
     const age = since(element.getAttribute("datetime"), now);

@@ -18,7 +18,6 @@ const STATES = { m: "measured", d: "disturbed", f: "failed", n: "not measured" }
 
 /**
  * One night of one series. Without a figure, `reason` says why.
- *
  * @typedef {object} Point
  * @property {number} time Start, seconds since 1970.
  * @property {string} run
@@ -65,13 +64,11 @@ const STATES = { m: "measured", d: "disturbed", f: "failed", n: "not measured" }
 
 /**
  * Something happened before the night of this time.
- *
  * @typedef {{time: number, label: string}} Happening
  */
 
 /**
  * A series with what happened to it.
- *
  * @typedef {object} History
  * @property {Point[]} points Oldest first.
  * @property {Happening[]} breaks Figures on either side cannot be compared.
@@ -84,7 +81,6 @@ export class DataError extends Error {}
 
 /**
  * Decode one year of a series.
- *
  * @param {NightsFile} nights
  * @param {ShardFile} shard
  * @param {string} caseId
@@ -136,7 +132,6 @@ export function points(nights, shard, caseId, metric) {
 
 /**
  * What happened to a case in one year.
- *
  * @param {NightsFile} nights
  * @param {string} caseId
  * @param {string} stack The stack whose bumps count.
@@ -162,7 +157,6 @@ export function happenings(nights, caseId, stack) {
 
 /**
  * The packages that differ, in words.
- *
  * @param {[string, string | null, string | null][]} packages
  */
 function differences(packages) {
@@ -172,45 +166,49 @@ function differences(packages) {
     .join(", ");
 }
 
-/**
- * Half the width of the band in which figures of identical circumstances lie, relative to them.
- *
- * From the differences of neighbouring nights between which neither stack nor machine nor
- * interpreter nor case changed (von Neumann, Ann. Math. Stat. 12 (1941) 367), by their median, so
- * that a change of the series does not count as noise.
- *
- * @param {History} history
- * @returns {number | null} Null where too few nights tell.
- */
-export function noise(history) {
-  const edges = [...history.breaks, ...history.bumps].map((one) => one.time);
-  const good = history.points.filter((one) => one.status === "measured" && (one.mean ?? 0) > 0);
-  const steps = [];
-  for (let place = 1; place < good.length; place++) {
-    const [before, after] = [good[place - 1], good[place]];
-    if (edges.some((edge) => before.time < edge && edge <= after.time)) continue;
-    steps.push(Math.abs(Math.log(Number(after.mean) / Number(before.mean))));
-  }
-  const known = usual(steps);
-  return known === null ? null : Math.expm1(known / Math.SQRT2);
-}
-
 const LEAST_PAIRS = 8; // fewer neighbours say nothing about noise
 export const SPREAD = 1.96; // 95 % of a normal distribution
 const MAD = 1.4826; // from a median absolute deviation to a standard deviation
 
 /**
- * What 19 of 20 differences stay below, by their median; null where they are too few.
- *
- * @param {number[]} steps Without sign.
+ * What two nights differ by in 19 of 20 cases though nothing changed: `half`, as a logarithm, and
+ * how many pairs of neighbouring nights say so.
+ * From the differences of neighbouring nights (von Neumann, Ann. Math. Stat. 12 (1941) 367), by
+ * their median, so that a change of the series does not count as noise.
+ * @param {readonly (number | null)[]} values One per night; null: none, or none that is judged.
+ * @param {(night: number) => boolean} changed Whether the circumstances changed before a night.
+ * @returns {{half: number, pairs: number} | null} Null where too few nights tell.
  */
-export function usual(steps) {
-  return steps.length < LEAST_PAIRS ? null : SPREAD * MAD * median(steps);
+export function noise(values, changed) {
+  const steps = [];
+  let before = null;
+  for (const [night, value] of values.entries()) {
+    if (changed(night)) before = null;
+    if (value === null || value <= 0) continue;
+    if (before !== null) steps.push(Math.abs(Math.log(value / before)));
+    before = value;
+  }
+  if (steps.length < LEAST_PAIRS) return null;
+  return { half: SPREAD * MAD * median(steps), pairs: steps.length };
+}
+
+/**
+ * Half the width of the band in which figures of identical circumstances lie, relative to them.
+ * @param {History} history
+ * @returns {number | null} Null where too few nights tell.
+ */
+export function band(history) {
+  const edges = [...history.breaks, ...history.bumps].map((one) => one.time);
+  const values = history.points.map((one) => (one.status === "measured" ? one.mean : null));
+  const times = history.points.map((one) => one.time);
+  const found = noise(values, (night) =>
+    edges.some((edge) => (times[night - 1] ?? -Infinity) < edge && edge <= times[night]),
+  );
+  return found && Math.expm1(found.half / Math.SQRT2);
 }
 
 /**
  * Stretches within which a series may be judged by its median: between breaks and change points.
- *
  * @param {Point[]} measured In the order of time.
  * @param {number[]} edges Times; an edge belongs to what follows it.
  * @returns {{start: number, end: number, middle: number}[]}
@@ -236,20 +234,14 @@ export function stretches(measured, edges) {
   }));
 }
 
-/**
- * @param {number[]} values At least one.
- * @returns {number}
- */
+/** @param {number[]} values At least one. @returns {number} */
 export function median(values) {
   const sorted = [...values].sort((one, other) => one - other);
   const half = sorted.length >> 1;
   return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
 }
 
-/**
- * @param {[number, number][]} runs How often, and which value.
- * @returns {number[]}
- */
+/** @param {[number, number][]} runs How often, and which value. @returns {number[]} */
 export function expanded(runs) {
   return runs.flatMap(([count, value]) => Array(count).fill(value));
 }

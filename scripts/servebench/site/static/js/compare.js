@@ -22,10 +22,7 @@ const form = /** @type {HTMLFormElement} */ (element("compare-form"));
 const says = element("compare-says");
 const result = element("compare-result");
 
-/**
- * @param {string} id
- * @returns {HTMLElement}
- */
+/** @param {string} id @returns {HTMLElement} */
 function element(id) {
   const found = document.getElementById(id);
   if (!found) throw new Error(`the page has no ${id}`);
@@ -54,7 +51,6 @@ function parameters(list) {
 
 /**
  * Fill the form with what is shown: sides that the page was not built with are added.
- *
  * @param {Manifest} list
  * @param {View} view
  */
@@ -86,7 +82,6 @@ let turn = 0;
 
 /**
  * Show a view.
- *
  * @param {Manifest} list
  * @param {View} asked As in the address; what it cannot mean is taken out.
  * @param {string[]} dropped What the address had that nobody knows.
@@ -127,7 +122,6 @@ async function show(list, asked, dropped) {
 
 /**
  * The sides that are compared where the address names none.
- *
  * @param {Manifest} list
  * @param {string} table
  */
@@ -138,7 +132,6 @@ async function usual(list, table) {
 
 /**
  * Why there is no comparison, in a sentence; what is no problem of the data is raised again.
- *
  * @param {unknown} error
  */
 function why(error) {
@@ -146,21 +139,13 @@ function why(error) {
   return `This cannot be compared: ${error.message}.`;
 }
 
-/**
- * Show no comparison, and say why.
- *
- * @param {string} sentence
- * @param {readonly string[]} dropped
- */
+/** Show no comparison, and say why. @param {string} sentence @param {readonly string[]} dropped */
 function nothing(sentence, dropped) {
   tell(sentence, dropped);
   result.hidden = true;
 }
 
-/**
- * @param {string} sentence
- * @param {readonly string[]} dropped
- */
+/** @param {string} sentence @param {readonly string[]} dropped */
 function tell(sentence, dropped) {
   says.textContent = [sentence, query.told(dropped)].filter(Boolean).join(" ");
 }
@@ -199,10 +184,7 @@ function draw(found, a, b, metric, asked, list, dropped) {
   result.hidden = false;
 }
 
-/**
- * @param {Place[]} places
- * @param {string} run
- */
+/** @param {Place[]} places @param {string} run */
 function commitOf(places, run) {
   for (const { file } of places) {
     const night = file.run.indexOf(run);
@@ -213,7 +195,6 @@ function commitOf(places, run) {
 
 /**
  * What is not shown, and how to see it.
- *
  * @param {number} filtered
  * @param {Row[]} matching
  * @param {Row[]} shown

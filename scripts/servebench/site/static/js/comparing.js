@@ -3,8 +3,9 @@
  * From two sides to rows: which files are fetched, which nights are meant, what each case says.
  */
 
+import { noise } from "./columns.js";
 import { DataError, entries, load } from "./data.js";
-import { beyond, called, chance, delta, figure, judged, noise } from "./deltas.js";
+import { beyond, called, chance, delta, figure, judged } from "./deltas.js";
 import { family, isCross, nightsOf } from "./sides.js";
 
 /** @typedef {import("./columns.js").NightsFile} NightsFile */
@@ -17,14 +18,12 @@ import { family, isCross, nightsOf } from "./sides.js";
 
 /**
  * Nights of one year of one table, `xeon-2c-load`.
- *
  * @typedef {{table: string, year: number, file: NightsFile, nights: number[]}} Place
  */
 
 /**
  * What became of a row: `beyond` the noise, or `within` it: not told apart; `flagged`: a figure that
  * is not judged; `broken`: the circumstances changed in between; `missing`: no figure on one side.
- *
  * @typedef {"beyond" | "within" | "flagged" | "broken" | "missing"} Group
  */
 
@@ -56,13 +55,7 @@ const RECENT = 60; // nights of a sparkline
 /** @type {Map<string, Promise<unknown>>} */
 const fetched = new Map();
 
-/**
- * A file, fetched once.
- *
- * @template T
- * @param {Entry} entry
- * @returns {Promise<T>}
- */
+/** A file, fetched once. @template T @param {Entry} entry @returns {Promise<T>} */
 function once(entry) {
   const found = fetched.get(entry.address) ?? load(entry);
   fetched.set(entry.address, found);
@@ -70,16 +63,11 @@ function once(entry) {
   return /** @type {Promise<T>} */ (found);
 }
 
-/**
- * The names of all tables, `xeon-2c-load`.
- *
- * @param {Manifest} list
- */
+/** The names of all tables, `xeon-2c-load`. @param {Manifest} list */
 export const tables = (list) => Object.keys(list.nights ?? {});
 
 /**
  * The names of the metrics that a table can be compared in; their folders, to be exact.
- *
  * @param {Manifest} list
  * @param {string} table
  */
@@ -92,7 +80,6 @@ export function metrics(list, table) {
 
 /**
  * The newest night of a table and the one before it; empty where there is no other.
- *
  * @param {Manifest} list
  * @param {string} table
  * @returns {Promise<[string, string]>}
@@ -105,7 +92,6 @@ export async function newest(list, table) {
 
 /**
  * Find the nights that a side means.
- *
  * @param {Manifest} list
  * @param {Side} side
  * @param {string} table Where to look; first, if it is a run.
@@ -152,7 +138,6 @@ async function placeOfRun(list, run, first) {
 
 /**
  * Compare.
- *
  * @param {Manifest} list
  * @param {Side} sideA
  * @param {Side} sideB
@@ -179,11 +164,7 @@ export async function compared(list, sideA, sideB, table, metric) {
   return { a, b, file: fileB, rows: rows.sort(order) };
 }
 
-/**
- * Call rows different.
- *
- * @param {Row[]} rows
- */
+/** Call rows different. @param {Row[]} rows */
 function judge(rows) {
   const open = rows.filter((each) => each.group === "within");
   for (const [place, different] of called(open.map((each) => each.chance)).entries()) {
@@ -200,12 +181,7 @@ const TOLD = {
   missing: "without a figure on one side",
 };
 
-/**
- * What came of it, in a sentence.
- *
- * @param {AcrossFile} file
- * @param {readonly Row[]} rows
- */
+/** What came of it, in a sentence. @param {AcrossFile} file @param {readonly Row[]} rows */
 export function outcome(file, rows) {
   const of = (/** @type {string} */ group) => rows.filter((each) => each.group === group);
   const moved = of("beyond");
@@ -242,7 +218,6 @@ async function across(list, at, metric) {
 
 /**
  * Cases of one night that differ in interpreter or stack only.
- *
  * @param {AcrossFile} file
  * @param {"py" | "stack"} kind
  * @param {string} nameA
@@ -266,7 +241,6 @@ function crossed(file, kind, nameA, nameB) {
 
 /**
  * The same cases of two nights.
- *
  * @param {AcrossFile} fileA
  * @param {AcrossFile} fileB
  * @param {string} stack Only cases of this one; empty: all.
@@ -282,7 +256,6 @@ function paired(fileA, fileB, stack) {
 
 /**
  * What changed between two places besides the stack, by case.
- *
  * @param {Manifest} list
  * @param {Place} a
  * @param {Place} b
@@ -337,7 +310,7 @@ function row(pair, a, b, file, broken) {
   if (!one.judged || !other.judged) {
     return { ...base, group: "flagged", change, note: why(one, other) };
   }
-  const noisy = noise(values, edges);
+  const noisy = noise(values, (night) => edges.has(night));
   const found = beyond(change, noisy, file.floor);
   const seen = chance(change, Math.min(one.freedom, other.freedom), noisy);
   return { ...base, ...found, chance: seen, group: "within", change, note: "" };
@@ -345,7 +318,6 @@ function row(pair, a, b, file, broken) {
 
 /**
  * What is judged of both sides over the year: the figures, or in one night their ratio.
- *
  * @param {Pair} pair
  * @returns {(number | null)[]}
  */
@@ -359,10 +331,7 @@ function series(pair) {
   });
 }
 
-/**
- * @param {Figure | null} a
- * @param {Figure | null} b
- */
+/** @param {Figure | null} a @param {Figure | null} b */
 function why(a, b) {
   /** @type {[string, Figure | null][]} */
   const both = [["A", a], ["B", b]];
@@ -375,10 +344,7 @@ function why(a, b) {
 /** @type {Readonly<Record<Group, number>>} */
 const GROUPS = { beyond: 0, within: 1, flagged: 2, broken: 3, missing: 4 };
 
-/**
- * @param {Row} one
- * @param {Row} other
- */
+/** @param {Row} one @param {Row} other */
 function order(one, other) {
   return (
     GROUPS[one.group] - GROUPS[other.group] ||

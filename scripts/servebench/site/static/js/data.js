@@ -12,9 +12,8 @@ export { DataError };
 /** @typedef {import("./columns.js").ShardFile} ShardFile */
 
 /**
- * Section → folder → year → digest, size and inputs of the file.
- *
- * @typedef {{format: number} & Record<string, Record<string, Record<string, [string, number, string]>>>} Manifest
+ * Section → folder → year → digest and size of the file.
+ * @typedef {{format: number} & Record<string, Record<string, Record<string, [string, number]>>>} Manifest
  */
 
 /** One file of a section. @typedef {{year: number, address: string, digest: string}} Entry */
@@ -24,12 +23,7 @@ export function root() {
   return new URL(document.body.dataset.root ?? "./", document.baseURI);
 }
 
-/**
- * The list of all data files.
- *
- * @returns {Promise<Manifest>}
- * @throws {DataError}
- */
+/** The list of all data files. @returns {Promise<Manifest>} @throws {DataError} */
 export async function manifest() {
   const text = new TextDecoder().decode(await bytes("manifest.json", "no-cache"));
   return /** @type {Manifest} */ (parsed(text, "manifest.json"));
@@ -37,7 +31,6 @@ export async function manifest() {
 
 /**
  * The files of a folder, oldest first.
- *
  * @param {Manifest} list
  * @param {string} section `nights`, `series` or `across`.
  * @param {string} folder
@@ -56,7 +49,6 @@ export function entries(list, section, folder) {
 
 /**
  * One data file. Its name holds the digest of its bytes, so that damage is seen.
- *
  * @template T
  * @param {Entry} entry
  * @returns {Promise<T>}
@@ -74,11 +66,7 @@ export async function load(entry) {
   return /** @type {T} */ (parsed(new TextDecoder().decode(found), entry.address));
 }
 
-/**
- * @param {string} address
- * @param {RequestCache} cache
- * @returns {Promise<ArrayBuffer>}
- */
+/** @param {string} address @param {RequestCache} cache @returns {Promise<ArrayBuffer>} */
 async function bytes(address, cache) {
   let response;
   try {
@@ -94,11 +82,7 @@ async function bytes(address, cache) {
   }
 }
 
-/**
- * @param {string} text
- * @param {string} address
- * @returns {unknown}
- */
+/** @param {string} text @param {string} address @returns {unknown} */
 function parsed(text, address) {
   /** @type {unknown} */
   let found;

@@ -5,7 +5,7 @@
  * The files are those of `site/across.py`: one metric of all cases over the nights of a year.
  */
 
-import { SPREAD, expanded, usual } from "./columns.js";
+import { SPREAD, expanded } from "./columns.js";
 
 const COARSER = 10;
 const LEAST = 1e-9; // of a floor, so that nothing is divided by zero
@@ -15,7 +15,6 @@ const ERRORS = 0.05; // share of the rows called different that may be so by cha
 
 /**
  * One case in a file of one metric.
- *
  * @typedef {object} CaseEntry
  * @property {string} id
  * @property {string} python
@@ -32,7 +31,6 @@ const ERRORS = 0.05; // share of the rows called different that may be so by cha
 
 /**
  * A file of one metric.
- *
  * @typedef {object} AcrossFile
  * @property {string} machine
  * @property {"load" | "inprocess"} kind
@@ -48,7 +46,6 @@ const ERRORS = 0.05; // share of the rows called different that may be so by cha
 
 /**
  * A figure of one side; without one, `why` says why.
- *
  * @typedef {object} Figure
  * @property {number | null} mean
  * @property {number | null} low
@@ -69,7 +66,6 @@ const WHY = {
 
 /**
  * The figure of one night, or the mean of several (geometric, with Student's interval over nights).
- *
  * @param {CaseEntry} entry
  * @param {readonly number[]} nights Places in the year.
  * @param {boolean} samples Whether the ends are those of the samples rather than of the mean.
@@ -123,21 +119,13 @@ function single(entry, night, samples) {
   };
 }
 
-/**
- * Why nothing is said of so many launches; empty: they are enough.
- *
- * @param {number} launches
- */
+/** Why nothing is said of so many launches; empty: they are enough. @param {number} launches */
 function few(launches) {
   if (launches >= LEAST_LAUNCHES) return "";
   return launches === 1 ? "one launch" : `${launches} launches`;
 }
 
-/**
- * Student's t beyond which both tails are 5 %.
- *
- * @param {number} freedom
- */
+/** Student's t beyond which both tails are 5 %. @param {number} freedom */
 function quantile(freedom) {
   let [low, high] = [SPREAD, 12.8];
   while (high - low > 1e-9) {
@@ -148,22 +136,17 @@ function quantile(freedom) {
   return low;
 }
 
-/**
- * @param {CaseEntry} entry
- * @param {number} night
- * @returns {string[]}
- */
+/** @param {CaseEntry} entry @param {number} night @returns {string[]} */
 export function flags(entry, night) {
   return entry.flag_sets[expanded(entry.flags)[night]] ?? [];
 }
 
 /**
  * b over a, with an interval as in `overview.ratio`.
- *
  * @param {Figure} a
  * @param {Figure} b
  * @returns {{ratio: number, low: number | null, high: number | null} | null} Null: one has no
- *   figure, or none that can be divided.
+ * figure, or none that can be divided.
  */
 export function delta(a, b) {
   if (a.mean === null || b.mean === null || a.mean <= 0 || b.mean <= 0) return null;
@@ -177,29 +160,7 @@ export function delta(a, b) {
 }
 
 /**
- * What two nights differ by in 19 of 20 cases though nothing changed: `half`, as a logarithm, and
- * how many pairs of neighbouring nights say so (as `columns.noise`). Null: too few.
- *
- * @param {readonly (number | null)[]} values One per night; null: none, or none that is judged.
- * @param {ReadonlySet<number>} edges Nights before which the circumstances changed.
- * @returns {{half: number, pairs: number} | null}
- */
-export function noise(values, edges) {
-  const steps = [];
-  let before = null;
-  for (const [night, value] of values.entries()) {
-    if (edges.has(night)) before = null;
-    if (value === null || value <= 0) continue;
-    if (before !== null) steps.push(Math.abs(Math.log(value / before)));
-    before = value;
-  }
-  const half = usual(steps);
-  return half === null ? null : { half, pairs: steps.length };
-}
-
-/**
  * The judged figures of a case by night, in steps: of one scale, so good enough for ratios.
- *
  * @param {CaseEntry} entry
  * @returns {(number | null)[]}
  */
@@ -210,9 +171,8 @@ export function judged(entry) {
 /**
  * How many times the noise a change is: what nights differ by, or where that is not known half the
  * change's own interval; never less than what is relevant.
- *
  * @param {{ratio: number, low: number | null, high: number | null}} change
- * @param {{half: number} | null} noisy As `noise` gives it.
+ * @param {{half: number} | null} noisy As `columns.noise` gives it.
  * @param {number} relevant As a share.
  * @returns {{floor: number, factor: number, known: boolean}} The floor as a logarithm.
  */
@@ -229,10 +189,9 @@ function ownHalf(change) {
 /**
  * How often so large a change would be seen though nothing changed: 1 where its interval holds "no
  * change", otherwise by what nights differ by, or where that is not known by the interval itself.
- *
  * @param {{ratio: number, low: number | null, high: number | null}} change
  * @param {number} freedom Of the side that has less.
- * @param {{half: number, pairs: number} | null} noisy As `noise` gives it.
+ * @param {{half: number, pairs: number} | null} noisy As `columns.noise` gives it.
  */
 export function chance(change, freedom, noisy) {
   const size = Math.abs(Math.log(change.ratio));
@@ -245,7 +204,6 @@ export function chance(change, freedom, noisy) {
 /**
  * Which of many changes are called: at most one in twenty of these is one by chance (Benjamini and
  * Hochberg, J. R. Statist. Soc. B 57 (1995) 289).
- *
  * @param {readonly number[]} chances
  */
 export function called(chances) {
@@ -256,7 +214,6 @@ export function called(chances) {
 
 /**
  * Both tails of Student's t (Abramowitz and Stegun, 26.7.3 and 26.7.4).
- *
  * @param {number} t
  * @param {number} freedom Whole, at least 1.
  */

@@ -12,7 +12,6 @@ const ROUNDING = 1e-9; // of means over logarithms, relative
 
 /**
  * So many significant digits, without exponent, with thousands separators.
- *
  * @param {number} value
  * @param {number} [digits]
  */
@@ -51,7 +50,6 @@ const KNOWN = { seconds, rate, size, share, cores, count, significant: (value) =
 
 /**
  * A formatter by its name; of a unit that nobody knows, four digits and the unit.
- *
  * @param {string} name
  * @returns {Formatter}
  */
@@ -62,7 +60,6 @@ export function named(name) {
 
 /**
  * An interval: `±1.2 %`, or `lo…hi` where it is wide; empty where there is none.
- *
  * @param {number} mean
  * @param {number | null} low
  * @param {number | null} high
@@ -78,29 +75,18 @@ export function interval(mean, low, high, format) {
   return `${format(low)}…${format(high)}`;
 }
 
-/**
- * A ratio as a relative change: `+3.1 %`, `−0.52 %`.
- *
- * @param {number} ratio
- */
+/** A ratio as a relative change: `+3.1 %`, `−0.52 %`. @param {number} ratio */
 export function change(ratio) {
   if (ratio === 1) return "0 %";
   return `${ratio > 1 ? "+" : "−"}${significant(100 * Math.abs(ratio - 1), 2)} %`;
 }
 
-/**
- * A day (UTC): `2026-11-20`.
- *
- * @param {number} time Seconds since 1970.
- */
+/** A day (UTC): `2026-11-20`. @param {number} time Seconds since 1970. */
 export function day(time) {
   return new Date(time * 1000).toISOString().slice(0, 10);
 }
 
-/**
- * @param {number} value
- * @param {number} decimals
- */
+/** @param {number} value @param {number} decimals */
 function grouped(value, decimals) {
   const [whole, part] = value.toFixed(decimals).split(".");
   const spaced = whole.replace(/\B(?=(\d{3})+$)/g, ",");
@@ -109,7 +95,6 @@ function grouped(value, decimals) {
 
 /**
  * One unit for all labels of an axis.
- *
  * @param {string} name Of the formatter.
  * @param {number[]} ticks SI, evenly spaced.
  * @returns {string[]}

@@ -8,13 +8,11 @@
 
 /**
  * One mark: what is said of it, where it leads, and how it is pointed out.
- *
  * @typedef {{say: string, href: string, point: () => void}} Mark
  */
 
 /**
  * The marks of a chart, series by series, each from left to right; `clear` points at none.
- *
  * @typedef {{rows: Mark[][], clear: () => void}} Reading
  */
 
@@ -30,7 +28,6 @@ const positions = new WeakMap();
 
 /**
  * Let a chart be read from these marks rather than from its drawing.
- *
  * @param {Element} figure
  * @param {() => Reading} make
  */
@@ -41,7 +38,6 @@ export function provide(figure, make) {
 
 /**
  * Say something of a chart: below its plot, and to those who listen.
- *
  * @param {Element} figure
  * @param {string} sentence
  * @param {string} [href] Where it leads.
@@ -72,7 +68,6 @@ function status(figure) {
 
 /**
  * The marks of the drawing that is shown: there is one for wide and one for narrow pages.
- *
  * @param {Element} figure
  * @returns {Reading}
  */
@@ -93,11 +88,7 @@ function drawn(figure) {
   return { rows: named.map((row) => rows.get(row) ?? []), clear: () => unmark(figure) };
 }
 
-/**
- * @param {Element} figure
- * @param {Drawn} mark
- * @returns {Mark}
- */
+/** @param {Element} figure @param {Drawn} mark @returns {Mark} */
 function of(figure, mark) {
   return {
     say: mark.querySelector("title")?.textContent ?? mark.getAttribute("title") ?? "",
@@ -119,7 +110,6 @@ function unmark(figure) {
 
 /**
  * Where the key leads; null if it is not one of ours.
- *
  * @param {string} key
  * @param {Position | undefined} from Undefined: nothing was read yet.
  * @param {Mark[][]} rows

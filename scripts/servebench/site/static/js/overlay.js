@@ -22,7 +22,6 @@ const TONES = { slower: "--worse", faster: "--better" };
 
 /**
  * Noise ribbons and break lines, behind the figures.
- *
  * @param {UPlot} u
  * @param {Model} model
  * @param {Palette} colour
@@ -51,7 +50,6 @@ export function backdrop(u, model, colour) {
 
 /**
  * What stands on the figures.
- *
  * @param {UPlot} u
  * @param {Model} model
  * @param {Point[]} lone Figures without a neighbour: their intervals are in no band.
@@ -126,7 +124,6 @@ export function overlay(u, model, lone, colour) {
 
 /**
  * Labels from left to right, each in the first row that has room for it.
- *
  * @template {{x: number, wide: number}} T
  * @param {T[]} labels
  * @param {number} right End of the plane.
@@ -162,7 +159,6 @@ function upright(u, ctx, time) {
 
 /**
  * Draw within the plane only, and leave the canvas as it was.
- *
  * @param {UPlot} u
  * @param {(ctx: CanvasRenderingContext2D) => void} some
  */
@@ -178,7 +174,6 @@ function clipped(u, some) {
 
 /**
  * The stylesheet's colours as a canvas knows them: light, dark or forced, as the page is.
- *
  * @param {HTMLElement} element
  * @returns {Palette}
  */
@@ -199,10 +194,7 @@ export function palette(element) {
   };
 }
 
-/**
- * @param {string} colour `rgb(1, 2, 3)`.
- * @param {number} opacity
- */
+/** @param {string} colour `rgb(1, 2, 3)`. @param {number} opacity */
 export function faded(colour, opacity) {
   const numbers = colour.match(/[\d.]+/g)?.slice(0, 3) ?? ["128", "128", "128"];
   return `rgba(${numbers.join(", ")}, ${opacity})`;

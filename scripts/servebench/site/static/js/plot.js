@@ -14,7 +14,6 @@ import { FONT, backdrop, faded, overlay, palette } from "./overlay.js";
 
 /**
  * A change point of a record.
- *
  * @typedef {object} ChangePoint
  * @property {number} time
  * @property {string} verdict `slower`, `faster` or `inconclusive`.
@@ -25,7 +24,6 @@ import { FONT, backdrop, faded, overlay, palette } from "./overlay.js";
 
 /**
  * What is drawn.
- *
  * @typedef {object} Model
  * @property {string} title
  * @property {string} format Name of the formatter.
@@ -39,7 +37,6 @@ import { FONT, backdrop, faded, overlay, palette } from "./overlay.js";
 
 /**
  * A plot on the page.
- *
  * @typedef {object} Plot
  * @property {(time: number, value: number | null) => void} point Points at a place of it.
  * @property {() => void} clear
@@ -64,7 +61,6 @@ let loading = null;
 
 /**
  * uPlot and its stylesheet, fetched when they are first needed.
- *
  * @returns {Promise<typeof import("uplot")>}
  * @throws {DataError}
  */
@@ -76,11 +72,7 @@ export function library() {
   return loading;
 }
 
-/**
- * @param {"link" | "script"} tag
- * @param {string} name
- * @returns {Promise<void>}
- */
+/** @param {"link" | "script"} tag @param {string} name @returns {Promise<void>} */
 function loaded(tag, name) {
   const address = new URL(`../vendor/${name}`, import.meta.url).href;
   const element = document.createElement(tag);
@@ -101,7 +93,6 @@ function loaded(tag, name) {
 
 /**
  * What is said of a night: its figure with all that stands beside it.
- *
  * @param {Point} point
  * @param {Pick<Model, "format" | "interval" | "history">} model
  */
@@ -116,10 +107,7 @@ export function sentence(point, model) {
   ].join("; ");
 }
 
-/**
- * @param {Point} point
- * @param {Pick<Model, "format" | "interval">} model
- */
+/** @param {Point} point @param {Pick<Model, "format" | "interval">} model */
 function figure(point, model) {
   if (point.mean === null) {
     return `no figure: ${[point.status, point.reason].filter((one) => one && one !== "measured").join(": ")}`;
@@ -136,7 +124,6 @@ function figure(point, model) {
 
 /**
  * Draw a trend into an element.
- *
  * @param {typeof import("uplot")} library_
  * @param {HTMLElement} into
  * @param {Model} model
@@ -244,7 +231,6 @@ export function draw(library_, into, model, on) {
 
 /**
  * Columns for uPlot: null interrupts the line, undefined does not.
- *
  * @param {History} history
  * @returns {{rows: (Point | null)[], data: import("uplot").AlignedData}} The night of each place.
  */
@@ -273,7 +259,6 @@ export function aligned(history) {
 
 /**
  * Figures that no line joins: neither before nor after them is one that is not interrupted.
- *
  * @param {(Point | null)[]} rows
  * @param {Means} means
  * @returns {Point[]}
@@ -289,7 +274,6 @@ function alone(rows, means) {
 
 /**
  * The upright axis: the figures, half a typical interval, and some air.
- *
  * @param {History} history
  * @param {number | null} least Of the figures that are shown.
  * @param {number | null} most

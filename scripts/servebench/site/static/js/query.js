@@ -6,7 +6,6 @@
 
 /**
  * What a parameter may be.
- *
  * @typedef {object} Parameter
  * @property {string} default
  * @property {(value: string) => boolean} allows
@@ -35,11 +34,10 @@ export const text = (most = 200) => ({
 
 /**
  * Read a view.
- *
  * @param {string} search The address' query.
  * @param {Parameters} parameters
  * @returns {{view: Record<string, string>, dropped: string[]}} Every parameter has a value;
- *   `dropped` names what was not understood.
+ * `dropped` names what was not understood.
  */
 export function read(search, parameters) {
   const view = Object.fromEntries(
@@ -55,7 +53,6 @@ export function read(search, parameters) {
 
 /**
  * The query of a view, with its question mark; empty where all is as by default.
- *
  * @param {Readonly<Record<string, string>>} view
  * @param {Parameters} parameters
  */
@@ -71,7 +68,6 @@ export function write(view, parameters) {
 
 /**
  * Make the address that of the view; what the address has after `#` stays.
- *
  * @param {Readonly<Record<string, string>>} view
  * @param {Parameters} parameters
  */
@@ -82,11 +78,7 @@ export function show(view, parameters) {
   }
 }
 
-/**
- * What was dropped, in a sentence; empty if nothing was.
- *
- * @param {readonly string[]} dropped
- */
+/** What was dropped, in a sentence; empty if nothing was. @param {readonly string[]} dropped */
 export function told(dropped) {
   if (!dropped.length) return "";
   return `This page does not know ${dropped.map((one) => `“${one}”`).join(", ")}: left out.`;

@@ -17,7 +17,6 @@ const PLAIN = /^[A-Za-z0-9_(][A-Za-z0-9._(),=+@-]{0,99}$/;
 
 /**
  * An element with its text and its children; nothing is ever read as HTML.
- *
  * @param {string} tag
  * @param {Record<string, string>} attributes
  * @param {...(Node | string)} children
@@ -31,7 +30,6 @@ export function make(tag, attributes, ...children) {
 
 /**
  * What a side is: run, day and commit, or how many nights.
- *
  * @param {string} letter
  * @param {Side} side
  * @param {Place} at
@@ -54,7 +52,6 @@ export function sideFacts(letter, side, at) {
 
 /**
  * One row of the table.
- *
  * @param {Row} row
  * @param {AcrossFile} file
  * @param {string} metric
@@ -87,11 +84,7 @@ export function line(row, file, metric, cross) {
   return make("tr", { "data-group": row.group }, make("th", { scope: "row" }, name(row, metric)), ...cells);
 }
 
-/**
- * @param {Row} row
- * @param {AcrossFile} file
- * @returns {"worse" | "better" | "other" | "same"}
- */
+/** @param {Row} row @param {AcrossFile} file @returns {"worse" | "better" | "other" | "same"} */
 function toneOf(row, file) {
   if (row.group !== "beyond" || !row.change) return "same";
   if (file.better === "neither") return "other";
@@ -100,7 +93,6 @@ function toneOf(row, file) {
 
 /**
  * The case, as a link to its trend where its address can be spelled.
- *
  * @param {Row} row
  * @param {string} metric
  */
@@ -113,21 +105,14 @@ function name(row, metric) {
   return make("a", { class: "case", href }, ...parts);
 }
 
-/**
- * @param {import("./deltas.js").Figure | null} figure
- * @param {(value: number) => string} format
- */
+/** @param {import("./deltas.js").Figure | null} figure @param {(value: number) => string} format */
 function cell(figure, format) {
   if (!figure || figure.mean === null) return ["—"];
   const found = interval(figure.mean, figure.low, figure.high, format);
   return [format(figure.mean), below(found)];
 }
 
-/**
- * What stands below a figure.
- *
- * @param {string} text
- */
+/** What stands below a figure. @param {string} text */
 const below = (text) => make("span", { class: "below" }, text);
 
 /** @param {Row} row */
@@ -141,11 +126,7 @@ function share(part) {
   return percent(1 + part).slice(1);
 }
 
-/**
- * @param {Row} row
- * @param {string} tone
- * @param {boolean} cross
- */
+/** @param {Row} row @param {string} tone @param {boolean} cross */
 function sparkline(row, tone, cross) {
   const drawn = row.recent.filter((value) => value !== null).length;
   if (drawn < 2) return "";

@@ -10,17 +10,14 @@
 
 /**
  * @typedef {{kind: "run", name: string, day: ""}
- *   | {kind: "py", name: string, day: ""}
- *   | {kind: "stack", name: string, day: string}} Side
+ * | {kind: "py", name: string, day: ""}
+ * | {kind: "stack", name: string, day: string}} Side
  */
 
 const RUN = /^\d{8}T\d{6}Z-[A-Za-z0-9_-]{1,60}$/;
 const NAMED = /^(py|stack):([A-Za-z0-9][A-Za-z0-9._+-]{0,60})(?:@(\d{4}-\d\d-\d\d))?$/;
 
-/**
- * @param {string} word
- * @returns {Side | null} Null: it is none.
- */
+/** @param {string} word @returns {Side | null} Null: it is none. */
 export function parse(word) {
   if (RUN.test(word)) return { kind: "run", name: word, day: "" };
   const [, kind, name, day] = NAMED.exec(word) ?? [];
@@ -33,7 +30,6 @@ export function parse(word) {
 
 /**
  * Whether both sides are found within one night: cases that differ in nothing else are compared.
- *
  * @param {Side} a
  * @param {Side} b
  */
@@ -41,12 +37,7 @@ export function isCross(a, b) {
   return a.kind !== "run" && a.kind === b.kind && !a.day && !b.day;
 }
 
-/**
- * Why two sides cannot be compared; empty if they can.
- *
- * @param {Side} a
- * @param {Side} b
- */
+/** Why two sides cannot be compared; empty if they can. @param {Side} a @param {Side} b */
 export function mismatch(a, b) {
   if (a.kind !== b.kind) return "Two runs, two stacks or two interpreters can be compared, no mixture.";
   if (a.name === b.name && a.day === b.day) return "Both sides are the same: choose another one.";
@@ -61,7 +52,6 @@ export function mismatch(a, b) {
 
 /**
  * The nights of a year on which a stack was as it was on a day.
- *
  * @param {NightsFile} nights
  * @param {string} stack
  * @param {string} day `2026-07-01`; the whole day counts.
@@ -80,7 +70,6 @@ export function nightsOf(nights, stack, day) {
 /**
  * What cases have in common that differ in nothing but interpreter or stack: the id with that
  * segment left open. Cases whose id does not name it have no partner.
- *
  * @param {{id: string, python: string, stack: string}} entry
  * @param {"py" | "stack"} kind
  */
@@ -94,7 +83,6 @@ export function family(entry, kind) {
 
 /**
  * What measures it anew, both sides together: a verdict, which this page cannot give.
- *
  * @param {Side} a
  * @param {Side} b
  * @param {(run: string) => string | null} commit Of a run.

@@ -11,7 +11,6 @@ const LEAST = 0.01; // to each side, so that noise does not look like a landslid
 
 /**
  * Draw the values, evenly spaced, oldest first; null interrupts the line.
- *
  * @param {string} label What it shows, for those who do not see it.
  * @param {readonly (number | null)[]} values About as many as there are px at most.
  * @param {string} [tone] CSS class of the last dot: worse, better or same.
@@ -52,10 +51,7 @@ export function spark(label, values, tone = "") {
   return drawing;
 }
 
-/**
- * @param {string} tag
- * @param {Record<string, string>} attributes
- */
+/** @param {string} tag @param {Record<string, string>} attributes */
 function shape(tag, attributes) {
   const made = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);

@@ -15,7 +15,6 @@ const ROWS = 150; // of the table, as without scripts
 
 /**
  * What the keyboard reads: figures, change points, breaks, stack bumps, as in the picture.
- *
  * @param {Model} model
  * @param {Plot} plot
  */
@@ -47,7 +46,6 @@ export function rows(model, plot) {
 
 /**
  * The page of a night's run. Names that no folder can have do not lead anywhere.
- *
  * @param {Point} point
  */
 export function address(point) {
@@ -55,12 +53,7 @@ export function address(point) {
   return new URL(`runs/${point.run}/`, root()).href;
 }
 
-/**
- * A link, or the text alone if it leads nowhere.
- *
- * @param {string} label
- * @param {string} href
- */
+/** A link, or the text alone if it leads nowhere. @param {string} label @param {string} href */
 function link(label, href) {
   if (!href) return label;
   const made = document.createElement("a");
@@ -69,10 +62,7 @@ function link(label, href) {
   return made;
 }
 
-/**
- * @param {"thead" | "tbody"} tag
- * @param {(string | Node)[][]} lines
- */
+/** @param {"thead" | "tbody"} tag @param {(string | Node)[][]} lines */
 function section(tag, lines) {
   const made = document.createElement(tag);
   for (const line of lines) {
@@ -92,7 +82,6 @@ function section(tag, lines) {
 
 /**
  * The table below the plot, of the series that is shown; made when it is looked at.
- *
  * @param {Element} figure
  * @param {Model} model
  */

@@ -6,7 +6,7 @@
  * missing or damaged it stays, and a sentence says why. The view is in the query.
  */
 
-import { DataError, happenings, noise, points } from "./columns.js";
+import { DataError, band, happenings, points } from "./columns.js";
 import * as data from "./data.js";
 import { day } from "./formats.js";
 import { provide, say } from "./keyboard.js";
@@ -21,7 +21,6 @@ import { address, rows, tabulate } from "./told.js";
 
 /**
  * What the page knows of a case on one machine.
- *
  * @typedef {object} Machine
  * @property {string} id
  * @property {string} nights Folder of the nights' files.
@@ -50,11 +49,7 @@ class Trend {
   /** @type {import("./plot.js").Model | null} */
   #model = null;
 
-  /**
-   * @param {HTMLFormElement} form
-   * @param {HTMLElement} figure
-   * @param {Config} config
-   */
+  /** @param {HTMLFormElement} form @param {HTMLElement} figure @param {Config} config */
   constructor(form, figure, config) {
     this.form = form;
     this.figure = figure;
@@ -146,7 +141,6 @@ class Trend {
 
   /**
    * The series, from the newest night back to where the view begins.
-   *
    * @param {Machine} machine
    * @returns {Promise<History>}
    */
@@ -191,10 +185,7 @@ class Trend {
     return history;
   }
 
-  /**
-   * @param {data.Entry} entry
-   * @returns {Promise<any>}
-   */
+  /** @param {data.Entry} entry @returns {Promise<any>} */
   #file(entry) {
     let file = this.#files.get(entry.address);
     if (!file) {
@@ -205,22 +196,14 @@ class Trend {
     return file;
   }
 
-  /**
-   * Where the view begins, seconds since 1970.
-   *
-   * @param {number} newest Time of the newest night.
-   */
+  /** Where the view begins, seconds since 1970. @param {number} newest Time of the newest night. */
   #from(newest) {
     if (this.view.from) return Date.parse(this.view.from) / 1000;
     const span = SPANS[this.view.span];
     return Number.isFinite(span) ? newest - span : 0;
   }
 
-  /**
-   * @param {typeof import("uplot")} uPlot
-   * @param {Machine} machine
-   * @param {History} history
-   */
+  /** @param {typeof import("uplot")} uPlot @param {Machine} machine @param {History} history */
   #draw(uPlot, machine, history) {
     const metric = machine.metrics.find((one) => one.name === this.view.metric) ?? machine.metrics[0];
     const oldest = history.points[0].time;
@@ -240,7 +223,7 @@ class Trend {
     this.figure.classList.add("live"); // the notes below are of the picture
     const model = {
       title: metric.title, format: metric.format, interval: machine.interval,
-      history, changes, noise: noise(history), from, to,
+      history, changes, noise: band(history), from, to,
     };
     const open = (/** @type {Point} */ point) => {
       say(this.figure, sentence(point, model), address(point));
@@ -261,10 +244,7 @@ class Trend {
     this.#tabulate();
   }
 
-  /**
-   * @param {string} title
-   * @param {string} about
-   */
+  /** @param {string} title @param {string} about */
   #describe(title, about) {
     if (this.caption.title) this.caption.title.textContent = title;
     if (this.caption.about) this.caption.about.textContent = about;
@@ -280,12 +260,7 @@ class Trend {
     this.#describe(this.said[0], this.said[1]);
   }
 
-  /**
-   * The reader zoomed: the view is where they went.
-   *
-   * @param {number} low
-   * @param {number} high
-   */
+  /** The reader zoomed: the view is where they went. @param {number} low @param {number} high */
   #zoomed(low, high) {
     Object.assign(this.view, { from: day(low), to: day(high) });
     this.#fillForm();
@@ -348,11 +323,7 @@ function fill(field, options) {
   field.replaceChildren(...options.map(([value, label]) => new Option(label, value)));
 }
 
-/**
- * Why there is no plot, in words.
- *
- * @param {unknown} problem
- */
+/** Why there is no plot, in words. @param {unknown} problem */
 function why(problem) {
   if (problem instanceof DataError) return problem.message;
   console.error(problem);

@@ -1,0 +1,1 @@
+"""Runs over time as tables: what the site draws, and what detection looks through."""

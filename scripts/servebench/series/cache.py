@@ -1,0 +1,98 @@
+"""What was read of result files, kept by a digest of their bytes; all of it may be lost."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from servebench.errors import SetupError
+from servebench.files import swap
+from servebench.series.columns import RunColumns
+
+FOLDER: Final = "columns"
+"""Of the site's cache; `prune` removes what is not used for long."""
+FORMAT: Final = 1
+"""Goes up when the same files would make other columns."""
+
+_REPEATED: Final = (
+    "interpreters", "stacks", "packages", "cases", "groups", "definitions", "pythons", "stack_of",
+    "metrics",
+)  # fmt: skip
+"""What hardly differs from run to run, and is stored and held once."""
+
+
+@dataclass(slots=True)
+class Cache:
+    """The columns of one results folder's files.
+
+    Attributes:
+        path: The file.
+        known: By digest, as of the last time.
+        used: Those that were asked for this time.
+    """
+
+    path: Path
+    known: dict[str, tuple[RunColumns, ...]]
+    used: dict[str, tuple[RunColumns, ...]] = field(default_factory=dict)
+
+    def of(self, digest: str, make: Callable[[], tuple[RunColumns, ...]]) -> tuple[RunColumns, ...]:
+        """The columns of files with this digest; they are made if they are not known.
+
+        What `make` raises is raised, and the digest stays unknown.
+        """
+        if digest not in self.used:
+            self.used[digest] = self.known[digest] if digest in self.known else make()
+        return self.used[digest]
+
+    def save(self) -> None:
+        """Keep what was used for the next time.
+
+        Raises:
+            SetupError: It cannot be written.
+        """
+        try:
+            if self.used.keys() == self.known.keys():
+                if self.used:
+                    os.utime(self.path)
+                return
+            pool: dict[str, Any] = {}
+            stored = {
+                digest: tuple(_sharing(one, pool) for one in many)
+                for digest, many in self.used.items()
+            }
+            # Another process may be at the same file: the name is this one's own.
+            beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.partial")
+            swap(self.path, pickle.dumps((FORMAT, stored), pickle.HIGHEST_PROTOCOL), beside)
+        except OSError as problem:
+            raise SetupError(
+                f"{self.path}: the cache cannot be written ({problem.strerror}); make room, or set "
+                "XDG_CACHE_HOME to a folder that can be written"
+            ) from problem
+
+
+def opened(cache: Path, results: Path) -> Cache:
+    """The cache of a results folder; empty if there is none yet, or it is damaged.
+
+    Args:
+        cache: The site's; nobody but us writes there, so that its pickles are ours.
+        results: The results folder, absolute.
+    """
+    name = hashlib.sha256(os.fsencode(results)).hexdigest()[:16]
+    path = cache / FOLDER / name / "columns.pickle"
+    try:
+        version, known = pickle.loads(path.read_bytes())  # noqa: S301 - see above
+    except Exception:  # a pickle that is damaged raises anything
+        return Cache(path, {})
+    return Cache(path, known if version == FORMAT else {})
+
+
+def _sharing(one: RunColumns, pool: dict[str, Any]) -> RunColumns:
+    """The same columns, with repeated values taken from a pool."""
+    values = {name: getattr(one.header, name) for name in _REPEATED}
+    shared = {name: pool.setdefault(repr(value), value) for name, value in values.items()}
+    return replace(one, header=replace(one.header, **shared))

@@ -1,0 +1,234 @@
+"""One run as columns: what was measured and with what, and blocks of cases × metrics.
+
+A figure, its interval and its number of launches (`summary`) stand in four blocks. asv's results
+become the same (`series.asv`), so that everything after reads one type.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from servebench.flags import DISTURBING
+from servebench.metrics import HEADLINES, METRICS
+from servebench.model import CaseResult, Machine, Run
+from servebench.model import Status as LaunchStatus
+from servebench.summary import CaseSummary, Estimate, summarise_case
+
+TRENDS: Final = (
+    *HEADLINES,
+    *(name for name, row in METRICS.items() if row.better != "neither" and name not in HEADLINES),
+)
+"""Metrics that have a trend: those of which one direction is better."""
+
+MOST_LAUNCHES: Final = 255
+_LARGEST: Final = float(np.finfo(np.float32).max)
+"""Two launches that have nothing in common give an interval without end."""
+
+Kind = Literal["load", "inprocess"]
+Status = Literal["measured", "disturbed", "failed", "not measured"]
+Figures = npt.NDArray[np.float32]
+Counts = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """What the figures of a kind of benchmark are.
+
+    Attributes:
+        served: Launches of servers, at the time of their run; otherwise asv's, at their commit's.
+        interval: What `low` and `high` are, in a sentence of the data files.
+        interval_title: The same in a few words.
+        confidence: Whether they are a confidence interval, which a band may show.
+        suffix: Of a candidate's id: two kinds may have the same day and locks.
+    """
+
+    served: bool
+    interval: str
+    interval_title: str
+    confidence: bool
+    suffix: str
+
+
+TRACKS: Final[dict[Kind, Track]] = {
+    "load": Track(
+        served=True,
+        interval="95 % interval of the mean over launches",
+        interval_title="95 % interval",
+        confidence=True,
+        suffix="",
+    ),
+    "inprocess": Track(
+        served=False,
+        interval="middle half of the samples, which are not independent",
+        interval_title="middle half of the samples",
+        confidence=False,
+        suffix="-inside",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CaseState:
+    """What is to be said of a case besides that it was measured without any flag.
+
+    Attributes:
+        status: `disturbed`: measured, but nothing is decided from it.
+        flags: Names, sorted.
+        reason: Why there is no figure, where there is none.
+    """
+
+    status: Status
+    flags: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunHeader:
+    """A run without its figures.
+
+    Attributes:
+        run: Id.
+        kind: What it is of, as in addresses; `track` says what that means.
+        profile: `asv` for benchmarks.
+        time: Start, s since 1970; of benchmarks the date of the commit.
+        commit: 40 hex digits; None outside a repository.
+        machine: Id.
+        fingerprint: The machine in words; another one is another machine, whatever its id.
+        interpreters: Name → version and build, in words.
+        stacks: Name → digest of the lock, as far as it is known.
+        packages: Stack → package → version.
+        cases: Ids; the next four have a value for each.
+        groups: What it shares its data files with.
+        definitions: A digest of its declaration.
+        pythons: The interpreter's name.
+        stack_of: The stack's name.
+        metrics: Names; for benchmarks the unit that asv gives.
+        odd: Place in `cases` → what is to be said of it.
+    """
+
+    run: str
+    kind: Kind
+    profile: str
+    time: int
+    commit: str | None
+    machine: str
+    fingerprint: str
+    interpreters: dict[str, str]
+    stacks: dict[str, str]
+    packages: dict[str, dict[str, str]]
+    cases: tuple[str, ...]
+    groups: tuple[str, ...]
+    definitions: tuple[str, ...]
+    pythons: tuple[str, ...]
+    stack_of: tuple[str, ...]
+    metrics: tuple[str, ...]
+    odd: dict[int, CaseState] = field(default_factory=dict)
+
+    @property
+    def track(self) -> Track:
+        return TRACKS[self.kind]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunColumns:
+    """A run as columns.
+
+    Attributes:
+        header: What was measured.
+        mean: Cases × metrics, SI units; NaN: no figure.
+        low: Lower ends of the intervals; NaN: none.
+        high: Upper ends.
+        launches: Cases × metrics, how many launches (or samples) a figure rests on, up to 255.
+        files: What it was read of: names below asv's folder; of a run file nothing.
+    """
+
+    header: RunHeader
+    mean: Figures
+    low: Figures
+    high: Figures
+    launches: Counts
+    files: tuple[str, ...] = ()
+
+
+def empty(header: RunHeader) -> tuple[Figures, Figures, Figures, Counts]:
+    """Blocks for a run's figures: none yet."""
+    shape = (len(header.cases), len(header.metrics))
+    nothing = np.full(shape, math.nan, dtype=np.float32)
+    return nothing, nothing.copy(), nothing.copy(), np.zeros(shape, dtype=np.uint8)
+
+
+def of_run(run: Run) -> RunColumns:
+    """The columns of a run; figures and intervals as everywhere (`summary`)."""
+    results = run.results
+    summaries = [summarise_case(result, run.launches) for result in results]
+    states = (_state(*both) for both in zip(results, summaries, strict=True))
+    header = RunHeader(
+        run=run.id,
+        kind="load",
+        profile=run.profile,
+        time=int(datetime.fromisoformat(run.started).timestamp()),
+        commit=run.commit,
+        machine=run.machine.id,
+        fingerprint=_fingerprint(run.machine),
+        interpreters={
+            record.name: f"{record.version}; {record.origin}; {record.build}"
+            for record in run.interpreters
+        },
+        stacks={stack.name: stack.digest for stack in run.stacks},
+        packages={stack.name: stack.packages for stack in run.stacks},
+        cases=tuple(result.case.id for result in results),
+        groups=tuple(result.case.id for result in results),
+        definitions=tuple(_digest(result.case.model_dump_json()) for result in results),
+        pythons=tuple(result.case.python for result in results),
+        stack_of=tuple(result.case.stack for result in results),
+        metrics=TRENDS,
+        odd={place: state for place, state in enumerate(states) if state is not None},
+    )
+    mean, low, high, launches = empty(header)
+    for row, summary in enumerate(summaries):
+        for column, name in enumerate(TRENDS):
+            if (estimate := summary.metrics.get(name)) is not None:
+                _put(estimate, row, column, (mean, low, high))
+                launches[row, column] = min(estimate.n, MOST_LAUNCHES)
+    return RunColumns(header, mean, low, high, launches)
+
+
+def _put(estimate: Estimate, row: int, column: int, blocks: tuple[Figures, ...]) -> None:
+    for block, value in zip(blocks, (estimate.mean, estimate.low, estimate.high), strict=True):
+        if value is not None:
+            block[row, column] = min(max(value, -_LARGEST), _LARGEST)
+
+
+def _state(result: CaseResult, summary: CaseSummary) -> CaseState | None:
+    """What is to be said of a case; None if it was measured and no flag was raised."""
+    flags = tuple(sorted({str(flag.name) for launch in result.launches for flag in launch.flags}))
+    if summary.status == "failed":
+        reasons = dict.fromkeys(failure.reason for failure in summary.failures)
+        return CaseState("failed", flags, "; ".join(reasons))
+    if summary.status == "not measured":
+        return CaseState("not measured", flags, "the run ended before it came to this case")
+    disturbed = sum(
+        any(flag.name in DISTURBING for flag in launch.flags)
+        for launch in result.launches
+        if launch.status is LaunchStatus.OK
+    )
+    if 2 * disturbed >= summary.measured:
+        return CaseState("disturbed", flags)
+    return CaseState("measured", flags) if flags else None
+
+
+def _fingerprint(machine: Machine) -> str:
+    """What makes it this machine; not the memory, of which kernels show a little less or more."""
+    parts = machine.model_dump(exclude={"id", "memory"})
+    return "; ".join(f"{key} {value}" for key, value in parts.items() if value is not None)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
