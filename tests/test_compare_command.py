@@ -24,7 +24,7 @@ from servebench.compare.model import (
     Verdict,
 )
 from servebench.errors import UsageError
-from servebench.report.comparison.outcome import exit_code
+from servebench.report.comparison import exit_code
 from synthetic import MACHINE, make_case
 
 CPU = "server_cpu_per_request"

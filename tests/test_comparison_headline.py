@@ -10,7 +10,6 @@ import pytest
 from comparing import (
     AGAIN,
     BROKEN,
-    CPU,
     DISTURBED,
     FASTER,
     LARGER,
@@ -32,106 +31,67 @@ from servebench.compare.model import (
     CaseComparison,
     Comparison,
     Instructions,
-    Judgement,
     Missing,
     SideRecord,
 )
-from servebench.report.comparison.rows import MICRO_FLOOR
-from servebench.report.comparison.view import make_view
+from servebench.report.comparison import make_view
+from servebench.report.rows import INPROCESS_THRESHOLD
 
-
-def test_the_worst_row_is_the_headline() -> None:
-    """People read one sentence: which case, by how much, of how many."""
-    view = make_view(made(one("x/a/py3.14", SLOWER), one("x/b/py3.14", SAME)))
-    assert view.headline == (
-        "Worse in 1 of 2 cases, most of all CPU/request of x/a/py3.14 by +2.13 % (+1.61…+2.65 %)."
-    )
-    assert view.tone == "worse"
-
-
-def test_no_change_says_what_would_have_been_seen() -> None:
-    """'Nothing found' means nothing without the size that would have been found."""
-    view = make_view(made(one("x/a/py3.14", SAME), one("x/b/py3.14", SAME)))
-    assert view.headline == (
-        "No change in 2 of 2 cases; changes of CPU/request from 0.81 % on could have been seen."
-    )
-    assert view.tone == "same"
-
-
-def test_a_case_with_one_open_metric_is_not_called_unchanged() -> None:
-    """CPU did not move, and of the memory nothing is known: that is no clean case."""
-    memory = OPEN.model_copy(update={"metric": "pss_steady"})
-    view = make_view(made(one("x/a/py3.14", SAME, memory), one("x/b/py3.14", SAME)))
-    assert view.headline == (
-        "No change in 1 of 2 cases; changes of CPU/request from 0.81 % on could have been seen; "
-        "not decided in 1 of 2 cases (PSS steady)."
-    )
-    assert view.tone == "open"
-    assert dict(view.facts)["coverage"] == (
-        "1 of 2 cases judged, 1 more in part; 3 others cannot have changed"
-    )
-
-
-def test_benchmarks_are_not_called_cases() -> None:
-    """A case has a server and a load; what runs inside the process is counted by itself."""
-    view = make_view(
-        made(one("x/a/py3.14", SLOWER), micro=(micro("b.One", SLOWER), micro("b.Two", SAME)))
-    )
-    assert view.headline == (
-        "Worse in 1 of 1 cases and 1 of 2 in-process benchmarks, most of all CPU/request of "
-        "x/a/py3.14 by +2.13 % (+1.61…+2.65 %)."
-    )
-    facts = dict(view.facts)
-    assert facts["coverage"] == (
-        "1 of 1 cases judged; 2 of 2 in-process benchmarks; 3 others cannot have changed"
-    )
-
-
-def test_nothing_touched_is_not_called_clean() -> None:
-    """Coverage zero has a sentence of its own, and the reason if it is known."""
-    view = make_view(made())
-    assert view.headline == "Nothing to judge: the change cannot have touched any measured case."
-    assert view.tone == "nothing"
-    told = "Nothing to judge: only documents differ, and no measured case depends on them."
-    view = make_view(made(notes=(told, "another note")))
-    assert (view.headline, view.notes) == (told, ("another note",))
-
-
-def test_sides_without_a_common_case_are_not_untouched() -> None:
-    """All cases were defined anew: nothing was compared, which is no success."""
-    missing = (Missing(case="x/a", reason="defined otherwise on head: load.connections 1 → 2"),)
-    told = "Nothing to judge: the sides have no case in common."
-    view = make_view(made(untouched=0, missing=missing, notes=(told,)))
-    assert (view.headline, view.tone) == (told, "void")
-    assert view.notes == ("x/a: defined otherwise on head: load.connections 1 → 2",)
+MEMORY_OPEN = OPEN.model_copy(update={"metric": "pss_steady"})
+TAIL = SAME.model_copy(update={"metric": "service_p99", "detectable": 0.06})
+A, B = "x/a/py3.14", "x/b/py3.14"
+UNTOUCHED = "Nothing to judge: only documents differ, and no measured case depends on them."
+APART = "Nothing to judge: the sides have no case in common."
+MISSING = (Missing(case="x/a", reason="defined otherwise on head: load.connections 1 → 2"),)
+WORST = "most of all CPU/request of x/a/py3.14 by +2.13 % (+1.61…+2.65 %)"
+SEEN = "changes of CPU/request from 0.81 % on could have been seen"
+BETTER = "Better in 1 of 1 cases, most of all CPU/request of x/a/py3.14 by −3.00 % (−4.00…−2.00 %)"
 
 
 @pytest.mark.parametrize(
-    ("judgements", "headline"),
+    ("found", "headline"),
     [
-        ((BROKEN,), "Not comparable in 1 of 1 cases."),
-        ((), "Not judged in 1 of 1 cases."),
-        ((LATE,), "Not judged in 1 of 1 cases."),
-        ((OPEN,), "Not decided in 1 of 1 cases (CPU/request)."),
+        (made(one(A, SLOWER), one(B, SAME)), f"Worse in 1 of 2 cases, {WORST}."),
+        (made(one(A, SAME), one(B, SAME)), f"No change in 2 of 2 cases; {SEEN}."),
+        # One open metric is not 'no change'.
         (
-            (FASTER, BROKEN),
-            (
-                "Better in 1 of 1 cases, most of all CPU/request of x/a/py3.14 by −3.00 % "
-                "(−4.00…−2.00 %); not comparable in 1 of 1 cases."
-            ),
+            made(one(A, SAME, MEMORY_OPEN), one(B, SAME)),
+            f"No change in 1 of 2 cases; {SEEN}; not decided in 1 of 2 cases (PSS steady).",
         ),
+        # What could be seen is told of CPU, though a tail needs more to be seen.
+        (made(one(A, SAME, TAIL)), f"No change in 1 of 1 cases; {SEEN}."),
+        # Benchmarks are no cases.
+        (
+            made(one(A, SLOWER), micro=(micro("b.One", SLOWER), micro("b.Two", SAME))),
+            f"Worse in 1 of 1 cases and 1 of 2 in-process benchmarks, {WORST}.",
+        ),
+        (made(), "Nothing to judge: the change cannot have touched any measured case."),
+        (made(notes=(UNTOUCHED, "another note")), UNTOUCHED),
+        (made(untouched=0, missing=MISSING, notes=(APART,)), APART),
+        (made(one(A, BROKEN)), "Not comparable in 1 of 1 cases."),
+        (made(one(A)), "Not judged in 1 of 1 cases."),
+        (made(one(A, LATE)), "Not judged in 1 of 1 cases."),
+        (made(one(A, OPEN)), "Not decided in 1 of 1 cases (CPU/request)."),
+        (made(one(A, FASTER, BROKEN)), f"{BETTER}; not comparable in 1 of 1 cases."),
+        (made(one(A, SAME), status="partial"), f"Partial: No change in 1 of 1 cases; {SEEN}."),
     ],
 )
-def test_what_was_not_judged_is_not_clean(judgements: tuple[Judgement, ...], headline: str) -> None:
-    """Nor is what works on one side only, whatever else got better."""
-    view = make_view(made(one("x/a/py3.14", *judgements)))
-    assert (view.headline, view.tone) == (headline, "void")
+def test_people_read_one_sentence(found: Comparison, headline: str) -> None:
+    """What moved, in how many cases; what was not judged is never clean."""
+    assert make_view(found).headline == headline
 
 
-def test_a_partial_comparison_says_so_first() -> None:
-    """An interrupted comparison must not be read as a whole one."""
-    view = make_view(made(one("x/a/py3.14", SAME), status="partial"))
-    assert view.headline.startswith("Partial: No change in 1 of 1 cases")
+def test_coverage_and_notes_stand_beside_it() -> None:
+    """Cases judged in part, benchmarks by themselves, and what only one side has."""
+    partly = make_view(made(one(A, SAME, MEMORY_OPEN), one(B, SAME)))
+    both = made(one(A, SLOWER), micro=(micro("b.One", SLOWER), micro("b.Two", SAME)))
+    assert [dict(view.facts)["coverage"] for view in (partly, make_view(both))] == [
+        "1 of 2 cases judged, 1 more in part; 3 others cannot have changed",
+        "1 of 1 cases judged; 2 of 2 in-process benchmarks; 3 others cannot have changed",
+    ]
+    assert make_view(made(notes=(UNTOUCHED, "another note"))).notes == ("another note",)
+    apart = make_view(made(untouched=0, missing=MISSING, notes=(APART,)))
+    assert apart.notes == ("x/a: defined otherwise on head: load.connections 1 → 2",)
 
 
 def test_a_choice_of_interpreters_names_both_and_mends_nothing() -> None:
@@ -148,27 +108,19 @@ def test_a_choice_of_interpreters_names_both_and_mends_nothing() -> None:
     assert view.steps == ()
 
 
-def test_memory_gets_larger_not_slower() -> None:
-    """Words follow the metric."""
-    (row,) = make_view(made(one("x/a/py3.14", LARGER))).groups.worse
-    assert row.verdict == "▼ larger"
-    assert row.change == "+10.0 %"
-
-
-def test_a_confirmation_counts_for_what_it_confirmed() -> None:
-    """The duets that confirmed CPU are none of those that the memory was settled by."""
+def test_a_row_s_words_follow_its_metric_and_its_samples() -> None:
+    """Memory gets larger; the duets that confirmed CPU are none of those that settled memory."""
     memory = SAME.model_copy(update={"metric": "pss_steady", "confirmed": 10})
-    groups = make_view(made(one("x/a/py3.14", SLOWER, memory))).groups
-    assert [row.samples for row in groups.all] == ["8+8", "8"]
+    groups = make_view(made(one(A, SLOWER, memory), one(B, LARGER))).groups
+    assert {(row.verdict, row.change, row.samples) for row in groups.all} == {
+        ("▼ slower", "+2.13 %", "8+8"), ("= no change", "+0.04 %", "8"),
+        ("▼ larger", "+10.0 %", "8+8"),
+    }  # fmt: skip
 
 
-def test_the_floor_of_benchmarks_is_the_comparisons() -> None:
-    """Rows are ordered by it; the report cannot import what decides."""
-    assert MICRO_FLOOR == inprocess.THRESHOLD
-
-
-def test_the_last_looks_are_read_as_they_are_written() -> None:
-    """The report reads them from the record; here it is the record that is made."""
+def test_what_the_report_may_not_import_is_what_decides() -> None:
+    """The threshold of benchmarks, and the last looks as a record has them."""
+    assert INPROCESS_THRESHOLD == inprocess.THRESHOLD
     record = Method().record()
     assert {name: record[name] for name in LOOKS} == LOOKS
 
@@ -177,46 +129,64 @@ def steps(*cases: CaseComparison, **more: Any) -> tuple[str, ...]:
     return make_view(made(*cases, **{"method": LOOKS, **more})).steps
 
 
-def test_time_is_asked_for_only_where_it_helps() -> None:
+WAITING = one(A, OPEN, seconds_to_decide=240.0)
+SPENT = one(B, OPEN.model_copy(update={"screened": 22}), seconds_to_decide=480.0)
+CANDIDATE = UNCONFIRMED.model_copy(update={"screened": 22})
+REFUTED = CANDIDATE.model_copy(update={"confirmed": 28, "reason": "did not confirm it"})
+LACK = "Not decided, for lack of time:"
+HELPLESS = (
+    "Not decided with all the samples that a comparison takes: 1 case. What is there, if anything, "
+    "is too small or too unsteady for this machine; more time does not help."
+)
+
+
+@pytest.mark.parametrize(
+    ("cases", "more", "step"),
+    [
+        (
+            (WAITING,),
+            {},
+            (f"{LACK} 1 case. About 4 min more would probably decide it: a larger --budget."),
+        ),
+        ((SPENT,), {}, HELPLESS),
+        # Nothing was limited: it ended by itself.
+        ((WAITING,), {"budget_seconds": None}, HELPLESS),
+        # Time that cannot be named is not promised.
+        (
+            (WAITING, one(B, UNCONFIRMED)),
+            {},
+            (
+                f"{LACK} 2 cases. About 4 min more would probably "
+                "decide 1 of them: a larger --budget."
+            ),
+        ),
+        ((one(B, UNCONFIRMED),), {}, f"{LACK} 1 case."),
+        # Screening duets are not what a candidate waits for.
+        ((one(A, CANDIDATE),), {}, f"{LACK} 1 case."),
+        ((one(A, REFUTED),), {}, HELPLESS),
+        (
+            (one(A, LATE),),
+            {},
+            (
+                "Not judged: there was no time for 1 case: a larger --budget, or "
+                "fewer cases with --select."
+            ),
+        ),
+        (
+            (one(A, DISTURBED),),
+            {},
+            (
+                "Not judged: in 1 case too few duets were usable; the reasons "
+                "say what disturbed them. A quieter machine would tell."
+            ),
+        ),
+    ],
+)
+def test_time_is_asked_for_only_where_it_helps(
+    cases: tuple[CaseComparison, ...], more: dict[str, Any], step: str
+) -> None:
     """Sixteen of twenty-two duets are short of time; what had all of them is not."""
-    waiting = one("x/a/py3.14", OPEN, seconds_to_decide=240.0)
-    had_all = OPEN.model_copy(update={"screened": 22})
-    spent = one("x/b/py3.14", had_all, seconds_to_decide=480.0)
-    assert steps(waiting) == (
-        (
-            "Not decided, for lack of time: 1 case. About 4 min more would probably decide it: a "
-            "larger --budget."
-        ),
-    )
-    helpless = (
-        (
-            "Not decided with all the samples that a comparison takes: 1 case. What is there, if "
-            "anything, is too small or too unsteady for this machine; more time does not help."
-        ),
-    )
-    assert steps(spent) == helpless
-    # Nothing was limited: it ended by itself.
-    assert steps(waiting, budget_seconds=None) == helpless
-
-
-def test_time_that_cannot_be_named_is_not_promised() -> None:
-    """Two are open, of one it is known how long it would take."""
-    cases = (one("x/a/py3.14", OPEN, seconds_to_decide=240.0), one("x/b/py3.14", UNCONFIRMED))
-    assert steps(*cases) == (
-        (
-            "Not decided, for lack of time: 2 cases. About 4 min more would probably decide 1 of "
-            "them: a larger --budget."
-        ),
-    )
-    assert steps(cases[1]) == ("Not decided, for lack of time: 1 case.",)
-
-
-def test_a_candidate_is_open_until_its_confirmation_had_all() -> None:
-    """Twenty-two screening duets are not what a candidate waits for."""
-    candidate = UNCONFIRMED.model_copy(update={"screened": 22})
-    assert steps(one("x/a/py3.14", candidate)) == ("Not decided, for lack of time: 1 case.",)
-    refuted = candidate.model_copy(update={"confirmed": 28, "reason": "did not confirm it"})
-    assert "more time does not help" in steps(one("x/a/py3.14", refuted))[0]
+    assert steps(*cases, **more) == (step,)
 
 
 def test_a_candidate_whose_fresh_duets_were_disturbed_is_not_short_of_time() -> None:
@@ -239,18 +209,6 @@ def test_a_candidate_whose_fresh_duets_were_disturbed_is_not_short_of_time() -> 
     assert said(41) == ("Not decided, for lack of time: 1 case.",)
 
 
-def test_no_time_and_no_quiet_are_two_things() -> None:
-    """The one is mended by a budget, the other is not."""
-    late, loud = steps(one("x/a/py3.14", LATE)), steps(one("x/a/py3.14", DISTURBED))
-    assert late == (
-        (
-            "Not judged: there was no time for 1 case: a larger --budget, or fewer cases with "
-            "--select."
-        ),
-    )
-    assert loud[0].startswith("Not judged: in 1 case too few duets were usable")
-
-
 @pytest.mark.parametrize(
     ("head", "told"),
     [
@@ -265,7 +223,7 @@ def test_instructions_tell_added_work_from_the_rest(head: float, told: str) -> N
     view = make_view(made(one("x/a/py3.14", SLOWER, instructions=counted)))
     assert told in view.steps[0]
     (shown,) = view.counts
-    assert (shown.base, shown.head) == ("300,000", f"{head:,.0f}")
+    assert shown[1:3] == ("300,000", f"{head:,.0f}")
     # More memory is not explained by them.
     assert make_view(made(one("x/a/py3.14", LARGER, instructions=counted))).steps == ()
 
@@ -382,11 +340,3 @@ def test_duets_that_were_not_used_are_counted() -> None:
     facts = dict(make_view(made(one("x/a/py3.14", noisy, memory))).facts)
     assert facts["duets"] == "8 usable, 33 not: disturbed or failed"
     assert "duets" not in dict(make_view(made(one("x/a/py3.14", SAME))).facts)
-
-
-def test_rows_are_of_the_metric_that_every_case_has() -> None:
-    """What could be seen is told of CPU, though a tail needs more to be seen."""
-    tail = SAME.model_copy(update={"metric": "service_p99", "detectable": 0.06})
-    assert SAME.metric == CPU
-    headline = make_view(made(one("x/a/py3.14", SAME, tail))).headline
-    assert "changes of CPU/request from 0.81 % on" in headline

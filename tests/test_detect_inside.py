@@ -43,7 +43,7 @@ from servebench.series import table as history
 from servebench.series.columns import RunColumns, empty
 from servebench.series.table import Table
 from servebench.site.feeds import title
-from servebench.site.pages import around
+from servebench.site.pages import trends
 from test_compare_inprocess import Fake, of_benchmarks, pair
 from test_detect import (
     BUMPED,
@@ -338,9 +338,9 @@ def test_a_bump_in_asvs_results_becomes_a_change(
 
     changes.save(paths.results_dir(), record)
     site = site_builds.gathered(checkout)
-    cut = around.around(site, record)
+    cut = trends.around(site, record)
     assert cut is not None
-    drawn = around.trend("../", record, cut, site.events[MACHINE, "inprocess"], "time")
+    drawn = trends.trend_around("../", record, cut, site.events[MACHINE, "inprocess"], "time")
     # The quartiles of asv's samples are no confidence interval.
     assert [point.value.low for point in drawn.points] == [None] * 14
 

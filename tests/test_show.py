@@ -33,13 +33,12 @@ from servebench.flags import Flag, FlagName
 from servebench.model import CaseResult, Load, LoadModel, Run, RunStatus
 from servebench.published import Published, load_published
 from servebench.report import formats, markdown
-from servebench.report.comparison.forest import forest
-from servebench.report.comparison.markdown import markdown as report
-from servebench.report.comparison.terminal import print_comparison
+from servebench.report.markdown import comparison as report
 from servebench.report.page import Page, make_page
 from servebench.report.shapes import judge
 from servebench.report.tables import experiment_tables
-from servebench.report.terminal import print_page
+from servebench.report.terminal import print_comparison, print_page
+from servebench.site.charts.forest import of_comparison
 from servebench.summary import Estimate, summarise
 
 ROOT = Path(__file__).parents[1]
@@ -397,7 +396,7 @@ def test_a_stored_comparison_is_shown_as_it_was(tmp_path: Path) -> None:
     assert "Worse in 1 of 2 cases" in stream.getvalue()
     assert called(["show", str(path)]) == stream.getvalue()
     assert called(["show", str(path), "--markdown", "--svg", str(plot)]) == report(found)
-    assert plot.read_text("utf-8") == forest(found)
+    assert plot.read_text("utf-8") == of_comparison(found)
     assert Comparison.model_validate_json(called(["show", str(path), "--json"])) == found
 
 

@@ -20,7 +20,7 @@ import made_up
 import site_builds
 from browsing import Watched
 from servebench.changes import ChangeRecord
-from servebench.report.comparison import words as verdicts
+from servebench.report import formats as verdicts
 from servebench.series import table as history
 from servebench.series.table import Table
 from servebench.site.pages import addresses
@@ -321,17 +321,17 @@ FORCED: Final = """() => {
   const series = {};
   for (const chart of document.querySelectorAll('main .chart')) {
     for (const mark of chart.querySelectorAll('.wide [class*="s-"]')) {
-      const bar = mark.matches('.bar') ? mark : mark.querySelector('.bar:not(.hollow)');
+      const dot = mark.querySelector('.dot:not(.hollow)');
       const line = mark.matches('path.line') ? mark : null;
       const name = [...mark.classList].filter(one => /^[sd]-/.test(one)).join(' ');
-      if (!bar && !line) continue;
+      if (!dot && !line) continue;
       const looks = (series[chart.id] ??= {})[name] ??= new Set();
-      looks.add(bar ? style(bar, 'fill', 'fillOpacity') : style(line, 'strokeDasharray'));
+      looks.add(dot ? dot.getAttribute('class') : style(line, 'strokeDasharray'));
     }
   }
   const looks = Object.fromEntries(Object.entries(series).map(([chart, many]) =>
     [chart, Object.values(many).map(seen => [...seen].join())]));
-  const texts = [...document.querySelectorAll('main .chart-drawing text:not(.plain)')];
+  const texts = [...document.querySelectorAll('main .chart-drawing text')];
   const under = one => getComputedStyle(one).borderBottomColor;
   const [others, current] = [':not([aria-current])', '[aria-current]'].map(
     which => [...document.querySelectorAll(`.site-head nav a${which}`)].map(under));
@@ -346,7 +346,7 @@ FORCED: Final = """() => {
 
 
 def test_series_differ_in_a_system_s_own_few_colours(chromium: Browser, past: Seen) -> None:
-    """By shade and dash; no text is filled up by its own rim; the page in the menu is marked."""
+    """By marker and dash; no text is filled up by its own rim; the page in the menu is marked."""
     context = chromium.new_context(forced_colors="active", viewport={"width": 1280, "height": 900})
     watched = Watched(context.new_page(), past.base)
     page = watched.open(kinds(past)["experiment"])

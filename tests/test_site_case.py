@@ -1,11 +1,9 @@
-"""Case pages: the trend that is drawn, the noise around it, launches, and what scripts are told."""
+"""Case pages: the trend that is drawn, launches, and what scripts are told."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,6 @@ from servebench import paths
 from servebench.flags import Flag, FlagName
 from servebench.metrics import METRICS
 from servebench.model import CaseResult
-from servebench.series.table import Point
 from servebench.site.pages import addresses, case, launches, trends
 from servebench.site.pages.site import Site
 from servebench.summary import summarise
@@ -45,48 +42,6 @@ def real(tmp_path_factory: pytest.TempPathFactory, reference_results: Path) -> d
     return {page.path.removesuffix("index.html"): page.html for page in made}
 
 
-def night(time: int, mean: float | None, status: Any = "measured", **changes: Any) -> Point:
-    """A point without an interval."""
-    fields: dict[str, Any] = {
-        "run": f"r{time}", "time": time, "commit": None, "stack": "0", "status": status,
-        "mean": mean, "low": None, "high": None, "launches": 3, "flags": (), "reason": "",
-    }  # fmt: skip
-    return Point(**{**fields, **changes})
-
-
-def test_noise_follows_from_the_steps_between_nights() -> None:
-    """All steps are ln 1.02: the logarithm of the band is 1.96 · 1.4826 · ln 1.02 / √2 = 0.0407."""
-    points = [night(time, 1.0 if time % 2 else 1.02) for time in range(20)]
-    assert trends.noise(points, ()) == pytest.approx(
-        math.expm1(1.96 * 1.4826 * math.log(1.02) / math.sqrt(2))
-    )
-    assert trends.noise(points, ()) == pytest.approx(0.0415, abs=5e-5)
-
-
-@pytest.mark.parametrize(
-    ("points", "edges"),
-    [
-        ([night(time, 1.0 + time) for time in range(8)], ()),
-        ([night(time, 1.0 + time) for time in range(9)], (4,)),
-        ([night(time, 1.0 + time, "disturbed") for time in range(20)], ()),
-        ([], ()),
-    ],
-)
-def test_few_nights_do_not_say_how_noisy_a_series_is(
-    points: Sequence[Point], edges: Sequence[int]
-) -> None:
-    """Seven steps are too few; a step over a stack bump or break, or of flagged nights, is none."""
-    assert trends.noise(points, edges) is None
-
-
-def test_a_change_of_level_is_no_noise() -> None:
-    """One step of 50 % among nineteen of ln 1.02 does not move their median."""
-    points = [
-        night(time, (1.0 if time % 2 else 1.02) * (1.5 if time > 9 else 1)) for time in range(20)
-    ]
-    assert trends.noise(points, ()) == pytest.approx(0.0415, abs=5e-5)
-
-
 def test_every_format_of_the_registry_has_a_name_for_scripts() -> None:
     """A new formatter needs its like in formats.js."""
     names = {trends.format_name(name) for name in METRICS}
@@ -97,7 +52,7 @@ def test_every_format_of_the_registry_has_a_name_for_scripts() -> None:
 def test_a_page_shows_the_newest_nights_of_its_first_metric(
     past: tuple[Site, Imagined],
 ) -> None:
-    """The cost of a request; 400 of all nights, with the generator's noise as the ribbon."""
+    """The cost of a request; 400 of all nights."""
     site, imagined = past
     (table,) = site.tables.values()
     name = imagined.cases[0]
@@ -106,7 +61,6 @@ def test_a_page_shows_the_newest_nights_of_its_first_metric(
     assert len(data.points) == trends.RECENT
     assert data.points[-1].run == table.nights[-1].run
     assert re.search(r"The newest 400 of [67]\d\d nights", data.about.caption)
-    assert data.noise == pytest.approx(1.96 * made_up.SCATTER, rel=0.3)
     assert data.bumps
     assert {point.href for point in data.points} <= {
         f"../{addresses.run(night.run)}" for night in table.nights
@@ -187,9 +141,9 @@ def test_each_launch_is_a_mark() -> None:
     chart = launches.chart(launches.results([summary], "a/b"), CPU, lambda run: f"../runs/{run}/")
     assert chart is not None
     assert [mark.say for mark in chart.wide.marks] == [
-        "nightly, 2026-11-20, 1 launch: 100 µs",
-        "nightly, 2026-11-20, 2 launch: 200 µs, not judged, host_noise",
-        "nightly, 2026-11-20, 3 launch: no figure: failed: not_ready: 60 s were not enough",
+        "nightly, 2026-11-20, launch 1: 100 µs",
+        "nightly, 2026-11-20, launch 2: 200 µs, not judged, host_noise",
+        "nightly, 2026-11-20, launch 3: no figure: failed: not_ready: 60 s were not enough",
     ]
     assert chart.wide.marks[0].href == f"../runs/{summary.run.id}/"
 

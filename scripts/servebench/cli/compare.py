@@ -31,11 +31,11 @@ from servebench.errors import UsageError
 from servebench.exclusive import measuring
 from servebench.printing import Console, write
 from servebench.progress import Narrator
-from servebench.report.comparison.forest import forest
-from servebench.report.comparison.markdown import markdown as as_markdown
-from servebench.report.comparison.outcome import exit_code
-from servebench.report.comparison.terminal import print_comparison
+from servebench.report import markdown as as_markdown
+from servebench.report.comparison import exit_code
+from servebench.report.terminal import print_comparison
 from servebench.signals import InterruptedRun, interruptible
+from servebench.site.charts.forest import of_comparison
 
 _AS_LOCKED: Final = "locked"
 _OR: Final = f", or {_AS_LOCKED!r}"
@@ -138,9 +138,9 @@ def compare_command(
         if output is not None:
             write(comparison.model_dump_json(indent=1) + "\n", output)
         if markdown is not None:
-            write(as_markdown(comparison), markdown)
+            write(as_markdown.comparison(comparison), markdown)
         if svg is not None:
-            write(forest(comparison), svg)
+            write(of_comparison(comparison), svg)
     finally:
         print_comparison(console, comparison)
         # Elsewhere the folder may be gone when somebody reads this: a job's log, a room.

@@ -43,7 +43,7 @@ from servebench.night.planning import present
 from servebench.printing import Console, errors, print_json
 from servebench.progress import Narrator
 from servebench.report.change import title
-from servebench.report.comparison.words import percent
+from servebench.report.formats import percent
 from servebench.series import reading
 from servebench.series.table import tables as tables_of
 from servebench.signals import interruptible

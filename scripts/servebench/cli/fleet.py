@@ -96,7 +96,7 @@ def compare_command(
     out cannot be used.
     """
     from servebench.fleet import foreign  # noqa: PLC0415
-    from servebench.report.comparison.outcome import exit_code  # noqa: PLC0415 - as above
+    from servebench.report.comparison import exit_code  # noqa: PLC0415 - as above
 
     for name, commit in (("BASE", base), ("HEAD", head)):
         if len(commit) != _COMMIT_DIGITS or set(commit) - set("0123456789abcdef"):

@@ -19,12 +19,9 @@ from servebench.printing import Console, print_json, write
 from servebench.published import load_published
 from servebench.report import markdown, terminal
 from servebench.report import page as pages
-from servebench.report.about import read_about
-from servebench.report.comparison import markdown as comparisons
-from servebench.report.comparison.forest import forest
-from servebench.report.comparison.terminal import print_comparison
 from servebench.report.findings import Source, write_findings
-from servebench.report.page import Section
+from servebench.report.page import Section, read_about
+from servebench.site.charts import forest
 from servebench.summary import summarise
 
 
@@ -82,6 +79,8 @@ def findings_command(
     ] = None,
 ) -> None:
     """Answer each experiment's question from the reference runs and asv's results, as Markdown."""
+    from servebench.report.page import read_about  # noqa: PLC0415
+
     root, results = paths.project_root(), paths.results_dir()
     folder = (output.parent if output else results).resolve()
     sources = [
@@ -140,13 +139,13 @@ def _is_comparison(path: Path) -> bool:
 def _show_comparison(path: Path, svg: Path | None, *, as_json: bool, as_markdown: bool) -> None:
     comparison = keeping.read(path)
     if svg is not None:
-        write(forest(comparison), svg)
+        write(forest.of_comparison(comparison), svg)
     if as_json:
         print_json(comparison.model_dump(mode="json"))
     elif as_markdown:
-        write(comparisons.markdown(comparison), None)
+        write(markdown.comparison(comparison), None)
     else:
-        print_comparison(Console(), comparison)
+        terminal.print_comparison(Console(), comparison)
 
 
 def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown: bool) -> None:

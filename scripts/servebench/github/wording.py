@@ -8,9 +8,8 @@ from servebench.compare.model import Comparison
 from servebench.errors import RecordError
 from servebench.github import text
 from servebench.github.repository import StatusState
-from servebench.report.comparison.markdown import markdown
-from servebench.report.comparison.outcome import UNDECIDED, exit_code
-from servebench.report.comparison.view import make_view
+from servebench.report import markdown
+from servebench.report.comparison import UNDECIDED, exit_code, make_view
 from servebench.text import one_line, short
 
 CONTEXT: Final = "servebench"
@@ -82,7 +81,7 @@ def final(comparison: Comparison, head: str, url: str) -> str:
             other people's code ran.
     """
     try:
-        body = markdown(comparison, limit=text.LIMIT - 2 * _ROOM)
+        body = markdown.comparison(comparison, limit=text.LIMIT - 2 * _ROOM)
     except Exception as error:  # whatever strange values lead to, it is the file's fault
         raise RecordError(
             f"the comparison of {head[:SHOWN]}: expected values that can be shown, found some that "

@@ -11,7 +11,7 @@ from typing import Final
 
 from servebench.inprocess.readings import Reading, Snapshot
 from servebench.metrics import METRICS
-from servebench.report.comparison.words import percent
+from servebench.report.formats import percent
 from servebench.report.markdown import escape, grid
 
 SUITE: Final = "instructions"

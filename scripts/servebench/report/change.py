@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 
 from servebench.changes import ChangeRecord
 from servebench.metrics import METRICS
-from servebench.report.comparison import words
+from servebench.report import formats
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ChangeText:
     """A change in words.
 
     Attributes:
@@ -32,20 +32,22 @@ class Told:
     cause: str
 
 
-def told(record: ChangeRecord) -> Told:
+def told(record: ChangeRecord) -> ChangeText:
     """Put a change into words."""
     metric, culprit = record.series.metric, record.culprit
     known = metric in METRICS
-    return Told(
+    return ChangeText(
         record=record,
         title=title(metric),
         word=(
-            words.verdict(metric, record.verdict).partition(" ")[2]
+            formats.verdict(metric, record.verdict).partition(" ")[2]
             if known
             else record.verdict.value
         ),
-        change=words.percent(record.ratio),
-        interval=words.percent(record.low).removesuffix(" %") + "…" + words.percent(record.high),
+        change=formats.percent(record.ratio),
+        interval=formats.percent(record.low).removesuffix(" %")
+        + "…"
+        + formats.percent(record.high),
         cause=(
             f"{culprit.package} {culprit.previous or 'new'} → {culprit.version}" if culprit else ""
         ),

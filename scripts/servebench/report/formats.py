@@ -1,19 +1,32 @@
-"""How estimates read: a figure with its unit, and its interval in the shortest honest way."""
+"""How estimates, changes and verdicts read: figures with units, intervals, per cent, and counts."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from servebench import units
+from servebench.compare.model import COUNTED, SEARCHED, Judgement, Verdict
 from servebench.metrics import METRICS
 
 if TYPE_CHECKING:  # figures are computed with numpy; words about them need none
     from servebench.summary import Estimate
 
 MISSING: Final = "—"
+MARKS: Final = {
+    Verdict.SLOWER: "▼",
+    Verdict.FASTER: "▲",
+    Verdict.NO_CHANGE: "=",
+    Verdict.INCONCLUSIVE: "?",
+    Verdict.NOT_COMPARABLE: "✕",
+}
+"""A mark beside each word: neither colour nor sign alone ever says what is better."""
+
 _SYMMETRIC: Final = 0.25  # up to here both halves of an interval are nearly equal
 _ROUNDING: Final = 1e-9  # of means over logarithms, relative
+_UNCONFIRMED: Final = ", not confirmed"
+_CANDIDATES: Final = {SEARCHED: "seen in the screening", COUNTED: "instructions moved"}
 
 
 def figure(metric: str, value: float | None) -> str:
@@ -33,9 +46,19 @@ def interval(metric: str, estimate: Estimate | None) -> str:
     return _span(METRICS[metric].format(estimate.low), METRICS[metric].format(estimate.high))
 
 
-def ratio(value: float) -> str:
-    """A ratio with at least three significant digits."""
-    return units.significant(value, 3)
+def _span(low: str, high: str) -> str:
+    """`1.2…3.4 ms` rather than `1.2 ms…3.4 ms`."""
+    number, _, unit = low.partition(" ")
+    if unit and high.endswith(f" {unit}"):
+        return f"{number}…{high}"
+    if low.endswith("/s") and high.endswith("/s"):
+        return f"{low.removesuffix('/s')}…{high}"
+    return f"{low}…{high}"
+
+
+def ratio(value: float | None) -> str:
+    """A ratio with at least three significant digits; a dash when there is none."""
+    return MISSING if value is None else units.significant(value, 3)
 
 
 def ratio_interval(estimate: Estimate) -> str:
@@ -60,11 +83,67 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
-def _span(low: str, high: str) -> str:
-    """`1.2…3.4 ms` rather than `1.2 ms…3.4 ms`."""
-    number, _, unit = low.partition(" ")
-    if unit and high.endswith(f" {unit}"):
-        return f"{number}…{high}"
-    if low.endswith("/s") and high.endswith("/s"):
-        return f"{low.removesuffix('/s')}…{high}"
-    return f"{low}…{high}"
+def verdict(metric: str, found: Verdict) -> str:
+    """The verdict's word; memory gets larger and smaller, not slower and faster."""
+    word = found.value
+    if METRICS[metric].unit == "B":
+        word = {Verdict.SLOWER: "larger", Verdict.FASTER: "smaller"}.get(found, word)
+    return f"{MARKS[found]} {word}"
+
+
+def judgement(metric: str, judged: Judgement) -> str:
+    """The verdict with its mark; of what had no time to be confirmed, that it was seen."""
+    why, _, rest = reason(judged).partition(f"{_UNCONFIRMED}: ")
+    if rest:
+        return f"{MARKS[judged.verdict]} {why}{_UNCONFIRMED}: {' '.join(rest.split()[:2])}"
+    if not metric:
+        return f"{MARKS[judged.verdict]} {judged.verdict.value}"
+    return verdict(metric, judged.verdict)
+
+
+def reason(judged: Judgement) -> str:
+    """Why there is no verdict: of a candidate that had no time, that it was seen, but not twice."""
+    why, _, rest = judged.reason.partition("; ")
+    if why in _CANDIDATES and rest.startswith("no time ") and judged.ratio is not None:
+        return f"{_CANDIDATES[why]}{_UNCONFIRMED}: {rest}"
+    return judged.reason
+
+
+def percent(ratio: float | None) -> str:
+    """A ratio as a signed change: `+1.23 %`; a dash when there is none."""
+    return MISSING if ratio is None else f"{_signed(ratio)} %"
+
+
+def ends(low: float, high: float) -> str:
+    """Two ratios as the ends of a change: `+0.9…+1.5 %`."""
+    return f"{_signed(low)}…{_signed(high)} %"
+
+
+def size(change: float | None) -> str:
+    """A relative size without sign: `0.62 %`; a dash when there is none."""
+    return MISSING if change is None else f"{units.significant(100 * change, 2)} %"
+
+
+def title(metric: str) -> str:
+    """The metric's column heading."""
+    return METRICS[metric].title
+
+
+def many(count: int, noun: str) -> str:
+    """A count with its noun: `1 row`, `3 rows`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def some(names: Sequence[str], at_most: int) -> str:
+    """Name the first few and count the others: `a, b and 3 more`."""
+    named = ", ".join(names[:at_most])
+    others = len(names) - at_most
+    return f"{named} and {others} more" if others > 0 else named
+
+
+def _signed(ratio: float) -> str:
+    change = 100 * (ratio - 1)
+    digits = 2 if abs(change) < 10 else 1
+    text = f"{change:+.{digits}f}"
+    # Typographic minus, and no sign on what rounds to nothing.
+    return text.replace("-", "−") if float(text) else f"{0:.{digits}f}"

@@ -1,20 +1,29 @@
-"""A page as Markdown. Everything that comes from a file is escaped."""
+"""Runs and comparisons as Markdown. Everything that comes from a file is escaped."""
 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from servebench.report import formats
+from servebench.report.comparison import blocks, make_view
 from servebench.text import visible
 
 if TYPE_CHECKING:  # pages are made with numpy and jinja2; Markdown alone needs neither
+    from servebench.compare.model import Comparison
+    from servebench.report.grid import Block
     from servebench.report.page import Page, Section
     from servebench.report.shapes import ShapeResult
     from servebench.report.tables import Row, Table
 
+LIMIT: Final = 60_000
+"""Characters of a comparison's report. GitHub refuses comments above 65,536."""
+
+_ROOM: Final = 400  # for what is said of rows and blocks that were left out
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
+_FOLD_END: Final = "\n</details>\n\n"
 
 
 def escape(text: str) -> str:
@@ -22,11 +31,13 @@ def escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", visible(" ".join(text.split())))
 
 
-def page(content: Page) -> str:
-    """A whole page."""
-    parts = [f"# {escape(content.title)}", facts(content.facts)]
-    parts += [section_text(section) for section in content.sections]
-    return "\n\n".join(parts) + "\n"
+def grid(head: Sequence[str], align: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; cells are escaped here."""
+    return "\n".join([_line(head), f"| {' | '.join(align)} |", *map(_line, rows)])
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(map(escape, cells))} |"
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> str:
@@ -34,48 +45,78 @@ def facts(rows: Iterable[tuple[str, str]]) -> str:
     return "\n".join(f"- **{escape(name)}**: {escape(value)}" for name, value in rows)
 
 
+def comparison(found: Comparison, *, limit: int = LIMIT) -> str:
+    """A comparison as a comment on a pull request, bounded by construction.
+
+    A block that no longer fits loses its last rows, and says how many; one of which nothing fits is
+    named at the end. The headline and the rows that got worse are there whatever the size.
+    """
+    view = make_view(found)
+    text, lost = f"## {escape(view.headline)}\n\n", []
+    for block in blocks(view):
+        part = _fitted(block, limit - len(text) - _ROOM)
+        text += part
+        if not part:
+            lost.append(block.name)
+    if lost:
+        text += f"Left out, for lack of room: {', '.join(dict.fromkeys(lost))}.\n"
+    return text
+
+
+def _fitted(block: Block, room: int) -> str:
+    opening, lines, closing = _block(block)
+    room -= len(opening) + len(closing)
+    kept: list[str] = []
+    for line in lines:
+        if len(line) > room:
+            break
+        kept.append(line)
+        room -= len(line)
+    if not kept:
+        return ""
+    left = len(lines) - len(kept)
+    more = f"\n… and {left} more, in the comparison's JSON.\n" if left else ""
+    return opening + "".join(kept) + more + closing
+
+
+def _block(block: Block) -> tuple[str, list[str], str]:
+    """What stands before its lines, the lines, and what stands after them."""
+    opening = f"### {block.under}\n\n" if block.under else ""
+    if block.folded:
+        opening += f"<details><summary>{block.title}</summary>\n\n"
+    elif block.title:
+        opening += f"### {block.title}\n\n"
+    closing = _FOLD_END if block.folded else "\n"
+    if block.grid is not None:
+        opening += "".join(f"{escape(line)}\n\n" for _, line in block.lines)
+        opening += grid(block.grid.head, block.grid.align, []) + "\n"
+        return opening, [f"{_line(row)}\n" for row in block.grid.rows], closing
+    if block.kind == "facts":
+        return opening, [f"{facts(block.lines)}\n"], closing
+    if block.kind == "legend":
+        meanings = (f"**{name}**: {escape(meaning)}" for name, meaning in block.lines)
+        return opening, [f"<sub>{'. '.join(meanings)}.</sub>\n"], closing
+    if block.kind == "news":
+        return opening, [f"> {escape(line)}\n\n" for _, line in block.lines], ""
+    if block.kind == "commands":
+        # Indented, not fenced: no text can close an indented block.
+        told = (visible(f"# {what}\n{command}\n") for what, command in block.lines)
+        return opening, [textwrap.indent(one, "    ") for one in told], closing
+    named = (f"{escape(name)}: " if name else "" for name, _ in block.lines)
+    lines = (escape(line) for _, line in block.lines)
+    return opening, [f"- {n}{line}\n" for n, line in zip(named, lines, strict=True)], closing
+
+
+def page(content: Page) -> str:
+    """A whole run."""
+    parts = [f"# {escape(content.title)}", facts(content.facts)]
+    parts += [section_text(section) for section in content.sections]
+    return "\n\n".join(parts) + "\n"
+
+
 def section_text(section: Section) -> str:
     """One experiment."""
     return "\n\n".join(_section(section))
-
-
-def table(content: Table) -> str:
-    """One table: a line of ours and a line of the published figures per row."""
-    marked = any(row.marks for row in content.rows)
-    head = [*content.keys, "", *content.columns, *(["flags"] if marked else [])]
-    align = [*["---"] * (len(content.keys) + 1), *["---:"] * len(content.columns)]
-    lines = [grid(head, align + ["---"] * marked, _table_rows(content.rows, marked=marked))]
-    if content.notes:
-        lines.append("\n".join(f"- {escape(note)}" for note in content.notes))
-    return "\n\n".join(lines)
-
-
-def grid(head: Sequence[str], align: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; cells are escaped here."""
-    lines = [_line(map(escape, head)), _line(align)]
-    lines += [_line(map(escape, row)) for row in rows]
-    return "\n".join(lines)
-
-
-def shape_rows(shapes: Iterable[ShapeResult]) -> Iterator[list[str]]:
-    """Rows of the table of shapes."""
-    for shape in shapes:
-        published = formats.MISSING if shape.published is None else formats.ratio(shape.published)
-        yield [shape.statement, shape.expected, published, *shape_cells(shape)]
-
-
-def shape_cells(shape: ShapeResult) -> tuple[str, str]:
-    """A shape's figure with interval, and its verdict with reason and flags."""
-    ours = formats.MISSING
-    if shape.ours is not None:
-        interval = formats.ratio_interval(shape.ours)
-        ours = formats.ratio(shape.ours.mean) + (f" ({interval})" if interval else "")
-    verdict: str = shape.verdict
-    if shape.reason:
-        verdict += f": {shape.reason}"
-    if shape.flags:
-        verdict += f" [{', '.join(shape.flags)}]"
-    return ours, verdict
 
 
 def _section(section: Section) -> Iterator[str]:
@@ -93,32 +134,45 @@ def _section(section: Section) -> Iterator[str]:
         yield f"### {escape(content.title)}"
         yield table(content)
     if section.notes:
-        yield "\n".join(f"- {escape(note)}" for note in section.notes)
+        yield bullets(section.notes)
     if section.deviations:
         yield "Deviations from the source:"
-        yield "\n".join(f"- {escape(text)}" for text in section.deviations)
+        yield bullets(section.deviations)
     if section.missing:
         yield f"Published, not in this run: {escape(', '.join(section.missing))}"
     if section.shapes:
         yield "### Does the published shape hold?"
-        yield grid(
-            ["statement", "expected", "published", "ours", "verdict"],
-            ["---", "---:", "---:", "---:", "---"],
-            shape_rows(section.shapes),
-        )
+        head = ["statement", "expected", "published", "ours", "verdict"]
+        yield grid(head, ["---", "---:", "---:", "---:", "---"], shape_rows(section.shapes))
+
+
+def bullets(notes: Iterable[str]) -> str:
+    """Sentences as a list."""
+    return "\n".join(f"- {escape(note)}" for note in notes)
+
+
+def table(content: Table) -> str:
+    """One table: a line of ours and a line of the published figures per row."""
+    marked = any(row.marks for row in content.rows)
+    head = [*content.keys, "", *content.columns, *(["flags"] if marked else [])]
+    align = [*["---"] * (len(content.keys) + 1), *["---:"] * len(content.columns)]
+    lines = [grid(head, align + ["---"] * marked, _table_rows(content.rows, marked=marked))]
+    if content.notes:
+        lines.append(bullets(content.notes))
+    return "\n\n".join(lines)
 
 
 def _table_rows(rows: Iterable[Row], *, marked: bool) -> Iterator[list[str]]:
     for row in rows:
         marks = [row.marks] if marked else []
-        ours = [
-            cell.ours + (f" ({cell.interval})" if cell.interval else "") for cell in row.cells
-        ]  # fmt: skip
+        ours = [f"{one.ours} ({one.interval})" if one.interval else one.ours for one in row.cells]
         yield [*row.keys, "ours", *ours, *marks]
         if row.has_published:
             theirs = [cell.published or formats.MISSING for cell in row.cells]
             yield [*[""] * len(row.keys), "published", *theirs, *[""] * marked]
 
 
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+def shape_rows(shapes: Iterable[ShapeResult]) -> Iterator[list[str]]:
+    """Rows of the table of shapes."""
+    for one in shapes:
+        yield [one.statement, one.expected, formats.ratio(one.published), one.figure, one.told]

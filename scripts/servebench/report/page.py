@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, Final
 
+from servebench.declarations import FILE as EXPERIMENT
+from servebench.declarations import read_toml
 from servebench.model import Machine, Run, RunStatus, StackRecord
 from servebench.published import FILE, Published
 from servebench.report import formats, sentences, shapes
@@ -57,6 +60,22 @@ class Page:
     sections: tuple[Section, ...]
 
 
+def read_about(root: Path) -> dict[str, About]:
+    """Question and deviations of every experiment of a checkout.
+
+    Raises:
+        DeclarationError: A file cannot be read.
+    """
+    written = {
+        path.parent.name: read_toml(path, path.relative_to(root).as_posix())
+        for path in sorted((root / "apps").glob(f"*/{EXPERIMENT}"))
+    }
+    return {
+        name: About(str(table.get("question", "")), tuple(table.get("deviations", ())))
+        for name, table in written.items()
+    }
+
+
 def narrowed(summary: RunSummary, globs: Sequence[str]) -> RunSummary:
     """The cases whose id matches one of the globs; all of them without globs."""
     if not globs:
@@ -87,12 +106,11 @@ def make_page(
     by_experiment: dict[str, list[CaseSummary]] = {}
     for case in narrowed(summary, select).cases.values():
         by_experiment.setdefault(case.case.experiment, []).append(case)
+    names = sorted(by_experiment, key=lambda name: (name not in published, name))
     sections = tuple(
-        make_section(
-            summary, name, by_experiment[name], published.get(name), about.get(name)
-        )
-        for name in sorted(by_experiment, key=lambda name: (name not in published, name))
-    )  # fmt: skip
+        make_section(summary, name, by_experiment[name], published.get(name), about.get(name))
+        for name in names
+    )
     run = summary.run
     title = f"Run {run.id}" + (" (partial)" if run.status is RunStatus.PARTIAL else "")
     return Page(title=title, facts=facts(summary), sections=sections)
@@ -106,28 +124,20 @@ def make_section(
     about: About | None,
 ) -> Section:
     """Make the section of one experiment."""
+    about = about or About("")
+    published = published or Published(source="")
     file = f"apps/{experiment}/{FILE}"
-    shown = {case.id for case in cases}
-    missing = [
-        case_id
-        for case_id in (published.published_ids() if published else ())
-        if case_id not in summary.cases
-        and not any(case_id == result.case.id for result in summary.run.results)
-    ]
+    planned = {*summary.cases, *(result.case.id for result in summary.run.results)}
     return Section(
         experiment=experiment,
-        question=about.question if about else None,
-        source=published.source if published else None,
-        answers=tuple(
-            sentences.fill(template, summary, published, file) for template in published.answers
-        )
-        if published
-        else (),
+        question=about.question or None,
+        source=published.source or None,
+        answers=tuple(sentences.fill(one, summary, published, file) for one in published.answers),
         tables=experiment_tables(cases, published),
-        shapes=shapes.check_all(summary, published) if published else (),
-        missing=tuple(case_id for case_id in missing if case_id not in shown),
-        notes=published.notes if published else (),
-        deviations=about.deviations if about else (),
+        shapes=shapes.check_all(summary, published),
+        missing=tuple(name for name in published.published_ids() if name not in planned),
+        notes=published.notes,
+        deviations=about.deviations,
     )
 
 
@@ -137,10 +147,12 @@ def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
     measured, expected = summary.coverage
     whole = sum(case.status == "measured" for case in summary.cases.values())
     stacks = {case.case.stack for case in summary.cases.values()}
+    started = run.started[:16].replace("T", " ")
+    origin = f" ({run.oha_origin})" if run.oha_origin else ""
     return (
         ("profile", f"{run.profile}, {run.launches} launch{'es' * (run.launches > 1)} per case"),
         ("intervals", _SEVERAL if run.launches > 1 else _ONE),
-        ("measured", _when(run)),
+        ("measured", f"{started} UTC, in {formats.duration(run.wall_seconds)}"),
         ("coverage", f"{measured} of {expected} launches, {whole} of {len(summary.cases)} cases"),
         ("machine", describe_machine(run.machine)),
         ("commit", _commit(run)),
@@ -154,13 +166,9 @@ def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
             for stack in run.stacks
             if stack.name in stacks
         ),
-        ("tools", f"servebench {run.servebench}, oha {run.oha}{_made(run)}"),
+        ("tools", f"servebench {run.servebench}, oha {run.oha}{origin}"),
         *(("note", note) for note in run.notes),
     )  # fmt: skip
-
-
-def _made(run: Run) -> str:
-    return f" ({run.oha_origin})" if run.oha_origin else ""
 
 
 def describe_machine(machine: Machine) -> str:
@@ -199,7 +207,9 @@ def as_json(summary: RunSummary, published: Mapping[str, Published], page: Page)
                 **case.model_dump(mode="json", exclude={"case"}),
                 "id": case.id,
                 "experiment": case.case.experiment,
-                "published": _published_figures(case, published),
+                "published": published[name].figures_of(case.id)
+                if (name := case.case.experiment) in published
+                else {},
             }
             for case in summary.cases.values()
         ],
@@ -214,20 +224,8 @@ def as_json(summary: RunSummary, published: Mapping[str, Published], page: Page)
     }  # fmt: skip
 
 
-def _published_figures(case: CaseSummary, published: Mapping[str, Published]) -> dict[str, float]:
-    source = published.get(case.case.experiment)
-    if source is None:
-        return {}
-    return source.figures_of(case.id)
-
-
 def _cores(cores: tuple[int, ...]) -> str:
     return f"core{'s' * (len(cores) > 1)} {','.join(map(str, cores))}"
-
-
-def _when(run: Run) -> str:
-    started = run.started[:16].replace("T", " ")
-    return f"{started} UTC, in {formats.duration(run.wall_seconds)}"
 
 
 def _commit(run: Run) -> str:

@@ -30,6 +30,20 @@ class ShapeResult(Frozen):
     reason: str
     flags: tuple[str, ...] = ()
 
+    @property
+    def figure(self) -> str:
+        """Ours with its interval."""
+        if self.ours is None:
+            return formats.MISSING
+        interval = formats.ratio_interval(self.ours)
+        return formats.ratio(self.ours.mean) + (f" ({interval})" if interval else "")
+
+    @property
+    def told(self) -> str:
+        """The verdict with its reason and flags."""
+        told = f"{self.verdict}: {self.reason}" if self.reason else self.verdict
+        return f"{told} [{', '.join(self.flags)}]" if self.flags else told
+
 
 def check_all(summary: RunSummary, published: Published) -> tuple[ShapeResult, ...]:
     """Check every shape of an experiment against a run."""

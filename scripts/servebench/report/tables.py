@@ -15,7 +15,7 @@ from servebench.flags import FLAGS
 from servebench.metrics import METRICS
 from servebench.published import Published, TableLayout
 from servebench.report import formats
-from servebench.report.keys import KEYS
+from servebench.report.keys import KEYS, Key
 from servebench.summary import CaseSummary
 
 DEFAULT_KEYS: Final = (
@@ -122,13 +122,14 @@ def build(layout: TableLayout, cases: Sequence[CaseSummary], published: Publishe
     keys = _telling_apart(layout, cases)
     cases = ordered(cases, keys)
     marks, notes = _notes(cases, keys)
+    keys = tuple(key for key in keys if key != layout.across)
+    titles = tuple(KEYS[key].title for key in keys)
     if layout.across is None:
-        rows, columns = _plain(layout, cases, keys, marks, published)
-        titles = tuple(KEYS[key].title for key in keys)
+        columns = tuple(heading(layout, metric) for metric in layout.columns)
+        rows = tuple(_row(layout, case, keys, marks, published) for case in cases)
     else:
-        rows, columns = _pivot(layout, cases, keys, marks, published)
-        titles = tuple(KEYS[key].title for key in keys if key != layout.across)
         titles = (f"{KEYS[layout.across].title} →", *titles)
+        columns, rows = _pivot(layout, KEYS[layout.across], cases, keys, marks, published)
     if layout.note:
         notes = (layout.note, *notes)
     return Table(title=layout.title, keys=titles, columns=columns, rows=rows, notes=notes)
@@ -139,56 +140,49 @@ def heading(layout: TableLayout, metric: str) -> str:
     return layout.headings.get(metric, METRICS[metric].title)
 
 
-def _plain(
+def _row(
     layout: TableLayout,
-    cases: Sequence[CaseSummary],
+    case: CaseSummary,
     keys: tuple[str, ...],
     marks: Mapping[str, str],
     published: Published | None,
-) -> tuple[tuple[Row, ...], tuple[str, ...]]:
-    rows = tuple(
-        Row(
-            keys=tuple(KEYS[key].text(case.case) for key in keys),
-            cells=tuple(
-                _cell(case, metric, published, first=place == 0)
-                for place, metric in enumerate(layout.columns)
-            ),
-            marks=marks.get(case.id, ""),
-        )
-        for case in cases
+) -> Row:
+    cells = (
+        _cell(case, metric, published, first=place == 0)
+        for place, metric in enumerate(layout.columns)
     )
-    return rows, tuple(heading(layout, metric) for metric in layout.columns)
+    words = tuple(KEYS[key].text(case.case) for key in keys)
+    return Row(words, tuple(cells), marks.get(case.id, ""))
 
 
 def _pivot(
     layout: TableLayout,
+    across: Key,
     cases: Sequence[CaseSummary],
     keys: tuple[str, ...],
     marks: Mapping[str, str],
     published: Published | None,
-) -> tuple[tuple[Row, ...], tuple[str, ...]]:
-    across = KEYS[layout.across or "id"]
-    columns = list(dict.fromkeys(across.text(case.case) for case in sorted(
-        cases, key=lambda case: across.order(case.case)
-    )))  # fmt: skip
+) -> tuple[tuple[str, ...], tuple[Row, ...]]:
+    """Columns and rows; a row per metric and line of cases."""
+    by_size = sorted(cases, key=lambda case: across.order(case.case))
+    columns = tuple(dict.fromkeys(across.text(case.case) for case in by_size))
     lines: dict[tuple[str, ...], dict[str, CaseSummary]] = {}
     for case in cases:
-        line = tuple(KEYS[key].text(case.case) for key in keys if key != layout.across)
+        line = tuple(KEYS[key].text(case.case) for key in keys)
         lines.setdefault(line, {})[across.text(case.case)] = case
-    rows = []
-    for metric in layout.columns:
-        for line, by_column in lines.items():
-            cells = []
-            for column in columns:
-                case_here = by_column.get(column)
-                cell = Cell(formats.MISSING)
-                if case_here is not None:
-                    cell = _cell(case_here, metric, published, first=True)
-                    if letters := marks.get(case_here.id):
-                        cell = replace(cell, ours=f"{cell.ours} {letters}")
-                cells.append(cell)
-            rows.append(Row(keys=(heading(layout, metric), *line), cells=tuple(cells)))
-    return tuple(rows), tuple(columns)
+
+    def cell(case: CaseSummary | None, metric: str) -> Cell:
+        if case is None:
+            return Cell(formats.MISSING)
+        found = _cell(case, metric, published, first=True)
+        letters = marks.get(case.id)
+        return replace(found, ours=f"{found.ours} {letters}") if letters else found
+
+    return columns, tuple(
+        Row((heading(layout, metric), *line), tuple(cell(having.get(c), metric) for c in columns))
+        for metric in layout.columns
+        for line, having in lines.items()
+    )
 
 
 def _cell(case: CaseSummary, metric: str, published: Published | None, *, first: bool) -> Cell:

@@ -1,37 +1,106 @@
-"""A page on a terminal, with rich: reads well from 100 columns on.
+"""Runs and comparisons on a terminal, with rich: they read well from 100 columns on.
 
 Everything is made a `Text`, since a plain string would be read as markup.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from servebench.compare.model import Comparison, Verdict
 from servebench.report import formats
-from servebench.report.page import Page, Section
-from servebench.report.shapes import ShapeResult
-from servebench.report.tables import Cell, Row, Table
+from servebench.report.comparison import blocks, make_view
+from servebench.report.grid import Block, Grid
+
+if TYPE_CHECKING:  # pages are made with numpy and jinja2; comparisons need neither
+    from servebench.report.page import Page, Section
+    from servebench.report.shapes import ShapeResult
+    from servebench.report.tables import Cell, Row, Table
 
 _ENDLESS: Final = 10_000  # columns
 _MISSING_NAMED: Final = 3  # so many published cases that a run lacks are named, the rest counted
-_VERDICT_STYLES: Final = {
-    "holds": "bold",
+_SPARE: Final = ("base → head", "samples", "could see")
+"""Columns that are left out where the terminal is narrow, in this order."""
+_STYLES: Final = {
+    formats.MARKS[Verdict.SLOWER]: "bold dark_orange",
+    formats.MARKS[Verdict.FASTER]: "bold dodger_blue1",
     "does not hold": "bold magenta",
     "not decided": "yellow",
     "not measured": "dim",
 }
 
 
+def print_comparison(console: Console, comparison: Comparison) -> None:
+    """Print a comparison."""
+    view = make_view(comparison)
+    console.print(Text(view.headline, style="bold"))
+    for block in blocks(view):
+        _block(console, block)
+
+
+def _block(console: Console, block: Block) -> None:
+    title = ", ".join(filter(None, (block.under, block.title)))
+    if title or block.kind == "legend":
+        console.print()
+    if title:
+        console.print(Text(title, style="bold underline"))
+    for name, line in block.lines:
+        said = f"{name}: {line}" if name else line
+        if block.kind == "commands":
+            said = f"{line}  # {name}"
+        style = "" if block.name in {"events", "Next", "Commands"} else "dim"
+        # What is copied must not be broken.
+        console.print(Text(f"  {said}", style=style), soft_wrap=True)
+    if block.grid is not None:
+        _grid(console, block.grid)
+
+
+def _grid(console: Console, found: Grid) -> None:
+    """Rows below their first column, whose names are long; reasons stand below their rows."""
+    reasons = [row[-1] if found.head[-1] == "why" else "" for row in found.rows]
+    names = [name for name in found.head[1:] if name != "why"]
+    columns = {
+        name: [row[found.head.index(name)] for row in found.rows]
+        for name in names
+        if any(row[found.head.index(name)] not in {"", formats.MISSING} for row in found.rows)
+    }
+    widths = {name: max(map(cell_len, (name, *cells))) for name, cells in columns.items()}
+    for name in _SPARE:
+        if sum(widths.values()) + 2 * len(widths) <= console.width:
+            break
+        widths.pop(name, None)
+
+    def printed(cells: Iterable[str], style: str = "") -> None:
+        line = Text("  ")
+        for cell, (name, width) in zip(cells, widths.items(), strict=True):
+            shown = Text(cell, style=style or _STYLES.get(cell[:1], ""))
+            shown.align("left" if name in found.words else "right", width)
+            line += shown + Text("  ")
+        line.rstrip()
+        console.print(line, no_wrap=True, overflow="ellipsis")
+
+    printed(widths, "dim")
+    above = ""
+    for at, row in enumerate(found.rows):
+        if row[0] != above:
+            above = row[0]
+            console.print(Text(above), soft_wrap=True)
+        printed(columns[name][at] for name in widths)
+        if reasons[at]:
+            console.print(Text(f"    {reasons[at]}", style="dim"), soft_wrap=True)
+
+
 def print_page(console: Console, page: Page) -> None:
-    """Print a whole page."""
+    """Print a run."""
     console.print(Text(page.title, style="bold"))
     facts = RichTable.grid(padding=(0, 2))
     facts.add_column(style="dim", no_wrap=True)
@@ -58,21 +127,17 @@ def _section(section: Section, console: Console) -> Iterator[RenderableType]:
         yield Text()
         yield Text(table.title, style="bold")
         yield from _fitting(table, console)
-        for note in table.notes:
-            yield _aside(note)
+        yield from map(_aside, table.notes)
     if section.notes or section.missing:
         yield Text()
-    for note in section.notes:
-        yield _aside(note)
+    yield from map(_aside, section.notes)
     if section.missing:
-        named = ", ".join(section.missing[:_MISSING_NAMED])
-        more = len(section.missing) - _MISSING_NAMED
-        rest = f" and {more} more" if more > 0 else ""
-        yield _aside(f"published, not in this run: {named}{rest}")
+        named = formats.some(section.missing, _MISSING_NAMED)
+        yield _aside(f"published, not in this run: {named}")
     if section.shapes:
         yield Text()
         yield Text("Does the published shape hold?", style="bold")
-        measured = tuple(shape for shape in section.shapes if shape.verdict != "not measured")
+        measured = [shape for shape in section.shapes if shape.verdict != "not measured"]
         if measured:
             yield _shapes(measured)
         if left := len(section.shapes) - len(measured):
@@ -105,69 +170,48 @@ def _fitting(table: Table, console: Console) -> Iterator[RenderableType]:
 
 def _table(table: Table) -> RichTable:
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False)
-    for key in table.keys:
+    marked = any(row.marks for row in table.rows)
+    for key in (*table.keys, ""):
         drawn.add_column(Text(key), no_wrap=True)
-    drawn.add_column("", no_wrap=True)
     for column in table.columns:
         drawn.add_column(Text(column), justify="right", no_wrap=True)
-    marked = any(row.marks for row in table.rows)
     if marked:
         drawn.add_column("flags")
     for row in table.rows:
-        drawn.add_row(
-            *map(Text, row.keys),
-            _labels(row),
-            *(_cell(cell, row) for cell in row.cells),
-            *((row.marks,) if marked else ()),
-        )
+        cells = (_cell(cell, row) for cell in row.cells)
+        marks = (row.marks,) if marked else ()
+        drawn.add_row(*map(Text, row.keys), _labels(row), *cells, *marks)
     return drawn
 
 
 def _labels(row: Row) -> Text:
     """The names of the lines in a row's cells: ours, its interval, the published figure."""
-    labels = Text("ours")
-    if _has_intervals(row):
-        labels.append("\n95 %", style="dim")
-    if row.has_published:
-        labels.append("\npublished", style="cyan")
-    return labels
+    return _lines(row, "ours", "95 %", "published")
 
 
 def _cell(cell: Cell, row: Row) -> Text:
-    text = Text(cell.ours, style="")
-    if _has_intervals(row):
-        text.append(f"\n{cell.interval}", style="dim")
+    return _lines(row, cell.ours, cell.interval, cell.published or formats.MISSING)
+
+
+def _lines(row: Row, ours: str, interval: str, published: str) -> Text:
+    text = Text(ours)
+    if any(cell.interval for cell in row.cells):
+        text.append(f"\n{interval}", style="dim")
     if row.has_published:
-        text.append(f"\n{cell.published or formats.MISSING}", style="cyan")
+        text.append(f"\n{published}", style="cyan")
     return text
 
 
-def _has_intervals(row: Row) -> bool:
-    return any(cell.interval for cell in row.cells)
-
-
-def _shapes(shapes: tuple[ShapeResult, ...]) -> RichTable:
-    drawn = RichTable(
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        show_edge=False,
-    )
+def _shapes(shapes: Sequence[ShapeResult]) -> RichTable:
+    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     drawn.add_column("statement", ratio=3, overflow="fold")
     for name in ("expected", "published", "ours"):
         drawn.add_column(name, justify="right", no_wrap=True)
     drawn.add_column("verdict", ratio=3, overflow="fold")
     for shape in shapes:
-        ours = formats.MISSING
-        if shape.ours is not None:
-            ours = formats.ratio(shape.ours.mean)
-            if interval := formats.ratio_interval(shape.ours):
-                ours += f"\n{interval}"
-        verdict = Text(shape.verdict, style=_VERDICT_STYLES[shape.verdict])
-        if shape.reason:
-            verdict.append(f": {shape.reason}", style="dim")
-        if shape.flags:
-            verdict.append(f" [{', '.join(shape.flags)}]", style="dim")
-        published = formats.MISSING if shape.published is None else formats.ratio(shape.published)
-        cells = map(Text, (shape.statement, shape.expected, published, ours))
-        drawn.add_row(*cells, verdict)
+        verdict = Text(shape.verdict, style=_STYLES.get(shape.verdict, "bold"))
+        verdict.append(shape.told.removeprefix(shape.verdict), style="dim")
+        ours = shape.figure.replace(" (", "\n").removesuffix(")")
+        cells = (shape.statement, shape.expected, formats.ratio(shape.published), ours)
+        drawn.add_row(*map(Text, cells), verdict)
     return drawn

@@ -11,7 +11,7 @@ from servebench.errors import RecordError
 from servebench.inprocess.readings import Snapshot
 from servebench.inprocess.suites import read_suites
 from servebench.published import load_published
-from servebench.report.about import read_about
+from servebench.report.page import read_about
 from servebench.series import asv
 from servebench.series.columns import RunColumns
 from servebench.series.reading import Sources

@@ -1,12 +1,10 @@
-"""What charts are drawn from: figures with their intervals and what stands beside them. Pure.
-
-SI units throughout; how they read says the `Quantity`.
-"""
+"""What charts are drawn from: figures in SI units with their intervals. Pure."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -23,14 +21,8 @@ _ROUNDING: Final = 1e-9  # of means over logarithms, relative
 
 
 @dataclass(frozen=True, slots=True)
-class About:
-    """What a chart is.
-
-    Attributes:
-        id: Its id on the page: small letters, digits and hyphens.
-        title: What is shown, in a few words.
-        caption: How to read it, or what it says.
-    """
+class Caption:
+    """What a chart is: its id on the page, its title, and how to read it."""
 
     id: str
     title: str
@@ -43,11 +35,19 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What an axis shows, and how its figures read."""
+    """What an axis shows, and how its figures read.
+
+    Attributes:
+        title: In words.
+        format: Of one figure.
+        better: Which way.
+        span: How an interval reads; None: relative to its figure.
+    """
 
     title: str
     format: units.Formatter
     better: Direction = "neither"
+    span: Callable[[float, float], str] | None = None
 
     @classmethod
     def of(cls, metric: str) -> Quantity:
@@ -80,20 +80,19 @@ class Value:
 
     def __post_init__(self) -> None:
         numbers = (self.mean, self.low, self.high, self.ceiling, self.published)
-        for number in numbers:
-            if number is not None and not math.isfinite(number):
-                raise ValueError(f"{numbers}: not finite; what is no number has none, and a note")
+        if not all(number is None or math.isfinite(number) for number in numbers):
+            raise ValueError(f"{numbers}: not finite; what is no number has none, and a note")
         if (self.low is None) != (self.high is None):
             raise ValueError("an interval has two ends or none")
         if self.mean is None:
             if self.low is not None or not self.note:
                 raise ValueError("without a figure there is no interval, and a note says why")
-        elif (
-            self.low is not None
-            and self.high is not None
-            and not self.low <= self.mean <= self.high
-        ):
+        elif self.ends and not self.ends[0] <= self.mean <= self.ends[1]:
             raise ValueError(f"{self.low} ≤ {self.mean} ≤ {self.high} does not hold")
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        return None if self.low is None or self.high is None else (self.low, self.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,21 +119,17 @@ def check_href(href: str) -> None:
 
 def interval(quantity: Quantity, value: Value) -> str:
     """The interval: `±1.2 %`, or `lo…hi` where it is wide; empty when there is none."""
-    if value.mean is None or value.low is None or value.high is None:
+    if value.mean is None or value.ends is None:
         return ""
-    half = max(value.high - value.mean, value.mean - value.low)
+    low, high = value.ends
+    if quantity.span:
+        return quantity.span(low, high)
+    half = max(high - value.mean, value.mean - low)
     if half <= _ROUNDING * abs(value.mean):
         return ""  # the same in every launch
     if value.mean and half / abs(value.mean) <= _SPREAD:
         return f"±{units.significant(100 * half / abs(value.mean), 2)} %"
-    return f"{quantity.format(value.low)}…{quantity.format(value.high)}"
-
-
-def figure_text(quantity: Quantity, value: Value) -> str:
-    """The figure with its interval, short: `3,041/s ±1.2 %`; a dash when there is none."""
-    if value.mean is None:
-        return "—"
-    return " ".join(filter(None, (quantity.format(value.mean), interval(quantity, value))))
+    return f"{quantity.format(low)}…{quantity.format(high)}"
 
 
 def sentence(quantity: Quantity, value: Value) -> str:

@@ -6,19 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from servebench.flags import DISTURBING
 from servebench.layouts import BarsLayout, ChartLayout, CurveLayout, HeatLayout, LinesLayout
 from servebench.metrics import METRICS
 from servebench.published import Published
 from servebench.report.keys import KEYS
 from servebench.report.tables import ordered, select
-from servebench.site.charts.bars import Bar, BarGroup, Bars, bars
-from servebench.site.charts.data import About, Quantity, Value
+from servebench.site.charts.data import Caption, Quantity, Value
 from servebench.site.charts.figure import Chart
+from servebench.site.charts.forest import Dot, DotGroup, Forest, forest
 from servebench.site.charts.heat import Heat, heat
-from servebench.site.charts.lines import curve, percentiles, sweep
-from servebench.site.charts.measured import value_of
-from servebench.site.charts.varied import Point, Series
-from servebench.summary import CaseSummary
+from servebench.site.charts.lines import LinePoint, Lines, LineSeries, lines
+from servebench.summary import ENOUGH_LAUNCHES, CaseSummary
 from servebench.units import count
 
 Address = Callable[[str], str]
@@ -28,7 +27,7 @@ _LATENCIES: Final = ("service_", "response_")
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ChartCases:
     """The cases of one run that charts are drawn from.
 
     Attributes:
@@ -49,25 +48,53 @@ class Shown:
         """One figure with everything that stands beside it."""
         return value_of(case, metric, self.published)
 
-    def about(self, layout: ChartLayout) -> About:
+    def about(self, layout: ChartLayout) -> Caption:
         """Name, title, and how to read it."""
         caption = " ".join(filter(None, (layout.caption, self.source)))
-        return About(f"{self.anchor}{layout.name}", layout.title, caption)
+        return Caption(f"{self.anchor}{layout.name}", layout.title, caption)
 
 
-def figures(shown: Shown, layout: ChartLayout) -> int:
+def value_of(case: CaseSummary, metric: str, published: Published | None = None) -> Value:
+    """The figure of one metric, with its ceiling and the published figure beside it.
+
+    It may not be judged where there are too few launches for an interval, or where at least half of
+    them measured something else besides; the other warnings are named only.
+    """
+    estimate = case.metrics.get(metric)
+    theirs = published.figure(case.id, metric) if published else None
+    if estimate is None:
+        reasons = dict.fromkeys(failure.reason for failure in case.failures)
+        why = "; ".join((case.status, *reasons))
+        none = f"no {metric} was recorded"
+        return Value(None, published=theirs, note=none if case.status == "measured" else why)
+    ceiling = case.metrics.get("ceiling") if metric in {"throughput", "achieved"} else None
+    disturbed = any(
+        flag.name in DISTURBING and 2 * flag.launches >= case.measured for flag in case.warnings
+    )
+    return Value(
+        mean=estimate.mean,
+        low=estimate.low,
+        high=estimate.high,
+        ceiling=ceiling.mean if ceiling else None,
+        published=theirs,
+        valid=not disturbed and case.measured >= ENOUGH_LAUNCHES,
+        note=", ".join(flag.name for flag in case.warnings),
+    )
+
+
+def figures(shown: ChartCases, layout: ChartLayout) -> int:
     """How many figures a chart would have of these cases."""
     return sum(
         metric in case.metrics for case in _chosen(shown, layout) for metric in layout.figures
     )
 
 
-def draw(shown: Shown, layout: ChartLayout) -> Chart | None:
+def draw(shown: ChartCases, layout: ChartLayout) -> Chart | None:
     """Draw a chart; None if its cases have no figure."""
     if not figures(shown, layout):
         return None
     if isinstance(layout, BarsLayout):
-        return _bars(shown, layout)
+        return _forest(shown, layout)
     if isinstance(layout, LinesLayout):
         return _lines(shown, layout)
     if isinstance(layout, CurveLayout):
@@ -88,7 +115,7 @@ def default_layout(cases: Sequence[CaseSummary]) -> BarsLayout:
     )
 
 
-def _chosen(shown: Shown, layout: ChartLayout) -> list[CaseSummary]:
+def _chosen(shown: ChartCases, layout: ChartLayout) -> list[CaseSummary]:
     return select(shown.cases, layout.select, layout.but_not)
 
 
@@ -105,62 +132,63 @@ def _words(case: CaseSummary, keys: Sequence[str]) -> str:
     return ", ".join(parts)
 
 
-def _bars(shown: Shown, layout: BarsLayout) -> Chart:
+def _forest(shown: ChartCases, layout: BarsLayout) -> Chart:
     cases = _chosen(shown, layout)
     told = [_words(case, (*layout.group, *layout.keys)) for case in cases]
-    # Bars with the same words would be taken for repetitions.
+    # Rows with the same words would be taken for repetitions.
     keys = layout.keys if len(set(told)) == len(told) else (*layout.keys, "id")
-    groups: dict[str, list[Bar]] = {}
+    groups: dict[str, list[Dot]] = {}
     for case in ordered(cases, (*layout.group, *keys)):
         series = KEYS[layout.series].text(case.case) if layout.series else ""
         value = shown.value(case, layout.metric)
-        bar = Bar(_words(case, keys), series, value, shown.address(case.id))
-        groups.setdefault(_words(case, layout.group), []).append(bar)
-    made = tuple(BarGroup(title, tuple(many)) for title, many in groups.items())
-    return bars(Bars(shown.about(layout), Quantity.of(layout.metric), made))
+        dot = Dot(_words(case, keys), value, series, shown.address(case.id))
+        groups.setdefault(_words(case, layout.group), []).append(dot)
+    made = tuple(DotGroup(title, tuple(many)) for title, many in groups.items())
+    return forest(Forest(shown.about(layout), Quantity.of(layout.metric), made))
 
 
-def _lines(shown: Shown, layout: LinesLayout) -> Chart:
+def _lines(shown: ChartCases, layout: LinesLayout) -> Chart:
     varied = KEYS[layout.x]
-    found: dict[tuple[str, str], list[Point]] = {}
+    found: dict[tuple[str, str], list[LinePoint]] = {}
     for case in ordered(_chosen(shown, layout), (*layout.series, layout.x)):
         x = varied.of(case.case)
         if not isinstance(x, int | float):
             continue  # the server was not told how many: there is no place on the axis for it
         for metric in layout.metrics:
-            point = Point(float(x), shown.value(case, metric), href=shown.address(case.id))
+            point = LinePoint(float(x), shown.value(case, metric), href=shown.address(case.id))
             variant = _variant(metric) if len(layout.metrics) > 1 else ""
             found.setdefault((_words(case, layout.series), variant), []).append(point)
     series = tuple(
-        Series(name, tuple(points), variant) for (name, variant), points in found.items()
+        LineSeries(name, tuple(points), variant) for (name, variant), points in found.items()
     )
     x_axis = Quantity(varied.title, count)
     row = METRICS[layout.metrics[0]]
     y_axis = Quantity(layout.unit, row.format, row.better)
-    if layout.kind == "percentiles":
-        return percentiles(shown.about(layout), x_axis, y_axis, series)
-    return sweep(shown.about(layout), x_axis, y_axis, series, log_y=layout.log)
+    # Percentiles: a tail is many times a median. Sweeps: what is varied is doubled.
+    percentiles = layout.kind == "percentiles"
+    log = percentiles or layout.log
+    return lines(Lines(shown.about(layout), x_axis, y_axis, series, not percentiles, log))
 
 
-def _curve(shown: Shown, layout: CurveLayout) -> Chart:
-    found: dict[str, list[Point]] = {}
+def _curve(shown: ChartCases, layout: CurveLayout) -> Chart:
+    found: dict[str, list[LinePoint]] = {}
     for case in ordered(_chosen(shown, layout), (*layout.series, layout.label)):
         across = case.metrics.get(layout.x)
         if across is None:
             continue  # a case without throughput has no place in the plane; the table above has it
-        point = Point(
+        point = LinePoint(
             across.mean,
             shown.value(case, layout.y),
             _words(case, (layout.label,)),
             shown.address(case.id),
         )
         found.setdefault(_words(case, layout.series), []).append(point)
-    series = tuple(Series(name, tuple(points)) for name, points in found.items())
+    series = tuple(LineSeries(name, tuple(points)) for name, points in found.items())
     axes = (Quantity.of(layout.x), Quantity.of(layout.y))
-    return curve(shown.about(layout), *axes, series)
+    return lines(Lines(shown.about(layout), *axes, series, log_y=True, declared=False))
 
 
-def _heat(shown: Shown, layout: HeatLayout) -> Chart:
+def _heat(shown: ChartCases, layout: HeatLayout) -> Chart:
     cases = ordered(_chosen(shown, layout), (layout.rows, layout.columns))
     down, across = KEYS[layout.rows], KEYS[layout.columns]
     rows = tuple(dict.fromkeys(down.text(case.case) for case in cases))

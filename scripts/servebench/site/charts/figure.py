@@ -1,4 +1,4 @@
-"""A chart as HTML: caption, legend, two drawings, notes, and the data as a table."""
+"""A chart as HTML: caption, legend, its drawings or its grid, notes, and the data as a table."""
 
 from __future__ import annotations
 
@@ -11,38 +11,29 @@ from typing import Final, Literal
 import jinja2
 from markupsafe import Markup
 
-from servebench.site.charts import shapes, text, written
-from servebench.site.charts.data import About, Link, Quantity, Value, interval
-from servebench.site.charts.shapes import Drawing, Shape
+from servebench.site.charts import svg, text
+from servebench.site.charts.data import Caption, Link, Quantity, Value, interval
+from servebench.site.charts.legend import LegendKey
+from servebench.site.charts.svg import Drawing
 
-Kind = Literal["bars", "lines", "heat", "forest", "trend"]
+Kind = Literal["forest", "lines", "heat", "trend"]
 Cell = str | Link
-Fitting = Literal["wide", "narrow", "any", "spark"]
 
 VALUE_HEAD: Final = ("figure", "95 % interval", "ceiling", "published", "note")
 """Columns of a `Value`: see `value_cells`."""
 ROWS: Final = 150
 """Most rows of a table; the rest is counted, and in the page's downloads."""
+_PROSE: Final = ("note", "what happened")
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """One entry of a legend: what is drawn (in a box of 28 × 14 px), and what it is."""
-
-    label: str
-    shapes: tuple[Shape, ...]
-    kind: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """The data of a chart.
+class ChartData:
+    """The data of a chart as a table.
 
     Attributes:
         head: Column headings.
         rows: Cells, as many in each row as there are headings.
-        words: So many leading columns are words; the others are figures, aligned to the right,
-            but for the headings in `prose`.
+        words: So many leading columns are words; the others are figures, but for notes.
         hidden: Rows that were left out.
     """
 
@@ -50,44 +41,59 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     words: int = 1
     hidden: int = 0
-    prose: tuple[str, ...] = ("note", "what happened")
 
-    def is_number(self, column: int) -> bool:
-        """Whether a column holds figures."""
-        return column >= self.words and self.head[column] not in self.prose
+    @property
+    def numbers(self) -> list[bool]:
+        return [at >= self.words and name not in _PROSE for at, name in enumerate(self.head)]
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart, drawn, ready to be written."""
+    """A chart, drawn, ready to be written.
 
-    about: About
+    Attributes:
+        about: What it is.
+        kind: Its CSS class.
+        table: Its data.
+        drawings: For wide and for narrow pages (`charts.css` shows the one that fits); none where
+            there is nothing to draw, which a note says.
+        legend: What its marks mean.
+        notes: What else a reader should know.
+        grid: HTML in the place of drawings.
+    """
+
+    about: Caption
     kind: Kind
-    wide: Drawing
-    narrow: Drawing
-    table: Table
-    legend: tuple[Key, ...] = ()
+    table: ChartData
+    drawings: tuple[Drawing, ...] = ()
+    legend: tuple[LegendKey, ...] = ()
     notes: tuple[str, ...] = ()
+    grid: str = ""
+
+    @property
+    def wide(self) -> Drawing:
+        return self.drawings[0]
+
+    @property
+    def narrow(self) -> Drawing:
+        return self.drawings[1]
 
 
 def figure(chart: Chart) -> str:
     """The chart as a `<figure>`."""
-    numbers = [chart.table.is_number(column) for column in range(len(chart.table.head))]
-    template = _environment().get_template("figure.html.j2")
-    return template.render(
-        chart=chart,
-        legend=[(key, _markup("".join(map(written.shape, key.shapes)))) for key in chart.legend],
-        drawings=[
-            _markup(written.svg(drawing, chart.about.title, fitting))
-            for drawing, fitting in ((chart.wide, "wide"), (chart.narrow, "narrow"))
-        ],
-        rows=_markup(written.rows(chart.table.rows, numbers)),
+    sizes = zip(chart.drawings, ("wide", "narrow"), strict=False)
+    drawn = (svg.written(drawing, chart.about.title, fitting) for drawing, fitting in sizes)
+    return (
+        _environment()
+        .get_template("figure.html.j2")
+        .render(
+            chart=chart,
+            legend=[(key, _markup("".join(map(svg.shape, key.shapes)))) for key in chart.legend],
+            plot=_markup(chart.grid or "\n".join(drawn)),
+            numbers=chart.table.numbers,
+            rows=_markup(svg.rows(chart.table.rows, chart.table.numbers)),
+        )
     )
-
-
-def svg(drawing: Drawing, label: str, fitting: Fitting = "any") -> str:
-    """One drawing as an `<svg>` of its own; colours come from the page's stylesheet."""
-    return written.svg(drawing, label, fitting)
 
 
 def stylesheet() -> str:
@@ -95,54 +101,29 @@ def stylesheet() -> str:
     return Path(__file__).with_name("charts.css").read_text("utf-8")
 
 
-def empty(width: float, sentence: str) -> Drawing:
-    """What is drawn when there is nothing to draw."""
-    height = 72.0
-    label = text.fit(sentence, width - 24)
-    return Drawing(
-        width,
-        height,
-        (
-            shapes.Rect("nothing", 0.5, 0.5, width - 1, height - 1),
-            shapes.Text("faint", width / 2, height / 2 + 4, label, "middle"),
-        ),
-    )
-
-
 def table(
     head: Sequence[str], rows: Iterable[Sequence[Cell]], words: int = 1, hidden: int = 0
-) -> Table:
-    """A table without the columns that are empty in every row; at most `ROWS` rows.
-
-    Args:
-        head: Column headings.
-        rows: Cells.
-        words: So many leading columns are words.
-        hidden: Rows that were left out before.
-    """
+) -> ChartData:
+    """A table without the columns that are empty in every row; at most `ROWS` rows."""
     found = [tuple(row) for row in rows]
-    kept = [
-        column
-        for column in range(len(head))
-        if not found or any(row[column] for row in found)
-    ]  # fmt: skip
-    return Table(
-        head=tuple(head[column] for column in kept),
-        rows=tuple(tuple(row[column] for column in kept) for row in found[:ROWS]),
-        words=sum(column < words for column in kept),
+    kept = [at for at in range(len(head)) if not found or any(row[at] for row in found)]
+    return ChartData(
+        head=tuple(head[at] for at in kept),
+        rows=tuple(tuple(row[at] for at in kept) for row in found[:ROWS]),
+        words=sum(at < words for at in kept),
         hidden=hidden + max(0, len(found) - ROWS),
     )
 
 
 def value_cells(quantity: Quantity, value: Value) -> tuple[str, ...]:
     """Cells of a figure for the columns of `VALUE_HEAD`."""
-    notes = [] if value.valid or value.mean is None else ["not judged"]
+    doubt = "" if value.valid or value.mean is None else "not judged"
     return (
         "—" if value.mean is None else quantity.format(value.mean),
         interval(quantity, value),
         "" if value.ceiling is None else quantity.format(value.ceiling),
         "" if value.published is None else quantity.format(value.published),
-        ": ".join([*notes, *([value.note] if value.note else [])]),
+        ": ".join(filter(None, (doubt, value.note))),
     )
 
 
@@ -152,7 +133,7 @@ def linked(label: str, href: str) -> Cell:
 
 
 def _markup(made: str) -> Markup:
-    return Markup(made)  # noqa: S704 - `written` escapes
+    return Markup(made)  # noqa: S704 - `svg` escapes
 
 
 @cache
@@ -163,11 +144,6 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_finalize,
+        # Not `isinstance`: markup is a str too, and is clean already.
+        finalize=lambda value: text.clean(value) if type(value) is str else value,
     )
-
-
-def _finalize(value: object) -> object:
-    """Text without what HTML forbids. Escaping comes after this."""
-    # Not `isinstance`: markup is a str too, and is clean already.
-    return text.clean(value) if type(value) is str else value

@@ -1,224 +1,333 @@
-"""Forest plots: ratios with their intervals, one line each, and a line where nothing changed. Pure.
+"""The interval-dot chart: a row for each figure, with its interval, ceiling and published figure.
 
-The customary picture of many ratios (Lewis & Clarke, BMJ 2001;322:1479), in the look of the
-comparison report's (report/comparison/forest.py).
+The customary picture of many estimates (Lewis & Clarke, BMJ 2001;322:1479). A figure is told by
+its place and not by a length, so that what it stands beside can be on the axis too. Pure.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
 from servebench import units
 from servebench.compare.model import Comparison, Verdict
-from servebench.report.comparison import words
-from servebench.report.comparison.forest import MARKS
-from servebench.report.comparison.view import make_view
-from servebench.site.charts import figure, shapes, text
-from servebench.site.charts.data import About, Quantity, Value, check_href
-from servebench.site.charts.figure import Chart, Key
-from servebench.site.charts.lanes import Lanes, lanes, lying_axis, row_texts
-from servebench.site.charts.scale import Axis, Scale, value_axis
-from servebench.site.charts.shapes import (
+from servebench.report import formats
+from servebench.report.comparison import make_view
+from servebench.site.charts import figure, legend, plane, svg, text
+from servebench.site.charts.data import Caption, Quantity, Value, check_href, interval, sentence
+from servebench.site.charts.figure import Chart
+from servebench.site.charts.legend import LegendKey
+from servebench.site.charts.scale import Scale, value_axis
+from servebench.site.charts.styles import Style, assign
+from servebench.site.charts.svg import (
     NARROW,
     WIDE,
     Drawing,
     Line,
     Mark,
     Path,
+    Rect,
     Shape,
     Text,
+    px,
     symbol,
 )
 
+ROWS: Final = 80
+"""Rows that are drawn; the table has the others too."""
+TONES: Final = {Verdict.SLOWER: "worse", Verdict.FASTER: "better", Verdict.NO_CHANGE: "same"}
+"""CSS classes of verdicts; of others: open."""
+CHANGE: Final = Quantity(
+    "change", lambda value: formats.percent(1 + value), span=lambda a, b: formats.ends(1 + a, 1 + b)
+)
+"""A ratio less 1."""
+
 _LEAST: Final = 0.01  # to each side, so that noise does not look like a landslide
-_TOP: Final = 24.0
-_BOTTOM: Final = 44.0
-_TONES: Final = {
-    Verdict.SLOWER: "worse",
-    Verdict.FASTER: "better",
-    Verdict.NO_CHANGE: "same",
-    Verdict.INCONCLUSIVE: "open",
-    Verdict.NOT_COMPARABLE: "open",
-}
-_CHANGE: Final = Quantity("change", lambda value: words.percent(1 + value))
+_LABEL_MOST: Final = 330.0
+_PLOT_LEAST: Final = 200.0
+_GAP: Final = 16.0  # before the column of figures
+_EDGE: Final = 8.0  # to both sides of a narrow plot: room for half a tick's label
+_GROUP: Final = 26.0  # height of a group's title
+_BELOW: Final = 44.0
+_ALIKE: Final = Style("grey", "solid", "circle")
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
-    """One ratio, head over base, with its verdict.
+class Dot:
+    """One row.
 
     Attributes:
-        label: What was compared.
-        ratio: The ratio with its interval.
-        verdict: What is said of it.
-        word: The verdict in words, with its mark.
+        label: What it is, within its group.
+        value: Its figure.
+        series: What gives colour and marker; empty: nothing does.
         href: Where more about it is.
+        verdict: What is said of a change; gives the colour.
+        word: The verdict in words, with its mark.
     """
 
     label: str
-    ratio: Value
-    verdict: Verdict
-    word: str
+    value: Value
+    series: str = ""
     href: str = ""
+    verdict: Verdict | None = None
+    word: str = ""
 
     def __post_init__(self) -> None:
         check_href(self.href)
 
+    @property
+    def tone(self) -> str:
+        return TONES.get(self.verdict, "open") if self.verdict else ""
+
+
+@dataclass(frozen=True, slots=True)
+class DotGroup:
+    """Rows that are compared with each other; the title may be empty."""
+
+    title: str
+    dots: tuple[Dot, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """A whole forest plot; the first rows are the ones that are drawn if there are too many."""
+    """A whole chart; its axis begins at zero, has zero in its middle, or is where figures are."""
 
-    about: About
-    effects: tuple[Effect, ...]
+    about: Caption
+    quantity: Quantity
+    groups: tuple[DotGroup, ...]
+    axis: Literal["zero", "change", "near"] = "zero"
+
+    @property
+    def dots(self) -> list[Dot]:
+        return [dot for group in self.groups for dot in group.dots]
 
 
-def of_comparison(about: About, comparison: Comparison) -> Forest:
-    """The rows of a comparison: what moved first, then what is open, then the rest."""
-    view = make_view(comparison)
-    return Forest(
-        about,
-        tuple(
-            Effect(
-                label=f"{row.case} · {row.label}",
-                ratio=_ratio(row.judged.ratio, row.judged.low, row.judged.high, row.judged.reason),
-                verdict=row.judged.verdict,
-                word=row.verdict,
-            )
-            for row in view.groups.all
-        ),
-    )
+def change(label: str, ratio: Value, verdict: Verdict, word: str) -> Dot:
+    """A row of a ratio, as a change."""
+    if ratio.mean is None:
+        return Dot(label, ratio, verdict=verdict, word=word)
+    low, high = (end - 1 for end in ratio.ends) if ratio.ends else (None, None)
+    value = replace(ratio, mean=ratio.mean - 1, low=low, high=high)
+    return Dot(label, value, verdict=verdict, word=word)
 
 
 def forest(data: Forest) -> Chart:
-    """Draw the plot. Rows without a ratio stand in the table alone, and are counted."""
-    drawable = [effect for effect in data.effects if effect.ratio.mean is not None]
-    shown = drawable[:MARKS]
-    notes = []
-    if len(drawable) > len(shown):
-        notes.append(
-            f"{len(drawable) - len(shown)} of {len(drawable)} rows are not drawn; "
-            "the table has them."
-        )
-    if without := len(data.effects) - len(drawable):
-        notes.append(f"{without} without a ratio: the table says why.")
+    """Draw one row for each figure, in the order given; in the place of none stands why."""
+    every = data.dots
+    limits = _limits(data)
+    notes = plane.notes([dot.value for dot in every[:ROWS]], limits)
+    if limits is None:
+        notes = ["Nothing to draw: the table says why."]
+    elif len(every) > ROWS:
+        notes.append(f"{len(every) - ROWS} of {len(every)} rows are not drawn; the table has them.")
+    if limits and limits[0] > 0:
+        notes.append("The axis does not begin at zero.")
+    named = "change" if data.axis == "change" else figure.VALUE_HEAD[0]
     return Chart(
         about=data.about,
         kind="forest",
-        wide=_draw(shown, WIDE),
-        narrow=_draw(shown, NARROW),
+        drawings=tuple(_draw(data, limits, width) for width in (WIDE, NARROW)) if limits else (),
         table=figure.table(
-            ("row", "verdict", "change", "95 % interval", "note"),
+            ("group", "row", "verdict", named, *figure.VALUE_HEAD[1:]),
             (
-                (figure.linked(effect.label, effect.href), effect.word,
-                 words.percent(effect.ratio.mean), _interval(effect.ratio), effect.ratio.note)
-                for effect in data.effects
+                (group.title, figure.linked(dot.label, dot.href), dot.word,
+                 *figure.value_cells(data.quantity, dot.value))
+                for group in data.groups
+                for dot in group.dots
             ),
-            words=2,
+            words=3,
         ),
-        legend=tuple(_legend(shown)),
+        legend=tuple(_legend(data)) if limits else (),
         notes=tuple(notes),
     )  # fmt: skip
 
 
-def tone(verdict: Verdict) -> str:
-    """The CSS class of a verdict: worse, better, same or open."""
-    return _TONES[verdict]
-
-
-def reach(ratios: Iterable[Value]) -> float:
-    """Half the axis' width as a relative change: all estimates, and nine of ten intervals whole."""
-    found = [ratio for ratio in ratios if ratio.mean is not None]
-    ends = [abs(ratio.mean - 1) for ratio in found if ratio.mean is not None]
-    widths = sorted(
-        max(abs(ratio.low - 1), abs(ratio.high - 1))
-        for ratio in found
-        if ratio.low is not None and ratio.high is not None
+def of_comparison(comparison: Comparison) -> str:
+    """A comparison's rows with a ratio as an SVG of its own, what moved first."""
+    view = make_view(comparison)
+    rows = [row for row in view.groups.all if row.judged.ratio is not None]
+    dots = tuple(
+        change(
+            f"{row.case} · {row.label}",
+            Value(row.judged.ratio, row.judged.low, row.judged.high),
+            row.judged.verdict,
+            row.verdict,
+        )
+        for row in rows
     )
+    data = Forest(Caption("forest", view.headline), CHANGE, (DotGroup("", dots),), "change")
+    chart = forest(data)
+    drawing = chart.wide if chart.drawings else Drawing(WIDE, 20, ())
+    notes = ["Head against base, with 95 % intervals; those with an arrow go on.", *chart.notes]
+    lines = [Text("faint", 8, drawing.height + 18 * at, note) for at, note in enumerate(notes)]
+    height = drawing.height + 18 * len(notes)
+    paper = Rect("paper", 0, 0, drawing.width, height)
+    whole = Drawing(drawing.width, height, (paper, *drawing.shapes, *lines))
+    style = f"<style>:root {{ color-scheme: light dark; }}\n{figure.stylesheet()}</style>\n"
+    return svg.written(whole, view.headline, more=style) + "\n"
+
+
+def _limits(data: Forest) -> tuple[float, float] | None:
+    """Ends of the axis; None without figures."""
+    known = [dot.value for dot in data.dots[:ROWS] if dot.value.mean is not None]
+    if not known:
+        return None
+    if data.axis == "change":
+        half = _reach(known)
+        return max(-half, -1.0), half  # nothing gets smaller than nothing
+    low, high = plane.ends(known, zero=data.axis == "zero")
+    lack = 0.0 if low == 0 else max(0.0, _LEAST * (low + high) - (high - low)) / 2
+    return low - lack, high + lack
+
+
+def _reach(changes: Sequence[Value]) -> float:
+    """Half the axis' width: holds all estimates, and nine of ten intervals whole."""
+    sizes = [abs(value.mean) for value in changes if value.mean is not None]
+    widths = sorted(max(map(abs, value.ends)) for value in changes if value.ends)
     most = widths[math.ceil(0.9 * len(widths)) - 1] if widths else 0.0
-    return max(_LEAST, 1.15 * max([most, *ends, 0.0]))
+    return max(_LEAST, 1.15 * max([most, *sizes]))
 
 
-def _draw(effects: Sequence[Effect], width: float) -> Drawing:
-    if not effects:
-        return figure.empty(width, "No ratio to draw.")
-    figures = [_figure(effect) for effect in effects]
-    place = lanes(width, [effect.label for effect in effects], figures)
-    half = reach(effect.ratio for effect in effects)
-    axis = _percent_axis(Scale(-half, half, place.left, place.right))
-    bottom = _TOP + place.row * len(effects) + 4
-    zero = axis.scale.at(0.0)
-    found: list[Shape | Mark] = [
-        *lying_axis(axis, _TOP - 4, bottom),
-        Line("zero", zero, _TOP - 4, zero, bottom),
-        Text("faint", place.left, 14, "smaller"),
-        Text("faint", place.right, 14, "larger", "end"),
-    ]
-    for row, effect in enumerate(effects):
-        top = _TOP + place.row * row
-        kind = tone(effect.verdict)
-        found += row_texts(place, top, effect.label, _figure(effect), kind=kind)
-        found.append(_mark(effect, row, place, axis, top))
-    return Drawing(width, bottom + _BOTTOM, tuple(found))
+@dataclass(frozen=True, slots=True)
+class _Lanes:
+    """Where rows stand: in one line on wide pages, text above plot on narrow ones."""
+
+    left: float
+    right: float
+    figure: float
+    label: float
+    row: float
+    middle: float
 
 
-def _mark(effect: Effect, row: int, place: Lanes, axis: Axis, top: float) -> Mark:
-    y = place.middle(top)
-    x = axis.scale.at((effect.ratio.mean or 1.0) - 1)
-    interval = _interval(effect.ratio)
-    return Mark(
-        say=text.clip(
-            f"{effect.label}: {effect.word} {words.percent(effect.ratio.mean)}"
-            + (f" ({interval})" if interval else "")
-        ),
-        series=0,
-        point=row,
-        x=x,
-        y=y,
-        shapes=tuple(_dot(effect.ratio, axis.scale, x, y)),
-        kind=tone(effect.verdict),
-        href=effect.href,
-    )
+def _lanes(width: float, labels: Sequence[str], figures: Sequence[str]) -> _Lanes:
+    if width <= NARROW:
+        return _Lanes(_EDGE, width - _EDGE, width, width, 40.0, 26.0)
+    figure_, label = _widest(figures), min(_LABEL_MOST, _widest(labels))
+    right = width - figure_ - _GAP
+    label = max(40.0, min(label, right - _PLOT_LEAST - _GAP))
+    return _Lanes(label + 12.0, right, width, label, 24.0, 12.0)
 
 
-def _dot(ratio: Value, scale: Scale, x: float, y: float) -> Iterator[Shape]:
-    if ratio.low is not None and ratio.high is not None:
-        yield Line("effect", scale.at(ratio.low - 1), y, scale.at(ratio.high - 1), y)
+def _widest(texts: Sequence[str]) -> float:
+    # Figures are bold: a little wider than the table of widths says.
+    return max((1.08 * text.width(text.clean(each)) for each in texts), default=0.0)
+
+
+def _draw(data: Forest, limits: tuple[float, float], width: float) -> Drawing:
+    every, groups = data.dots[:ROWS], _first(data.groups)
+    place = _lanes(width, [dot.label for dot in every], [_figure(data, dot) for dot in every])
+    scale = Scale(*limits, place.left, place.right)
+    unit = replace(data.quantity, format=units.share) if data.axis == "change" else data.quantity
+    axis = value_axis(unit, scale, 8 if data.axis == "change" else 6, sideways=True)
+    start = bottom = 24.0 if data.axis == "change" else 4.0
+    styles = _styles(data)
+    rows: list[Shape | Mark] = []
+    for number, group in enumerate(groups):
+        if group.title:
+            title = text.fit(group.title, width)
+            rows.append(Text("group", 0.0, bottom + _GROUP - 9, title))
+            bottom += _GROUP
+        for point, dot in enumerate(group.dots):
+            rows += _texts(data, dot, place, bottom, narrow=width <= NARROW)
+            name = ", ".join(filter(None, (group.title, dot.label)))
+            said = f"{dot.word} {sentence(data.quantity, dot.value)}".strip()
+            y = bottom + place.middle
+            style = styles[dot.series]
+            rows.append(
+                Mark(
+                    say=text.clip(f"{name}: {said}"),
+                    series=number,
+                    point=point,
+                    x=place.left if dot.value.mean is None else scale.at(dot.value.mean),
+                    y=y,
+                    shapes=tuple(_shapes(dot.value, style, scale, y)),
+                    kind=dot.tone or style.kind,
+                    href=dot.href,
+                )
+            )
+            bottom += place.row
+        bottom += 6.0
+    frame = plane.lying_axis(axis, start - 4, bottom)
+    if scale.holds(0):
+        zero = scale.at(0)
+        frame.append(Line("zero", zero, start - 4, zero, bottom))
+    if data.axis == "change":
+        frame.append(Text("faint", place.left, 12, "smaller"))
+        frame.append(Text("faint", place.right, 12, "larger", "end"))
+    return Drawing(width, bottom + _BELOW, (*frame, *rows))
+
+
+def _first(groups: Sequence[DotGroup]) -> Iterator[DotGroup]:
+    """Groups with as many rows as are drawn."""
+    left = ROWS
+    for group in groups:
+        if dots := group.dots[:left]:
+            yield DotGroup(group.title, dots)
+        left -= len(dots)
+
+
+def _texts(data: Forest, dot: Dot, place: _Lanes, top: float, *, narrow: bool) -> tuple[Text, Text]:
+    shown = _figure(data, dot)
+    strong = f"strong {dot.tone}".strip()
+    if not narrow:
+        y = top + place.middle + 4
+        label = text.fit(dot.label, place.label, "end")
+        return Text("label", place.left - 12, y, label, "end"), Text(
+            strong, place.figure, y, shown, "end"
+        )
+    label = text.fit(dot.label, place.label - text.width(shown) * 1.08 - 12, "end")
+    return Text("label", 0.0, top + 13, label), Text(strong, place.figure, top + 13, shown, "end")
+
+
+def _figure(data: Forest, dot: Dot) -> str:
+    """The figure as it stands beside the plot; a verdict is cut to what fits there."""
+    if dot.value.mean is None:
+        return dot.word or "—"
+    mean = data.quantity.format(dot.value.mean)
+    seen, _, rest = dot.word.partition(", ")
+    word = f"{seen[0]} {rest.partition(':')[0]}" if rest else dot.word
+    parts = (word, mean) if word else (mean, interval(data.quantity, dot.value))
+    return " ".join(filter(None, parts))
+
+
+def _shapes(value: Value, style: Style, scale: Scale, y: float) -> Iterator[Shape]:
+    if value.mean is None:
+        room = scale.end - scale.start - 12
+        yield Text("missing", scale.start + 6, y + 4, text.fit(f"no figure: {value.note}", room))
+        return
+    if value.ends:
+        low, high = map(scale.at, value.ends)
+        yield Line("whisker", low, y, high, y)
         # An interval that goes on beyond the axis has an arrow instead of an end.
-        if not scale.holds(ratio.low - 1):
-            yield Path("effect", f"M{shapes.px(scale.start + 5)} {shapes.px(y - 4)}l-5 4l5 4")
-        if not scale.holds(ratio.high - 1):
-            yield Path("effect", f"M{shapes.px(scale.end - 5)} {shapes.px(y - 4)}l5 4l-5 4")
-    yield Path("effect dot" if ratio.valid else "effect dot hollow", symbol("circle", x, y, 4))
+        for end, tip, back in ((value.ends[0], scale.start, 5), (value.ends[1], scale.end, -5)):
+            if not scale.holds(end):
+                yield Path("whisker", f"M{px(tip + back)} {px(y - 4)}l{-back} 4l{back} 4")
+    if value.ceiling is not None and scale.holds(value.ceiling):
+        x = scale.at(value.ceiling)
+        yield Line("ceiling", x, y - 8, x, y + 8)
+    if value.published is not None and scale.holds(value.published):
+        yield Path("published", symbol("diamond", scale.at(value.published), y, 4))
+    hollow = "" if value.valid else " hollow"
+    kind = f"dot m-{style.marker}{hollow}"
+    yield Path(kind, symbol(style.marker, scale.at(value.mean), y, 4.5))
 
 
-def _percent_axis(scale: Scale) -> Axis:
-    """Ticks in per cent; where nothing changed is 0."""
-    share = Quantity("change", units.share)
-    return value_axis(share, scale, 8, sideways=True)
+def _styles(data: Forest) -> dict[str, Style]:
+    """Colours by series; one series needs no colour of its own."""
+    names = dict.fromkeys(dot.series for dot in data.dots[:ROWS])
+    return assign(names) if len(names) > 1 or "" not in names else {"": _ALIKE}
 
 
-def _ratio(mean: float | None, low: float | None, high: float | None, reason: str) -> Value:
-    if mean is None:
-        return Value(None, note=reason or "not judged")
-    return Value(mean, low, high, note=reason)
-
-
-def _figure(effect: Effect) -> str:
-    return f"{effect.word} {words.percent(effect.ratio.mean)}"
-
-
-def _interval(ratio: Value) -> str:
-    if ratio.low is None or ratio.high is None:
-        return ""
-    ends = (_CHANGE.format(end - 1).removesuffix(" %") for end in (ratio.low, ratio.high))
-    return "…".join(ends) + " %"
-
-
-def _legend(effects: Sequence[Effect]) -> Iterator[Key]:
-    for verdict in dict.fromkeys(effect.verdict for effect in effects):
-        label = f"{words.MARKS[verdict]} {verdict.value}"
-        yield Key(label, (Path("effect dot", symbol("circle", 14, 7, 4)),), tone(verdict))
+def _legend(data: Forest) -> Iterator[LegendKey]:
+    dots, styles = data.dots[:ROWS], _styles(data)
+    if len(styles) > 1 and {dot.label for dot in dots} != set(styles):
+        for name in dict.fromkeys(dot.series for dot in dots):
+            yield legend.dot(name, styles[name])
+    for dot in {dot.verdict: dot for dot in dots if dot.verdict}.values():
+        if dot.verdict:
+            label = f"{formats.MARKS[dot.verdict]} {dot.verdict.value}"
+            yield LegendKey(label, legend.dot("", _ALIKE).shapes, dot.tone)
+    yield from legend.beside([dot.value for dot in dots], lying=True)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Final
 
-from servebench.site.charts import figure, keys, text
-from servebench.site.charts.data import About, Quantity, Value, sentence
-from servebench.site.charts.figure import Chart, Key
-from servebench.site.charts.plane import BELOW, TITLE, Plane, Room, axes, plane, span
-from servebench.site.charts.scale import Axis, Scale, declared_axis, value_axis
-from servebench.site.charts.shapes import (
+from servebench.site.charts import figure, legend, plane, text
+from servebench.site.charts.data import Caption, Quantity, Value, check_href, sentence
+from servebench.site.charts.figure import Chart
+from servebench.site.charts.legend import LegendKey
+from servebench.site.charts.plane import BELOW, TITLE, FreeSpace, span
+from servebench.site.charts.scale import Scale, declared_axis, value_axis
+from servebench.site.charts.styles import DASHES, STYLES, Style, assign
+from servebench.site.charts.svg import (
+    MARKS,
     NARROW,
     WIDE,
     Drawing,
@@ -22,50 +25,90 @@ from servebench.site.charts.shapes import (
     polyline,
     symbol,
 )
-from servebench.site.charts.styles import DASHES, Style, assign
-from servebench.site.charts.varied import (
-    Lines,
-    Series,
-    far,
-    is_drawn,
-    limited,
-    measured,
-    upright,
-)
 
 _HEIGHTS: Final = {WIDE: 340.0, NARROW: 290.0}
 
 
-def percentiles(about: About, x: Quantity, y: Quantity, series: tuple[Series, ...]) -> Chart:
-    """Latency percentiles against users; logarithmic, for a tail is many times a median."""
-    return lines(Lines(about, x, y, series, log_y=True))
+@dataclass(frozen=True, slots=True)
+class LinePoint:
+    """One measured point; `label` is written beside it where there is room."""
+
+    x: float
+    y: Value
+    label: str = ""
+    href: str = ""
+
+    def __post_init__(self) -> None:
+        check_href(self.href)
 
 
-def sweep(
-    about: About, x: Quantity, y: Quantity, series: tuple[Series, ...], *, log_y: bool = False
-) -> Chart:
-    """One figure against threads or workers, which are doubled rather than added."""
-    return lines(Lines(about, x, y, series, log_x=True, log_y=log_y))
+@dataclass(frozen=True, slots=True)
+class LineSeries:
+    """One line: its name gives colour and marker; its variant (`p50`, `p99`), if any, the dash."""
+
+    name: str
+    points: tuple[LinePoint, ...]
+    variant: str = ""
+
+    @property
+    def title(self) -> str:
+        return " ".join(filter(None, (self.name, self.variant)))
 
 
-def curve(about: About, x: Quantity, y: Quantity, series: tuple[Series, ...]) -> Chart:
-    """Latency against throughput, one point per load, joined from the lightest load on."""
-    return lines(Lines(about, x, y, series, log_y=True, declared=False))
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A whole chart of lines.
+
+    Attributes:
+        about: What it is.
+        x: What was varied.
+        y: What was measured.
+        series: The lines, points in the order in which they are joined.
+        log_x: Logarithmic lying axis.
+        log_y: Logarithmic upright axis; otherwise it begins at zero.
+        declared: Whether the values of x were chosen: they are the ticks then.
+    """
+
+    about: Caption
+    x: Quantity
+    y: Quantity
+    series: tuple[LineSeries, ...]
+    log_x: bool = False
+    log_y: bool = False
+    declared: bool = True
+
+    @property
+    def values(self) -> list[Value]:
+        """Of the points that can be drawn."""
+        return [p.y for one in self.series for p in one.points if self.height(p) is not None]
+
+    def height(self, point: LinePoint) -> float | None:
+        """A point's figure, if its axes can show it."""
+        if (self.log_y and (point.y.mean or 0) <= 0) or (self.log_x and point.x <= 0):
+            return None
+        return point.y.mean
+
+    def styles(self) -> list[Style]:
+        """How each series looks: the name gives the colour, of several variants each a dash."""
+        looks = assign(one.name for one in self.series)
+        variants = list(dict.fromkeys(one.variant for one in self.series))
+        if len(variants) < 2:
+            return [looks[one.name] for one in self.series]
+        dashes = (DASHES[variants.index(one.variant) % len(DASHES)] for one in self.series)
+        return [replace(looks[one.name], dash=dash)
+                for one, dash in zip(self.series, dashes, strict=True)]  # fmt: skip
 
 
 def lines(data: Lines) -> Chart:
     """Draw the lines. A point without a figure is a gap, and a cross on the lying axis."""
-    shown, notes = limited(data)
-    hidden = far(shown)
-    if hidden:
-        notes.append(f"{hidden} published figures or ceilings lie beyond the axis: see the table.")
-    if any(point.y.published is not None for one in shown.series for point in one.points):
-        notes.append("Published figures are of another machine: compare shapes, not sizes.")
+    shown, notes = _limited(data)
+    values = shown.values
+    limits = plane.ends(values, log=data.log_y) if values else None
+    notes += plane.notes(values, limits) if limits else ["No figures to draw: the table says why."]
     return Chart(
         about=data.about,
         kind="lines",
-        wide=_draw(shown, WIDE),
-        narrow=_draw(shown, NARROW),
+        drawings=tuple(_draw(shown, limits, width) for width in (WIDE, NARROW)) if limits else (),
         table=figure.table(
             ("series", "label", data.x.title, *figure.VALUE_HEAD),
             (
@@ -76,21 +119,36 @@ def lines(data: Lines) -> Chart:
             ),
             words=2,
         ),
-        legend=tuple(_legend(shown)),
+        legend=tuple(_legend(shown)) if limits else (),
         notes=tuple(notes),
     )  # fmt: skip
 
 
-def _draw(data: Lines, width: float) -> Drawing:
-    points = measured(data)
-    if not points:
-        return figure.empty(width, "No figures to draw: the table says why.")
+def _limited(data: Lines) -> tuple[Lines, list[str]]:
+    """As many series as have styles of their own, and points evenly thinned to the limit."""
+    notes = []
+    names = list(dict.fromkeys(one.name for one in data.series))[: len(STYLES)]
+    kept = [one for one in data.series if one.name in names][: len(STYLES) * 4]
+    if left := len(data.series) - len(kept):
+        notes.append(f"{left} of {len(data.series)} lines are not drawn; the table has them.")
+    most = max(2, MARKS // max(1, len(kept)))
+    thin = [replace(one, points=_thinned(one.points, most)) for one in kept]
+    if dropped := sum(len(one.points) for one in kept) - sum(len(one.points) for one in thin):
+        notes.append(f"{dropped} points are not drawn; the table has them.")
+    return replace(data, series=tuple(thin)), notes
+
+
+def _thinned(points: tuple[LinePoint, ...], most: int) -> tuple[LinePoint, ...]:
+    if len(points) <= most:
+        return points
+    return tuple(points[round(i * (len(points) - 1) / (most - 1))] for i in range(most))
+
+
+def _draw(data: Lines, limits: tuple[float, float], width: float) -> Drawing:
     height = _HEIGHTS[width]
-    low, high = upright(data)
-    y = value_axis(data.y, Scale(low, high, height - BELOW, TITLE, data.log_y), 6)
-    area = plane(width, height, y)
+    y = value_axis(data.y, Scale(*limits, height - BELOW, TITLE, data.log_y), 6)
+    area = plane.plane(width, height, y)
     values = [point.x for one in data.series for point in one.points]
-    # A few px inside the plane, so that marks do not lie on its edges.
     left, right = span(values, zero=not data.declared, log=data.log_x)
     scale = Scale(left, right, area.left, area.right, data.log_x)
     x = (
@@ -98,44 +156,32 @@ def _draw(data: Lines, width: float) -> Drawing:
         if data.declared
         else value_axis(data.x, scale, 7, sideways=True)
     )
-    styles = assign(one.name for one in data.series)
-    variants = list(dict.fromkeys(one.variant for one in data.series))
-    found: list[Shape | Mark] = [*axes(area, x, y, width)]
-    found += _ceilings(data, x.scale, y.scale)
-    room = Room(area)
+    found: list[Shape | Mark] = [*plane.axes(area, x, y, width), *_ceilings(data, scale, y.scale)]
+    room = FreeSpace(area)
     marks: list[Mark] = []
-    for row, one in enumerate(data.series):
-        style = _style(one, styles, variants)
-        for piece in _pieces(one, data, x.scale, y.scale):
+    for row, (one, style) in enumerate(zip(data.series, data.styles(), strict=True)):
+        for piece in _pieces(one, data, scale, y.scale):
             found.append(Path(f"line {style.kind}", polyline(piece)))
             room.take_line(piece)
-        marks += _marks(row, one, data, style, (x, y, area))
+        marks += _marks(row, one, data, style, scale, y.scale)
     for mark in marks:
         room.take(mark.x, mark.y, 5)
-    found += marks
-    for point in points:
-        if point.label and point.y.mean is not None:
-            at = x.scale.at(point.x), y.scale.at(point.y.mean)
-            label = room.label(*at, text.fit(point.label, 120))
+    points = [point for one in data.series for point in one.points]
+    for mark, point in zip(marks, points, strict=True):
+        if point.label and data.height(point) is not None:
+            label = room.label(mark.x, mark.y, text.fit(point.label, 120))
             found += [label] if label else []
-    return Drawing(width, height, tuple(found))
+    return Drawing(width, height, (*found, *marks))
 
 
-def _style(one: Series, styles: dict[str, Style], variants: Sequence[str]) -> Style:
-    style = styles[one.name]
-    if len(variants) == 1:
-        return style
-    return replace(style, dash=DASHES[variants.index(one.variant) % len(DASHES)])
-
-
-def _pieces(one: Series, data: Lines, x: Scale, y: Scale) -> list[list[tuple[float, float]]]:
+def _pieces(one: LineSeries, data: Lines, x: Scale, y: Scale) -> list[list[tuple[float, float]]]:
     """The line as px, interrupted where a figure is missing."""
     pieces: list[list[tuple[float, float]]] = [[]]
     for point in one.points:
-        if is_drawn(point, data) and point.y.mean is not None:
-            pieces[-1].append((x.at(point.x), y.at(point.y.mean)))
-        else:
+        if (height := data.height(point)) is None:
             pieces.append([])
+        else:
+            pieces[-1].append((x.at(point.x), y.at(height)))
     return [piece for piece in pieces if len(piece) > 1]
 
 
@@ -158,55 +204,39 @@ def _ceilings(data: Lines, x: Scale, y: Scale) -> Iterator[Path]:
 
 
 def _marks(
-    row: int, one: Series, data: Lines, style: Style, place: tuple[Axis, Axis, Plane]
+    row: int, one: LineSeries, data: Lines, style: Style, x: Scale, y: Scale
 ) -> Iterator[Mark]:
-    x, y, area = place
     for index, point in enumerate(one.points):
-        drawn = is_drawn(point, data) and point.y.mean is not None
-        at = x.scale.at(point.x)
-        up = y.scale.at(point.y.mean) if drawn and point.y.mean is not None else area.bottom
+        height, at = data.height(point), x.at(point.x)
+        up = y.start if height is None else y.at(height)
         where = point.label or f"{data.x.format(point.x)} {data.x.title}"
-        shapes = _dot(point.y, style, y.scale, at, up) if drawn else _missing(at, up)
+        missing = (Path("missing-mark", symbol("cross", at, up, 4)),)
         yield Mark(
             say=text.clip(f"{one.title}, {where}: {sentence(data.y, point.y)}"),
             series=row,
             point=index,
             x=at,
             y=up,
-            shapes=tuple(shapes),
-            kind=style.kind if drawn else "gap",
+            shapes=missing if height is None else tuple(_dot(point.y, style, y, at, up)),
+            kind="gap" if height is None else style.kind,
             href=point.href,
         )
 
 
-def _dot(value: Value, style: Style, scale: Scale, at: float, up: float) -> Iterator[Shape]:
-    if value.low is not None and value.high is not None:
-        low = scale.low if scale.log and value.low <= 0 else value.low
-        yield Line("whisker", at, scale.at(low), at, scale.at(value.high))
-    if value.published is not None and scale.holds(value.published):
-        yield Path("published", symbol("diamond", at, scale.at(value.published), 4))
+def _dot(value: Value, style: Style, y: Scale, at: float, up: float) -> Iterator[Shape]:
+    if value.ends:
+        low, high = value.ends
+        yield Line("whisker", at, y.at(y.low if y.log and low <= 0 else low), at, y.at(high))
+    if value.published is not None and y.holds(value.published):
+        yield Path("published", symbol("diamond", at, y.at(value.published), 4))
     hollow = "" if value.valid else " hollow"
     yield Path(f"dot m-{style.marker}{hollow}", symbol(style.marker, at, up, 4))
 
 
-def _missing(at: float, up: float) -> Iterator[Shape]:
-    yield Path("missing-mark", symbol("cross", at, up, 4))
-
-
-def _legend(data: Lines) -> Iterator[Key]:
-    styles = assign(one.name for one in data.series)
-    variants = list(dict.fromkeys(one.variant for one in data.series))
+def _legend(data: Lines) -> Iterator[LegendKey]:
     if len(data.series) > 1:
-        for one in data.series:
-            yield keys.line(one.title, _style(one, styles, variants))
-    values = [point.y for point in measured(data)]
-    if any(value.low is not None for value in values):
-        yield keys.UPRIGHT
-    if any(value.ceiling is not None for value in values):
-        yield keys.CEILING_LINE
-    if any(value.published is not None for value in values):
-        yield keys.PUBLISHED
-    if any(not value.valid for value in values):
-        yield keys.HOLLOW
-    if len(values) < sum(len(one.points) for one in data.series):
-        yield keys.MISSING
+        for one, style in zip(data.series, data.styles(), strict=True):
+            yield legend.line(one.title, style)
+    yield from legend.beside(data.values, lying=False)
+    if len(data.values) < sum(len(one.points) for one in data.series):
+        yield legend.MISSING

@@ -1,4 +1,4 @@
-"""The plane of a chart with two axes: margins, grid, labels; texts that avoid each other. Pure."""
+"""The plane of a chart: its ends, margins, grid and labels; texts that avoid each other. Pure."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from itertools import pairwise
 from typing import Final
 
 from servebench.site.charts import text
-from servebench.site.charts.lanes import lying_axis
+from servebench.site.charts.data import Value
 from servebench.site.charts.scale import Axis
-from servebench.site.charts.shapes import Line, Shape, Text
+from servebench.site.charts.svg import Line, Shape, Text
 
 TITLE: Final = 24.0
 """Height of the upright axis' title, which lies above the plane: nobody turns their head."""
 BELOW: Final = 44.0
 """Height of labels and title below the plane."""
 _EDGE: Final = 14.0  # right of the plane: room for half a tick's label
+_REACH: Final = 2.5  # what lies further out is not worth squeezing the figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +49,65 @@ def axes(area: Plane, x: Axis, y: Axis, width: float) -> list[Shape]:
     return found
 
 
+def lying_axis(axis: Axis, top: float, bottom: float) -> list[Shape]:
+    """Grid lines from `top` to `bottom`, tick labels and the title below them (38 px)."""
+    found: list[Shape] = []
+    for tick in axis.ticks:
+        found.append(Line("grid", tick.at, top, tick.at, bottom))
+        found.append(Text("tick", tick.at, bottom + 16, tick.text, tick.anchor))
+    if axis.title:
+        middle = (axis.scale.start + axis.scale.end) / 2
+        title = text.fit(axis.title, abs(axis.scale.end - axis.scale.start))
+        found.append(Text("faint", middle, bottom + 33, title, "middle"))
+    return found
+
+
+def ends(values: Sequence[Value], *, zero: bool = True, log: bool = False) -> tuple[float, float]:
+    """Ends of an axis: all intervals, and ceilings and published figures that are near."""
+    own = [end for value in values for end in (value.mean, *(value.ends or ())) if end is not None]
+    near = [end for end in _beside(values) if log or end <= _REACH * max(own)]
+    return span([*own, *near], zero=zero, log=log)
+
+
+def notes(values: Sequence[Value], axis: tuple[float, float] | None) -> list[str]:
+    """What to say of ceilings and published figures."""
+    beside = _beside(values) if axis else []
+    hidden = sum(axis is not None and not axis[0] <= end <= axis[1] for end in beside)
+    found = []
+    if hidden:
+        found.append(f"{hidden} published figures or ceilings lie beyond the axis: see the table.")
+    if any(value.published is not None for value in values):
+        found.append("Published figures are of another machine: compare shapes, not sizes.")
+    return found
+
+
+def _beside(values: Iterable[Value]) -> list[float]:
+    found = [end for v in values if v.mean is not None for end in (v.ceiling, v.published)]
+    return [end for end in found if end is not None]
+
+
+def span(values: Iterable[float], *, zero: bool, log: bool) -> tuple[float, float]:
+    """The range of an axis that holds the values; at least one, and positive for a log scale."""
+    found = [value for value in values if value > 0 or not log]
+    low, high = min(found), max(found)
+    if log:
+        return low / 1.15, high * 1.15
+    if zero and low >= 0:
+        return 0.0, 1.06 * high if high > 0 else 1.0
+    pad = 0.06 * (high - low) or 0.06 * abs(high) or 1.0
+    return low - pad, high + pad
+
+
+Box = tuple[float, float, float, float]
+"""Left, top, right and bottom, px."""
+
+
 @dataclass(slots=True)
-class Room:
+class FreeSpace:
     """Which places of a plane are taken, so that texts do not lie on texts or marks."""
 
     area: Plane
-    _taken: list[tuple[float, float, float, float]] = field(default_factory=list)
+    _taken: list[Box] = field(default_factory=list)
 
     def take(self, x: float, y: float, r: float) -> None:
         """A mark of radius `r` is there."""
@@ -72,35 +126,17 @@ class Room:
         width = text.width(words)
         for dx, dy in ((9.0, 4.0), (-9.0 - width, 4.0), (-width / 2, -9.0), (-width / 2, 18.0)):
             box = (x + dx, y + dy - 10, x + dx + width, y + dy + 3)
-            if self._inside(box) and self._free(box):
+            if self._inside(box) and not any(_overlap(box, other) for other in self._taken):
                 self._taken.append(box)
                 return Text("note", round(x + dx, 1), round(y + dy, 1), words)
         return None
 
-    def _inside(self, box: tuple[float, float, float, float]) -> bool:
+    def _inside(self, box: Box) -> bool:
         left, top, right, bottom = box
-        return (
-            left >= self.area.left
-            and right <= self.area.right + _EDGE
-            and top >= self.area.top - TITLE / 2
-            and bottom <= self.area.bottom
-        )
-
-    def _free(self, box: tuple[float, float, float, float]) -> bool:
-        left, top, right, bottom = box
-        return not any(
-            left < other_right and other_left < right and top < other_bottom and other_top < bottom
-            for other_left, other_top, other_right, other_bottom in self._taken
-        )
+        inside = left >= self.area.left and right <= self.area.right + _EDGE
+        return inside and top >= self.area.top - TITLE / 2 and bottom <= self.area.bottom
 
 
-def span(values: Iterable[float], *, zero: bool, log: bool) -> tuple[float, float]:
-    """The range of an axis that holds the values; at least one, and positive for a log scale."""
-    found = [value for value in values if value > 0 or not log]
-    low, high = min(found), max(found)
-    if log:
-        return low / 1.15, high * 1.15
-    if zero and low >= 0:
-        return 0.0, 1.06 * high if high > 0 else 1.0
-    pad = 0.06 * (high - low) or 0.06 * abs(high) or 1.0
-    return low - pad, high + pad
+def _overlap(one: Box, other: Box) -> bool:
+    lying = one[0] < other[2] and other[0] < one[2]
+    return lying and one[1] < other[3] and other[1] < one[3]

@@ -13,7 +13,7 @@ from typing import Final
 from servebench import units
 from servebench.site.charts import text
 from servebench.site.charts.data import Quantity
-from servebench.site.charts.shapes import Anchor
+from servebench.site.charts.svg import Anchor
 
 _GAP: Final = 8.0  # between two labels, px
 _OVERHANG: Final = 24.0  # of a label to the left, where the upright axis' labels leave room, px
@@ -76,36 +76,26 @@ class Axis:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class AxisUnit:
-    """One unit for all labels of an axis: SI figure × `factor` = figure in `name`."""
-
-    factor: float
-    name: str
-
-
 def _ladder(quantity: Quantity) -> units.Ladder:
-    """Units of an axis; of a formatter that is no unit's, none."""
+    """From which SI figure on, times how much in which unit; plain of a formatter without one."""
     return quantity.format.ladder if isinstance(quantity.format, units.Format) else units.PLAIN
 
 
-def axis_unit(quantity: Quantity, largest: float) -> AxisUnit:
-    """The unit in which an axis up to `largest` (SI) reads best."""
+def _unit(quantity: Quantity, largest: float) -> tuple[float, str]:
+    """Factor and name of the unit in which an axis up to `largest` (SI) reads best."""
     steps = _ladder(quantity)
-    return next(AxisUnit(factor, name) for least, factor, name in steps if abs(largest) >= least)
-
-
-def nice_step(span: float, most: int) -> float:
-    """The smallest of 1, 2 and 5 times a power of ten that cuts `span` into at most `most`."""
-    rough = span / max(most, 1)
-    power = 10.0 ** math.floor(math.log10(rough))
-    # The tolerance lets 5 steps of 0.1 be 0.5 in spite of binary fractions.
-    return next(power * f for f in (1, 2, 5, 10, 20) if power * f >= rough * (1 - 1e-9))
+    return next((factor, name) for least, factor, name in steps if abs(largest) >= least)
 
 
 def nice(low: float, high: float, most: int) -> tuple[list[float], float]:
-    """Multiples of a round step within the range, and the step."""
-    step = nice_step(high - low, most)
+    """Multiples of a round step within the range, and the step.
+
+    That is the smallest of 1, 2 and 5 times a power of ten that makes at most `most` of them.
+    """
+    rough = (high - low) / max(most, 1)
+    power = 10.0 ** math.floor(math.log10(rough))
+    # The tolerance lets 5 steps of 0.1 be 0.5 in spite of binary fractions.
+    step = next(power * f for f in (1, 2, 5, 10, 20) if power * f >= rough * (1 - 1e-9))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [index * step for index in range(first, last + 1)], step
 
@@ -140,9 +130,9 @@ def value_axis(quantity: Quantity, scale: Scale, most: int, *, sideways: bool = 
             labels = [_log_label(quantity, value) for value in values]
         else:
             values, step = nice(scale.low, scale.high, steps)
-            unit = axis_unit(quantity, max(abs(scale.low), abs(scale.high)))
-            labels = [_label(value * unit.factor, step * unit.factor) for value in values]
-            title = _titled(quantity.title, unit.name)
+            factor, unit = _unit(quantity, max(abs(scale.low), abs(scale.high)))
+            labels = [_label(value * factor, step * factor) for value in values]
+            title = _titled(quantity.title, unit)
         ticks = tuple(
             _tick(scale, value, label, sideways=sideways)
             for value, label in zip(values, labels, strict=True)
@@ -150,7 +140,7 @@ def value_axis(quantity: Quantity, scale: Scale, most: int, *, sideways: bool = 
         if not sideways or not _overlap(ticks):
             break
     if scale.log and len(_ladder(quantity)) == 1:
-        title = _titled(quantity.title, axis_unit(quantity, scale.high).name)
+        title = _titled(quantity.title, _unit(quantity, scale.high)[1])
     return Axis(scale, ticks, title)
 
 
@@ -159,13 +149,13 @@ def declared_axis(quantity: Quantity, scale: Scale, values: Iterable[float]) -> 
 
     The largest value always has its label: it tells how far the axis goes.
     """
-    largest = max(abs(scale.low), abs(scale.high))
-    unit = axis_unit(quantity, largest)
+    factor, unit = _unit(quantity, max(abs(scale.low), abs(scale.high)))
     kept: list[Tick] = []
-    for value in sorted(set(values)):
-        tick = _tick(scale, value, f"{value * unit.factor:,.10g}", sideways=True)
-        kept.append(tick)
-    return Axis(scale, _thinned(kept), _titled(quantity.title, unit.name))
+    for value in sorted(set(values), reverse=True):
+        tick = _tick(scale, value, f"{value * factor:,.10g}", sideways=True)
+        if not kept or tick.span[1] + _GAP <= kept[0].span[0]:
+            kept.insert(0, tick)
+    return Axis(scale, tuple(kept), _titled(quantity.title, unit))
 
 
 @lru_cache(maxsize=256)  # all trends of a night have one of a few
@@ -237,10 +227,9 @@ def _label(value: float, step: float) -> str:
 
 def _log_label(quantity: Quantity, value: float) -> str:
     """Each label has the unit that reads best: `500 µs`, `1 ms`, `1 s`."""
-    ladder = _ladder(quantity)
-    unit = axis_unit(quantity, value * (1 + 1e-9))
-    shown = f"{float(f'{value * unit.factor:.6g}'):,.10g}"
-    return f"{shown} {unit.name}" if len(ladder) > 1 else shown
+    factor, unit = _unit(quantity, value * (1 + 1e-9))
+    shown = f"{float(f'{value * factor:.6g}'):,.10g}"
+    return f"{shown} {unit}" if len(_ladder(quantity)) > 1 else shown
 
 
 def _tick(scale: Scale, value: float, label: str, *, sideways: bool) -> Tick:
@@ -257,12 +246,3 @@ def _tick(scale: Scale, value: float, label: str, *, sideways: bool) -> Tick:
 
 def _overlap(ticks: Sequence[Tick]) -> bool:
     return any(before.span[1] + _GAP > after.span[0] for before, after in pairwise(ticks))
-
-
-def _thinned(ticks: Sequence[Tick]) -> tuple[Tick, ...]:
-    """Ticks whose labels have room; from the right, so that the last stays."""
-    kept: list[Tick] = []
-    for tick in reversed(ticks):
-        if not kept or tick.span[1] + _GAP <= kept[-1].span[0]:
-            kept.append(tick)
-    return tuple(reversed(kept))

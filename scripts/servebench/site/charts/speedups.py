@@ -11,9 +11,9 @@ from servebench import units
 from servebench.inprocess.readings import Snapshot
 from servebench.inprocess.speed_ups import SpeedUp, plural, speed_ups
 from servebench.inprocess.suites import SuiteDeclaration
-from servebench.site.charts.bars import Bar, BarGroup, Bars, bars
-from servebench.site.charts.data import About, Quantity, Value
+from servebench.site.charts.data import Caption, Quantity, Value
 from servebench.site.charts.figure import Chart
+from servebench.site.charts.forest import Dot, DotGroup, Forest, forest
 
 
 def charts(
@@ -24,26 +24,26 @@ def charts(
         found = [one for one in speed_ups(snapshot, suite, table) if one.variant != table.base]
         if all(one.gain is None for one in found):
             continue
-        groups: dict[str, list[Bar]] = {}
+        groups: dict[str, list[Dot]] = {}
         for one in found:
-            groups.setdefault(one.title, []).append(_bar(one, table.variant or "", address))
+            groups.setdefault(one.title, []).append(_dot(one, table.variant or "", address))
         base = plural(table.base or "", table.variant or "")
         caption = f"That of {base} is 1."
         if table.best:
             caption += " The ceiling is what the cores, or the slowest wait, allow."
-        yield bars(
-            Bars(
-                About(f"speed-up-{table.name}", table.title, caption),
-                Quantity(f"times as fast as {base}", units.significant, "higher"),
+        yield forest(
+            Forest(
+                Caption(f"speed-up-{table.name}", table.title, caption),
+                Quantity(f"times as fast as {base}", units.plain, "higher"),
                 tuple(
-                    BarGroup(title, tuple(sorted(many, key=lambda bar: (bar.label, bar.series))))
+                    DotGroup(title, tuple(sorted(many, key=lambda dot: (dot.label, dot.series))))
                     for title, many in sorted(groups.items(), key=lambda entry: len(entry[0]))
                 ),
             )
         )
 
 
-def _bar(one: SpeedUp, variant: str, address: Callable[[str], str]) -> Bar:
+def _dot(one: SpeedUp, variant: str, address: Callable[[str], str]) -> Dot:
     published = next((gain for _, gain in one.published if gain), None)
     if one.gain is None:
         failed = one.reading is not None and one.reading.status == "failed"
@@ -53,4 +53,4 @@ def _bar(one: SpeedUp, variant: str, address: Callable[[str], str]) -> Bar:
         value = Value(one.gain, ceiling=one.ceiling, published=published)
     name = plural(one.variant, variant)
     href = address(one.reading.case) if one.reading else ""
-    return Bar(f"{name}, {one.python}", one.python, value, href=href)
+    return Dot(f"{name}, {one.python}", value, one.python, href)

@@ -14,7 +14,7 @@ from typing import Final
 
 from servebench import settings
 from servebench.servers import SERVERS
-from servebench.site.charts.shapes import Marker
+from servebench.site.charts.svg import Marker
 
 
 @dataclass(frozen=True, slots=True)

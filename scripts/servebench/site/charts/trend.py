@@ -1,226 +1,372 @@
-"""A series over time: figures with band and noise ribbon, change points, breaks, bumps, gaps. Pure.
+"""A series over time as two paths, band and line, with its changes; and the same as a sparkline.
 
-This is the picture that a page has without JavaScript. A history of years has more points than a
-picture has room for: neighbours then share a mark at their median, and the band spans all of them.
+This is the picture that a page has without JavaScript. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import statistics
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import groupby, pairwise
 from typing import Final
 
-from servebench.report.comparison import words
-from servebench.site.charts import figure, keys, text, timeline
-from servebench.site.charts.figure import Chart, Key
-from servebench.site.charts.forest import tone
-from servebench.site.charts.history import Trend
-from servebench.site.charts.plane import BELOW, TITLE, Plane, axes, plane
+from servebench.compare.model import Verdict
+from servebench.report import formats
+from servebench.site.charts import figure, legend, plane, svg, text
+from servebench.site.charts.data import Caption, Quantity, Value, check_href, sentence
+from servebench.site.charts.figure import Chart
+from servebench.site.charts.forest import TONES
+from servebench.site.charts.legend import LegendKey
+from servebench.site.charts.plane import BELOW, TITLE, Plane
 from servebench.site.charts.scale import Scale, day_text, time_axis, value_axis
-from servebench.site.charts.shapes import (
+from servebench.site.charts.svg import (
     NARROW,
     WIDE,
     Drawing,
     Line,
     Mark,
     Path,
-    Rect,
     Shape,
     Text,
-    band,
     polyline,
     symbol,
 )
-from servebench.site.charts.timeline import Timeline
-from servebench.site.charts.told import Told, told
 
 _HEIGHTS: Final = {WIDE: 320.0, NARROW: 270.0}
-_TOP: Final = 56.0  # the axis' title, and two lines of change points' labels
 _LABEL_ROWS: Final = (30.0, 46.0)
-_BUMP: Final = 3.5  # below the axis, px
-_DOT: Final = 3.0
+_TOP: Final = 56.0  # the axis' title, and two lines of changes' labels
+_DAY: Final = 86_400.0
+_MOST: Final = 400  # points: more are no finer on a screen
+_DOTTED: Final = 100  # up to so many points each has a mark
+_EVENTS: Final = 60  # of a kind
+_LONG: Final = 8.0  # times the usual distance between two runs: some nights missing are no silence
+_LEAST: Final = 0.01  # to each side, so that noise does not look like a landslide
+_SPARK: Final = (120.0, 28.0)  # px
+_SPARK_EDGE: Final = 4.0  # room for the last value's dot
+_SPARK_MOST: Final = 110  # points: about one per px
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where things go in one drawing."""
+class TrendPoint:
+    """The figure of one run; without one, its value says why."""
 
-    area: Plane
-    x: Scale
-    y: Scale
+    time: datetime
+    run: str
+    value: Value
+    href: str = ""
 
-    def point(self, at: float, value: float) -> tuple[float, float]:
-        """Px of a time and a figure."""
-        return self.x.at(at), self.y.at(value)
+    def __post_init__(self) -> None:
+        if self.time.tzinfo is None:
+            raise ValueError(f"{self.time}: a time without a time zone; use UTC")
+        check_href(self.href)
+
+    @property
+    def at(self) -> float:
+        return self.time.timestamp()
+
+
+@dataclass(frozen=True, slots=True)
+class TrendEvent:
+    """What happened between two runs.
+
+    Attributes:
+        time: Time of the first run after it.
+        label: What it was; of a change, what did it: `granian 2.8.7`.
+        verdict: Of a change: faster or slower; None: a stack bump or a break.
+        ratio: Of a change: after over before, with its interval.
+        href: Its page.
+    """
+
+    time: datetime
+    label: str = ""
+    verdict: Verdict | None = None
+    ratio: Value | None = None
+    href: str = ""
+
+    @property
+    def at(self) -> float:
+        return self.time.timestamp()
+
+    @property
+    def said(self) -> str:
+        if self.verdict is None or self.ratio is None:
+            return self.label
+        said = (
+            f"{formats.MARKS[self.verdict]} {self.verdict.value} {formats.percent(self.ratio.mean)}"
+        )
+        if self.ratio.ends:
+            said += f" ({' to '.join(map(formats.percent, self.ratio.ends))})"
+        return f"{said}, {self.label}" if self.label else said
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """One series over time.
+
+    Attributes:
+        about: What it is.
+        quantity: What was measured.
+        points: In the order of time; the newest 400 are drawn.
+        changes: From each on, the series is elsewhere.
+        breaks: Where machine, interpreter build or case definition changed.
+        bumps: Where the stack's lock changed.
+    """
+
+    about: Caption
+    quantity: Quantity
+    points: tuple[TrendPoint, ...]
+    changes: tuple[TrendEvent, ...] = ()
+    breaks: tuple[TrendEvent, ...] = ()
+    bumps: tuple[TrendEvent, ...] = ()
+
+    def __post_init__(self) -> None:
+        times = [point.time for point in self.points]
+        if times != sorted(times):
+            raise ValueError("points: expected in the order of time")
+
+    def newest(self, most: int) -> Trend:
+        """The newest points, with what happened in their time."""
+        if len(self.points) <= most:
+            return self
+        points = self.points[-most:]
+        since = points[0].at
+        changes, breaks, bumps = (
+            tuple(event for event in events if event.at >= since)
+            for events in (self.changes, self.breaks, self.bumps)
+        )
+        return replace(self, points=points, changes=changes, breaks=breaks, bumps=bumps)
 
 
 def trend(data: Trend) -> Chart:
     """Draw the trend.
 
-    Series of marks for the keyboard: 0 the figures (with gaps and flagged ones), 1 change points,
-    2 breaks, 3 stack bumps.
+    Series of marks for the keyboard: 0 figures, where there are few; 1 changes, 2 breaks, 3 stack
+    bumps.
     """
-    line = timeline.make(data)
-    marks = told(data, line)
-    recent = timeline.newest_first(data, figure.ROWS)
+    shown = data.newest(_MOST)
+    limits = _limits(shown)
+    notes = []
+    if limits is None:
+        notes.append("No figures yet: the table says why.")
+    elif limits[0] > 0:
+        notes.append("The upright axis does not begin at zero.")
+    if len(shown.points) < len(data.points):
+        notes.append(f"The newest {_MOST} of {len(data.points)} runs are drawn.")
+    rows = _rows(shown)[: figure.ROWS]
     return Chart(
         about=data.about,
         kind="trend",
-        wide=_draw(data, line, marks, WIDE),
-        narrow=_draw(data, line, marks, NARROW),
+        drawings=tuple(_draw(shown, limits, width) for width in (WIDE, NARROW)) if limits else (),
         table=figure.table(
             ("day", "run", *figure.VALUE_HEAD, "what happened"),
             (
-                (day_text(point.time.timestamp()), figure.linked(point.run, point.href),
+                (day_text(point.at), figure.linked(point.run, point.href),
                  *figure.value_cells(data.quantity, point.value), happened)
-                for point, happened in recent
+                for point, happened in rows
             ),
             words=2,
-            hidden=len(data.points) - len(recent),
+            hidden=len(data.points) - len(rows),
         ),
-        legend=tuple(_legend(data, line)),
-        notes=tuple(_notes(data, line)),
+        legend=tuple(_legend(shown)) if limits else (),
+        notes=tuple(notes),
     )  # fmt: skip
 
 
-def _draw(data: Trend, line: Timeline, marks: Told, width: float) -> Drawing:
-    if line.range is None:
-        return figure.empty(width, "No figures yet: the table says why.")
+def spark(label: str, values: Sequence[float | None], tone: str = "") -> str:
+    """Draw the values in the height of a line of text (Tufte, Beautiful Evidence, 2006).
+
+    Of more values than there is room for, every so-manieth is drawn, the last always.
+
+    Args:
+        label: What it shows, for those who do not see it.
+        values: Evenly spaced, oldest first; None interrupts the line.
+        tone: CSS class of the last dot: worse, better, same or open.
+    """
+    step = -(-len(values) // _SPARK_MOST) or 1
+    points = [
+        (float(place), None if value is None else Value(value))
+        for place, value in enumerate(values[::-1][::step][::-1])
+    ]
+    known = [(at, value.mean) for at, value in points if value and value.mean is not None]
+    width, height = _SPARK
+    shapes: list[Shape] = []
+    if known:
+        means = [mean for _, mean in known]
+        middle = statistics.fmean(means)
+        least = _LEAST * abs(middle) or 1.0
+        ends = min(*means, middle - least), max(*means, middle + least)
+        x = Scale(0.0, max(1.0, len(points) - 1.0), _SPARK_EDGE, width - _SPARK_EDGE)
+        y = Scale(*ends, height - _SPARK_EDGE, _SPARK_EDGE)
+        last = symbol("circle", x.at(known[-1][0]), y.at(means[-1]), 3)
+        shapes = [*_paths(points, x, y), Path(f"dot {tone}".strip(), last)]
+    return svg.written(Drawing(width, height, tuple(shapes)), label, "spark")
+
+
+def _paths(points: Sequence[tuple[float, Value | None]], x: Scale, y: Scale) -> Iterator[Path]:
+    """Band and line through the figures; None interrupts both."""
+    band, line = "", ""
+    for known, stretch in groupby(points, key=lambda point: point[1] is not None):
+        figures = [(x.at(at), value) for at, value in stretch if value and value.mean is not None]
+        if not known:
+            continue
+        line += polyline((at, y.at(value.mean or 0.0)) for at, value in figures)
+        line += "h0" if len(figures) == 1 else ""  # its round ends are a dot
+        ends = [(at, *(value.ends or (value.mean or 0.0,) * 2)) for at, value in figures]
+        if any(low < high for _, low, high in ends):
+            there, back = ((at, y.at(high)) for at, _, high in ends), reversed(ends)
+            band += polyline([*there, *((at, y.at(low)) for at, low, _ in back)]) + "Z"
+    if band:
+        yield Path("band", band)
+    if line:
+        yield Path("line trend-line", line)
+
+
+def _joined(data: Trend) -> Iterator[tuple[float, Value | None]]:
+    """The figures that may be judged, and None where nothing may be joined.
+
+    That is where a run has no figure, after a break, and after a long silence.
+    """
+    steps = [after.at - before.at for before, after in pairwise(data.points)]
+    silence = _LONG * statistics.median(steps) if len(steps) > 1 else float("inf")
+    breaks = [event.at for event in data.breaks]
+    before = float("-inf")
+    for point in data.points:
+        cut = any(before < at <= point.at for at in breaks)
+        if cut or point.at - before > silence or point.value.mean is None:
+            yield point.at, None
+        if point.value.mean is not None and point.value.valid:
+            yield point.at, point.value
+        before = point.at
+
+
+def _limits(data: Trend) -> tuple[float, float] | None:
+    """Ends of the axis: all figures that may be judged, and nine of ten intervals whole."""
+    known = [point.value for point in data.points if point.value.mean is not None]
+    good = [value for value in known if value.valid] or known
+    means = [value.mean for value in good if value.mean is not None]
+    if not means:
+        return None
+    spans = [value.ends for value in good if value.ends]
+    rest = len(spans) // 10
+    low = min([*means, *sorted(low for low, _ in spans)[rest : rest + 1]])
+    high = max([*means, *sorted(high for _, high in spans)[len(spans) - 1 - rest :][:1]])
+    lack = max(0.0, 2 * _LEAST * abs(statistics.median(means)) - (high - low)) / 2
+    low, high = low - lack, high + lack
+    pad = 0.06 * (high - low) or 1.0
+    return max(0.0 if low >= 0 else low - pad, low - pad), high + pad
+
+
+def _draw(data: Trend, limits: tuple[float, float], width: float) -> Drawing:
     height = _HEIGHTS[width]
-    top = _TOP if line.changes else TITLE
-    y = value_axis(data.quantity, Scale(*line.range, height - BELOW, top), 5)
-    area = plane(width, height, y, top)
-    x = time_axis(Scale(*line.span, area.left + 6, area.right - 6))
-    place = _Place(area, x.scale, y.scale)
-    found: list[Shape | Mark] = [*axes(area, x, y, width)]
-    found += _backdrop(line, place)
-    found += _breaks(marks, place)
-    found += _bumps(marks, place)
-    found += _figures(marks, place)
-    found += _changes(line, marks, place, width)
-    return Drawing(width, height, tuple(found))
+    top = _TOP if data.changes else TITLE
+    y = value_axis(data.quantity, Scale(*limits, height - BELOW, top), 5)
+    area = plane.plane(width, height, y, top)
+    times = [point.at for point in data.points]
+    times += [event.at for event in (*data.changes, *data.breaks, *data.bumps)]
+    lack = max(0.0, _DAY - (max(times) - min(times))) / 2
+    span = Scale(min(times) - lack, max(times) + lack, area.left + 6, area.right - 6)
+    x = time_axis(span)
+    return Drawing(
+        width,
+        height,
+        (
+            *plane.axes(area, x, y, width),
+            *_paths(list(_joined(data)), span, y.scale),
+            *_breaks(data, span, area),
+            *_bumps(data, span, area),
+            *_figures(data, span, y.scale, area),
+            *_changes(data, span, area, width),
+        ),
+    )
 
 
-def _backdrop(line: Timeline, place: _Place) -> Iterator[Shape]:
-    """Noise ribbon, confidence band and the line, from back to front."""
-    for ribbon in line.ribbons:
-        left, top = place.point(ribbon.start, ribbon.high)
-        right, bottom = place.point(ribbon.end, ribbon.low)
-        yield Rect("ribbon", left, top, max(2.0, right - left), max(0.0, bottom - top))
-    for run in line.lines:
-        if len(run) > 1:
-            across = [place.x.at(each.at) for each in run]
-            high, low, mean = (
-                list(zip(across, map(place.y.at, ends), strict=True))
-                for ends in (
-                    [each.high for each in run],
-                    [each.low for each in run],
-                    [each.mean for each in run],
-                )
-            )
-            yield Path("band", band(high, low))
-            yield Path("line trend-line", polyline(mean))
-        elif run[0].low < run[0].high:
-            x, bottom = place.point(run[0].at, run[0].low)
-            yield Line("whisker", x, bottom, x, place.y.at(run[0].high))
+def _figures(data: Trend, x: Scale, y: Scale, area: Plane) -> Iterator[Shape | Mark]:
+    """Marks of few figures; of many, those that are not part of the line."""
+    dotted = len(data.points) <= _DOTTED
+    for number, point in enumerate(data.points):
+        value, at = point.value, x.at(point.at)
+        if value.mean is None:
+            up, kind = area.bottom - 6, "gap"
+            shape = Path("missing-mark", symbol("cross", at, up, 3))
+        else:
+            up, kind = y.at(value.mean), "" if value.valid else "flagged"
+            hollow = "" if value.valid else " hollow flagged"
+            shape = Path(f"dot{hollow}", symbol("circle", at, up, 3))
+        if dotted:
+            say = text.clip(f"{day_text(point.at)}: {sentence(data.quantity, value)}")
+            yield Mark(say, 0, number, at, up, (shape,), kind, point.href)
+        elif kind:
+            yield shape
 
 
-def _figures(marks: Told, place: _Place) -> Iterator[Mark]:
-    for point, each in enumerate(marks.figures):
-        x = place.x.at(each.at)
-        y = place.area.bottom - 6 if each.value is None else place.y.at(each.value)
-        shape = Path(each.look, symbol(each.marker, x, y, _DOT))
-        yield Mark(each.say, 0, point, x, y, (shape,), each.kind, each.href)
+def _breaks(data: Trend, x: Scale, area: Plane) -> Iterator[Mark]:
+    for number, event in enumerate(data.breaks[-_EVENTS:]):
+        at = x.at(event.at)
+        say = text.clip(f"{day_text(event.at)}: not comparable with before: {event.label}")
+        line = Line("break", at, area.top, at, area.bottom)
+        yield Mark(say, 2, number, at, area.top, (line,), "break-mark")
 
 
-def _breaks(marks: Told, place: _Place) -> Iterator[Mark]:
-    for point, (at, say) in enumerate(marks.breaks):
-        x = place.x.at(at)
-        yield Mark(
-            say=say,
-            series=2,
-            point=point,
-            x=x,
-            y=place.area.top,
-            shapes=(Line("break", x, place.area.top, x, place.area.bottom),),
-            kind="break-mark",
-        )
+def _bumps(data: Trend, x: Scale, area: Plane) -> Iterator[Mark]:
+    for number, event in enumerate(data.bumps[-_EVENTS:]):
+        at = x.at(event.at)
+        say = text.clip(f"{day_text(event.at)}: {event.label}")
+        shape = Path("bump", symbol("triangle", at, area.bottom + 3.5, 2.5))
+        yield Mark(say, 3, number, at, area.bottom, (shape,), "bump-mark")
 
 
-def _bumps(marks: Told, place: _Place) -> Iterator[Mark]:
-    bottom = place.area.bottom
-    for point, (at, say) in enumerate(marks.bumps):
-        x = place.x.at(at)
-        yield Mark(
-            say=say,
-            series=3,
-            point=point,
-            x=x,
-            y=bottom,
-            shapes=(Path("bump", symbol("triangle", x, bottom + _BUMP, 2.5)),),
-            kind="bump-mark",
-        )
-
-
-def _changes(line: Timeline, marks: Told, place: _Place, width: float) -> Iterator[Mark]:
-    """Change points; a label that finds no room in two lines is left to pointer and table."""
+def _changes(data: Trend, x: Scale, area: Plane, width: float) -> Iterator[Mark]:
+    """Changes; a label that finds no room in two lines is left to pointer and table."""
     free = [0.0 for _ in _LABEL_ROWS]
-    for point, (change, (label, say)) in enumerate(zip(line.changes, marks.changes, strict=True)):
-        x = place.x.at(change.time.timestamp())
+    for number, event in enumerate(data.changes[-_EVENTS:]):
+        at, tone = x.at(event.at), TONES.get(event.verdict or Verdict.INCONCLUSIVE, "open")
+        change = formats.percent(event.ratio.mean if event.ratio else None)
+        label = f"{formats.MARKS[event.verdict]} {change}" if event.verdict else change
         half = text.width(label) * 0.54
-        middle = min(max(x, place.area.left + half), width - half)
-        shapes: list[Shape] = [Line("change", x, place.area.top - 4, x, place.area.bottom)]
+        middle = min(max(at, area.left + half), width - half)
+        shapes: list[Shape] = [Line("change", at, area.top - 4, at, area.bottom)]
         row = next((r for r, left in enumerate(free) if middle - half > left), None)
         if row is not None:
             free[row] = middle + half + 6
             shapes.append(Text("strong", round(middle, 1), _LABEL_ROWS[row], label, "middle"))
-        yield Mark(
-            say=say,
-            series=1,
-            point=point,
-            x=x,
-            y=place.area.top,
-            shapes=tuple(shapes),
-            kind=f"change-mark {tone(change.verdict)}",
-            href=change.href,
-        )
+        say = text.clip(f"{day_text(event.at)}: {event.said}")
+        kind = f"change-mark {tone}"
+        yield Mark(say, 1, number, at, area.top, tuple(shapes), kind, event.href)
 
 
-def _notes(data: Trend, line: Timeline) -> Iterator[str]:
-    if line.per_mark > 1:
-        intervals = any(point.value.low is not None for point in data.points)
-        yield (
-            f"{line.figures} figures in {len(line.bins)} marks: each is the median of up to "
-            f"{line.per_mark} neighbours, and the band spans all of "
-            + ("their intervals." if intervals else "these figures.")
-        )
-    if line.clipped:
-        yield f"{line.clipped} figures beyond the axis are drawn at its edge."
-    if line.hidden_changes:
-        yield f"{line.hidden_changes} older change points are not drawn."
-    if line.range is not None and line.range[0] > 0:
-        yield "The upright axis does not begin at zero."
+def _rows(data: Trend) -> list[tuple[TrendPoint, str]]:
+    """Points, newest first, with what happened since the one before each, as words."""
+    happened = sorted(
+        [
+            *((event.at, event.said) for event in (*data.changes, *data.bumps)),
+            *((event.at, f"not comparable with before: {event.label}") for event in data.breaks),
+        ]
+    )
+    rows = []
+    for point in data.points:
+        since = [said for at, said in happened if at <= point.at]
+        del happened[: len(since)]
+        rows.append((point, "; ".join(since)))
+    return rows[::-1]
 
 
-def _legend(data: Trend, line: Timeline) -> Iterator[Key]:
-    if line.range is None:
-        return
-    if any(each.low < each.high for each in line.bins):
-        intervals = any(point.value.low is not None for point in data.points)
-        yield keys.band(merged=line.per_mark > 1, intervals=intervals)
-    if line.ribbons:
-        yield keys.RIBBON
-    for verdict in dict.fromkeys(change.verdict for change in line.changes):
-        yield Key(
-            f"{words.MARKS[verdict]} {verdict.value} from here on",
+def _legend(data: Trend) -> Iterator[LegendKey]:
+    values = [point.value for point in data.points]
+    if any(value.ends for value in values):
+        yield legend.BAND
+    for verdict in dict.fromkeys(event.verdict for event in data.changes if event.verdict):
+        yield LegendKey(
+            f"{formats.MARKS[verdict]} {verdict.value} from here on",
             (Line("change", 14, 0, 14, 14),),
-            f"change-mark {tone(verdict)}",
+            f"change-mark {TONES.get(verdict, 'open')}",
         )
     if data.breaks:
-        yield keys.BREAK
+        yield legend.BREAK
     if data.bumps:
-        yield keys.BUMP
-    if line.flagged:
-        yield replace(keys.HOLLOW, kind="flagged")
-    if line.gaps:
-        yield keys.MISSING
+        yield legend.BUMP
+    if any(value.mean is not None and not value.valid for value in values):
+        yield replace(legend.HOLLOW, kind="flagged")
+    if any(value.mean is None for value in values):
+        yield legend.MISSING

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from servebench.changes import ChangeRecord
 from servebench.inprocess.suites import SHARED_PAGE
 from servebench.metrics import HEADLINES, METRICS
-from servebench.report.change import Told, told
+from servebench.report.change import ChangeText, told
 from servebench.series import table as history
 from servebench.series.columns import RunHeader
 from servebench.series.table import Point, Table
@@ -252,7 +252,7 @@ def _metric(summary: CaseSummary | None) -> str | None:
     return next((name for name in HEADLINES if name in summary.metrics), None)
 
 
-def _where(change: Told, case: str) -> str:
+def _where(change: ChangeText, case: str) -> str:
     """What of the case a change moved: `CPU/request on xeon-2c`."""
     record = change.record
     names = [one for one in (record.series, *record.others) if one.case == case]

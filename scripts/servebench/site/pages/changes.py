@@ -16,16 +16,15 @@ from servebench.changes import ChangeRecord
 from servebench.compare.model import PackageChange, Verdict
 from servebench.detect.suspects import named
 from servebench.metrics import METRICS
-from servebench.report.change import Told, commands, told
-from servebench.report.comparison import words as verdicts
+from servebench.report import formats as verdicts
+from servebench.report.change import ChangeText, commands, told
 from servebench.site.charts import forest, trend
-from servebench.site.charts.data import About, Value
-from servebench.site.charts.forest import Effect, Forest
+from servebench.site.charts.data import Caption, Value
+from servebench.site.charts.forest import CHANGE, DotGroup, Forest
 from servebench.site.pages import addresses
-from servebench.site.pages.around import Around, around
-from servebench.site.pages.around import trend as trend_around
 from servebench.site.pages.page import Page, markup, render
 from servebench.site.pages.site import Site
+from servebench.site.pages.trends import Around, around, trend_around
 
 _UNKNOWN_FLOOR: Final = 0.01  # relevance floor of benchmarks inside the process
 
@@ -111,23 +110,23 @@ def _blame(record: ChangeRecord, package: PackageChange) -> str:
     return "possible" if package.package in suspected else "no"
 
 
-def _forest(told_: Told) -> Markup:
+def _forest(told_: ChangeText) -> Markup:
     record = told_.record
-    effect = Effect(
-        label=f"{record.series.case} · {told_.title}",
-        ratio=Value(record.ratio, record.low, record.high),
-        verdict=record.verdict,
-        word=f"{verdicts.MARKS[record.verdict]} {told_.word}",
+    dot = forest.change(
+        f"{record.series.case} · {told_.title}",
+        Value(record.ratio, record.low, record.high),
+        record.verdict,
+        f"{verdicts.MARKS[record.verdict]} {told_.word}",
     )
-    about = About(
+    about = Caption(
         "evidence",
         "The confirming comparison",
         "After over before, with its 95 % interval. These figures do not move any more.",
     )
-    return markup(forest.forest(Forest(about, (effect,))))
+    return markup(forest.forest(Forest(about, CHANGE, (DotGroup("", (dot,)),), "change")))
 
 
-def _trend(site: Site, path: str, told_: Told, cut: Around) -> Markup:
+def _trend(site: Site, path: str, told_: ChangeText, cut: Around) -> Markup:
     happened = site.events[cut.table.machine, cut.table.kind]
     data = trend_around(addresses.root(path), told_.record, cut, happened, told_.title)
     return markup(trend.trend(data))

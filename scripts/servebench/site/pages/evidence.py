@@ -13,7 +13,7 @@ from servebench.report import findings, formats
 from servebench.report.page import Section, facts, make_section
 from servebench.report.shapes import ShapeResult
 from servebench.site.charts import declared
-from servebench.site.charts.declared import Shown
+from servebench.site.charts.declared import ChartCases
 from servebench.site.charts.figure import Chart
 from servebench.site.pages import addresses, words
 from servebench.site.pages.answers import speakers
@@ -213,9 +213,9 @@ def _cases(summary: RunSummary, experiment: str) -> tuple[CaseSummary, ...]:
     return tuple(case for case in summary.cases.values() if case.case.experiment == experiment)
 
 
-def _shown(site: Site, experiment: str, root: str, source: Source, anchor: str = "") -> Shown:
+def _shown(site: Site, experiment: str, root: str, source: Source, anchor: str = "") -> ChartCases:
     launches = source.summary.run.launches
-    return Shown(
+    return ChartCases(
         cases=source.cases,
         published=site.published.get(experiment),
         address=lambda case: root + addresses.case(case),
@@ -224,7 +224,7 @@ def _shown(site: Site, experiment: str, root: str, source: Source, anchor: str =
     )
 
 
-def _joined(layout: ChartLayout, runs: Sequence[Shown]) -> Shown:
+def _joined(layout: ChartLayout, runs: Sequence[ChartCases]) -> ChartCases:
     """Every case of the first run that has its figures; the caption says which these are."""
     cases: dict[str, CaseSummary] = {}
     told: list[str] = []

@@ -14,7 +14,7 @@ from servebench.metrics import METRICS
 from servebench.published import Headline, headlines
 from servebench.series.table import STATES, Table
 from servebench.site import overview
-from servebench.site.charts.spark import spark
+from servebench.site.charts.trend import spark
 from servebench.site.pages import words
 from servebench.units import significant
 
@@ -25,21 +25,17 @@ _MEASURED: Final = STATES.index("measured")
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class HeadlineCard:
     """A headline, ready to be written.
 
     Attributes:
-        label: What it is.
-        case: Whose figure it is.
-        base: What it is divided by; None: nothing.
-        metric: Its name.
+        base: What the case's figure is divided by; None: nothing.
         machine: Where; empty: nowhere was anything measured.
         figure: With its unit; empty: the machine has none.
         firm: Whether it may stand large: it has an interval, and a narrow one.
         interval: `±1.2 %`, or why there is none.
         meaning: Which metric, and of a ratio, which way is better.
-        sketch: A sparkline; empty for fewer than two nights.
-        nights: How many it shows.
+        sketch: A sparkline of so many `nights`; empty for fewer than two.
         run: The newest run that has it.
         disturbed: Without a figure: whether there are some that may not be judged.
     """
@@ -59,7 +55,7 @@ class Shown:
     disturbed: bool = False
 
 
-def shown(tables: Iterable[Table]) -> tuple[Shown, ...]:
+def shown(tables: Iterable[Table]) -> tuple[HeadlineCard, ...]:
     """All headlines, of one machine."""
     table = overview.speaker(tables)
     return tuple(_of_table(table, headline) for headline in headlines())
@@ -75,8 +71,8 @@ def series(table: Table, case: str, metric: str) -> npt.NDArray[np.float64] | No
     return figures
 
 
-def _of_table(table: Table | None, headline: Headline) -> Shown:
-    hollow = Shown(
+def _of_table(table: Table | None, headline: Headline) -> HeadlineCard:
+    hollow = HeadlineCard(
         label=headline.label,
         case=headline.case,
         base=headline.base,

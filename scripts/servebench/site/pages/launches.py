@@ -8,12 +8,10 @@ from typing import Final
 from servebench.flags import DISTURBING
 from servebench.metrics import METRICS
 from servebench.model import CaseResult, Launch, Status
-from servebench.site.charts.data import About, Quantity, Value
+from servebench.site.charts.data import Caption, Quantity, Value
 from servebench.site.charts.figure import Chart
-from servebench.site.charts.lines import lines
-from servebench.site.charts.varied import Lines, Point, Series
+from servebench.site.charts.forest import Dot, DotGroup, Forest, forest
 from servebench.summary import RunSummary
-from servebench.units import count
 
 _FEW: Final = 2
 
@@ -38,29 +36,24 @@ def chart(
     """
     planned = [(summary, result) for summary, result in found if result.launches]
     machines = {summary.run.machine.id for summary, _ in planned}
-    series = tuple(
-        Series(
+    groups = tuple(
+        DotGroup(
             _name(summary, several=len(machines) > 1),
             tuple(
-                Point(
-                    float(launch.round + 1),
-                    _value(launch, metric),
-                    href=address(summary.run.id),
-                )
-                for launch in sorted(result.launches, key=lambda launch: launch.round)
+                Dot(f"launch {one.round + 1}", _value(one, metric), href=address(summary.run.id))
+                for one in sorted(result.launches, key=lambda launch: launch.round)
             ),
         )
         for summary, result in planned
     )
-    measured = [point for one in series for point in one.points if point.y.mean is not None]
-    if len(measured) < _FEW:
+    if sum(dot.value.mean is not None for group in groups for dot in group.dots) < _FEW:
         return None
-    about = About(
+    about = Caption(
         "launches",
         f"{METRICS[metric].title}, launch by launch",
-        "Each mark is one start of the server. Means and intervals are over these, not requests.",
+        "Each dot is one start of the server. Means and intervals are over these, not requests.",
     )
-    return lines(Lines(about, Quantity("launch", count), Quantity.of(metric), series))
+    return forest(Forest(about, Quantity.of(metric), groups, "near"))
 
 
 def _value(launch: Launch, metric: str) -> Value:

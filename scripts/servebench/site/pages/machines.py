@@ -17,8 +17,8 @@ from servebench.series.columns import RunHeader
 from servebench.series.table import STATES, Table
 from servebench.site import data_files
 from servebench.site.charts import trend
-from servebench.site.charts.data import About, Quantity, Value
-from servebench.site.charts.history import Event, Trend, TrendPoint
+from servebench.site.charts.data import Caption, Quantity, Value
+from servebench.site.charts.trend import Trend, TrendEvent, TrendPoint
 from servebench.site.pages import addresses, runs
 from servebench.site.pages.page import Page, markup, render
 from servebench.site.pages.runs import Row
@@ -171,14 +171,15 @@ def _noise(
         )
         for night, width in zip(table.nights, found, strict=True)
     )
-    about = About(
+    about = Caption(
         "noise",
         "How far launches of one case are apart",
         "Half the 95 % interval of the throughput, relative to it: the median over all cases of a "
         "run. Low is quiet.",
     )
     breaks = tuple(
-        Event(datetime.fromtimestamp(header.time, UTC), told) for header, told in moves(headers)
+        TrendEvent(datetime.fromtimestamp(header.time, UTC), told)
+        for header, told in moves(headers)
     )
     quantity = Quantity("half of the interval", share, "lower")
     return markup(trend.trend(Trend(about, quantity, points, breaks=breaks)))

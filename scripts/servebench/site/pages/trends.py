@@ -1,35 +1,40 @@
-"""A case's series as trends: which metric comes first, what is drawn, and its noise. Pure."""
+"""A case's series as trends, and the trend around a change; which metric comes first. Pure."""
 
 from __future__ import annotations
 
-import math
-import statistics
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import lru_cache, partial
 from typing import Final
 
 import numpy as np
 
 from servebench.changes import ChangeRecord
+from servebench.compare.model import PackageChange
 from servebench.metrics import HEADLINES, METRICS
 from servebench.series import table as history
+from servebench.series.columns import TRACKS
 from servebench.series.events import Events
 from servebench.series.table import Point, Table
-from servebench.site.charts.data import About
-from servebench.site.charts.history import Trend
-from servebench.site.pages import addresses, drawn
+from servebench.site.charts.data import Caption, Quantity, Value
+from servebench.site.charts.trend import Trend, TrendEvent, TrendPoint
+from servebench.site.pages import addresses, words
+from servebench.site.pages.site import Site
 
 RECENT: Final = 400
 """So many nights are drawn in the page itself: a year, and some days before. Scripts show all."""
+AROUND: Final = 45
+"""So many nights before a change and after it are on its page, which is frozen then."""
 
-MARKS: Final = 60
-"""So many marks stand for them: the page is made anew every night."""
 
-_FEW: Final = 8  # differences that it takes to say how large they usually are
-_SPREAD: Final = 1.96  # 95 % of a normal distribution
-_MAD: Final = 1.4826  # from a median absolute deviation to a standard deviation
+@dataclass(frozen=True, slots=True)
+class Around:
+    """The nights around a change: their table, and the points of its series, oldest first."""
+
+    table: Table
+    points: tuple[Point, ...]
 
 
 def metrics(table: Table, case: str) -> tuple[str, ...]:
@@ -81,22 +86,61 @@ def trend(
     if planned > len(points):
         caption += f" The newest {len(points)} of {planned} nights."
     return Trend(
-        about=About(anchor, title(metric), caption),
-        quantity=drawn.quantity(metric, title(metric)),
-        points=tuple(
-            # A band is a confidence interval; the spread of asv's samples is none.
-            drawn.point(root, one if table.track.confidence else replace(one, low=None, high=None))
-            for one in points
-        ),
+        about=Caption(anchor, title(metric), caption),
+        quantity=quantity(metric, title(metric)),
+        points=_points(root, table, points),
         changes=tuple(
-            drawn.change(record, root + addresses.change(record.id))
+            _change(record, root + addresses.change(record.id))
             for record in changes
             if concerns(record, table.machine, case, metric) and record.when.timestamp() >= first
         ),
-        breaks=tuple(drawn.event(time, label) for time, label in breaks),
-        bumps=tuple(drawn.event(time, label) for time, label in bumps),
-        noise=noise(points, [time for time, _ in (*breaks, *bumps)]),
-        most=MARKS,
+        breaks=tuple(_event(time, label) for time, label in breaks),
+        bumps=tuple(_event(time, label) for time, label in bumps),
+    )
+
+
+def around(site: Site, record: ChangeRecord) -> Around | None:
+    """The nights around a change; None if its series is not on this site."""
+    name = record.series
+    for kind in TRACKS:
+        table = site.tables.get((name.machine, kind))
+        if table is None or name.case not in table.cases or name.metric not in table.metrics:
+            continue
+        planned = np.flatnonzero(table.status[:, table.cases.index(name.case)]).tolist()
+        when = record.when.timestamp()
+        first = bisect_left([table.nights[night].time for night in planned], when)
+        kept = planned[max(0, first - AROUND) : first + AROUND]
+        points = history.points_of(table, kept, name.case, name.metric)
+        return Around(table, points) if points else None
+    return None
+
+
+def trend_around(
+    root: str, record: ChangeRecord, cut: Around, happened: Events, what: str
+) -> Trend:
+    """What is drawn of the nights around a change; `what`: what is measured, in words."""
+    name, nights = record.series, cut.table.nights
+    first, last = cut.points[0].time, cut.points[-1].time
+    stacks = {record.base.stack, record.head.stack}
+    return Trend(
+        about=Caption(
+            "around",
+            f"{what} before and after",
+            f"Up to {AROUND} nights on either side, as they were measured, one by one.",
+        ),
+        quantity=quantity(name.metric, what),
+        points=_points(root, cut.table, cut.points),
+        changes=(_change(record),),
+        breaks=tuple(
+            _event(nights[one.night].time, f"{one.what}: {one.before} → {one.after}")
+            for one in happened.breaks.get(name.case, ())
+            if first < nights[one.night].time <= last
+        ),
+        bumps=tuple(
+            _event(nights[bump.night].time, moved(bump.packages) or f"{bump.stack}: other hashes")
+            for bump in happened.bumps
+            if bump.stack in stacks and first < nights[bump.night].time <= last
+        ),
     )
 
 
@@ -121,7 +165,7 @@ def happenings(
         [
             (
                 nights[bump.night].time,
-                f"{bump.stack}: {drawn.moved(bump.packages) or 'hashes only'}",
+                f"{bump.stack}: {moved(bump.packages) or 'hashes only'}",
             )
             for bump in happened.bumps
             if bump.stack == stack and nights[bump.night].time > after
@@ -144,31 +188,63 @@ def concerns(record: ChangeRecord, machine: str, case: str, metric: str | None =
     )
 
 
-def noise(points: Sequence[Point], edges: Iterable[int]) -> float | None:
-    """Half the width of the band in which figures of identical circumstances lie, relative to them.
+def quantity(metric: str, title: str) -> Quantity:
+    """The quantity of a metric, or of the unit that asv gives to a benchmark."""
+    if metric in METRICS:
+        return Quantity.of(metric)
+    return Quantity(title, partial(_figure, metric), "lower")
 
-    From the differences of neighbouring nights between which neither stack nor machine nor
-    interpreter nor case changed (von Neumann, Annals of Mathematical Statistics 12 (1941) 367), by
-    their median, so that a change of the series does not count as noise.
 
-    Args:
-        points: Oldest first.
-        edges: Times at which something changed: it belongs to what follows.
+def _figure(metric: str, number: float) -> str:
+    return words.figure(number, metric)
 
-    Returns:
-        None where too few nights tell.
-    """
-    cuts = sorted(edges)
-    good = [
-        (bisect_right(cuts, one.time), one.mean)
-        for one in points
-        if one.status == "measured" and one.mean
-    ]
-    steps = [
-        abs(math.log(after / before))
-        for (stretch, before), (other, after) in pairwise(good)
-        if stretch == other and before > 0 and after > 0
-    ]
-    if len(steps) < _FEW:
-        return None
-    return math.expm1(_SPREAD * _MAD * statistics.median(steps) / math.sqrt(2))
+
+def _points(root: str, table: Table, nights: Sequence[Point]) -> tuple[TrendPoint, ...]:
+    """Nights as points that lead to their runs."""
+    # A band is a confidence interval; the spread of asv's samples is none.
+    with_ends = table.track.confidence
+    shown = (one if with_ends else replace(one, low=None, high=None) for one in nights)
+    return tuple(
+        TrendPoint(_moment(one.time), one.run, _value(one), _run(root, one.run)) for one in shown
+    )
+
+
+@lru_cache(maxsize=4096)
+def _run(root: str, run: str) -> str:
+    """The same nights are on the pages of all cases."""
+    return root + addresses.run(run)
+
+
+@lru_cache(maxsize=4096)
+def _moment(time: int) -> datetime:
+    return datetime.fromtimestamp(time, UTC)
+
+
+def _value(night: Point) -> Value:
+    if night.mean is None:
+        return Value(None, note=night.reason or night.status)
+    low, high = night.low, night.high
+    if low is None or high is None:
+        low = high = None
+    else:  # figure and ends were rounded apart from each other
+        low, high = min(low, night.mean), max(high, night.mean)
+    valid = night.status == "measured"
+    return Value(night.mean, low, high, valid=valid, note=", ".join(night.flags))
+
+
+def _change(record: ChangeRecord, href: str = "") -> TrendEvent:
+    """A change with the release that did it, if that is known."""
+    cause = f"{record.culprit.package} {record.culprit.version}" if record.culprit else ""
+    ratio = Value(record.ratio, record.low, record.high)
+    return TrendEvent(record.when, cause, record.verdict, ratio, href)
+
+
+def _event(time: int, label: str) -> TrendEvent:
+    return TrendEvent(_moment(time), label)
+
+
+def moved(packages: Iterable[PackageChange]) -> str:
+    """The packages that differ between two locks, in words; empty if nothing but hashes does."""
+    return ", ".join(
+        f"{one.package} {one.base or 'new'} → {one.head or 'gone'}" for one in packages
+    )

@@ -17,6 +17,7 @@
  */
 
 /** @typedef {{row: number, place: number, reading: Reading}} Position */
+/** @typedef {SVGGElement | HTMLTableCellElement} Drawn A mark of a drawing, or a cell of a grid. */
 
 const HELP = "Arrow keys read this chart: ← → along a series, ↑ ↓ to another; Enter opens a mark.";
 
@@ -71,10 +72,10 @@ function status(figure) {
  * @returns {Reading}
  */
 function drawn(figure) {
-  const drawing = [...figure.querySelectorAll("svg.chart-drawing")].find(
+  const drawing = [...figure.querySelectorAll(".chart-drawing")].find(
     (one) => one.getClientRects().length,
   );
-  const marks = drawing ? /** @type {NodeListOf<SVGGElement>} */ (drawing.querySelectorAll("g.mark")) : [];
+  const marks = drawing ? /** @type {NodeListOf<Drawn>} */ (drawing.querySelectorAll(".mark")) : [];
   /** @type {Map<number, Mark[]>} */
   const rows = new Map();
   const sorted = [...marks].sort((one, other) => order(one) - order(other));
@@ -87,10 +88,10 @@ function drawn(figure) {
   return { rows: named.map((row) => rows.get(row) ?? []), clear: () => unmark(figure) };
 }
 
-/** @param {Element} figure @param {SVGGElement} mark @returns {Mark} */
+/** @param {Element} figure @param {Drawn} mark @returns {Mark} */
 function of(figure, mark) {
   return {
-    say: mark.querySelector("title")?.textContent ?? "",
+    say: mark.querySelector("title")?.textContent ?? mark.getAttribute("title") ?? "",
     href: mark.dataset.href ?? "",
     point() {
       unmark(figure);
@@ -99,7 +100,7 @@ function of(figure, mark) {
   };
 }
 
-/** @param {SVGGElement} mark */
+/** @param {Drawn} mark */
 const order = (mark) => Number(mark.dataset.point);
 
 /** @param {Element} figure */
@@ -172,9 +173,9 @@ function onFocus(event) {
 
 /** @param {MouseEvent} event */
 function onClick(event) {
-  const mark = event.target instanceof Element ? event.target.closest("g.mark") : null;
+  const mark = event.target instanceof Element ? event.target.closest(".mark") : null;
   const figure = mark?.closest("figure[data-chart]");
-  if (!figure || !(mark instanceof SVGGElement)) return;
+  if (!figure || !(mark instanceof SVGGElement || mark instanceof HTMLTableCellElement)) return;
   const { say: sentence, href, point } = of(figure, mark);
   point();
   say(figure, sentence, href);

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Sparklines: a series in the height of a line of text, as `charts/spark.py` draws them.
+ * Sparklines: a series in the height of a line of text, as `charts/trend.py` draws them.
  */
 
 const SVG = "http://www.w3.org/2000/svg";

@@ -1,4 +1,4 @@
-"""A comparison as blocks that every format shows: headline, events, rows, next steps. Pure."""
+"""A comparison as every format shows it, and how it ended as an exit code. Pure."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from servebench import units
-from servebench.compare.model import Comparison, Event, SideRecord
+from servebench.compare.model import Comparison, Event, SideRecord, Verdict
 from servebench.flags import FLAGS
 from servebench.metrics import METRICS
-from servebench.report import formats
-from servebench.report.comparison import headline, rows, steps, words
-from servebench.report.comparison.headline import Tone
-from servebench.report.comparison.rows import Groups, Row
+from servebench.report import formats, headline, rows
+from servebench.report.grid import Block, grid
+from servebench.report.rows import ComparisonRow, Groups
 
 _INTERVAL: Final = (
     "each row's own and two-sided, good whenever measuring stopped. A verdict takes all of it to "
@@ -42,17 +41,9 @@ _SAMPLES: Final = (
 )
 _FIGURES: Final = "base's mean over launches with nothing beside them, and that times the ratio"
 
+UNDECIDED: Final = 3
+"""Not all that was to be judged was judged; see `errors.EXIT_CODES`."""
 _NAMED: Final = 6  # cases that are named where all of them would be too many
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """Instructions per request of a case's application, in words."""
-
-    case: str
-    base: str
-    head: str
-    change: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +52,13 @@ class View:
 
     Attributes:
         headline: The one sentence.
-        tone: What it amounts to.
         facts: Names and values: what was compared, how much of it, on what.
         events: Sentences: many rows with one cause.
         groups: The rows, by what was said of them.
         unjudged: How many were not judged, and why → which.
         same: From which size on "no change" excludes one; empty where it is not said.
         legend: What the columns of the rows mean; empty where no row has a figure.
-        counts: Instructions per request, the largest change first.
+        counts: Case, instructions per request of both sides, and change; the largest first.
         because: How many were judged, and why → which.
         packages: Stack, package, and its version on both sides.
         flags: Validity flags of duets: name with number, and meaning.
@@ -78,14 +68,13 @@ class View:
     """
 
     headline: str
-    tone: Tone
     facts: tuple[tuple[str, str], ...]
     events: tuple[str, ...]
     groups: Groups
     unjudged: tuple[tuple[str, str], ...]
     same: str
     legend: tuple[tuple[str, str], ...]
-    counts: tuple[Count, ...]
+    counts: tuple[tuple[str, str, str, str], ...]
     because: tuple[tuple[str, str], ...]
     packages: tuple[tuple[str, str, str, str], ...]
     flags: tuple[tuple[str, str], ...]
@@ -101,7 +90,6 @@ def make_view(comparison: Comparison) -> View:
     missing = tuple(f"{one.case}: {one.reason}" for one in comparison.missing)
     return View(
         headline=sentence,
-        tone=headline.tone(comparison, found),
         facts=tuple(_facts(comparison, found)),
         events=tuple(_event(event) for event in comparison.events),
         groups=found,
@@ -116,10 +104,114 @@ def make_view(comparison: Comparison) -> View:
             for change in comparison.packages
         ),
         flags=tuple(_flags(comparison)),
-        steps=tuple(steps.steps(comparison, found)),
-        commands=steps.commands(comparison, found),
+        steps=tuple(headline.steps(comparison, found)),
+        commands=headline.commands(comparison, found),
         notes=(*(note for note in comparison.notes if note != sentence), *missing),
     )  # fmt: skip
+
+
+def blocks(view: View) -> Iterator[Block]:
+    """Its parts, in the order of their importance."""
+    groups = view.groups
+    yield Block("facts", kind="facts", lines=view.facts)
+    if view.events:
+        yield Block("events", kind="news", lines=tuple(("", event) for event in view.events))
+    yield from _moved("Worse", groups.worse, len(view.events))
+    yield from _moved("Better", groups.better, len(view.events))
+    if groups.broken:
+        lines = tuple(dict.fromkeys((row.case, row.why) for row in groups.broken))
+        yield Block("Not comparable", "Not comparable", lines=lines)
+    if groups.undecided:
+        shown = rows.table(groups.undecided, "verdict", "base → head")
+        yield Block("Not decided", "Not decided", grid=shown)
+    if view.unjudged:
+        yield Block("Not judged", "Not judged", lines=view.unjudged)
+    if view.steps:
+        yield Block("Next", "Next", lines=tuple(("", step) for step in view.steps))
+    if view.legend:
+        yield Block("legend", kind="legend", lines=view.legend)
+    yield from _folded(view)
+
+
+def _moved(title: str, moved: Sequence[ComparisonRow], events: int) -> Iterator[Block]:
+    """What moved; what an event tells together is folded."""
+    alone = [row for row in moved if not row.grouped]
+    together = [row for row in moved if row.grouped]
+    if alone:
+        yield Block(title, title, grid=rows.table(alone, "why"))
+    if together:
+        told = f"{formats.many(len(together), 'row')} of the event{'s' * (events != 1)} above"
+        shown = rows.table(together, "why")
+        yield Block(title, told, grid=shown, folded=True, under="" if alone else title)
+
+
+def _folded(view: View) -> Iterator[Block]:
+    """What is closed until somebody wants to see it."""
+    if unchanged := view.groups.unchanged:
+        told = f"No change: {formats.many(len(unchanged), 'row')}"
+        shown = rows.table(unchanged, "verdict", "base → head", "why")
+        same = (("", view.same),) if view.same else ()
+        yield Block("No change", told, "news", same, shown, folded=True)
+    if view.counts:
+        told = f"Instructions per request, without a server: {len(view.counts)}"
+        shown = grid(("case", "base", "head", "change"), view.counts, ("case",))
+        yield Block("Instructions", told, grid=shown, folded=True)
+    if view.packages:
+        head = ("stack", "package", "base", "head")
+        told = f"Packages that differ: {len(view.packages)}"
+        yield Block("Packages", told, grid=grid(head, view.packages, head), folded=True)
+    for name, title, lines in (
+        ("Reasons", "Why these were judged", view.because),
+        ("Flags", "Validity flags", view.flags),
+        ("Notes", "Notes", tuple(("", note) for note in view.notes)),
+    ):
+        if lines:
+            yield Block(name, title, lines=lines, folded=True)
+    if view.commands:
+        yield Block("Commands", "Reproduce", "commands", view.commands, folded=True)
+
+
+def exit_code(comparison: Comparison, *, lenient: bool = False) -> int:
+    """Say how a comparison ended: 0, 1 or 3 of `errors.EXIT_CODES`.
+
+    1: something got slower, or head breaks it. Between two interpreters nobody got slower: they are
+    a choice. 3: something that was to be judged was not; so 0 says that all of it was, and that
+    nothing got slower. Benchmarks inside the process that there was no time for make no 3 beside
+    cases, whose duets judge the same change.
+
+    Args:
+        comparison: What was measured and judged.
+        lenient: What stayed undecided is no 3 where anything was judged.
+    """
+    cases = [one for case in comparison.cases for one in case.judgements]
+    for one in (*cases, *(micro.judgement for micro in comparison.micro)):
+        slower = one.verdict is Verdict.SLOWER and not comparison.cross
+        if slower or (one.verdict is Verdict.NOT_COMPARABLE and _only_head(one.reason)):
+            return 1
+    undecided = {Verdict.INCONCLUSIVE, Verdict.NOT_COMPARABLE}
+    doubtful = any(one.verdict in undecided for one in cases) or any(
+        micro.judgement.verdict in undecided and (micro.base or not comparison.planned)
+        for micro in comparison.micro
+    )
+    unheard = comparison.planned > sum(bool(case.judgements) for case in comparison.cases)
+    expected = comparison.planned or comparison.micro or comparison.untouched
+    # Cases that only one side has are no sign that nothing changed.
+    apart = bool(comparison.missing) and not expected
+    if not (doubtful or unheard or apart or comparison.status == "partial"):
+        return 0
+    return 0 if lenient and _anything_judged(comparison) else UNDECIDED
+
+
+def _only_head(reason: str) -> bool:
+    """Whether a failure is head's alone (see `samples.broken`): base's is none of the change."""
+    return reason.startswith("head: ") and "; base: " not in reason
+
+
+def _anything_judged(comparison: Comparison) -> bool:
+    """Whether any case or benchmark has a verdict that says whether it moved."""
+    judged = {Verdict.FASTER, Verdict.SLOWER, Verdict.NO_CHANGE}
+    found = [one.verdict for case in comparison.cases for one in case.judgements]
+    return any(one in judged for one in (*found, *(m.judgement.verdict for m in comparison.micro)))
 
 
 def _facts(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
@@ -137,11 +229,11 @@ def _facts(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
     if unused:
         yield "duets", f"{used} usable, {unused} not: disturbed or failed"
     if comparison.noise is not None:
-        label = words.title(rows.CPU)
+        label = formats.title(rows.CPU)
         yield (
             "noise",
             (
-                f"{label} of base against itself scatters by {words.size(comparison.noise)} from "
+                f"{label} of base against itself scatters by {formats.size(comparison.noise)} from "
                 "duet to duet (standard deviation)"
             ),
         )
@@ -196,9 +288,9 @@ def _event(event: Event) -> str:
         else f"that share the {event.factor} {event.value}"
     )
     return (
-        f"One event: {len(event.cases)} cases {shared} moved alike: {words.title(event.metric)} "
-        f"{words.verdict(event.metric, event.verdict)}, {words.percent(event.ratio)} "
-        f"({words.ends(event.low, event.high)})."
+        f"One event: {len(event.cases)} cases {shared} moved alike: {formats.title(event.metric)} "
+        f"{formats.verdict(event.metric, event.verdict)}, {formats.percent(event.ratio)} "
+        f"({formats.ends(event.low, event.high)})."
     )
 
 
@@ -238,7 +330,7 @@ def _same(comparison: Comparison, found: Groups) -> str:
     return f"'No change' is said where a change as large as this is excluded: {told}."
 
 
-def _sizes(shown: Sequence[Row], sizes: Mapping[str, float], inside: object) -> str:
+def _sizes(shown: Sequence[ComparisonRow], sizes: Mapping[str, float], inside: object) -> str:
     """`CPU/request 0.2 %, time in process 1 %`: each metric's size once, if it is known."""
     told = {
         row.label: size
@@ -248,16 +340,15 @@ def _sizes(shown: Sequence[Row], sizes: Mapping[str, float], inside: object) -> 
     return ", ".join(f"{label} {100 * size:g} %" for label, size in told.items())
 
 
-def _counts(comparison: Comparison) -> tuple[Count, ...]:
+def _counts(comparison: Comparison) -> tuple[tuple[str, str, str, str], ...]:
     found = []
     for case in comparison.cases:
-        ratio = steps.change(case.instructions) if case.instructions is not None else None
-        if case.instructions is not None and ratio is not None:
-            base, head = (units.count(one) for one in (case.instructions.base,
-                                                       case.instructions.head))  # fmt: skip
-            found.append((abs(ratio - 1), Count(case.case.id, base, head, words.percent(ratio))))
-    found.sort(key=lambda one: -one[0])
-    return tuple(one for _, one in found)
+        counted = case.instructions
+        ratio = headline.change(counted) if counted is not None else None
+        if counted is not None and ratio is not None:
+            sides = units.count(counted.base), units.count(counted.head)
+            found.append((abs(ratio - 1), (case.case.id, *sides, formats.percent(ratio))))
+    return tuple(row for _, row in sorted(found, key=lambda one: -one[0]))
 
 
 def _by_reason(pairs: Iterator[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
@@ -266,7 +357,7 @@ def _by_reason(pairs: Iterator[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     for reason, name in pairs:
         found.setdefault(reason, {})[name] = None
     return tuple(
-        (f"{len(names)} × {reason}", words.some(tuple(names), _NAMED))
+        (f"{len(names)} × {reason}", formats.some(tuple(names), _NAMED))
         for reason, names in found.items()
     )
 
@@ -278,4 +369,4 @@ def _flags(comparison: Comparison) -> Iterator[tuple[str, str]]:
             counted.update({flag.name for flag in (*duet.flags_base, *duet.flags_head)})
     for name, times in counted.most_common():
         kind = next(kind for flag, kind in FLAGS.items() if flag.value == name)
-        yield f"{name} in {words.many(times, 'duet')}", kind.meaning
+        yield f"{name} in {formats.many(times, 'duet')}", kind.meaning

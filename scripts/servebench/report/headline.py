@@ -1,17 +1,78 @@
-"""What to do after a comparison: a sentence for each kind of answer, and commands. Pure."""
+"""A comparison in one sentence, and what to do next; no sentence that does not follow. Pure."""
 
 from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from servebench.compare.again import rebuilt
 from servebench.compare.model import Comparison, Instructions, Stage
 from servebench.metrics import METRICS, WORK
 from servebench.report import formats
-from servebench.report.comparison import words
-from servebench.report.comparison.rows import CPU, Groups, Row, count
+from servebench.report.rows import CPU, ComparisonRow, Groups, count
+
+_NOTHING: Final = "Nothing to judge"
+_LABELS: Final = 3  # metrics that are named
+
+
+def headline(comparison: Comparison, found: Groups) -> str:
+    """Write the sentence."""
+    if not (comparison.planned or comparison.micro):
+        told = (note for note in comparison.notes if note.startswith(_NOTHING))
+        return next(told, f"{_NOTHING}: the change cannot have touched any measured case.")
+    sentence = "; ".join(_parts(comparison, found))
+    if comparison.cross:
+        sentence = f"{comparison.head.label} against {comparison.base.label}: {sentence}"
+    partial = "Partial: " if comparison.status == "partial" else ""
+    return f"{partial}{sentence[0].upper()}{sentence[1:]}."
+
+
+def _parts(comparison: Comparison, found: Groups) -> Iterator[str]:
+    for word, rows in (("worse", found.worse), ("better", found.better)):
+        if rows:
+            top = rows[0]
+            yield (
+                f"{word} in {_where(rows, comparison)}, most of all {top.label} of {top.case} "
+                f"by {top.change} ({top.interval})"
+            )
+    if found.broken:
+        yield f"not comparable in {_where(found.broken, comparison)}"
+    clean = _clean(found)
+    if clean and not found.worse and not found.better:
+        yield f"no change in {_where(clean, comparison)}{_could(clean)}"
+    if found.undecided:
+        labels = formats.some(tuple(dict.fromkeys(row.label for row in found.undecided)), _LABELS)
+        yield f"not decided in {_where(found.undecided, comparison)} ({labels})"
+    # Cases that should have been judged and have no row at all.
+    lost = max(0, comparison.planned - len({row.case for row in found.all if row.metric}))
+    if found.unjudged or lost:
+        yield f"not judged in {_where(found.unjudged, comparison, more=lost)}"
+
+
+def _where(rows: Sequence[ComparisonRow], comparison: Comparison, *, more: int = 0) -> str:
+    """`3 of 34 cases and 1 of 12 in-process benchmarks`."""
+    cases = len({row.case for row in rows if row.metric}) + more
+    inside = len({row.case for row in rows if not row.metric})
+    parts = [f"{cases} of {comparison.planned} cases"] if cases else []
+    parts += [f"{inside} of {len(comparison.micro)} in-process benchmarks"] if inside else []
+    return " and ".join(parts)
+
+
+def _clean(found: Groups) -> tuple[ComparisonRow, ...]:
+    """Rows of cases of which nothing else was said: one open metric is not 'no change'."""
+    doubtful = {row.case for row in (*found.broken, *found.undecided, *found.unjudged)}
+    return tuple(row for row in found.unchanged if row.case not in doubtful)
+
+
+def _could(rows: Sequence[ComparisonRow]) -> str:
+    """The smallest change that all of these would have shown, in the metric that all cases have."""
+    leading = [row for row in rows if row.metric == CPU] or list(rows)
+    seen = [row.judged.detectable for row in leading if row.judged.detectable is not None]
+    if not seen:
+        return ""
+    return f"; changes of {leading[0].label} from {formats.size(max(seen))} on could have been seen"
 
 
 def steps(comparison: Comparison, found: Groups) -> Iterator[str]:
@@ -63,17 +124,17 @@ def change(counted: Instructions) -> float | None:
     return counted.head / counted.base if counted.base > 0 and counted.head > 0 else None
 
 
-def _explained(comparison: Comparison, row: Row) -> Iterator[str]:
+def _explained(comparison: Comparison, row: ComparisonRow) -> Iterator[str]:
     """What the instructions say of a row that got worse: work that was added, or something else."""
     counted = next((c.instructions for c in comparison.cases if c.case.id == row.case), None)
     ratio = change(counted) if counted is not None else None
     if ratio is None or row.metric not in WORK:
         return
-    size = words.size(abs(ratio - 1))
+    size = formats.size(abs(ratio - 1))
     if abs(math.log(ratio)) <= math.log1p(METRICS[CPU].floor):
         yield (
             "Its application executes as many instructions per request as before "
-            f"({words.percent(ratio)}): look at the server, at waits, locks and memory."
+            f"({formats.percent(ratio)}): look at the server, at waits, locks and memory."
         )
     elif ratio > 1:
         yield f"Its application executes {size} more instructions per request: there is more work."
@@ -117,7 +178,7 @@ def _more_time(comparison: Comparison, found: Groups) -> Iterator[str]:
         )
 
 
-def _exhausted(comparison: Comparison, row: Row) -> bool:
+def _exhausted(comparison: Comparison, row: ComparisonRow) -> bool:
     """Whether a row had all its samples: a candidate in the confirmation, others before."""
     if comparison.budget_seconds is None and comparison.status == "complete":
         return True
@@ -125,7 +186,7 @@ def _exhausted(comparison: Comparison, row: Row) -> bool:
     return usable >= _last_look(comparison, stage)
 
 
-def _disturbed(comparison: Comparison, row: Row) -> bool:
+def _disturbed(comparison: Comparison, row: ComparisonRow) -> bool:
     """Whether a stage gave a row's case up: most of so many duets could not be used."""
     stage, _ = _stage(row)
     duets = next((case.duets for case in comparison.cases if case.case.id == row.case), ())
@@ -134,7 +195,7 @@ def _disturbed(comparison: Comparison, row: Row) -> bool:
     return tried >= _last_look(comparison, stage) * patience
 
 
-def _stage(row: Row) -> tuple[Stage, int]:
+def _stage(row: ComparisonRow) -> tuple[Stage, int]:
     """The stage that was to decide a row, and its usable samples."""
     judged = row.judged
     if judged.reason:  # a candidate: moved, or expected to

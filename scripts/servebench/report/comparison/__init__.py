@@ -1,1 +1,0 @@
-"""A comparison for people: Markdown for a pull request, a terminal table, a forest plot."""

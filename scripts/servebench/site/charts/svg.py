@@ -1,0 +1,227 @@
+"""What is drawn, as values, and how they are written as SVG or as a table's rows. Pure.
+
+Lengths are px of the drawing; y grows downwards; `kind` is CSS classes. No template writes them: a
+page has thousands of shapes, and each would take thirty times as long. Every text is cleaned and
+escaped; classes and paths are the charts' own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal
+
+from servebench.site.charts import text
+from servebench.site.charts.data import Link
+
+Anchor = Literal["start", "middle", "end"]
+Marker = Literal["circle", "square", "triangle", "diamond", "cross", "wedge", "hourglass"]
+
+WIDE: Final = 760.0
+"""Width of drawings for wide pages, px."""
+NARROW: Final = 358.0
+"""Width of drawings for narrow pages: 390 px less the page's margins."""
+MARKS: Final = 500
+"""Most marks of a drawing: more cannot be told apart, and make a page slow."""
+_ESCAPED: Final = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", "'": "&#39;", '"': "&#34;"}
+)
+_SPECIAL: Final = re.compile(r"[&<>'\"]")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A straight line."""
+
+    kind: str
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rect:
+    """A rectangle; its sides are never negative."""
+
+    kind: str
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A path in SVG's notation."""
+
+    kind: str
+    d: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text on its baseline."""
+
+    kind: str
+    x: float
+    y: float
+    text: str
+    anchor: Anchor = "start"
+
+
+Shape = Line | Rect | Path | Text
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Shapes that stand for one datum.
+
+    Attributes:
+        say: The datum as a sentence: shown under the pointer, read aloud by the page's script.
+        series: Which row of marks this belongs to, from 0.
+        point: Place in that row, from 0, from left to right or from top to bottom.
+        x: Where the mark stands, px.
+        y: Where the mark stands, px.
+        shapes: What is drawn.
+        kind: CSS classes of the group.
+        href: Where more about the datum is, for the page's script; the table has it as a link.
+    """
+
+    say: str
+    series: int
+    point: int
+    x: float
+    y: float
+    shapes: tuple[Shape, ...]
+    kind: str = ""
+    href: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """One SVG."""
+
+    width: float
+    height: float
+    shapes: tuple[Shape | Mark, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.marks) > MARKS:
+            raise ValueError(f"{len(self.marks)} marks; at most {MARKS}: a chart thins its data")
+
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        return tuple(shape for shape in self.shapes if isinstance(shape, Mark))
+
+
+@lru_cache(maxsize=1 << 14)  # the same tenths again and again
+def px(value: float) -> str:
+    """A length as drawings have it: tenths of a px, without a useless zero."""
+    return f"{value + 0.0:.1f}".removesuffix(".0")  # −0.0 is 0.0, which the cache takes it for
+
+
+def polyline(points: Iterable[tuple[float, float]]) -> str:
+    """A path through the points."""
+    return "M" + "L".join(f"{px(x)} {px(y)}" for x, y in points)
+
+
+def symbol(marker: Marker, x: float, y: float, r: float) -> str:
+    """A marker about as large as a circle of radius `r`, as a path."""
+    return f"M{px(x)} {px(y)}{_outline(marker, r)}"
+
+
+@lru_cache(maxsize=64)
+def _outline(marker: Marker, r: float) -> str:
+    return _SYMBOLS[marker].format(
+        r=px(r), n=px(-r), d=px(2 * r), m=px(-2 * r), k=px(1.3 * r), l=px(-1.3 * r), t=px(2.6 * r)
+    )
+
+
+_SYMBOLS: Final[dict[Marker, str]] = {
+    "circle": "m{n} 0a{r} {r} 0 1 0 {d} 0a{r} {r} 0 1 0 {m} 0z",
+    "square": "m{n} {n}h{d}v{d}h{m}z",
+    "triangle": "m0 {l}l{k} {t}h-{t}z",
+    "wedge": "m0 {k}l{k} -{t}h-{t}z",
+    "diamond": "m0 {l}l{k} {k}l{l} {k}l{l} {l}z",
+    "hourglass": "m{n} {n}h{d}l{m} {d}h{d}z",
+    "cross": "m{n} {n}l{d} {d}m0 {m}l{m} {d}",
+}
+"""Paths from the marker's centre."""
+
+
+def written(drawing: Drawing, label: str, fitting: str = "any", more: str = "") -> str:
+    """A drawing as an `<svg>`.
+
+    Args:
+        drawing: What is drawn.
+        label: What it is, for those who do not see it.
+        fitting: CSS class of its size: wide, narrow, spark or any.
+        more: Markup before the shapes.
+    """
+    width, height = px(drawing.width), px(drawing.height)
+    shapes = "".join(
+        f"{_mark(each) if isinstance(each, Mark) else shape(each)}\n" for each in drawing.shapes
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart-drawing {fitting}" '
+        f'viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
+        f'aria-label="{escaped(label)}">\n{more}{shapes}</svg>'
+    )
+
+
+def shape(each: Shape) -> str:
+    """One shape as an element."""
+    match each:
+        case Path(kind, d):
+            return f'<path class="{kind}" d="{d}"/>'
+        case Line(kind, x1, y1, x2, y2):
+            ends = f'x1="{px(x1)}" y1="{px(y1)}" x2="{px(x2)}" y2="{px(y2)}"'
+            return f'<line class="{kind}" {ends}/>'
+        case Rect(kind, x, y, width, height):
+            size = f'width="{px(width)}" height="{px(height)}"'
+            return f'<rect class="{kind}" x="{px(x)}" y="{px(y)}" {size}/>'
+    anchor = "" if each.anchor == "start" else f' text-anchor="{each.anchor}"'
+    place = f'x="{px(each.x)}" y="{px(each.y)}"'
+    return f'<text class="{each.kind}" {place}{anchor}>{escaped(each.text)}</text>'
+
+
+def _mark(mark: Mark) -> str:
+    href = f' data-href="{escaped(mark.href)}"' if mark.href else ""
+    return (
+        f'<g class="mark {mark.kind}" data-series="{mark.series}" data-point="{mark.point}" '
+        f'data-x="{px(mark.x)}" data-y="{px(mark.y)}"{href}>'
+        f"<title>{escaped(mark.say)}</title>{''.join(map(shape, mark.shapes))}</g>"
+    )
+
+
+def rows(cells: Iterable[Sequence[str | Link]], numbers: Sequence[bool]) -> str:
+    """Rows of a table's body; the first cell of each is its heading.
+
+    Args:
+        cells: Row by row.
+        numbers: Per column, whether it holds figures.
+    """
+    opening = ['<td class="number">' if number else "<td>" for number in numbers[1:]]
+    return "".join(f"<tr>{_row(row, opening)}</tr>\n" for row in cells)
+
+
+def _row(row: Sequence[str | Link], opening: Sequence[str]) -> str:
+    first, *others = map(_cell, row)
+    rest = "".join(f"{start}{cell}</td>" for start, cell in zip(opening, others, strict=True))
+    return f'<th scope="row">{first}</th>{rest}'
+
+
+def _cell(cell: str | Link) -> str:
+    if isinstance(cell, Link):
+        return f'<a href="{escaped(cell.href)}">{escaped(cell.text)}</a>'
+    return escaped(cell)
+
+
+@lru_cache(maxsize=4096)  # both drawings of a chart say the same, and rows lead where marks do
+def escaped(word: str) -> str:
+    """A text for HTML, without what HTML forbids."""
+    clean = text.clean(word)
+    return clean.translate(_ESCAPED) if _SPECIAL.search(clean) else clean
