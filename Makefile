@@ -6,7 +6,7 @@
 # test   the test suite; TESTS= selects, JOBS= so many at once (of all tests three, since many wait;
 #        of those that TESTS names one, which begins at once); what failed beside others is tried
 #        once more alone, by name and in sight
-# check  lint, format, types (of the JavaScript too)
+# check  lint, format, types (of the JavaScript too), and which folder imports which
 PYTHON ?= python3
 TESTS ?= tests
 JOBS ?= $(if $(filter tests,$(TESTS)),3,1)
@@ -43,4 +43,5 @@ check: harness
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python scripts/typescript/check.py

@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from servebench.icount.phases import Unit
+    from servebench.measure.instructions.phases import Unit
 
 # What applications need and import, some of it with their first request. The applications come
 # later, in a process of their own for each target.
@@ -36,7 +36,7 @@ def prepare(target: str) -> Unit:
     Raises:
         ValueError: No such target, or it gives another result than it should.
     """
-    from servebench.icount.phases import Unit  # noqa: PLC0415 - not there when asv imports this
+    from servebench.measure.instructions.phases import Unit  # noqa: PLC0415 - not there when asv imports this
 
     kind, _, rest = target.partition("/")
     if kind == "request":
@@ -54,6 +54,6 @@ def prepare(target: str) -> Unit:
 
 
 if __name__ == "__main__":
-    from servebench.icount.phases import run
+    from servebench.measure.instructions.phases import run
 
     run(prepare, preload)

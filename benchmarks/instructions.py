@@ -2,11 +2,12 @@
 
 A count repeats to 0.03 %, most of them exactly, whatever else the machine does, as long as
 interpreter, processor, packages and code are the same; without a C compiler (see
-`servebench.icount.counting`) to 0.1 % where code draws random numbers, as Pydantic's JSON parser
-does. It says what one thread executes: no waiting, no contention, no memory latency; handlers that
-run in threads are left out. Everything of an environment is counted once, by `setup_cache`.
+`servebench.measure.instructions.counting`) to 0.1 % where code draws random numbers, as Pydantic's
+JSON parser does. It says what one thread executes: no waiting, no contention, no memory latency;
+handlers that run in threads are left out. Everything of an environment is counted once, by
+`setup_cache`.
 
-What is counted is in `_counted.py`, how in `scripts/servebench/icount`.
+What is counted is in `_counted.py`, how in `scripts/servebench/measure/instructions`.
 """
 
 from __future__ import annotations
@@ -159,4 +160,4 @@ def _counting() -> Any:
     scripts = os.fspath(_project.tree() / "scripts")
     if scripts not in sys.path:
         sys.path.append(scripts)
-    return importlib.import_module("servebench.icount.counting")
+    return importlib.import_module("servebench.measure.instructions.counting")

@@ -52,7 +52,7 @@ printf '%s\n' 'Defaults:servebench !requiretty' 'servebench ALL=(servebench-pr) 
 for deny in cron.deny at.deny; do
   { grep -vx servebench-pr "$root/etc/$deny" 2>/dev/null || :; echo servebench-pr; } | put 644 "/etc/$deny"
 done
-for file in servebench/fleet/hook.py servebench/fleet/job-started.sh runner/steady-clock.sh; do
+for file in servebench/automation/runner/hook.py servebench/automation/runner/job-started.sh runner/steady-clock.sh; do
   put 755 "/usr/local/lib/servebench/${file##*/}" <"$from/$file"
 done
 number=${repository_id:+$(printf ' "repository_id": "%s",' "$repository_id")}

@@ -13,7 +13,9 @@ import pytest
 
 from bench import Bench, make_checkout
 from fake_github import FakeGitHub
-from servebench import committed, exclusive, paths, verify
+from servebench.host import machine_lock, paths
+from servebench.measure import verify
+from servebench.record import committed
 from steps import Step
 
 
@@ -22,7 +24,7 @@ def pytest_configure() -> None:
 
     Tests measure beside each other, so each process of theirs has a lock of its own for that.
     """
-    os.environ[exclusive.LOCK] = f"servebench-tests-{os.getpid()}"
+    os.environ[machine_lock.LOCK] = f"servebench-tests-{os.getpid()}"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -27,15 +27,16 @@ import httpx
 import numpy as np
 from scipy import stats
 
-from servebench import launch, paths, ports
-from servebench import plan as planning
-from servebench.errors import LaunchError, UsageError
-from servebench.exclusive import measuring
-from servebench.flags import FlagName
-from servebench.model import Case, LoadModel
-from servebench.process import Session
-from servebench.rig import Rig, assemble
-from servebench.signals import interruptible
+from servebench.core.errors import LaunchError, UsageError
+from servebench.core.flags import FlagName
+from servebench.core.model import Case, LoadModel
+from servebench.host import paths, ports
+from servebench.host.machine_lock import measuring
+from servebench.host.session import Session
+from servebench.host.signals import interruptible
+from servebench.measure import launch
+from servebench.measure.testbed import Rig, assemble
+from servebench.plan import run_plan as planning
 
 LEAST_PAIRS: Final = 8
 """A bootstrap interval of the median of fewer pairs is narrower than it should be."""

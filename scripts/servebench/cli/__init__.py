@@ -1,4 +1,4 @@
-"""The command line."""
+"""The verbs: arguments in, sentences out."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import typer
 
 from servebench import __version__
 from servebench.cli.verbs import VerbGroup
-from servebench.errors import EXIT_CODES, FAILED, ServebenchError
-from servebench.signals import InterruptedRun
+from servebench.core.errors import EXIT_CODES, FAILED, ServebenchError
+from servebench.host.signals import InterruptedRun
 
 _CODES = "\n\n".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
 
@@ -58,7 +58,7 @@ def main() -> None:
         _say(f"servebench: interrupted by {interruption}{advice}")
         sys.exit(interruption.exit_code)
     except OSError as error:
-        from servebench.files import remedy  # noqa: PLC0415 - only such an end waits for it
+        from servebench.record.files import remedy  # noqa: PLC0415 - only such an end waits for it
 
         where = f"{error.filename}: " if error.filename else ""
         _say(f"servebench: {where}{error.strerror or error}; {remedy(error)}")
@@ -69,6 +69,6 @@ def main() -> None:
 
 
 def _say(sentence: str) -> None:
-    from servebench.printing import Console  # noqa: PLC0415 - an error alone waits for rich
+    from servebench.host.console import Console  # noqa: PLC0415 - an error alone waits for rich
 
     Console(stderr=True).print(sentence, markup=False, soft_wrap=True)

@@ -9,13 +9,15 @@ from typing import Annotated, Final
 
 import typer
 
-from servebench import actions, files, paths
-from servebench.artifacts import acceptance, facts
-from servebench.artifacts.acceptance import Acceptance
-from servebench.detect.model import Candidates
-from servebench.errors import UsageError
-from servebench.night.model import NightPlan, assignment
-from servebench.printing import Console
+from servebench.automation.github import step_output
+from servebench.automation.incoming import acceptance, facts
+from servebench.automation.incoming.acceptance import Acceptance
+from servebench.core.errors import UsageError
+from servebench.host import paths
+from servebench.host.console import Console
+from servebench.record import files
+from servebench.record.candidate import Candidates
+from servebench.record.night import NightPlan, assignment
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 
@@ -120,7 +122,7 @@ def accept_command(
 
 
 def _fetch(names: str, target: Path) -> None:
-    from servebench.artifacts import download  # noqa: PLC0415 - nothing else talks to GitHub
+    from servebench.automation.incoming import download  # noqa: PLC0415 - nothing else talks to GitHub
     from servebench.cli.github import DEFAULT_PATIENCE, connected  # noqa: PLC0415
 
     with connected(DEFAULT_PATIENCE) as (context, repository):
@@ -136,7 +138,7 @@ def _commit(option: str, text: str | None) -> str:
 
 def _tell(found: Acceptance, done: str, *, as_json: bool = False) -> None:
     """Say what became of it, in the job's summary and in its log; what is good was `done`."""
-    actions.summary(_markdown(found, done))
+    step_output.summary(_markdown(found, done))
     console = Console(highlight=False, emoji=False)
     if as_json:
         console.print_json(found.model_dump_json())

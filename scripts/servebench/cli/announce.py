@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from servebench import actions, changes, paths
-from servebench.changes import ChangeRecord
+from servebench.automation.github import step_output
+from servebench.automation.github.context import BOT
 from servebench.cli.github import DEFAULT_PATIENCE, Author, Json, Patience, connected
-from servebench.errors import RecordError, UsageError
-from servebench.github.context import BOT
-from servebench.text import visible
+from servebench.core.errors import RecordError, UsageError
+from servebench.core.text import visible
+from servebench.host import paths
+from servebench.record import change
+from servebench.record.change import ChangeRecord
 
 if TYPE_CHECKING:
-    from servebench.github.issues import IssueOutcome
+    from servebench.automation.github.issues import IssueOutcome
 
 _MOST: Final = 10
 _QUEUED_MINUTES: Final = 60
@@ -65,13 +67,13 @@ def announce_command(
     Needs GITHUB_TOKEN with issues: write. Exit code 0: all as it should be; 1: a record cannot be
     read, or more than --most were new; 4: GitHub could not be told. What is left is done next time.
     """
-    from servebench.github import announce, issues  # noqa: PLC0415
+    from servebench.automation.github import announce, issues  # noqa: PLC0415
 
     records: list[ChangeRecord] = []
     problems: list[str] = []
-    for path in changes.files(results or paths.results_dir()):
+    for path in change.files(results or paths.results_dir()):
         try:
-            records.append(changes.read(path))
+            records.append(change.read(path))
         except RecordError as error:
             problems.append(str(error))
     with connected(patience) as (context, repository):
@@ -117,7 +119,7 @@ def watchdog_command(
     Needs GITHUB_TOKEN with actions, issues, pull-requests and statuses: write, and contents: read.
     Exit code 0: whatever is wrong is reported; 4: GitHub could not be asked or told.
     """
-    from servebench.github import issues, watchdog  # noqa: PLC0415
+    from servebench.automation.github import issues, watchdog  # noqa: PLC0415
 
     with connected(patience) as (_, repository):
         found = watchdog.look(
@@ -147,11 +149,11 @@ def watchdog_command(
             typer.echo(visible(f"cancelled, so that what has come is shown: {run.html_url}"))
         if not found:
             typer.echo("nothing waits for a machine, and the nights take place")
-    actions.summary(wanted.body)
+    step_output.summary(wanted.body)
 
 
 def _show(kept: Sequence[IssueOutcome], problems: Sequence[str], *, as_json: bool) -> None:
-    from servebench.github import text  # noqa: PLC0415
+    from servebench.automation.github import text  # noqa: PLC0415
 
     if as_json:
         rows = [asdict(one) for one in kept]
@@ -170,7 +172,7 @@ def _show(kept: Sequence[IssueOutcome], problems: Sequence[str], *, as_json: boo
         *(f"- {line}" for line in lines),
         *(f"- {text.plain(problem)}" for problem in problems),
     ]
-    actions.summary("### Changes\n\n" + ("\n".join(shown) or "No news."))
+    step_output.summary("### Changes\n\n" + ("\n".join(shown) or "No news."))
 
 
 def _base(site: str) -> str:

@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
-from servebench import paths
-from servebench.printing import Console
-from servebench.progress import Narrator
-from servebench.signals import interruptible
+from servebench.host import paths
+from servebench.host.console import Console
+from servebench.host.progress import Narrator
+from servebench.host.signals import interruptible
+from servebench.measure.inprocess import suite_runs
+from servebench.site import asv_publish
 
 asv_app = typer.Typer(no_args_is_help=True, help="asv's own site.")
 
@@ -28,11 +30,9 @@ def publish_command(
     ] = None,
 ) -> None:
     """Make asv's site from its results; it needs no other host."""
-    from servebench.inprocess import micro, publish  # noqa: PLC0415 - only this verb waits for asv
-
     console, root = Console(), paths.project_root()
     with interruptible():
-        site = output or Path(micro.configuration(root, None)["html_dir"])
-        publish.publish(root, site, Narrator(console))
+        site = output or Path(suite_runs.configuration(root, None)["html_dir"])
+        asv_publish.publish(root, site, Narrator(console))
     told = f"the site is in {site}; to look at it: python3 -m http.server -d {site}"
     console.print(told, markup=False, highlight=False, soft_wrap=True)

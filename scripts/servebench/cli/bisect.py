@@ -8,8 +8,6 @@ from typing import Annotated
 
 from typer import Argument, Exit, Option
 
-from servebench import changes, files, paths
-from servebench.changes import ChangeRecord
 from servebench.cli.options import (
     DEFAULT_SEED,
     JsonOption,
@@ -19,13 +17,16 @@ from servebench.cli.options import (
     clean_up,
 )
 from servebench.compare.progress import Reporter
-from servebench.detect import blame, locks, suspects
+from servebench.core.errors import HistoryError, SetupError, UsageError
+from servebench.detect import bisect, locks, suspects
 from servebench.detect.duets import RealDuets
-from servebench.errors import HistoryError, SetupError, UsageError
-from servebench.machine import fingerprint
-from servebench.printing import Console, errors, print_json
-from servebench.progress import Narrator
-from servebench.signals import interruptible
+from servebench.host import paths
+from servebench.host.console import Console, errors, print_json
+from servebench.host.machine import fingerprint
+from servebench.host.progress import Narrator
+from servebench.host.signals import interruptible
+from servebench.record import change, files
+from servebench.record.change import ChangeRecord
 
 
 def bisect_command(
@@ -55,7 +56,7 @@ def bisect_command(
     """
     folder = results or paths.results_dir()
     here = fingerprint().id
-    chosen = _chosen([changes.read(path) for path in changes.files(folder)], names or [], here)
+    chosen = _chosen([change.read(path) for path in change.files(folder)], names or [], here)
     console = Console(stderr=as_json)
     if not chosen:
         console.say(f"no change on this machine ({here}) whose cause is to be found")
@@ -72,7 +73,7 @@ def bisect_command(
         except (HistoryError, SetupError, UsageError) as problem:
             errors().say(f"{record.id}: not tried: {problem}")
             continue
-        changes.save(folder, blamed)
+        change.save(folder, blamed)
         found.append(blamed)
         if not as_json:
             console.say(_sentence(blamed))
@@ -116,8 +117,8 @@ def _blamed(record: ChangeRecord, ends: float, seed: int, console: Console) -> C
 
     root, narrator = paths.project_root(), Narrator(console)
     duets = RealDuets(root, seed, Reporter(console), narrator)
-    mixtures = blame.Mixtures(duets, record, locks.find(root, record, narrator), ends)
-    found = blame.search(record.packages, mixtures)
+    mixtures = bisect.Mixtures(duets, record, locks.find(root, record, narrator), ends)
+    found = bisect.search(record.packages, mixtures)
     return suspects.blamed(record, found)
 
 

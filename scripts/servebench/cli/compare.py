@@ -7,7 +7,6 @@ from typing import Annotated, Final, Literal
 
 from typer import Argument, Exit, Option
 
-from servebench import paths
 from servebench.cli.options import (
     DEFAULT_SEED,
     ProfileOption,
@@ -21,20 +20,23 @@ from servebench.cli.options import (
     require_writable,
 )
 from servebench.compare import affected as affected_
-from servebench.compare import again, keeping, revisions, session
+from servebench.compare import revisions, session
 from servebench.compare import sides as sides_
 from servebench.compare.builder import Question, unmeasured
-from servebench.compare.model import Comparison
 from servebench.compare.progress import Reporter
 from servebench.compare.sides import Scope, Sides
-from servebench.errors import UsageError
-from servebench.exclusive import measuring
-from servebench.printing import Console, write
-from servebench.progress import Narrator
+from servebench.core.errors import UsageError
+from servebench.host import paths
+from servebench.host.console import Console, write
+from servebench.host.machine_lock import measuring
+from servebench.host.progress import Narrator
+from servebench.host.signals import InterruptedRun, interruptible
+from servebench.record import comparison_store
+from servebench.record import reproduce as again
+from servebench.record.comparison import Comparison
 from servebench.report import markdown as as_markdown
 from servebench.report.comparison import exit_code
 from servebench.report.terminal import print_comparison
-from servebench.signals import InterruptedRun, interruptible
 from servebench.site.charts.forest import of_comparison
 
 _AS_LOCKED: Final = "locked"
@@ -144,7 +146,7 @@ def compare_command(
     finally:
         print_comparison(console, comparison)
         # Elsewhere the folder may be gone when somebody reads this: a job's log, a room.
-        if console.is_terminal and keeping.file_of(comparison).is_file():
+        if console.is_terminal and comparison_store.file_of(comparison).is_file():
             console.say(f"\nKept; to read it again: servebench show {comparison.id}")
     if interruption is not None:
         raise interruption

@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from servebench import actions, locks, paths, pins
+from servebench.automation import pins
+from servebench.automation.github import step_output
 from servebench.cli.github import DEFAULT_PATIENCE, Json, Patience, connected
-from servebench.errors import UsageError
-from servebench.printing import Console
-from servebench.progress import Narrator
-from servebench.signals import interruptible
-from servebench.text import visible
+from servebench.core.errors import UsageError
+from servebench.core.text import visible
+from servebench.host import paths
+from servebench.host.console import Console
+from servebench.host.progress import Narrator
+from servebench.host.signals import interruptible
+from servebench.toolchain import locks
 
 if TYPE_CHECKING:
-    from servebench.github.repository import Repository
+    from servebench.automation.github.repository import Repository
 
 BRANCH: Final = "servebench/deps"
 _NOTE: Final = (
@@ -52,9 +55,9 @@ def deps_command(
 
     Exit code 0: renewed, or nothing has moved. 4: the packages' index, git or GitHub refuses.
     """
-    from servebench.git import remote_of  # noqa: PLC0415
-    from servebench.github import proposal  # noqa: PLC0415 - only this verb needs GitHub
-    from servebench.github.text import plain  # noqa: PLC0415
+    from servebench.automation.github import proposal  # noqa: PLC0415 - only this verb needs GitHub
+    from servebench.automation.github.text import plain  # noqa: PLC0415
+    from servebench.host.git import remote_of  # noqa: PLC0415
 
     root = paths.project_root()
     narrator = Narrator(Console(stderr=True, highlight=False))
@@ -81,7 +84,7 @@ def deps_command(
             wanted = proposal.Proposal(branch, target, locks.title("Harness", moved), body)
             proposed = proposal.propose(repository, root, where, files, wanted)
     listed = locks.listed(moved) or "nothing moved"
-    actions.summary("\n\n".join(("### Dependencies", listed, *told)))
+    step_output.summary("\n\n".join(("### Dependencies", listed, *told)))
     if as_json:
         found = {
             "moves": [

@@ -12,9 +12,8 @@ from typing import Annotated, Final
 from rich.table import Table
 from typer import Exit, Option
 
-from servebench import actions, changes, files, machine, paths
-from servebench.artifacts.acceptance import require_digest
-from servebench.changes import ChangeRecord
+from servebench.automation.github import step_output
+from servebench.automation.incoming.acceptance import require_digest
 from servebench.cli.options import (
     DEFAULT_SEED,
     JsonOption,
@@ -24,29 +23,26 @@ from servebench.cli.options import (
     clean_up,
     workflow_option,
 )
-from servebench.compare import keeping
-from servebench.compare.model import Comparison
 from servebench.compare.progress import Reporter
+from servebench.core.errors import RecordError, UsageError
 from servebench.detect import declared
 from servebench.detect.candidates import detect
 from servebench.detect.conclude import closed
 from servebench.detect.confirm import confirm as conclude
 from servebench.detect.duets import RealDuets
-from servebench.detect.model import (
-    Candidate,
-    Candidates,
-    Dismissal,
-    dismissals,
-)
-from servebench.errors import RecordError, UsageError
-from servebench.night.planning import present
-from servebench.printing import Console, errors, print_json
-from servebench.progress import Narrator
+from servebench.host import machine, paths
+from servebench.host.console import Console, errors, print_json
+from servebench.host.progress import Narrator
+from servebench.host.signals import interruptible
+from servebench.plan.night_plan import present
+from servebench.record import change, comparison_store, files
+from servebench.record.candidate import Candidate, Candidates, Dismissal, dismissals
+from servebench.record.change import ChangeRecord
+from servebench.record.comparison import Comparison
 from servebench.report.change import title
 from servebench.report.formats import percent
 from servebench.series import reading
 from servebench.series.table import tables as tables_of
-from servebench.signals import interruptible
 
 _SHOWN: Final = 5  # series of a candidate, and steps without a cause, that are printed
 
@@ -104,12 +100,12 @@ def detect_command(
         return
     found, undone, there = _detected(paths.results_dir())
     for record in undone:
-        changes.save(results, record)
+        change.save(results, record)
     if output is not None:
         files.write(output, found)
     if github_output:
-        actions.outputs(_outputs(found, there))
-    actions.summary(_markdown(found, undone))
+        step_output.outputs(_outputs(found, there))
+    step_output.summary(_markdown(found, undone))
     if as_json:
         print_json({**found.model_dump(mode="json"), "closed": [record.id for record in undone]})
     else:
@@ -140,10 +136,10 @@ def _evidence(
     found: dict[str, Comparison] = {}
     problems: list[str] = []
     for name in sorted({record.evidence for record in records if record.evidence}):
-        path = results / keeping.FOLDER / f"{name}.json"
+        path = results / comparison_store.FOLDER / f"{name}.json"
         if path.is_file():
             try:
-                found[name] = keeping.read(path)
+                found[name] = comparison_store.read(path)
             except RecordError as problem:
                 problems.append(str(problem))
     return found, problems
@@ -179,7 +175,9 @@ def _confirm(
             told.say(sentence)
         if not ours:
             told.say(f"no candidate on this machine ({here})")
-    actions.summary("\n".join(f"- {_sentence(one)}" for one in confirmed.records) or "No change.")
+    step_output.summary(
+        "\n".join(f"- {_sentence(one)}" for one in confirmed.records) or "No change."
+    )
     for candidate, why in confirmed.left:
         errors().say(f"{candidate.id}: not judged: {why}")
     if confirmed.left:

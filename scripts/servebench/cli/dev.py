@@ -8,9 +8,10 @@ from typing import Annotated
 
 from typer import Option
 
-from servebench import committed, paths
-from servebench.printing import Console
-from servebench.progress import Narrator
+from servebench.host import paths
+from servebench.host.console import Console
+from servebench.host.progress import Narrator
+from servebench.record import committed
 from servebench.site import pictures
 from servebench.site.build import Order, build
 

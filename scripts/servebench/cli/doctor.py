@@ -6,10 +6,11 @@ from rich.table import Table
 from rich.text import Text
 from typer import Exit
 
-from servebench import doctor, pruning, units
 from servebench.cli.options import JsonOption
-from servebench.doctor import Diagnosis, Finding
-from servebench.printing import Console, print_json
+from servebench.core import units
+from servebench.host.console import Console, print_json
+from servebench.toolchain import doctor, prune
+from servebench.toolchain.doctor import Diagnosis, Finding
 
 _STYLES = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold red"}
 
@@ -27,7 +28,7 @@ def doctor_command(as_json: JsonOption = False) -> None:
     else:
         for table in tables(diagnosis):
             console.print(table)
-        unused = f"{diagnosis.cache_unused} parts unused for {pruning.DAYS} days"
+        unused = f"{diagnosis.cache_unused} parts unused for {prune.DAYS} days"
         unused = f"; {unused}: servebench setup --prune" if diagnosis.cache_unused else ""
         console.say(f"Cache: {diagnosis.cache} ({diagnosis.cache_free_gb:g} GB free{unused})")
         console.say(summary(diagnosis))

@@ -11,13 +11,14 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from servebench import files, paths
+from servebench.automation.runner import hook, place
 from servebench.cli.options import ProfileOption, SelectOption, budget_option, require_writable
-from servebench.errors import UsageError
-from servebench.exclusive import measuring
-from servebench.fleet import hook, place
-from servebench.printing import Console
-from servebench.signals import interruptible
+from servebench.core.errors import UsageError
+from servebench.host import paths
+from servebench.host.console import Console
+from servebench.host.machine_lock import measuring
+from servebench.host.signals import interruptible
+from servebench.record import files
 
 fleet_app = typer.Typer(
     no_args_is_help=True, help="Machines of one's own as runners: docs/runners.md."
@@ -58,7 +59,7 @@ def check_command(
 
     Run it as the runner's user. Exit code 1: something is missing or wrong.
     """
-    from servebench.fleet import check  # noqa: PLC0415 - only this verb needs it
+    from servebench.automation.runner import check  # noqa: PLC0415 - only this verb needs it
 
     found = check.findings(check.here())
     console = Console()
@@ -95,7 +96,7 @@ def compare_command(
     and checked before it is written. Exit codes as of `servebench compare`; 4 as well if what came
     out cannot be used.
     """
-    from servebench.fleet import foreign  # noqa: PLC0415
+    from servebench.automation.runner import foreign  # noqa: PLC0415
     from servebench.report.comparison import exit_code  # noqa: PLC0415 - as above
 
     for name, commit in (("BASE", base), ("HEAD", head)):
@@ -116,7 +117,7 @@ def compare_command(
 
 
 def _in_the_room(context: typer.Context) -> None:
-    from servebench.fleet import foreign  # noqa: PLC0415 - as above
+    from servebench.automation.runner import foreign  # noqa: PLC0415 - as above
 
     words = [str(context.info_name), *context.args]
     with interruptible(), measuring():

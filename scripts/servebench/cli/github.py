@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from servebench import actions
-from servebench.errors import ArtifactError, RecordError, ServiceError, UsageError
-from servebench.github.context import BOT, Context
-from servebench.text import short, visible
+from servebench.automation.github import step_output
+from servebench.automation.github.context import BOT, Context
+from servebench.core.errors import ArtifactError, RecordError, ServiceError, UsageError
+from servebench.core.text import short, visible
 
 if TYPE_CHECKING:
-    from servebench.github.comments import CommentOutcome
-    from servebench.github.repository import Repository
+    from servebench.automation.github.comments import CommentOutcome
+    from servebench.automation.github.repository import Repository
 
 _SHA: Final = re.compile(r"[0-9a-f]{40}")
 _URL: Final = re.compile(r"https?://[^\s()<>\[\]\\]{1,500}")
@@ -51,8 +51,8 @@ Evidence = Annotated[
 @contextmanager
 def connected(patience: float) -> Iterator[tuple[Context, Repository]]:
     """This step's context, and its repository on GitHub; raises UsageError."""
-    from servebench.github.client import Client  # noqa: PLC0415 - most verbs do not need it
-    from servebench.github.repository import Repository  # noqa: PLC0415
+    from servebench.automation.github.client import Client  # noqa: PLC0415 - most verbs do not need it
+    from servebench.automation.github.repository import Repository  # noqa: PLC0415
 
     context = Context.of(os.environ)
     with closing(Client(context, patience=patience)) as client:
@@ -72,7 +72,7 @@ def slash_command(
     Needs GITHUB_TOKEN with actions: write and pull-requests: write. Exit code 0: decided, whatever
     it was; 4: GitHub could not be asked or told.
     """
-    from servebench.github import slash  # noqa: PLC0415
+    from servebench.automation.github import slash  # noqa: PLC0415
 
     with connected(patience) as (context, repository):
         if context.event_name != "issue_comment":
@@ -83,7 +83,7 @@ def slash_command(
         decision = slash.handle(repository, context.event(), context, author)
     sentence = f"{decision.outcome}: {decision.reason}"
     typer.echo(json.dumps(asdict(decision)) if as_json else visible(sentence))
-    actions.summary(f"`/bench`: {sentence}")
+    step_output.summary(f"`/bench`: {sentence}")
 
 
 def comment_command(
@@ -116,8 +116,8 @@ def comment_command(
     queued is refused, there is no comparison that can be shown (the comment says why), or GitHub
     could not be told.
     """
-    from servebench.artifacts import comparisons  # noqa: PLC0415
-    from servebench.github import comments, slash, wording  # noqa: PLC0415
+    from servebench.automation.github import comments, slash, wording  # noqa: PLC0415
+    from servebench.automation.incoming import comparisons  # noqa: PLC0415
 
     _require_sha("--head", head)
     if (stage == "final") != (comparison is not None):
@@ -148,7 +148,7 @@ def comment_command(
         note = comments.Note(head, context.run_id, context.attempt, told)
         _tell(comments.publish(repository, pull, note, said, author))
     if stage in {"final", "failed"}:
-        actions.summary(said)
+        step_output.summary(said)
     if problem is not None:
         raise problem
 
@@ -175,8 +175,8 @@ def status_command(
     Needs GITHUB_TOKEN with statuses: write. Exit code 0: set; 4: the comparison cannot be used (the
     status says so), or GitHub could not be told.
     """
-    from servebench.artifacts import comparisons  # noqa: PLC0415
-    from servebench.github import wording  # noqa: PLC0415
+    from servebench.automation.github import wording  # noqa: PLC0415
+    from servebench.automation.incoming import comparisons  # noqa: PLC0415
 
     _require_sha("--sha", sha)
     if state == "auto" and comparison is None:

@@ -9,14 +9,15 @@ from typing import Annotated, Final
 
 import typer
 
-from servebench import actions, paths
-from servebench import files as files_
-from servebench.errors import NothingMeasuredError
-from servebench.git import BRANCH, remote_of
-from servebench.model import Run
-from servebench.night import outcome as outcome_
-from servebench.night.model import NightPlan, NightRecord
-from servebench.text import visible
+from servebench.automation.github import step_output
+from servebench.core.errors import NothingMeasuredError
+from servebench.core.model import Run
+from servebench.core.text import visible
+from servebench.host import paths
+from servebench.host.git import BRANCH, remote_of
+from servebench.plan import night_outcome as outcome_
+from servebench.record import files as files_
+from servebench.record.night import NightPlan, NightRecord
 
 history_app = typer.Typer(no_args_is_help=True)
 
@@ -60,7 +61,7 @@ def pull_command(
     A branch that is not there yet is an empty history. In this checkout they are untracked files,
     which no commit of yours should add.
     """
-    from servebench.history.pull import pull  # noqa: PLC0415 - only this verb waits for its imports
+    from servebench.record.history.pull import pull  # noqa: PLC0415 - only this verb waits for its imports
 
     where = remote_of(paths.project_root(), remote, branch)
     found = pull(where, to or paths.results_dir(), told=_warn)
@@ -103,11 +104,11 @@ def push_command(
     3: with --plan: the night gave no usable launch. 4: it could not be pushed, and everything is
     where it was.
     """
-    from servebench.history.kinds import File, collect  # noqa: PLC0415 - as above
-    from servebench.history.push import push  # noqa: PLC0415
+    from servebench.record.history.kinds import File, collect  # noqa: PLC0415 - as above
+    from servebench.record.history.push import push  # noqa: PLC0415
 
     if plan is not None and plan_sha256 is not None:
-        from servebench.artifacts.acceptance import require_digest  # noqa: PLC0415
+        from servebench.automation.incoming.acceptance import require_digest  # noqa: PLC0415
 
         require_digest(plan, plan_sha256)
     files, runs, others = collect(folder)
@@ -142,7 +143,7 @@ def _warn(sentence: str) -> None:
 
 def _judge(record: NightRecord) -> None:
     """Say what is missing, and end with the exit code that says so, too."""
-    actions.summary(outcome_.markdown(record))
+    step_output.summary(outcome_.markdown(record))
     for sentence in outcome_.sentences(record):
         _warn(sentence)
     if record.status == "empty":

@@ -15,17 +15,20 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 from typer import Argument, Exit, Option
 
-from servebench import actions, files, paths, store
+from servebench.automation.github import step_output
 from servebench.cli.options import JsonOption, clean_up, machine
 from servebench.compare import revisions
-from servebench.errors import NothingMeasuredError, RecordError, ServebenchError, UsageError
-from servebench.inprocess import micro, readings, screening
-from servebench.inprocess import report as pages
-from servebench.inprocess.readings import Snapshot
-from servebench.inprocess.suites import read_suites
-from servebench.printing import Console, errors, print_json, write
+from servebench.core.errors import NothingMeasuredError, RecordError, ServebenchError, UsageError
+from servebench.declare.suites import read_suites
+from servebench.host import paths
+from servebench.host.console import Console, errors, print_json, write
+from servebench.measure.inprocess import suite_runs
+from servebench.record import asv_results, files, store
+from servebench.record.asv_results import Snapshot
+from servebench.report import inprocess as pages
+from servebench.report import instruction_screening
 from servebench.report.terminal import print_page
-from servebench.summary import RunSummary, summarise
+from servebench.series.summary import RunSummary, summarise
 
 _BUSY: Final = 0.5  # mean number of running processes over the last minute
 
@@ -64,11 +67,11 @@ def inprocess_command(
         raise UsageError("--to: results are kept nowhere: add --record")
     progress = errors()
     root = paths.project_root()
-    micro.require_suites(root)
+    suite_runs.require_suites(root)
     if record:
         files.require_room(to or paths.results_dir())
-    commit, dirty = micro.require_commit(root)
-    wanted = micro.steps(select or (), guarded=record)
+    commit, dirty = suite_runs.require_commit(root)
+    wanted = suite_runs.steps(select or (), guarded=record)
     clean_up(progress)
     if dirty:
         progress.say(f"note: apps/ is that of {commit[:8]}; what was changed since is left out")
@@ -77,17 +80,17 @@ def inprocess_command(
     with tempfile.TemporaryDirectory(prefix="servebench-inprocess-") as scratch, machine():
         folder = Path(scratch)
         kept = to and (to / "asv").resolve()
-        conf = micro.configuration(root, kept if record else folder / "results")
-        config = micro.write_configuration(conf, folder)
+        conf = suite_runs.configuration(root, kept if record else folder / "results")
+        config = suite_runs.write_configuration(conf, folder)
         began = datetime.now(UTC).timestamp() * 1000
         for number, step in enumerate(wanted, start=1):
             name = f"{step.suite} ({number} of {len(wanted)})"
             log = _logs() / f"inprocess-{step.suite}.log"
             with _watcher(progress, name) as watch:
-                for seen in micro.run(step, config, root, folder, log, rounds=rounds):
+                for seen in suite_runs.run(step, config, root, folder, log, rounds=rounds):
                     watch(seen)
         suites = tuple(step.suite for step in wanted)
-        snapshots = _of_now(readings.read(Path(conf["results_dir"])), commit, suites, began)
+        snapshots = _of_now(asv_results.read(Path(conf["results_dir"])), commit, suites, began)
     page = pages.make_page(snapshots, read_suites(root), _newest_run())
     if as_json:
         print_json(pages.as_json(snapshots, page))
@@ -125,9 +128,9 @@ def screen_command(
     sides = [revisions.resolve(root, name) for name in (base, head)]
     with machine():
         before, after = (counted(root, side.commit, console) for side in sides)
-    found = screening.screen(before, after)
-    text = screening.markdown(found, *(side.commit[:12] for side in sides))
-    actions.summary(text)
+    found = instruction_screening.screen(before, after)
+    text = instruction_screening.markdown(found, *(side.commit[:12] for side in sides))
+    step_output.summary(text)
     if as_json:
         rows = [{**asdict(row), "ratio": row.ratio} for row in found.rows]
         print_json({"rows": rows, "broken": found.broken, "others": found.others})
@@ -145,17 +148,21 @@ def counted(root: Path, commit: str, console: Console) -> Snapshot:
         SetupError: asv could not do its work.
         UsageError: The checkout is not servebench's.
     """
-    micro.require_suites(root)
+    suite_runs.require_suites(root)
     with tempfile.TemporaryDirectory(prefix="servebench-screen-") as scratch:
         folder = Path(scratch)
-        config = micro.write_configuration(micro.configuration(root, folder / "results"), folder)
+        config = suite_runs.write_configuration(
+            suite_runs.configuration(root, folder / "results"), folder
+        )
         console.say(f"counting {commit[:12]}")
         began = datetime.now(UTC)
-        for step in micro.steps([screening.SUITE]):
+        for step in suite_runs.steps([instruction_screening.SUITE]):
             log = _logs() / f"screen-{step.suite}.log"
-            for _ in micro.run(step, config, root, folder, log, commit=commit):
+            for _ in suite_runs.run(step, config, root, folder, log, commit=commit):
                 pass
-        found = readings.newest(readings.read(folder / "results"), screening.SUITE)
+        found = asv_results.newest(
+            asv_results.read(folder / "results"), instruction_screening.SUITE
+        )
         passed = (datetime.now(UTC) - began).total_seconds()
         console.say(f"counted {commit[:12]} in {passed:.0f} s")
     if found is None:
@@ -212,12 +219,12 @@ def _logs() -> Path:
 
 
 @contextmanager
-def _watcher(console: Console, name: str) -> Iterator[Callable[[micro.SuiteProgress], None]]:
+def _watcher(console: Console, name: str) -> Iterator[Callable[[suite_runs.SuiteProgress], None]]:
     """A bar on a terminal; elsewhere a line whenever asv has something else to say."""
     if not console.is_terminal:
         said = ""
 
-        def tell(seen: micro.SuiteProgress) -> None:
+        def tell(seen: suite_runs.SuiteProgress) -> None:
             nonlocal said
             # asv first names a benchmark, then writes its result behind the name.
             if (first := seen.doing.partition(" ")[0]) != said:

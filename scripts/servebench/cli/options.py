@@ -10,12 +10,15 @@ from typing import Annotated, Any, Final
 
 from typer import Context, Option
 
-from servebench import files, load, orphans, paths, units
-from servebench.errors import UsageError
-from servebench.exclusive import measuring
-from servebench.model import Profile
-from servebench.printing import Console
-from servebench.signals import interruptible
+from servebench.core import units
+from servebench.core.errors import UsageError
+from servebench.core.model import Profile
+from servebench.host import orphans, paths
+from servebench.host.console import Console
+from servebench.host.machine_lock import measuring
+from servebench.host.signals import interruptible
+from servebench.measure import oha
+from servebench.record import files
 
 DEFAULT_SEED: Final = 1
 
@@ -88,7 +91,7 @@ def clean_up(console: Console) -> list[str]:
         A sentence for each session.
     """
     found = orphans.reap()
-    load.sweep()
+    oha.sweep()
     for sentence in found:
         console.say(f"note: {sentence}")
     return found

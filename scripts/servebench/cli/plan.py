@@ -9,8 +9,7 @@ from typing import Annotated, Any
 from rich.table import Table
 from typer import Option
 
-from servebench import actions, files, header, paths, rig, stacks, units
-from servebench import plan as planning
+from servebench.automation.github import step_output
 from servebench.cli.options import (
     DEFAULT_SEED,
     SECONDS,
@@ -20,11 +19,17 @@ from servebench.cli.options import (
     repository,
     workflow_option,
 )
-from servebench.errors import DeclarationError, NothingMeasuredError, SetupError, UsageError
-from servebench.model import Plan
-from servebench.night import planning as nights
-from servebench.printing import Console, print_json
-from servebench.progress import duration
+from servebench.core import units
+from servebench.core.errors import DeclarationError, NothingMeasuredError, SetupError, UsageError
+from servebench.core.model import Plan
+from servebench.host import paths
+from servebench.host.console import Console, print_json
+from servebench.host.progress import duration
+from servebench.measure import provenance, testbed
+from servebench.plan import night_plan as nights
+from servebench.plan import run_plan as planning
+from servebench.record import files
+from servebench.toolchain import stacks
 
 
 def _from_environment(name: str) -> dict[str, Any]:
@@ -97,12 +102,12 @@ def plan_command(
         raise NothingMeasuredError(f"profile {profile} has no cases: there is nothing to plan")
     unready = _unready(plan)
     fleet = nights.fleet(shards, machines or ())
-    commit, _ = header.revision(root)
+    commit, _ = provenance.revision(root)
     night = nights.make(plan, fleet, results=paths.results_dir(), commit=commit)
     if output is not None:
         files.write(output, night)
     if github_output:
-        actions.outputs(nights.outputs(night))
+        step_output.outputs(nights.outputs(night))
     if as_json:
         print_json({"shards": [_described(shard.plan) for shard in night.shards]})
         return
@@ -129,7 +134,7 @@ def _unready(plan: Plan) -> tuple[str, ...]:
     """Why a run of it would be refused, as far as declarations and locks tell."""
     try:
         names = sorted({case.stack for case in plan.cases})
-        rig.require_packages(plan.cases, {name: stacks.read(name) for name in names})
+        testbed.require_packages(plan.cases, {name: stacks.read(name) for name in names})
     except (DeclarationError, SetupError) as problem:
         return (f"this cannot be run yet: {problem}",)
     return ()

@@ -10,9 +10,7 @@ from typing import Annotated, Final
 
 from typer import Context, Exit, Option
 
-from servebench import files, header, launch, paths, runner, store
-from servebench import plan as planning
-from servebench.artifacts.acceptance import require_digest
+from servebench.automation.incoming.acceptance import require_digest
 from servebench.cli.options import (
     DEFAULT_SEED,
     LaunchesOption,
@@ -26,14 +24,18 @@ from servebench.cli.options import (
     repository,
     workflow_option,
 )
-from servebench.errors import UsageError
-from servebench.model import Case, Plan, Profile, Run, Status
-from servebench.night.model import Assignment, assignment
-from servebench.printing import Console
-from servebench.progress import Progress
-from servebench.protocol import WINDOW_SECONDS
-from servebench.rig import Rig, assemble
-from servebench.signals import InterruptedRun
+from servebench.core.errors import UsageError
+from servebench.core.model import Case, Plan, Profile, Run, Status
+from servebench.core.protocol import WINDOW_SECONDS
+from servebench.host import paths
+from servebench.host.console import Console
+from servebench.host.progress import Progress
+from servebench.host.signals import InterruptedRun
+from servebench.measure import launch, provenance, runner
+from servebench.measure.testbed import Rig, assemble
+from servebench.plan import run_plan as planning
+from servebench.record import files, store
+from servebench.record.night import Assignment, assignment
 
 KEPT_LOGS: Final = 20
 """Runs whose server logs are kept: they explain failures, and nobody reads old ones."""
@@ -97,8 +99,8 @@ def run_command(
     files.require_room(results)
     rig = assemble(plan.cases, paths.state_dir() / "logs")
     if earlier is not None:
-        header.require_resumable(earlier, rig, root)
-    start = earlier or header.write(plan, rig, root)
+        provenance.require_resumable(earlier, rig, root)
+    start = earlier or provenance.write(plan, rig, root)
     if assigned is not None:
         start = assigned.begin(start)
     notes = {

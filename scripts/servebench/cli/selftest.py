@@ -13,7 +13,6 @@ from typing import Annotated, Final, get_args
 from rich.markdown import Markdown
 from typer import Option, Typer
 
-from servebench import files, paths
 from servebench.cli.options import (
     ResultsOption,
     SelectOption,
@@ -25,9 +24,11 @@ from servebench.cli.options import (
 from servebench.compare.progress import Reporter
 from servebench.compare.selftest.bench import Bench, Task, chosen
 from servebench.compare.selftest.injected import Kind
-from servebench.compare.trials import load_trials, save_trial
-from servebench.errors import UsageError
-from servebench.printing import Console, print_json, write
+from servebench.core.errors import UsageError
+from servebench.host import paths
+from servebench.host.console import Console, print_json, write
+from servebench.record import files
+from servebench.record.trial import load_trials, save_trial
 from servebench.report import selftest as report
 
 selftest_app = Typer(no_args_is_help=True)

@@ -7,12 +7,15 @@ from typing import Annotated
 
 from typer import Option
 
-from servebench import paths, pruning, setup, units
 from servebench.cli.options import machine
-from servebench.errors import UsageError
-from servebench.printing import Console
-from servebench.progress import Narrator, duration
-from servebench.signals import interruptible
+from servebench.core import units
+from servebench.core.errors import UsageError
+from servebench.host import paths
+from servebench.host.console import Console
+from servebench.host.progress import Narrator, duration
+from servebench.host.signals import interruptible
+from servebench.toolchain import prune as pruning
+from servebench.toolchain import setup
 
 
 def setup_command(

@@ -8,21 +8,20 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from servebench import codec, paths, store
 from servebench.cli.options import SelectOption
-from servebench.compare import keeping
-from servebench.errors import RecordError, UsageError
-from servebench.inprocess import readings
-from servebench.inprocess.suites import read_suites
-from servebench.model import Profile
-from servebench.printing import Console, print_json, write
-from servebench.published import load_published
+from servebench.core.errors import RecordError, UsageError
+from servebench.core.model import Profile
+from servebench.declare.published import load_published
+from servebench.declare.suites import read_suites
+from servebench.host import paths
+from servebench.host.console import Console, print_json, write
+from servebench.record import asv_results, comparison_store, run_file, store
 from servebench.report import markdown, terminal
 from servebench.report import page as pages
 from servebench.report.findings import Source, write_findings
 from servebench.report.page import Section, read_about
+from servebench.series.summary import summarise
 from servebench.site.charts import forest
-from servebench.summary import summarise
 
 
 def show_command(
@@ -55,8 +54,8 @@ def show_command(
         raise UsageError("--json and --markdown were both given; choose one")
     results = results or paths.results_dir()
     # A file that is there is meant, whatever it is called.
-    kept = None if Path(run).is_file() else keeping.find(run, results)
-    path = kept or store.find(results, run, keeping.newest(results))
+    kept = None if Path(run).is_file() else comparison_store.find(run, results)
+    path = kept or store.find(results, run, comparison_store.newest(results))
     if _is_comparison(path):
         if select:
             raise UsageError(f"--select narrows runs; {path} is a comparison, and shown whole")
@@ -112,7 +111,7 @@ def schema_command(
     ] = False,
 ) -> None:
     """Write the JSON Schema of run files (kept as results/schema.json)."""
-    write(keeping.schema() if comparison else codec.schema(), output)
+    write(comparison_store.schema() if comparison else run_file.schema(), output)
 
 
 def _is_comparison(path: Path) -> bool:
@@ -137,7 +136,7 @@ def _is_comparison(path: Path) -> bool:
 
 
 def _show_comparison(path: Path, svg: Path | None, *, as_json: bool, as_markdown: bool) -> None:
-    comparison = keeping.read(path)
+    comparison = comparison_store.read(path)
     if svg is not None:
         write(forest.of_comparison(comparison), svg)
     if as_json:
@@ -169,13 +168,13 @@ def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown
 
 def _inside(root: Path, results: Path, sources: list[Source]) -> tuple[Section, ...]:
     """What asv has measured, beside the run with the most launches; nothing where it has not."""
-    from servebench.inprocess import report  # noqa: PLC0415
+    from servebench.report import inprocess  # noqa: PLC0415
 
-    snapshots = readings.read(results / "asv")
+    snapshots = asv_results.read(results / "asv")
     if not snapshots:
         return ()
     most = max(sources, key=lambda source: source.summary.run.launches)
-    return report.sections(snapshots, read_suites(root), most.summary)
+    return inprocess.sections(snapshots, read_suites(root), most.summary)
 
 
 def _chosen(results: Path, profile: Profile, name: str | None) -> Path | None:

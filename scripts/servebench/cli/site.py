@@ -12,12 +12,12 @@ from typing import Annotated, Final
 
 from typer import Option
 
-from servebench import paths
 from servebench.cli.options import ResultsOption
-from servebench.errors import ServebenchError, UsageError
-from servebench.printing import Console, print_json
-from servebench.progress import Narrator, duration
-from servebench.signals import InterruptedRun, interruptible
+from servebench.core.errors import ServebenchError, UsageError
+from servebench.host import paths
+from servebench.host.console import Console, print_json
+from servebench.host.progress import Narrator, duration
+from servebench.host.signals import InterruptedRun, interruptible
 from servebench.site import build, local
 
 FOLDER: Final = "site"

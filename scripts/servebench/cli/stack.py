@@ -9,15 +9,18 @@ from typing import Annotated
 from rich.table import Table
 from typer import Argument, Option, Typer
 
-from servebench import actions, locks, paths, stackbump, stacks
+from servebench.automation import stack_bump
+from servebench.automation.github import step_output
+from servebench.automation.stack_bump import StackBump
 from servebench.cli.options import JsonOption, day, workflow_option
-from servebench.errors import SetupError, UsageError
-from servebench.git import remote_of
-from servebench.locks import Move
-from servebench.printing import Console, errors, print_json, write
-from servebench.progress import Narrator
-from servebench.signals import interruptible
-from servebench.stackbump import StackBump
+from servebench.core.errors import SetupError, UsageError
+from servebench.host import paths
+from servebench.host.console import Console, errors, print_json, write
+from servebench.host.git import remote_of
+from servebench.host.progress import Narrator
+from servebench.host.signals import interruptible
+from servebench.toolchain import locks, stacks
+from servebench.toolchain.locks import Move
 
 stack_app = Typer(help="The stacks under test and their locks.", no_args_is_help=True)
 
@@ -57,7 +60,7 @@ def bump_command(
             "and push it.",
         ),
     ] = False,
-    branch: Annotated[str, Option("--branch", help="Its name.")] = stackbump.BRANCH,
+    branch: Annotated[str, Option("--branch", help="Its name.")] = stack_bump.BRANCH,
     remote: Annotated[str, Option("--remote", help="Where to.")] = "origin",
     github_output: Annotated[
         bool,
@@ -88,11 +91,11 @@ def bump_command(
 
     def hand_on(moved: bool, commit: str) -> None:
         if github_output:
-            actions.outputs({"moved": str(moved).lower(), "commit": commit})
+            step_output.outputs({"moved": str(moved).lower(), "commit": commit})
 
     with interruptible():
         if push:
-            bumped = stackbump.advance(
+            bumped = stack_bump.advance(
                 root,
                 remote_of(root, remote),
                 renew,
@@ -102,12 +105,12 @@ def bump_command(
             )
         else:
             moves = renew(root)
-            text = stackbump.message(moves)
-            made = stackbump.commit(root, text) if commit else StackBump(bool(moves), "")
+            text = stack_bump.message(moves)
+            made = stack_bump.commit(root, text) if commit else StackBump(bool(moves), "")
             bumped = replace(made, moves=moves)
     hand_on(bumped.moved, bumped.commit)
-    text = stackbump.message(bumped.moves) if bumped.moved else "no package moved\n"
-    actions.summary(f"```text\n{text}```")
+    text = stack_bump.message(bumped.moves) if bumped.moved else "no package moved\n"
+    step_output.summary(f"```text\n{text}```")
     if as_json:
         rows = [asdict(move) for move in bumped.moves]
         print_json({"moved": bumped.moved, "commit": bumped.commit or None, "moves": rows})

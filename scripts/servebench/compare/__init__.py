@@ -1,1 +1,1 @@
-"""Comparing two sides of a change: duets, verdicts, and what could have been seen."""
+"""Two sides of a change: what it affects, duets, statistics, verdicts."""

@@ -24,17 +24,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Final
 
-from servebench import paths
 from servebench.compare import inprocess, revisions
 from servebench.compare.dependencies import SOURCES, Dependencies, Reader
 from servebench.compare.inprocess import Target
-from servebench.compare.model import Missing, PackageChange
 from servebench.compare.pairs import Pair, paired, some
 from servebench.compare.sides import Side, Sides
-from servebench.declarations import FILE
-from servebench.model import Case, InterpreterRecord
-from servebench.published import FILE as PUBLISHED
-from servebench.stacks import Stack
+from servebench.core.model import Case, InterpreterRecord
+from servebench.declare.published import FILE as PUBLISHED
+from servebench.declare.schema import FILE
+from servebench.host import paths
+from servebench.record.comparison import Missing, PackageChange
+from servebench.toolchain.stacks import Stack
 
 EVERYTHING: Final = "asked for with --all"
 

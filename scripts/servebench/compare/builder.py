@@ -15,12 +15,16 @@ from typing import Final, Literal
 
 import numpy as np
 
-from servebench import __version__, tools
+from servebench import __version__
 from servebench.compare import statistics
 from servebench.compare.affected import Affected
 from servebench.compare.decide import Confirmation, Screening
 from servebench.compare.durations import seconds_to_decide
-from servebench.compare.model import (
+from servebench.compare.pairs import Pair
+from servebench.compare.sides import Side
+from servebench.core.model import Case
+from servebench.measure.runner import utc_now
+from servebench.record.comparison import (
     CaseComparison,
     Comparison,
     Event,
@@ -30,10 +34,7 @@ from servebench.compare.model import (
     Missing,
     Verdict,
 )
-from servebench.compare.pairs import Pair
-from servebench.compare.sides import Side
-from servebench.model import Case
-from servebench.runner import utc_now
+from servebench.toolchain import tools
 
 FEWEST: Final = 3
 """Cases that make an event."""

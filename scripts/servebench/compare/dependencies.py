@@ -27,9 +27,9 @@ from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from servebench.model import Case
-from servebench.rig import Rig
-from servebench.servers import SERVERS
+from servebench.core.model import Case
+from servebench.declare.servers import SERVERS
+from servebench.measure.testbed import Rig
 
 _DYNAMIC: Final = frozenset({"__import__", "import_module", "exec", "eval"})
 """Calls that load what no parser sees."""

@@ -17,12 +17,12 @@ from typing import Any, Final, TypeVar
 from servebench.compare import statistics
 from servebench.compare.decide import Confirmation, K, Screening, Stage, State
 from servebench.compare.samples import Samples, Scale
-from servebench.compare.side_run import duet_load
 from servebench.compare.statistics import Looks, Sample
-from servebench.duration import COSTS, PRIOR_LAUNCHES, drain
-from servebench.model import Case
-from servebench.protocol import DUET_SECONDS, DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS
-from servebench.servers import costs
+from servebench.core.model import Case
+from servebench.core.protocol import DUET_SECONDS, DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS
+from servebench.declare.servers import costs
+from servebench.measure.side_run import duet_load
+from servebench.plan.duration import COSTS, PRIOR_LAUNCHES, drain
 
 _Item = TypeVar("_Item")
 

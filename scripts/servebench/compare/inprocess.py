@@ -24,7 +24,7 @@ from typing import Final
 
 from servebench.compare import dependencies
 from servebench.compare.pairs import Pair, some
-from servebench.inprocess.readings import Reading
+from servebench.record.asv_results import Reading
 
 LONGEST: Final = 0.05
 """Endpoints that compute for longer, s, are left out: it is no longer the serving that is timed."""

@@ -22,20 +22,20 @@ from itertools import count
 from pathlib import Path
 from typing import Final, Protocol
 
-from servebench import launch, paths
-from servebench.compare import duet
-from servebench.compare.duet import DuetOutcome
-from servebench.compare.model import Instructions, SideName
 from servebench.compare.progress import Reporter
-from servebench.compare.side_run import SideCase
 from servebench.compare.statistics import Direction
-from servebench.duration import expected
-from servebench.errors import CountError
-from servebench.icount import counting
-from servebench.metrics import METRICS
-from servebench.model import Case, Status
-from servebench.protocol import DUET_SECONDS, WINDOW_SECONDS
-from servebench.runner import Outcome
+from servebench.core.errors import CountError
+from servebench.core.metrics import METRICS
+from servebench.core.model import Case, Status
+from servebench.core.protocol import DUET_SECONDS, WINDOW_SECONDS
+from servebench.host import paths
+from servebench.measure import duet, launch
+from servebench.measure.duet import DuetOutcome
+from servebench.measure.instructions import counting
+from servebench.measure.runner import Outcome
+from servebench.measure.side_run import SideCase
+from servebench.plan.duration import expected
+from servebench.record.comparison import Instructions, SideName
 
 KEPT_LOGS: Final = 20
 """Comparisons whose server logs are kept."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from servebench.compare.decide import Candidate, Confirmation, K, Screening, State
-from servebench.compare.model import COUNTED, SEARCHED, Judgement, Verdict
 from servebench.compare.samples import Samples
-from servebench.metrics import METRICS
+from servebench.core.metrics import METRICS
+from servebench.record.comparison import COUNTED, SEARCHED, Judgement, Verdict
 
 
 def judge(

@@ -15,15 +15,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from servebench import paths, settings, stacks
 from servebench.compare.pairs import some
-from servebench.declarations import FILE, EndpointTable
-from servebench.errors import DeclarationError, UsageError
-from servebench.experiments import Experiment, expand_all, load_experiments, registered
-from servebench.model import Case, Profile
-from servebench.published import FILE as PUBLISHED
-from servebench.settings import Settings
-from servebench.stacks import Stack
+from servebench.core.errors import DeclarationError, UsageError
+from servebench.core.model import Case, Profile
+from servebench.declare import settings
+from servebench.declare.experiments import Experiment, expand_all, load_experiments, registered
+from servebench.declare.published import FILE as PUBLISHED
+from servebench.declare.schema import FILE, EndpointTable
+from servebench.declare.settings import Settings
+from servebench.host import paths
+from servebench.toolchain import stacks
+from servebench.toolchain.stacks import Stack
 
 _APART: Final = {"app", "takes"}
 """What of an endpoint each side says itself: where its application is, and how long it takes."""

@@ -10,8 +10,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from servebench.compare.model import Missing
-from servebench.model import Case
+from servebench.core.model import Case
+from servebench.record.comparison import Missing
 
 _MAY_DIFFER: Final = frozenset({"endpoint.app", "endpoint.takes", "load.duration", "load.timeout"})
 """What a case may define otherwise and stay the same question: where its application is, and what

@@ -39,13 +39,13 @@ from servebench.compare.durations import CONFIRMATION, INPROCESS, spread
 from servebench.compare.inprocess import THRESHOLD, TOLERANCE, Target
 from servebench.compare.judge import judge
 from servebench.compare.method import Method
-from servebench.compare.model import MicroComparison, Missing, SideName
 from servebench.compare.progress import Reporter
 from servebench.compare.samples import FAILURES, SIDES, Samples
 from servebench.compare.sides import Side
-from servebench.errors import LaunchError
-from servebench.inprocess import bench_runner, single
-from servebench.process import Session
+from servebench.core.errors import LaunchError
+from servebench.host.session import Session
+from servebench.measure.inprocess import bench_runner, single
+from servebench.record.comparison import MicroComparison, Missing, SideName
 
 ATTRIBUTES: Final[dict[str, Any]] = {"rounds": 1, "repeat": [2, 5, 0.6]}
 """Five samples of a process, or as many, from two on, as 0.6 s hold."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from servebench import progress
-from servebench.compare.model import Duet
-from servebench.metrics import BRIEF, METRICS
-from servebench.model import Case
-from servebench.progress import duration
+from servebench.core.metrics import BRIEF, METRICS
+from servebench.core.model import Case
+from servebench.host import progress
+from servebench.host.progress import duration
+from servebench.record.comparison import Duet
 
 
 class Reporter(progress.Progress):

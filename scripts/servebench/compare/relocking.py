@@ -14,12 +14,12 @@ from typing import Final
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from servebench import locks, paths, stacks
-from servebench.declarations import read_toml
-from servebench.errors import UsageError
-from servebench.progress import Narrator
-from servebench.stacks import Stack
-from servebench.toolchain import artefact
+from servebench.core.errors import UsageError
+from servebench.declare.schema import read_toml
+from servebench.host import cache, paths
+from servebench.host.progress import Narrator
+from servebench.toolchain import locks, stacks
+from servebench.toolchain.stacks import Stack
 
 RESOLVING: Final = (
     "UV_CONSTRAINT", "UV_DEFAULT_INDEX", "UV_EXCLUDE", "UV_EXCLUDE_NEWER", "UV_EXTRA_INDEX_URL",
@@ -132,6 +132,6 @@ def surroundings() -> tuple[str, ...]:
 
 def kept(root: Path, name: str, text: str) -> Stack:
     """Keep a lock in the cache, as a stack that can be made."""
-    lock = paths.cache_dir() / "resolved" / artefact.digest(text) / f"{name}.txt"
+    lock = paths.cache_dir() / "resolved" / cache.digest(text) / f"{name}.txt"
     locks.write(lock, text)
     return stacks.read_lock(name, lock, root)

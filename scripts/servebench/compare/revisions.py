@@ -19,10 +19,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from servebench import git, paths
-from servebench.errors import UsageError
-from servebench.progress import Narrator
-from servebench.toolchain import artefact
+from servebench.core.errors import UsageError
+from servebench.host import cache, git, paths
+from servebench.host.progress import Narrator
 
 MAIN: Final = ("main", "master")
 """What the default branch may be called, where a clone does not say it."""
@@ -143,10 +142,10 @@ def copies(narrator: Narrator) -> Iterator[Path]:
     base = paths.cache_dir() / "snapshots"
     base.mkdir(parents=True, exist_ok=True)
     for left in [path for path in base.iterdir() if path.is_dir() and path.name[0] != "."]:
-        if artefact.remove(left):  # nobody holds it
+        if cache.remove(left):  # nobody holds it
             (base / f".{left.name}.lock").unlink(missing_ok=True)
     folder = base / secrets.token_hex(4)
-    with artefact.exclusive(folder, narrator):
+    with cache.exclusive(folder, narrator):
         folder.mkdir()
         try:
             yield folder

@@ -9,12 +9,12 @@ from typing import ClassVar, Final, Generic, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 
-from servebench import metrics
-from servebench.compare.model import Duet, SideName, Stage
 from servebench.compare.statistics import Direction, Logs, log_ratios
-from servebench.flags import DISTURBING, FlagName
-from servebench.metrics import METRICS, Situation
-from servebench.model import Case, LoadModel
+from servebench.core import metrics
+from servebench.core.flags import DISTURBING, FlagName
+from servebench.core.metrics import METRICS, Situation
+from servebench.core.model import Case, LoadModel
+from servebench.record.comparison import Duet, SideName, Stage
 
 FAILURES: Final = 2
 """Failed samples of one side that end a comparison: one may be an accident, two are an answer."""

@@ -16,24 +16,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from servebench import paths
-from servebench.compare import builder, durations, keeping
+from servebench.compare import builder, durations
 from servebench.compare.builder import MOVED, Findings, Question
 from servebench.compare.decide import Confirmation, Screening, Stage
 from servebench.compare.durations import Budget, DuetSeconds
 from servebench.compare.instruments import Counts, FollowUp, Instruments, Real
 from servebench.compare.judge import judge
 from servebench.compare.method import Method
-from servebench.compare.model import Comparison, Duet
 from servebench.compare.processes import InprocessComparison, Processes, RealProcesses
 from servebench.compare.progress import Reporter
 from servebench.compare.samples import CaseDuets
-from servebench.compare.side_run import SideCase
-from servebench.errors import RecordError
-from servebench.flags import DISTURBING
-from servebench.model import LoadModel
-from servebench.runner import utc_now
-from servebench.signals import InterruptedRun
+from servebench.core.errors import RecordError
+from servebench.core.flags import DISTURBING
+from servebench.core.model import LoadModel
+from servebench.host import paths
+from servebench.host.signals import InterruptedRun
+from servebench.measure.runner import utc_now
+from servebench.measure.side_run import SideCase
+from servebench.record import comparison_store
+from servebench.record.comparison import Comparison, Duet
 
 NOISE_DUETS: Final = 5
 """Duets of base against itself: enough to tell a spread of 0.7 % from one of 2 %."""
@@ -162,8 +163,8 @@ class _Session:
         finally:
             self.reporter.end()
         complete = self._judged("complete")
-        keeping.save(complete, self.equipment.folder)
-        keeping.forget(self.equipment.folder)
+        comparison_store.save(complete, self.equipment.folder)
+        comparison_store.forget(self.equipment.folder)
         return complete
 
     def _count(self) -> None:
@@ -293,6 +294,6 @@ class _Session:
     def _save(self, comparison: Comparison) -> None:
         """A full disk must not end the comparison: what was measured is still in memory."""
         try:
-            keeping.save(comparison, self.equipment.folder)
+            comparison_store.save(comparison, self.equipment.folder)
         except RecordError as error:
             self.reporter.note(f"not saved yet, going on: {error}")

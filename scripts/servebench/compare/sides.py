@@ -17,21 +17,23 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
-from servebench import header, interpreters, paths, settings, stacks
-from servebench import plan as planning
 from servebench.compare import lending, relocking, revisions
-from servebench.compare.again import AS_OF, LOCKED
 from servebench.compare.lending import Borrower
-from servebench.compare.model import SideRecord
 from servebench.compare.pairs import paired
-from servebench.errors import DeclarationError, SetupError, UsageError
-from servebench.experiments import Experiment, expand_all, load_experiments, registered
-from servebench.model import Case, Profile
-from servebench.progress import Narrator
-from servebench.rig import Rig, equip
-from servebench.settings import Settings
-from servebench.stacks import Stack
-from servebench.toolchain import cpython
+from servebench.core.errors import DeclarationError, SetupError, UsageError
+from servebench.core.model import Case, Profile
+from servebench.declare import settings
+from servebench.declare.experiments import Experiment, expand_all, load_experiments, registered
+from servebench.declare.settings import Settings
+from servebench.host import paths
+from servebench.host.progress import Narrator
+from servebench.measure import provenance
+from servebench.measure.testbed import Rig, equip
+from servebench.plan import run_plan as planning
+from servebench.record.comparison import SideRecord
+from servebench.record.reproduce import AS_OF, LOCKED
+from servebench.toolchain import cpython, interpreters, stacks
+from servebench.toolchain.stacks import Stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +264,7 @@ def _here(
     python: str | None = None,
 ) -> _Part:
     """The checkout around us, with stacks or interpreters of one's choice."""
-    commit, dirty = header.revision(root)
+    commit, dirty = provenance.revision(root)
     cases = expand_all(_experiments(root, "the checkout"), scope.profile)
     if python is not None:
         cases = tuple(case for case in cases if case.python == python)

@@ -1,1 +1,1 @@
-"""Where a series moved for good: found in the history, confirmed by duets, recorded."""
+"""Steps in series: found, confirmed by duets, and traced to the release that caused them."""

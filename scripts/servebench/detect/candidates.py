@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from servebench.changes import ChangeRecord, StackState
 from servebench.detect import verdicts
-from servebench.detect.model import Candidate, Candidates, Dismissal, Step
 from servebench.detect.steps import Located, steps
+from servebench.host import cache
+from servebench.record.candidate import Candidate, Candidates, Dismissal, Step
+from servebench.record.change import ChangeRecord, StackState
 from servebench.series.events import bumps, differences
 from servebench.series.table import Table
-from servebench.toolchain import artefact
 
 SLACK: Final = 1
 """Nights that a step may be away from the change of the stack that caused it."""
@@ -181,7 +181,7 @@ def _candidate(table: Table, stack: str, cluster: _Cluster) -> Candidate:
     strongest = sorted(cluster.steps, key=lambda step: -step.strength)
     name = f"{when:%Y%m%d}-{stack}{table.track.suffix}"
     return Candidate(
-        id=f"{name}-{artefact.digest(table.machine, *digests)[:6]}",
+        id=f"{name}-{cache.digest(table.machine, *digests)[:6]}",
         machine=table.machine,
         when=when,
         before_run=base.run,

@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from servebench.changes import ChangeRecord, Release, SeriesName
 from servebench.compare import inprocess
-from servebench.compare.model import Comparison, Judgement, PackageChange, Verdict
+from servebench.core.metrics import METRICS
 from servebench.detect import verdicts
-from servebench.detect.model import Candidate, Dismissal, Step
-from servebench.metrics import METRICS
+from servebench.record.candidate import Candidate, Dismissal, Step
+from servebench.record.change import ChangeRecord, Release, SeriesName
+from servebench.record.comparison import Comparison, Judgement, PackageChange, Verdict
 
 IMPROVED = "An improvement: there is nothing to do."
 

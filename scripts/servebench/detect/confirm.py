@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from servebench import changes
-from servebench.changes import ChangeRecord
-from servebench.compare import keeping
+from servebench.core.errors import HistoryError, SetupError, UsageError
 from servebench.detect.conclude import conclude
 from servebench.detect.duets import Judge
-from servebench.detect.model import DISMISSED, Candidate, Dismissal
-from servebench.errors import HistoryError, SetupError, UsageError
-from servebench.files import write
+from servebench.record import change, comparison_store
+from servebench.record.candidate import DISMISSED, Candidate, Dismissal
+from servebench.record.change import ChangeRecord
+from servebench.record.files import write
 
 LEAST_SECONDS: Final = 60.0
 """A comparison in less would decide nothing."""
@@ -70,9 +69,9 @@ def confirm(
             left.append((candidate, str(problem)))
             continue
         concluded = conclude(candidate, comparison)
-        write(results / keeping.FOLDER / f"{comparison.id}.json", comparison)
+        write(results / comparison_store.FOLDER / f"{comparison.id}.json", comparison)
         if isinstance(concluded, ChangeRecord):
-            changes.save(results, concluded)
+            change.save(results, concluded)
             records.append(concluded)
         else:
             write(results / DISMISSED / f"{concluded.id}.json", concluded)

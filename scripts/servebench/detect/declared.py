@@ -7,8 +7,8 @@ from typing import Final
 
 from servebench.compare import inprocess
 from servebench.compare.pairs import Pair
-from servebench.experiments import expand_all, load_experiments
-from servebench.model import Case
+from servebench.core.model import Case
+from servebench.declare.experiments import expand_all, load_experiments
 
 PROFILE: Final = "nightly"
 

@@ -8,19 +8,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from servebench import paths
 from servebench.compare import affected, revisions, session
 from servebench.compare import sides as sides_
 from servebench.compare.builder import Question, unmeasured
-from servebench.compare.model import Comparison
 from servebench.compare.progress import Reporter
 from servebench.compare.sides import Scope
+from servebench.core.errors import UsageError
 from servebench.detect import declared
 from servebench.detect import locks as locks_
-from servebench.detect.model import Candidate
-from servebench.errors import UsageError
-from servebench.exclusive import measuring
-from servebench.progress import Narrator
+from servebench.host import paths
+from servebench.host.machine_lock import measuring
+from servebench.host.progress import Narrator
+from servebench.record.candidate import Candidate
+from servebench.record.comparison import Comparison
 
 MOST_CASES: Final = 8
 """Cases of a candidate that are played, and as many benchmarks inside the process: the strongest

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from servebench import locks, stacks
-from servebench.changes import ChangeRecord, StackState
-from servebench.detect.model import Candidate
-from servebench.errors import HistoryError
-from servebench.git import GitError, HopelessError, run
-from servebench.progress import Narrator
+from servebench.core.errors import HistoryError
+from servebench.host.git import GitError, HopelessError, run
+from servebench.host.progress import Narrator
+from servebench.record.candidate import Candidate
+from servebench.record.change import ChangeRecord, StackState
+from servebench.toolchain import locks, stacks
 
 _SEARCHED: Final = 2000  # commits of one lock: five years of nights
 

@@ -19,10 +19,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from servebench.changes import SeriesName
 from servebench.compare import inprocess
-from servebench.detect.model import Step
-from servebench.metrics import JUDGED, METRICS
+from servebench.core.metrics import JUDGED, METRICS
+from servebench.record.candidate import Step
+from servebench.record.change import SeriesName
 from servebench.series import events
 from servebench.series.table import STATES, Table
 

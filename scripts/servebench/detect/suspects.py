@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from servebench.changes import ChangeRecord
-from servebench.compare.model import PackageChange
 from servebench.detect.conclude import culprit
+from servebench.record.change import ChangeRecord
+from servebench.record.comparison import PackageChange
 
 ONLY_CAME_OR_WENT: Final = "packages only came or went, which cannot be tried apart"
 NOT_DECIDED: Final = "the duets did not decide"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from servebench.changes import SeriesName
 from servebench.compare import inprocess
-from servebench.compare.model import Comparison, Judgement
+from servebench.record.change import SeriesName
+from servebench.record.comparison import Comparison, Judgement
 
 
 def of(comparison: Comparison, series: SeriesName) -> Judgement | None:

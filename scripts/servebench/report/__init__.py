@@ -1,1 +1,1 @@
-"""From run files to pages for people: tables, Markdown, the findings. Pure: values to text."""
+"""Runs and comparisons as tables and sentences, for terminals and Markdown."""

@@ -6,8 +6,8 @@ import shlex
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from servebench.changes import ChangeRecord
-from servebench.metrics import METRICS
+from servebench.core.metrics import METRICS
+from servebench.record.change import ChangeRecord
 from servebench.report import formats
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from servebench import units
-from servebench.compare.model import Comparison, Event, SideRecord, Verdict
-from servebench.flags import FLAGS
-from servebench.metrics import METRICS
+from servebench.core import units
+from servebench.core.flags import FLAGS
+from servebench.core.metrics import METRICS
+from servebench.record.comparison import Comparison, Event, SideRecord, Verdict
 from servebench.report import formats, headline, rows
 from servebench.report.grid import Block, grid
 from servebench.report.rows import ComparisonRow, Groups

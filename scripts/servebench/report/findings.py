@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
-from servebench.published import FILE, Published
+from servebench.declare.published import FILE, Published
 from servebench.report import formats, markdown, sentences, shapes
 from servebench.report.page import About, Section, facts
 from servebench.report.shapes import ShapeResult
 from servebench.report.tables import experiment_tables
-from servebench.summary import CaseSummary, RunSummary
+from servebench.series.summary import CaseSummary, RunSummary
 
 _SEVERAL: Final = 2  # launches from which on there is an interval
 _CPU: Final = "server_cpu_per_request"

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from servebench import units
-from servebench.compare.model import COUNTED, SEARCHED, Judgement, Verdict
-from servebench.metrics import METRICS
+from servebench.core import units
+from servebench.core.metrics import METRICS
+from servebench.record.comparison import COUNTED, SEARCHED, Judgement, Verdict
 
 if TYPE_CHECKING:  # figures are computed with numpy; words about them need none
-    from servebench.summary import Estimate
+    from servebench.series.summary import Estimate
 
 MISSING: Final = "—"
 MARKS: Final = {

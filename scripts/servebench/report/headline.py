@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from servebench.compare.again import rebuilt
-from servebench.compare.model import Comparison, Instructions, Stage
-from servebench.metrics import METRICS, WORK
+from servebench.core.metrics import METRICS, WORK
+from servebench.record.comparison import Comparison, Instructions, Stage
+from servebench.record.reproduce import rebuilt
 from servebench.report import formats
 from servebench.report.rows import CPU, ComparisonRow, Groups, count
 

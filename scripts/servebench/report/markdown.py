@@ -7,12 +7,12 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from servebench.core.text import visible
 from servebench.report import formats
 from servebench.report.comparison import blocks, make_view
-from servebench.text import visible
 
 if TYPE_CHECKING:  # pages are made with numpy and jinja2; Markdown alone needs neither
-    from servebench.compare.model import Comparison
+    from servebench.record.comparison import Comparison
     from servebench.report.grid import Block
     from servebench.report.page import Page, Section
     from servebench.report.shapes import ShapeResult

@@ -8,16 +8,16 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
-from servebench.declarations import FILE as EXPERIMENT
-from servebench.declarations import read_toml
-from servebench.model import Machine, Run, RunStatus, StackRecord
-from servebench.published import FILE, Published
+from servebench.core.model import Machine, Run, RunStatus, StackRecord
+from servebench.declare.published import FILE, Published
+from servebench.declare.schema import FILE as EXPERIMENT
+from servebench.declare.schema import read_toml
+from servebench.declare.servers import SERVERS
 from servebench.report import formats, sentences, shapes
 from servebench.report.sentences import Sentence
 from servebench.report.shapes import ShapeResult
 from servebench.report.tables import Table, experiment_tables
-from servebench.servers import SERVERS
-from servebench.summary import CaseSummary, RunSummary
+from servebench.series.summary import CaseSummary, RunSummary
 
 MAIN_PACKAGES: Final = (
     *("fastapi", "starlette", "flask", "pydantic", "pydantic-core"),

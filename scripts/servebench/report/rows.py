@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from servebench.compare.model import CaseComparison, Comparison, Judgement, Verdict
-from servebench.metrics import METRICS
+from servebench.core.metrics import METRICS
+from servebench.record.comparison import CaseComparison, Comparison, Judgement, Verdict
 from servebench.report import formats
 from servebench.report.grid import Grid, grid
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from servebench.compare.model import Verdict
 from servebench.compare.selftest import scores
 from servebench.compare.selftest.scores import PlantScore, Rate, RuleScore
-from servebench.compare.trials import CPU_METRIC, Trial
-from servebench.metrics import METRICS
+from servebench.core.metrics import METRICS
+from servebench.record.comparison import Verdict
+from servebench.record.trial import CPU_METRIC, Trial
 from servebench.report import formats
 from servebench.report.markdown import escape, grid
 

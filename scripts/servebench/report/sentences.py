@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
-from servebench import summary as over_launches
-from servebench import units
-from servebench.errors import DeclarationError
-from servebench.metrics import METRICS
-from servebench.published import Published
+from servebench.core import units
+from servebench.core.errors import DeclarationError
+from servebench.core.metrics import METRICS
+from servebench.declare.published import Published
 from servebench.report import formats
-from servebench.summary import Estimate, RunSummary
+from servebench.series import summary as over_launches
+from servebench.series.summary import Estimate, RunSummary
 
 _LARGE = 1.5  # from here a ratio reads better than per cent
 _EQUAL = 0.02  # an interval around 1 that is no wider than this says "the same"

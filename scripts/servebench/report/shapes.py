@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from servebench.flags import DISTURBING
-from servebench.model import Frozen
-from servebench.published import Published, Shape
+from servebench.core.flags import DISTURBING
+from servebench.core.model import Frozen
+from servebench.declare.published import Published, Shape
 from servebench.report import formats
-from servebench.summary import Estimate, RunSummary, ratio, values
+from servebench.series.summary import Estimate, RunSummary, ratio, values
 
 ONE_LAUNCH: Final = "one launch"
 """Why nothing is decided from a figure without an interval."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
-from servebench.flags import FLAGS
-from servebench.metrics import METRICS
-from servebench.published import Published, TableLayout
+from servebench.core.flags import FLAGS
+from servebench.core.metrics import METRICS
+from servebench.declare.case_keys import KEYS, Key
+from servebench.declare.published import Published, TableLayout
 from servebench.report import formats
-from servebench.report.keys import KEYS, Key
-from servebench.summary import CaseSummary
+from servebench.series.summary import CaseSummary
 
 DEFAULT_KEYS: Final = (
     "endpoint", "python", "stack", "server", "loop", "workers", "threads", "load", "connections",

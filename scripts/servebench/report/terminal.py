@@ -16,7 +16,7 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from servebench.compare.model import Comparison, Verdict
+from servebench.record.comparison import Comparison, Verdict
 from servebench.report import formats
 from servebench.report.comparison import blocks, make_view
 from servebench.report.grid import Block, Grid

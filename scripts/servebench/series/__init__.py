@@ -1,1 +1,1 @@
-"""Runs over time as tables: what the site draws, and what detection looks through."""
+"""Runs over time: tables of cases and metrics, and the events beside them."""

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from servebench import stacks
-from servebench.errors import DeclarationError, HistoryError, RecordError
-from servebench.git import run
-from servebench.inprocess import readings
-from servebench.inprocess.readings import Snapshot
+from servebench.core.errors import DeclarationError, HistoryError, RecordError
+from servebench.host.git import run
+from servebench.record import asv_results
+from servebench.record.asv_results import Snapshot
 from servebench.series.cache import Cache
 from servebench.series.columns import MOST_LAUNCHES, CaseState, RunColumns, RunHeader, empty
+from servebench.toolchain import stacks
 
 if TYPE_CHECKING:
     from asv.results import Results
@@ -70,7 +70,7 @@ def read(folder: Path, cache: Cache, problems: list[str]) -> list[RunColumns]:
     benchmarks: Any = None
     for names, digest in _bundles(folder):
         if digest not in cache.known and benchmarks is None:
-            benchmarks = readings.benchmarks(folder)
+            benchmarks = asv_results.benchmarks(folder)
         wrong: list[str] = []
         found += cache.of(digest, partial(_made, folder, names, benchmarks, wrong))
         if wrong:  # it is read, and told, again
@@ -128,8 +128,8 @@ def newest(folder: Path, runs: Iterable[RunColumns]) -> tuple[Snapshot, ...]:
     chosen = list(_newest(one for one in runs if one.files))
     if not chosen:
         return ()
-    benchmarks = readings.benchmarks(folder)
-    return readings.newest_first(
+    benchmarks = asv_results.benchmarks(folder)
+    return asv_results.newest_first(
         snapshot
         for one in chosen
         for snapshot in _snapshots(folder, one.files, benchmarks, [])
@@ -184,7 +184,7 @@ def of_snapshot(snapshot: Snapshot, files: tuple[str, ...] = ()) -> RunColumns:
 
 def _bundles(folder: Path) -> Iterator[tuple[tuple[str, ...], str]]:
     """Files of one commit on one machine, and a digest of all that decides how they are read."""
-    listed = folder / readings.LIST
+    listed = folder / asv_results.LIST
     if not listed.is_file():
         return
     bundles: dict[tuple[Path, str], list[Path]] = {}
@@ -208,7 +208,7 @@ def _made(
 ) -> tuple[RunColumns, ...]:
     snapshots = _snapshots(folder, names, benchmarks, problems)
     try:
-        with readings.understood(folder / names[0]):
+        with asv_results.understood(folder / names[0]):
             made = [of_snapshot(snapshot, names) for snapshot in snapshots]
     except RecordError as problem:
         problems.append(str(problem))
@@ -223,12 +223,12 @@ def _snapshots(
     results: list[Results] = []
     for name in names:
         try:
-            results.append(readings.load(folder / name))
+            results.append(asv_results.load(folder / name))
         except RecordError as problem:
             problems.append(str(problem))
     try:
-        with readings.understood(folder / names[0]):
-            return readings.snapshots(results, benchmarks)
+        with asv_results.understood(folder / names[0]):
+            return asv_results.snapshots(results, benchmarks)
     except RecordError as problem:
         problems.append(str(problem))
         return ()

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from servebench.errors import SetupError
-from servebench.files import swap
+from servebench.core.errors import SetupError
+from servebench.record.files import swap
 from servebench.series.columns import RunColumns
 
 FOLDER: Final = "columns"

@@ -15,11 +15,11 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from servebench.flags import DISTURBING
-from servebench.metrics import HEADLINES, METRICS
-from servebench.model import CaseResult, Machine, Run
-from servebench.model import Status as LaunchStatus
-from servebench.summary import CaseSummary, Estimate, summarise_case
+from servebench.core.flags import DISTURBING
+from servebench.core.metrics import HEADLINES, METRICS
+from servebench.core.model import CaseResult, Machine, Run
+from servebench.core.model import Status as LaunchStatus
+from servebench.series.summary import CaseSummary, Estimate, summarise_case
 
 TRENDS: Final = (
     *HEADLINES,

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from servebench.compare.model import PackageChange
+from servebench.record.comparison import PackageChange
 from servebench.series.table import Table
 
 _LONG: Final = 2.5  # so many usual distances between two nights are a gap

@@ -15,12 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from servebench import changes, codec, files, store
-from servebench.changes import ChangeRecord
-from servebench.compare import trials as trials_
-from servebench.compare.trials import Trial
-from servebench.errors import RecordError
-from servebench.night.model import NightRecord
+from servebench.core.errors import RecordError
+from servebench.record import change, files, run_file, store
+from servebench.record import trial as trials_
+from servebench.record.change import ChangeRecord
+from servebench.record.night import NightRecord
+from servebench.record.trial import Trial
 from servebench.series import asv, cache
 from servebench.series.columns import RunColumns, of_run
 
@@ -77,7 +77,7 @@ def read(results: Path, cache_dir: Path, root: Path) -> Sources:
     of_asv = attempt(asv_folder, partial(asv.read, asv_folder, kept, problems), problems)
     of_asv, notes = asv.with_git(of_asv, root)
     records: list[ChangeRecord] = []
-    for path in changes.files(results):
+    for path in change.files(results):
         records += attempt(path, partial(_record, path), problems)
     trials = attempt(results / trials_.FOLDER, partial(trials_.load_trials, results), problems)
     nights: list[NightRecord] = []
@@ -113,14 +113,14 @@ def _of_run(path: Path, kept: cache.Cache) -> tuple[RunColumns, ...]:
     data = path.read_bytes()
 
     def made() -> tuple[RunColumns, ...]:
-        run = codec.decode(data, str(path))
+        run = run_file.decode(data, str(path))
         return (of_run(_checked(path, run, run.started)),)
 
     return kept.of(hashlib.sha256(data).hexdigest(), made)
 
 
 def _record(path: Path) -> list[ChangeRecord]:
-    return [changes.read(path)]
+    return [change.read(path)]
 
 
 def _night(path: Path) -> list[NightRecord]:

@@ -1,4 +1,1 @@
-"""The site: what `results/` holds, as data files and pages that anybody can browse.
-
-results/ ──▶ series (runs → tables, events) ──▶ data files · overview · feed · pages
-"""
+"""The static site: its data files and how it is built."""

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from servebench.progress import Narrator
+from servebench.host.progress import Narrator
 from servebench.site.folder import Folder
 
 FOLDER: Final = "asv"
@@ -48,11 +48,11 @@ def bring(root: Path, results: Path, cache: Path, folder: Folder, narrator: Narr
 
 def _publish(root: Path, cache: Path, place: Path, narrator: Narrator) -> None:
     # asv takes half a second to import; only those whose results changed wait for it.
-    from servebench.inprocess import publish  # noqa: PLC0415
+    from servebench.site import asv_publish  # noqa: PLC0415
 
     shutil.rmtree(cache, ignore_errors=True)
     place.mkdir(parents=True)
-    publish.publish(root, place / "html", narrator)
+    asv_publish.publish(root, place / "html", narrator)
     (place / _COMPLETE).touch()
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from servebench.errors import UsageError
-from servebench.progress import Narrator
+from servebench.core.errors import UsageError
+from servebench.host.progress import Narrator
 from servebench.series import reading
 from servebench.series.reading import Sources
 from servebench.series.table import tables

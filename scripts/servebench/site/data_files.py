@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from servebench.metrics import HEADLINES, METRICS
+from servebench.core.metrics import HEADLINES, METRICS
 from servebench.series import table as series
 from servebench.series.columns import TRACKS
 from servebench.series.events import Events

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from servebench.changes import ChangeRecord
+from servebench.core.units import significant
+from servebench.record.change import ChangeRecord
 from servebench.report.change import told
-from servebench.units import significant
 
 _ATOM: Final = "http://www.w3.org/2005/Atom"
 _NO_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from servebench.errors import RecordError, UsageError
+from servebench.core.errors import RecordError, UsageError
 
 _PARTIAL: Final = ".partial"
 

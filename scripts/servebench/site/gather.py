@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from servebench import store
-from servebench.errors import RecordError
-from servebench.inprocess.readings import Snapshot
-from servebench.inprocess.suites import read_suites
-from servebench.published import load_published
+from servebench.core.errors import RecordError
+from servebench.declare.published import load_published
+from servebench.declare.suites import read_suites
+from servebench.record import store
+from servebench.record.asv_results import Snapshot
 from servebench.report.page import read_about
 from servebench.series import asv
 from servebench.series.columns import RunColumns
 from servebench.series.reading import Sources
+from servebench.series.summary import RunSummary, summarise
 from servebench.site.data import Written
 from servebench.site.pages.site import Site, has_page
-from servebench.summary import RunSummary, summarise
 
 
 def gather(

@@ -17,7 +17,7 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import Any, Final
 
-from servebench.errors import UsageError
+from servebench.core.errors import UsageError
 
 HOST: Final = "127.0.0.1"
 PERIOD: Final = 1.0

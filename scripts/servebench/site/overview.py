@@ -10,15 +10,15 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from servebench.changes import ChangeRecord
-from servebench.compare.model import Verdict
-from servebench.metrics import METRICS
-from servebench.published import Headline, headlines
+from servebench.core.metrics import METRICS
+from servebench.core.units import significant
+from servebench.declare.published import Headline, headlines
+from servebench.record.change import ChangeRecord
+from servebench.record.comparison import Verdict
 from servebench.series import table as series
+from servebench.series.summary import too_few
 from servebench.series.table import STATES, Point, Table
 from servebench.site.data_files import FORMAT, LETTERS, SeriesFile
-from servebench.summary import too_few
-from servebench.units import significant
 
 _DIGITS: Final = 6
 _WIDE: Final = 0.1

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from servebench.errors import SetupError
+from servebench.core.errors import SetupError
 from servebench.site.pages import addresses
 from servebench.toolchain.packages import CHROMIUM
 

@@ -1,1 +1,1 @@
-"""Making what measuring needs: interpreters, the load generator, environments."""
+"""Making what measuring needs: interpreters, tools, locks and environments."""

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from servebench.errors import SetupError
-from servebench.progress import Narrator, Tick
-from servebench.settings import SourceBuild
-from servebench.toolchain import artefact
+from servebench.core.errors import SetupError
+from servebench.declare.settings import SourceBuild
+from servebench.host import cache
+from servebench.host.progress import Narrator, Tick
 
 VARIABLE: Final = "SERVEBENCH_CPYTHON_ARCHIVE"
 """Path or address of an archive that is used instead of the mirror's; same checksum."""
@@ -30,8 +30,8 @@ def fetch(build: SourceBuild, folder: Path, narrator: Narrator) -> Path:
         SetupError: It cannot be had, or nowhere with the pinned checksum.
     """
     kept = folder / Path(build.archive).name
-    with artefact.exclusive(kept, narrator):
-        if kept.is_file() and artefact.sha256(kept) == build.sha256:
+    with cache.exclusive(kept, narrator):
+        if kept.is_file() and cache.sha256(kept) == build.sha256:
             return kept
         troubles = []
         given = os.environ.get(VARIABLE)
@@ -89,7 +89,7 @@ def _take(source: str, kept: Path, sha256: str, narrator: Narrator) -> None:
                 download(source, partial, tick)
             else:
                 shutil.copyfile(Path(source.removeprefix("file://")).expanduser(), partial)
-        found = artefact.sha256(partial)
+        found = cache.sha256(partial)
         if found != sha256:
             raise SetupError(f"expected SHA-256 {sha256}, found {found}")
         partial.replace(kept)

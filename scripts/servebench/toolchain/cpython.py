@@ -9,12 +9,12 @@ import tarfile
 from pathlib import Path
 from typing import Final
 
-from servebench import interpreters, paths, tools
-from servebench.errors import SetupError
-from servebench.interpreters import Origin
-from servebench.progress import Narrator, Tick
-from servebench.settings import InterpreterSpec, Settings, SourceBuild
-from servebench.toolchain import archive, artefact, command
+from servebench.core.errors import SetupError
+from servebench.declare.settings import InterpreterSpec, Settings, SourceBuild
+from servebench.host import cache, command, paths
+from servebench.host.progress import Narrator, Tick
+from servebench.toolchain import archive, interpreters, tools
+from servebench.toolchain.interpreters import Origin
 
 _HEADERS: Final = {
     "openssl/ssl.h": ("ssl", "libssl-dev"),
@@ -113,7 +113,7 @@ def _install_prebuilt(name: str, configured: Settings, narrator: Narrator) -> No
     target = interpreters.place(name, "prebuilt", configured)
     request = f"cpython@{spec.version}" + ("+freethreaded" if spec.free_threaded else "")
 
-    def install(_staging: Path) -> artefact.Facts:
+    def install(_staging: Path) -> cache.Facts:
         # uv patches paths into what it installs, so it works in the final place; it renames whole
         # installations itself.
         installs = target.parent / "uv"
@@ -132,7 +132,7 @@ def _install_prebuilt(name: str, configured: Settings, narrator: Narrator) -> No
             raise SetupError(f"uv installed no {pattern} in {installs}")
         return _described(found[0], "prebuilt")
 
-    artefact.make(target, fault=lambda place: _fault(spec, place), build=install, narrator=narrator)
+    cache.make(target, fault=lambda place: _fault(spec, place), build=install, narrator=narrator)
 
 
 def build(configured: Settings, narrator: Narrator) -> None:
@@ -157,7 +157,7 @@ def _from_source(name: str, configured: Settings, narrator: Narrator) -> None:
         )
     target = interpreters.place(name, "source", configured)
 
-    def make(staging: Path) -> artefact.Facts:
+    def make(staging: Path) -> cache.Facts:
         packed = archive.fetch(recipe, paths.cache_dir() / "downloads", narrator)
         why = f"building {spec.version} from source, about 90 s on 2 cores"
         with narrator.step(f"CPython {name}", why) as tick:
@@ -165,7 +165,7 @@ def _from_source(name: str, configured: Settings, narrator: Narrator) -> None:
         remembered = _described(staging / _program(spec), "source")
         return {**remembered, "executable": str(target / _program(spec))}
 
-    artefact.make(target, fault=lambda place: _fault(spec, place), build=make, narrator=narrator)
+    cache.make(target, fault=lambda place: _fault(spec, place), build=make, narrator=narrator)
 
 
 def _compile(
@@ -232,7 +232,7 @@ def _fault(spec: InterpreterSpec, target: Path) -> str | None:
         return str(error)
 
 
-def _described(executable: Path, origin: Origin) -> artefact.Facts:
+def _described(executable: Path, origin: Origin) -> cache.Facts:
     proof = interpreters.prove(executable)
     options = " ".join(
         option for option in proof["configure"].split() if not option.startswith("'--prefix=")

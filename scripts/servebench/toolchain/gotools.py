@@ -11,11 +11,11 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from servebench import paths, tools
-from servebench.errors import SetupError
-from servebench.progress import Narrator
-from servebench.settings import GoToolSpec
-from servebench.toolchain import artefact, command
+from servebench.core.errors import SetupError
+from servebench.declare.settings import GoToolSpec
+from servebench.host import cache, command, paths
+from servebench.host.progress import Narrator
+from servebench.toolchain import tools
 
 _ROOM_GB: Final = 2.0
 """What sources and objects take while they are built (10⁹ bytes)."""
@@ -28,12 +28,12 @@ def ensure(name: str, spec: GoToolSpec, narrator: Narrator) -> bool | None:
         Whether it was made now; None: it cannot be had.
     """
 
-    def build(staging: Path) -> artefact.Facts:
+    def build(staging: Path) -> cache.Facts:
         command.require_space(paths.cache_dir(), _ROOM_GB)
         return _build(name, spec, staging, narrator)
 
     try:
-        return artefact.make(
+        return cache.make(
             tools.go_place(name, spec),
             fault=lambda place: tools.fault(name, place),
             build=build,
@@ -44,7 +44,7 @@ def ensure(name: str, spec: GoToolSpec, narrator: Narrator) -> bool | None:
         return None
 
 
-def _build(name: str, spec: GoToolSpec, staging: Path, narrator: Narrator) -> artefact.Facts:
+def _build(name: str, spec: GoToolSpec, staging: Path, narrator: Narrator) -> cache.Facts:
     go = command.need(
         "go", f"to build {name}", "install Go (Debian: apt-get install golang-go, or its own site)"
     )
@@ -63,7 +63,7 @@ def _build(name: str, spec: GoToolSpec, staging: Path, narrator: Narrator) -> ar
     program = staging / "bin" / name
     _require_module(go, program, spec)
     shutil.rmtree(objects, ignore_errors=True)
-    return {"version": spec.version, "sha256": artefact.sha256(program)}
+    return {"version": spec.version, "sha256": cache.sha256(program)}
 
 
 def _require_module(go: str, program: Path, spec: GoToolSpec) -> None:

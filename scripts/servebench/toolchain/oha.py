@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from servebench import paths, tools
-from servebench.errors import SetupError
-from servebench.progress import Narrator
-from servebench.settings import OhaSpec, Settings
-from servebench.toolchain import archive, artefact, command, cpython
+from servebench.core.errors import SetupError
+from servebench.declare.settings import OhaSpec, Settings
+from servebench.host import cache, command, paths
+from servebench.host.progress import Narrator
+from servebench.toolchain import archive, cpython, tools
 
 RUST: Final = "1.88"
 """The oldest Rust that compiles it, as its crate says (`rust-version`)."""
@@ -63,23 +63,23 @@ def build(spec: OhaSpec, narrator: Narrator) -> None:
     _make(spec, narrator, lambda staging: _build(spec, staging, narrator))
 
 
-def _make(spec: OhaSpec, narrator: Narrator, fill: Callable[[Path], artefact.Facts]) -> None:
+def _make(spec: OhaSpec, narrator: Narrator, fill: Callable[[Path], cache.Facts]) -> None:
     target = tools.oha_place(spec)
-    artefact.make(target, fault=lambda place: fault(spec, place), build=fill, narrator=narrator)
+    cache.make(target, fault=lambda place: fault(spec, place), build=fill, narrator=narrator)
 
 
 def fault(spec: OhaSpec, target: Path) -> str | None:
     """Say what is wrong with the load generator at a place; None if nothing is."""
     if wrong := tools.fault("oha", target):
         return wrong
-    made = artefact.facts(target) or {}
+    made = cache.facts(target) or {}
     if made.get("origin") == "prebuilt" and made.get("sha256") not in spec.prebuilt.values():
         return "its program is not one of those that are pinned"
     found = tools.version(target / "bin" / "oha")
     return None if found == spec.version else f"expected version {spec.version}, found {found}"
 
 
-def _fetched(spec: OhaSpec, staging: Path, narrator: Narrator) -> artefact.Facts:
+def _fetched(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
     base = os.environ.get(RELEASES, _RELEASES)
     file = _FILES.get(platform.machine(), "")
     if not base:
@@ -94,7 +94,7 @@ def _fetched(spec: OhaSpec, staging: Path, narrator: Narrator) -> artefact.Facts
             archive.download(address, program, tick, _MOST)
         except (OSError, SetupError) as error:
             raise _UnusableError(str(error)) from error
-    found = artefact.sha256(program)
+    found = cache.sha256(program)
     if found != spec.prebuilt[file]:
         raise SetupError(
             f"{address}: expected SHA-256 {spec.prebuilt[file]}, found {found}: it is not used. "
@@ -117,7 +117,7 @@ def faults(configured: Settings) -> list[str]:
     return found + command.space_faults(paths.cache_dir(), configured.setup.disk_gb)
 
 
-def _build(spec: OhaSpec, staging: Path, narrator: Narrator) -> artefact.Facts:
+def _build(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
     cargo = command.need("cargo", _WHY_CARGO, _REMEDY)
     log = paths.cache_dir() / "logs" / "oha.log"
     log.unlink(missing_ok=True)
@@ -142,7 +142,7 @@ def _build(spec: OhaSpec, staging: Path, narrator: Narrator) -> artefact.Facts:
         )
     require_crate(spec)
     shutil.rmtree(compiled, ignore_errors=True)
-    made = artefact.sha256(staging / "bin" / "oha")
+    made = cache.sha256(staging / "bin" / "oha")
     return {"version": spec.version, "sha256": made, "origin": "source"}
 
 
@@ -172,6 +172,6 @@ def crates(version: str) -> Iterator[Path]:
 def require_crate(spec: OhaSpec) -> None:
     """Compare the crate that cargo took with the pinned checksum (cargo compares the index's)."""
     for crate in crates(spec.version):
-        found = artefact.sha256(crate)
+        found = cache.sha256(crate)
         if found != spec.sha256:
             raise SetupError(f"{crate}: expected SHA-256 {spec.sha256}, found {found}: remove it")

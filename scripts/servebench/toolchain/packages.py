@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from servebench import paths, tools
-from servebench.errors import SetupError
-from servebench.progress import Narrator, Tick
-from servebench.toolchain import command
+from servebench.core.errors import SetupError
+from servebench.host import command, paths
+from servebench.host.progress import Narrator, Tick
+from servebench.toolchain import tools
 
 
 @dataclass(frozen=True, slots=True)

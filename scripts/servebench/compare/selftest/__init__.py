@@ -1,1 +1,1 @@
-"""Comparisons whose right answer is known, to learn how often the instrument is wrong."""
+"""The instrument measured by itself: comparisons whose right answer is known."""

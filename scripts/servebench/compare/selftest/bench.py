@@ -19,20 +19,22 @@ from pathlib import Path
 from statistics import fmean
 from typing import Final
 
-from servebench import experiments, header, paths, rig
 from servebench.compare import session
 from servebench.compare.affected import Affected
 from servebench.compare.builder import Question
 from servebench.compare.instruments import Instruments, Real
-from servebench.compare.model import Comparison, Instructions, SideRecord
 from servebench.compare.pairs import Pair
 from servebench.compare.progress import Reporter
 from servebench.compare.selftest import injected
-from servebench.compare.side_run import SideCase
 from servebench.compare.sides import Side
-from servebench.compare.trials import CPU_METRIC, Kind, Trial, of_comparison
-from servebench.errors import NothingMeasuredError, SetupError, UsageError
-from servebench.model import Case, Profile
+from servebench.core.errors import NothingMeasuredError, SetupError, UsageError
+from servebench.core.model import Case, Profile
+from servebench.declare import experiments
+from servebench.host import paths
+from servebench.measure import provenance, testbed
+from servebench.measure.side_run import SideCase
+from servebench.record.comparison import Comparison, Instructions, SideRecord
+from servebench.record.trial import CPU_METRIC, Kind, Trial, of_comparison
 
 CALIBRATION_LAUNCHES: Final = 3
 """Launches whose least figures are what a first guess of a plant starts from."""
@@ -143,9 +145,9 @@ class Bench:
         self.cases = {case.id: case for case in cases}
         self.scratch, self.reporter = scratch, reporter
         logs = paths.state_dir() / "logs"
-        self.rig = rig.assemble(cases, logs)
+        self.rig = testbed.assemble(cases, logs)
         self.instruments = CountingOnce(instruments or Real(logs))
-        self.commit, self.dirty = header.revision(paths.project_root())
+        self.commit, self.dirty = provenance.revision(paths.project_root())
         self._costs: dict[str, dict[str, float]] = {}
         self._shares: dict[str, float] = {}
         self._lines: dict[tuple[Kind, str], tuple[float, float]] = {}
@@ -183,7 +185,7 @@ class Bench:
         equipment = session.Equipment(self.instruments, folder=self.scratch / "comparisons")
         return session.compare(question, self.reporter, equipment)
 
-    def _side(self, cases: tuple[Case, ...], label: str, of: rig.Rig) -> Side:
+    def _side(self, cases: tuple[Case, ...], label: str, of: testbed.Rig) -> Side:
         record = SideRecord(
             label=label, kind="revision", commit=self.commit, dirty=self.dirty,
             stacks=tuple(stack.record() for stack in of.stacks.values()), interpreters=(),
@@ -196,7 +198,7 @@ class Bench:
             return round(task.size * self._cost(case)[MEMORY_METRIC])
         return round(task.size) if task.kind == "queue" else self._steps(case, task)
 
-    def _with(self, kind: Kind, case: Case, amount: int, folder: Path) -> rig.Rig:
+    def _with(self, kind: Kind, case: Case, amount: int, folder: Path) -> testbed.Rig:
         """A rig with a plant in a folder; made once and used by all trials of the same plant."""
         if kind == "dependency":
             pair = (case.stack, case.python)

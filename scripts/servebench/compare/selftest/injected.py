@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, Literal, cast
 
-from servebench.errors import SetupError, UsageError
-from servebench.model import Case
+from servebench.core.errors import SetupError, UsageError
+from servebench.core.model import Case
 
 Kind = Literal["busy", "dependency", "memory", "queue"]
 """`busy`: the handler itself computes longer. `dependency`: the framework does. `memory`: the

@@ -17,9 +17,9 @@ from functools import partial
 from statistics import fmean, geometric_mean, stdev
 from typing import Final, Literal
 
-from servebench.compare.model import Verdict
-from servebench.compare.trials import CPU_METRIC, Figures, Kind, Trial
-from servebench.metrics import METRICS
+from servebench.core.metrics import METRICS
+from servebench.record.comparison import Verdict
+from servebench.record.trial import CPU_METRIC, Figures, Kind, Trial
 
 JUDGED_BY: Final[dict[Kind, tuple[str, ...]]] = {
     "busy": (CPU_METRIC,),

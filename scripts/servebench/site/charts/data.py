@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from servebench import units
-from servebench.metrics import METRICS, Direction
+from servebench.core import units
+from servebench.core.metrics import METRICS, Direction
 
 _ID: Final = re.compile(r"[a-z][a-z0-9-]*")
 _PLACES: Final = re.compile(r"(?:https://|\.{0,2}/(?!/)|[#?]|[A-Za-z0-9_-]+(?:[/#?.]|$))[^\s\\]*")

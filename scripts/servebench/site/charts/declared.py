@@ -6,19 +6,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from servebench.flags import DISTURBING
-from servebench.layouts import BarsLayout, ChartLayout, CurveLayout, HeatLayout, LinesLayout
-from servebench.metrics import METRICS
-from servebench.published import Published
-from servebench.report.keys import KEYS
+from servebench.core.flags import DISTURBING
+from servebench.core.metrics import METRICS
+from servebench.core.units import count
+from servebench.declare.case_keys import KEYS
+from servebench.declare.chart_layouts import (
+    BarsLayout,
+    ChartLayout,
+    CurveLayout,
+    HeatLayout,
+    LinesLayout,
+)
+from servebench.declare.published import Published
 from servebench.report.tables import ordered, select
+from servebench.series.summary import ENOUGH_LAUNCHES, CaseSummary
 from servebench.site.charts.data import Caption, Quantity, Value
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.forest import Dot, DotGroup, Forest, forest
 from servebench.site.charts.heat import Heat, heat
 from servebench.site.charts.lines import LinePoint, Lines, LineSeries, lines
-from servebench.summary import ENOUGH_LAUNCHES, CaseSummary
-from servebench.units import count
 
 Address = Callable[[str], str]
 """From a case's id to where its page is."""

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from servebench import units
-from servebench.compare.model import Comparison, Verdict
+from servebench.core import units
+from servebench.record.comparison import Comparison, Verdict
 from servebench.report import formats
 from servebench.report.comparison import make_view
 from servebench.site.charts import figure, legend, plane, svg, text

@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
-from servebench import units
+from servebench.core import units
 from servebench.site.charts import text
 from servebench.site.charts.data import Quantity
 from servebench.site.charts.svg import Anchor

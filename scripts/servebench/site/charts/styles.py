@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from servebench import settings
-from servebench.servers import SERVERS
+from servebench.declare import settings
+from servebench.declare.servers import SERVERS
 from servebench.site.charts.svg import Marker
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 from typing import Final, Literal
 
-from servebench import text as foreign
+from servebench.core import text as foreign
 
 SIZE: Final = 12.0
 """Font size of all text in drawings, px."""

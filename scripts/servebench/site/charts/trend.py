@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import groupby, pairwise
 from typing import Final
 
-from servebench.compare.model import Verdict
+from servebench.record.comparison import Verdict
 from servebench.report import formats
 from servebench.site.charts import figure, legend, plane, svg, text
 from servebench.site.charts.data import Caption, Quantity, Value, check_href, sentence

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from servebench.published import FILE
+from servebench.declare.published import FILE
 from servebench.report import sentences
+from servebench.series.summary import RunSummary
 from servebench.site.pages.site import Site
-from servebench.summary import RunSummary
 
 ORDER: Final = ("published", "nightly", "quick")
 

@@ -10,12 +10,13 @@ from typing import Final
 import numpy as np
 from markupsafe import Markup
 
-from servebench.changes import ChangeRecord
-from servebench.inprocess.suites import SHARED_PAGE
-from servebench.metrics import HEADLINES, METRICS
+from servebench.core.metrics import HEADLINES, METRICS
+from servebench.declare.suites import SHARED_PAGE
+from servebench.record.change import ChangeRecord
 from servebench.report.change import ChangeText, told
 from servebench.series import table as history
 from servebench.series.columns import RunHeader
+from servebench.series.summary import CaseSummary, Estimate
 from servebench.series.table import Point, Table
 from servebench.site.charts import trend
 from servebench.site.pages import (
@@ -31,7 +32,6 @@ from servebench.site.pages import (
 from servebench.site.pages.case_data import Folders
 from servebench.site.pages.page import Page, markup, render
 from servebench.site.pages.site import Site, has_page
-from servebench.summary import CaseSummary, Estimate
 
 _MODULES: Final = ("js/keyboard.js", "js/trend.js")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from servebench.changes import ChangeRecord
+from servebench.record.change import ChangeRecord
 from servebench.report.change import told
 from servebench.series.table import Table
 from servebench.site import data_files

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from servebench.model import Case, Load, LoadModel
+from servebench.core.model import Case, Load, LoadModel
 from servebench.series.columns import RunHeader
 from servebench.site.pages import words
 

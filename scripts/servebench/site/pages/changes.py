@@ -12,10 +12,10 @@ from typing import Final
 
 from markupsafe import Markup
 
-from servebench.changes import ChangeRecord
-from servebench.compare.model import PackageChange, Verdict
+from servebench.core.metrics import METRICS
 from servebench.detect.suspects import named
-from servebench.metrics import METRICS
+from servebench.record.change import ChangeRecord
+from servebench.record.comparison import PackageChange, Verdict
 from servebench.report import formats as verdicts
 from servebench.report.change import ChangeText, commands, told
 from servebench.site.charts import forest, trend

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from servebench.metrics import METRICS
-from servebench.published import headlines
+from servebench.core.metrics import METRICS
+from servebench.declare.published import headlines
 from servebench.site.data_files import FORMAT, INTERVALS, LETTERS
 from servebench.site.pages import addresses
 from servebench.site.pages.page import Page, render

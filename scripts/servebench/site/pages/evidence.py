@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from servebench.flags import FLAGS
-from servebench.layouts import ChartLayout
+from servebench.core.flags import FLAGS
+from servebench.declare.chart_layouts import ChartLayout
 from servebench.report import findings, formats
 from servebench.report.page import Section, facts, make_section
 from servebench.report.shapes import ShapeResult
+from servebench.series.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary
 from servebench.site.charts import declared
 from servebench.site.charts.declared import ChartCases
 from servebench.site.charts.figure import Chart
 from servebench.site.pages import addresses, words
 from servebench.site.pages.answers import speakers
 from servebench.site.pages.site import Site
-from servebench.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary
 
 _FEW: Final = 3  # figures: fewer are not worth a second drawing
 _STANDARD: Final = ("published", "nightly")

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from servebench.inprocess import report
-from servebench.inprocess.readings import Snapshot, newest
-from servebench.inprocess.suites import SHARED_PAGE, SuiteDeclaration
+from servebench.declare.suites import SHARED_PAGE, SuiteDeclaration
+from servebench.record.asv_results import Snapshot, newest
+from servebench.report import inprocess
 from servebench.site.charts import speedups
 from servebench.site.pages import addresses, evidence, trace
 from servebench.site.pages.answers import Answer, answers
@@ -67,7 +67,7 @@ def _has_inprocess(site: Site) -> bool:
 def _answer(site: Site, suite: SuiteDeclaration) -> Answer | None:
     """Of the newest commit that was measured."""
     snapshot = newest(site.snapshots(), *suite.benchmarks)
-    text = report.answer(snapshot, suite) if snapshot else ""
+    text = inprocess.answer(snapshot, suite) if snapshot else ""
     if snapshot is None or not text:
         return None
     return next(
@@ -139,7 +139,7 @@ def _inprocess(site: Site, path: str, name: str, suites: Sequence[SuiteDeclarati
     """Suites inside the process: sections of asv's newest results."""
     snapshots = site.snapshots()
     most = max(site.newest.values(), key=lambda one: one.run.launches, default=None)
-    sections = report.sections(snapshots, suites, most)
+    sections = inprocess.sections(snapshots, suites, most)
     root, own = addresses.root(path), suites[0] if suites[0].source else None
     latest = ((suite, newest(snapshots, *suite.benchmarks)) for suite in suites)
     answer = _answer(site, own) if own else None

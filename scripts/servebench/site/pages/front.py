@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from servebench.inprocess.suites import SHARED_PAGE
+from servebench.declare.suites import SHARED_PAGE
 from servebench.report.change import told
 from servebench.site.pages import addresses, headlines, status
 from servebench.site.pages.changes import listed

@@ -8,7 +8,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from servebench import paths
+from servebench.host import paths
 from servebench.site.pages import addresses, words
 from servebench.site.pages.page import Page, render
 from servebench.site.pages.site import Site

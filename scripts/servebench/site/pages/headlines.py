@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from servebench.metrics import METRICS
-from servebench.published import Headline, headlines
+from servebench.core.metrics import METRICS
+from servebench.core.units import significant
+from servebench.declare.published import Headline, headlines
 from servebench.series.table import STATES, Table
 from servebench.site import overview
 from servebench.site.charts.trend import spark
 from servebench.site.pages import words
-from servebench.units import significant
 
 NIGHTS: Final = 90
 """So many nights are sketched."""

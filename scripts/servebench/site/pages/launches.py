@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from servebench.flags import DISTURBING
-from servebench.metrics import METRICS
-from servebench.model import CaseResult, Launch, Status
+from servebench.core.flags import DISTURBING
+from servebench.core.metrics import METRICS
+from servebench.core.model import CaseResult, Launch, Status
+from servebench.series.summary import RunSummary
 from servebench.site.charts.data import Caption, Quantity, Value
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.forest import Dot, DotGroup, Forest, forest
-from servebench.summary import RunSummary
 
 _FEW: Final = 2
 

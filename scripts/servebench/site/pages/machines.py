@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from servebench.compare.selftest import scores
 from servebench.compare.selftest.scores import Rate
+from servebench.core.units import share
 from servebench.report.page import describe_machine
 from servebench.series.columns import RunHeader
 from servebench.series.table import STATES, Table
@@ -23,7 +24,6 @@ from servebench.site.pages import addresses, runs
 from servebench.site.pages.page import Page, markup, render
 from servebench.site.pages.runs import Row
 from servebench.site.pages.site import Site
-from servebench.units import share
 
 NEWEST: Final = 20
 """So many runs are on a machine's page."""

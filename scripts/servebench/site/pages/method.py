@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from servebench.compare.selftest import scores
-from servebench.flags import FLAGS
+from servebench.core.flags import FLAGS
 from servebench.report import selftest
+from servebench.series.summary import CONFIDENCE, ENOUGH_LAUNCHES
 from servebench.site.pages import addresses
 from servebench.site.pages.page import Page, render
 from servebench.site.pages.site import Site
-from servebench.summary import CONFIDENCE, ENOUGH_LAUNCHES
 
 
 def pages(site: Site) -> Iterator[Page]:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup
 
-from servebench import paths
+from servebench.host import paths
 from servebench.site.charts import figure as charts
 from servebench.site.charts import text
 from servebench.site.charts.figure import Chart

@@ -12,15 +12,15 @@ from typing import Final
 
 import numpy as np
 
-from servebench.changes import ChangeRecord
-from servebench.errors import RecordError
-from servebench.model import RunStatus
+from servebench.core.errors import RecordError
+from servebench.core.model import RunStatus
+from servebench.record.change import ChangeRecord
 from servebench.report.page import make_page
 from servebench.series.columns import CaseState, RunColumns, RunHeader
+from servebench.series.summary import Estimate, RunSummary
 from servebench.site.pages import addresses, cases, runs, trace, words
 from servebench.site.pages.page import Page, render
 from servebench.site.pages.site import Site
-from servebench.summary import Estimate, RunSummary
 
 FULL: Final = 60
 """So many run files are shown in full: reading one takes a tenth of a second."""

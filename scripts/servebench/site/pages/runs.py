@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Final
 
-from servebench.night.model import NightRecord
+from servebench.record.night import NightRecord
 from servebench.series.columns import RunHeader
 from servebench.site.pages import addresses
 from servebench.site.pages.page import Page, render

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from servebench.changes import ChangeRecord
-from servebench.inprocess.readings import Snapshot
-from servebench.inprocess.suites import SuiteDeclaration
-from servebench.published import Published
+from servebench.declare.published import Published
+from servebench.declare.suites import SuiteDeclaration
+from servebench.record.asv_results import Snapshot
+from servebench.record.change import ChangeRecord
 from servebench.report.page import About
 from servebench.series.columns import Kind, RunColumns, RunHeader
 from servebench.series.events import Events
 from servebench.series.reading import Sources
+from servebench.series.summary import RunSummary
 from servebench.series.table import Table
 from servebench.site.data_files import SeriesFile
-from servebench.summary import RunSummary
 
 Trended = tuple[str, Kind]
 """A machine's id and a kind of figures: what has a table of its own."""

@@ -8,12 +8,12 @@ from typing import Final
 
 import numpy as np
 
-from servebench.changes import ChangeRecord
-from servebench.compare.model import Verdict
+from servebench.core.units import count
+from servebench.record.change import ChangeRecord
+from servebench.record.comparison import Verdict
 from servebench.series.events import Events
 from servebench.series.table import STATES, Table
 from servebench.site.pages import words
-from servebench.units import count
 
 RECENT: Final = 7
 """A case that one of so many nights before measured, and the newest did not, is missing."""

@@ -11,9 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from servebench.changes import ChangeRecord
-from servebench.compare.model import PackageChange
-from servebench.metrics import HEADLINES, METRICS
+from servebench.core.metrics import HEADLINES, METRICS
+from servebench.record.change import ChangeRecord
+from servebench.record.comparison import PackageChange
 from servebench.series import table as history
 from servebench.series.columns import TRACKS
 from servebench.series.events import Events

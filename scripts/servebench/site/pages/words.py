@@ -10,12 +10,12 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
-from servebench.metrics import METRICS
+from servebench.core.metrics import METRICS
+from servebench.core.units import count, seconds, significant
 from servebench.report import formats
+from servebench.series.summary import Estimate
 from servebench.site.charts import text
 from servebench.site.pages import addresses
-from servebench.summary import Estimate
-from servebench.units import count, seconds, significant
 
 MISSING: Final = formats.MISSING
 

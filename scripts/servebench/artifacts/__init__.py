@@ -1,1 +1,0 @@
-"""What measuring machines send is foreign data: read with bounds, checked, and only then used."""

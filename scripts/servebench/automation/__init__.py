@@ -1,0 +1,1 @@
+"""What workflows need: GitHub, files from other machines, runners of one's own."""

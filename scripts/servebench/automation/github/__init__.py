@@ -1,0 +1,1 @@
+"""Comments, statuses, issues, and the client behind them."""

@@ -1,0 +1,204 @@
+"""From a folder of artifacts to a folder of checked files.
+
+An artifact counts as a whole or not at all: where one file is not what it should be, the others
+come from the same hand. A bad one costs the others nothing. Where a file goes follows from what has
+been checked in it, never from its name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from servebench.automation.incoming import comparisons, folder, inprocess, nights, records
+from servebench.automation.incoming.facts import Checkout, problem
+from servebench.automation.incoming.folder import ArtifactFile, Limits
+from servebench.core.errors import ArtifactError
+from servebench.core.model import Frozen, Run
+from servebench.core.text import shown
+from servebench.plan import night_outcome
+from servebench.record import files as files_
+from servebench.record import store
+from servebench.record.candidate import Candidate
+from servebench.record.night import NightPlan
+
+COMPARISON: Final = "comparison.json"
+
+
+class Refusal(Frozen):
+    """An artifact of which nothing is used."""
+
+    artifact: str
+    reason: str
+
+
+class Acceptance(Frozen):
+    """What came of a folder of artifacts."""
+
+    accepted: tuple[str, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0: all is there and accepted; 1: something is refused or missing; 3: nothing is left."""
+        if not (self.refused or self.missing):
+            return 0
+        return 1 if self.accepted else 3
+
+
+def require_digest(path: Path, digest: str) -> None:
+    """Refuse a file that is not the one whose SHA-256 its maker has told.
+
+    A measuring machine can replace an artifact of its own workflow run, but not a job's output.
+
+    Raises:
+        ArtifactError: It is another one, larger than any of ours, or not there.
+    """
+    most = Limits().file_bytes
+    try:
+        with path.open("rb") as file:
+            data = file.read(most + 1)
+    except OSError as error:
+        raise ArtifactError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(data) > most:
+        raise ArtifactError(f"{path}: expected at most {most:,} bytes, found more")
+    found = hashlib.sha256(data).hexdigest()
+    if found != digest:
+        raise ArtifactError(f"{path}: expected SHA-256 {digest}, found {found}: it was replaced")
+
+
+def night(
+    plan: NightPlan,
+    source: Path,
+    target: Path,
+    trusted: Checkout,
+    now: datetime,
+    shard: int | None = None,
+) -> Acceptance:
+    """Check what the shards of a night have sent, one folder per artifact, and write what is right.
+
+    With a shard, no other one is missing.
+
+    Raises:
+        ArtifactError: The folder cannot be read, or has far too much in it.
+        RecordError: A run cannot be written.
+    """
+    runs: list[Run] = []
+    beside: dict[str, bytes] = {}
+
+    def check(name: str, files: tuple[ArtifactFile, ...]) -> None:
+        _require_results(files)
+        asv = [file for file in files if inprocess.belongs(file.path)]
+        found = [
+            nights.run(file.data, name, plan, trusted, now) for file in files if file not in asv
+        ]
+        _require_new(found, runs)
+        figures = inprocess.check(asv, found, plan, trusted, now)
+        runs.extend(found)
+        # One machine may have had two shards: what it measured first is as good.
+        beside.update(figures | beside)
+
+    refused = _each(source, check)
+    written = [store.finalise(target, run) for run in runs]
+    for path, data in beside.items():
+        files_.replace(target / path, data)
+    record = night_outcome.outcome(plan, runs)
+    awaited = tuple(one for one in record.shards if shard in {None, one.shard})
+    record = record.model_copy(update={"shards": awaited})
+    return Acceptance(
+        accepted=(*(path.relative_to(target).as_posix() for path in written), *beside),
+        refused=refused,
+        missing=night_outcome.sentences(record) if record.missing else (),
+    )
+
+
+def comparison(
+    source: Path, target: Path, base: str, head: str, trusted: Checkout, now: datetime
+) -> Acceptance:
+    """Check the one comparison of a folder, and write it byte for byte; raises RecordError."""
+    try:
+        data = _only(folder.read(source), COMPARISON)
+        comparisons.comparison(data, base, head, trusted, now)
+    except Exception as error:  # whatever it is
+        return Acceptance(refused=(_refusal(error, "comparison"),))
+    files_.replace(target / COMPARISON, data)
+    return Acceptance(accepted=(COMPARISON,))
+
+
+def confirmed(
+    source: Path,
+    target: Path,
+    trusted: Checkout,
+    now: datetime,
+    candidates: Mapping[str, Candidate] | None = None,
+) -> Acceptance:
+    """Check changes that machines have confirmed, with their evidence, and write them.
+
+    Where candidates (by id) are given, nothing else may be judged.
+
+    Raises:
+        ArtifactError: The folder cannot be read, or has far too much in it.
+        RecordError: A file cannot be written.
+    """
+    accepted: dict[str, bytes] = {}
+
+    def check(name: str, files: tuple[ArtifactFile, ...]) -> None:
+        found = records.check(files, name, trusted, now, candidates)
+        if twice := sorted(accepted.keys() & found.keys()):
+            raise ArtifactError(f"{shown(twice[0])}, which another machine has sent")
+        accepted.update(found)
+
+    refused = _each(source, check)
+    for path, data in accepted.items():
+        files_.replace(target / path, data)
+    return Acceptance(accepted=tuple(accepted), refused=refused)
+
+
+def _each(
+    source: Path, check: Callable[[str, tuple[ArtifactFile, ...]], None]
+) -> tuple[Refusal, ...]:  # fmt: skip
+    """Check every artifact of a folder; those that are refused."""
+    refused = []
+    for name in folder.names(source):
+        try:
+            check(name, folder.read(source, name))
+        except Exception as error:  # whatever it is, it is this artifact's
+            refused.append(_refusal(error, shown(name)))
+    return tuple(refused)
+
+
+def _refusal(error: Exception, artifact: str) -> Refusal:
+    """Why nothing of an artifact is used; also where a check stumbles over it."""
+    reason = str(error)
+    if not isinstance(error, ArtifactError):
+        reason = problem(f"{type(error).__name__}: {reason}")
+    return Refusal(artifact=artifact, reason=reason)
+
+
+def _only(found: tuple[ArtifactFile, ...], name: str) -> bytes:
+    if [file.path for file in found] != [name]:
+        listed = ", ".join(shown(file.path) for file in found[:3]) or "nothing"
+        raise ArtifactError(f"expected {name} and nothing else, found {listed}")
+    return found[0].data
+
+
+def _require_results(files: Iterable[ArtifactFile]) -> None:
+    if not files:
+        raise ArtifactError("expected at least one file, found none")
+    for file in files:
+        if not file.path.endswith(".json"):
+            raise ArtifactError(f"expected results (*.json) only, found {shown(file.path)}")
+
+
+def _require_new(found: list[Run], before: list[Run]) -> None:
+    """One artifact per shard, and no run twice."""
+    known = [(run.machine.id, run.id) for run in (*before, *found)]
+    if len(set(known)) != len(known):
+        raise ArtifactError("a run that is there already")
+    shards = {run.shard for run in found}
+    if len(shards) > 1 or shards & {run.shard for run in before}:
+        raise ArtifactError("runs of a shard that has sent its own")

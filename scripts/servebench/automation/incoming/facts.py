@@ -1,0 +1,200 @@
+"""What our own checkout says, against which foreign results are held."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from packaging.utils import canonicalize_name
+
+from servebench import __version__
+from servebench.core.errors import ArtifactError, HistoryError
+from servebench.core.model import (
+    Case,
+    Commands,
+    InterpreterRecord,
+    Machine,
+    StackRecord,
+    is_free_threaded,
+)
+from servebench.core.text import shown
+from servebench.declare import settings
+from servebench.declare.servers import SERVERS
+from servebench.host.git import run
+from servebench.host.machine import slug
+from servebench.measure.inprocess import suite_runs
+from servebench.measure.testbed import Rig
+from servebench.toolchain import interpreters, stacks
+
+CLOCKS: Final = timedelta(days=1)
+"""How far a machine's clock may be off. A run from the future would stay the latest one until then;
+one night's error is worth less than the night."""
+
+_PIN: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
+_NOWHERE: Final = Path("nowhere")
+_REASON: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A lock as it stands in the checkout: its SHA-256, and all its pins, whatever the platform."""
+
+    digest: str
+    pins: frozenset[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """The checkout's own facts.
+
+    Attributes:
+        servebench: Version.
+        oha: Version.
+        interpreters: Name → full version.
+        locks: Stack → its lock.
+        suites: Names of the suites inside the process.
+        dates: Commit → its date as asv counts (the author's, ms since 1970): the one checked out.
+    """
+
+    servebench: str
+    oha: str
+    interpreters: Mapping[str, str]
+    locks: Mapping[str, Lock]
+    suites: frozenset[str] = frozenset()
+    dates: Mapping[str, int] = field(default_factory=dict)
+
+    def require_tools(self, servebench: str, oha: str) -> None:
+        """Refuse results of other tools; raises ArtifactError."""
+        require("servebench", self.servebench, servebench)
+        require("oha", self.oha, oha)
+
+    def require_stacks(self, records: Iterable[StackRecord]) -> None:
+        """Refuse other locks than the checkout's, and packages that no lock names.
+
+        Raises:
+            ArtifactError: A stack is not what the checkout has locked.
+        """
+        for record in records:
+            lock = self.locks.get(record.name)
+            if lock is None:
+                raise ArtifactError(f"the stack {shown(record.name)}, which is not declared")
+            require(f"lock of stack {record.name}", lock.digest, record.digest)
+            foreign = {(canonicalize_name(n), v) for n, v in record.packages.items()} - lock.pins
+            if foreign:
+                package = shown("==".join(min(foreign)))
+                raise ArtifactError(f"{package} in stack {record.name}, whose lock has no such pin")
+
+    def require_interpreters(self, records: Iterable[InterpreterRecord]) -> None:
+        """Refuse results of interpreters that are not declared; raises ArtifactError."""
+        for record in records:
+            declared = self.interpreters.get(record.name)
+            if declared is None:
+                raise ArtifactError(f"interpreter {shown(record.name)}, which is not declared")
+            require(f"version of interpreter {record.name}", declared, record.version)
+            require(
+                f"build of {record.name}",
+                str(is_free_threaded(record.name)),
+                str(record.free_threaded),
+            )
+
+
+def of_checkout(root: Path) -> Checkout:
+    """Read what a checkout says; raises DeclarationError."""
+    locks = {}
+    for name in stacks.names(root):
+        file = stacks.lock_file(name, root)
+        if file.is_file():
+            content = file.read_bytes()
+            pins = _PIN.findall(content.decode())
+            named = frozenset((canonicalize_name(package), version) for package, version in pins)
+            locks[name] = Lock(hashlib.sha256(content).hexdigest(), named)
+    return Checkout(
+        servebench=__version__,
+        oha=settings.load(root).oha.version,
+        interpreters={n: spec.version for n, spec in interpreters.declared(root).items()},
+        locks=locks,
+        suites=frozenset(suite.name for suite in (*suite_runs.suites(root), suite_runs.GUARD)),
+        dates=_dates(root),
+    )
+
+
+def _dates(root: Path) -> dict[str, int]:
+    """The date of the commit that is checked out; none outside a repository."""
+    try:
+        said = run(["-C", str(root), "rev-list", "--max-count=1", "--format=%at", "HEAD"], {})
+    except HistoryError:
+        return {}
+    _, commit, seconds = said.decode().split()
+    return {commit: 1000 * int(seconds)}
+
+
+def problem(error: Exception | str) -> str:
+    """What went wrong with foreign data, as one line that is fit for a log."""
+    return shown(" ".join(str(error).split()), _REASON)
+
+
+def require(what: str, expected: object, found: object) -> None:
+    """Refuse what is not as it should be; raises ArtifactError."""
+    if expected != found:
+        raise ArtifactError(f"{what}: expected {expected}, found {shown(str(found))}")
+
+
+def require_machine(machine: Machine) -> None:
+    """Refuse a machine whose id is not that of its own description; raises ArtifactError.
+
+    The id's last letters stand for what the description does not hold, so they prove nothing.
+    """
+    start = f"{slug(machine.cpu)}-{machine.cores}c-"
+    if not re.fullmatch(re.escape(start) + r"[0-9a-f]{6}", machine.id):
+        raise ArtifactError(
+            f"machine {shown(machine.id)}: expected an id as {start}123abc for its processor"
+        )
+
+
+def rig_of(machine: Machine) -> Rig:
+    """What a case needs of a machine, for what is worked out from it, not for launches."""
+    return Rig(
+        apps=_NOWHERE, oha=_NOWHERE, machine=machine, pythons={}, versions={}, stacks={},
+        logs=_NOWHERE, inherited={},
+    )  # fmt: skip
+
+
+def require_commands(given: Commands | None, case: Case, machine: Machine) -> None:
+    """Refuse command lines that are not the case's own: people copy and run them.
+
+    Raises:
+        ArtifactError: They differ from what this servebench writes for the case and machine.
+    """
+    if given is None:
+        return
+    if case.server not in SERVERS:
+        raise ArtifactError(f"the server {shown(case.server)}, which is none of ours")
+    ours, name = rig_of(machine).commands(case), shown(case.id)
+    require(f"server's command line of {name}", ours.server, given.server)
+    require(f"load's command line of {name}", ours.load, given.load)
+
+
+def require_time(what: str, text: str, earliest: datetime | None, now: datetime) -> None:
+    """Refuse a time (ISO 8601) before `earliest` or after `now`, give or take `CLOCKS`.
+
+    Raises:
+        ArtifactError: It is no time, or an impossible one.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise ArtifactError(f"{what}: expected a time with an offset, found {shown(text)}")
+    moment = moment.astimezone(UTC)
+    if moment > now + CLOCKS or (earliest is not None and moment < earliest - CLOCKS):
+        since = f"{earliest:%Y-%m-%d %H:%M} and " if earliest is not None else ""
+        raise ArtifactError(
+            f"{what}: expected a time between {since}{now:%Y-%m-%d %H:%M} UTC, found "
+            f"{shown(text)}: is the machine's clock right?"
+        )

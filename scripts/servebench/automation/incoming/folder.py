@@ -1,0 +1,170 @@
+"""Reads a folder that somebody else has filled, with bounds.
+
+Links, devices, names that are none of ours and more than was agreed end the reading. Files are
+opened below the folder's own descriptor, so that what is checked is what is read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from servebench.core.errors import ArtifactError
+from servebench.core.text import shown
+
+ARTIFACTS: Final = 300
+"""A matrix has at most 256 jobs."""
+
+NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
+"""Of an artifact, a folder or a file of ours."""
+
+
+def is_plain(name: str) -> bool:
+    """Whether a folder or file of ours could have such a name, which leads nowhere else."""
+    return NAME.fullmatch(name) is not None and ".." not in name
+
+
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Without waiting: opening a pipe would otherwise hang until somebody writes to it.
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one artifact may hold: several times what the largest of ours does.
+
+    Attributes:
+        entries: Files and folders.
+        depth: Folders within each other.
+        file_bytes: Of one file.
+        total_bytes: Of all files.
+    """
+
+    entries: int = 64
+    depth: int = 6
+    file_bytes: int = 8_000_000
+    total_bytes: int = 32_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactFile:
+    """One file.
+
+    Attributes:
+        path: Below the artifact, with slashes; says nothing about where the file belongs.
+        data: Its bytes.
+    """
+
+    path: str
+    data: bytes
+
+
+def names(folder: Path) -> tuple[str, ...]:
+    """The artifacts in a folder: what lies directly in it, by name; none if it is not there.
+
+    Raises:
+        ArtifactError: It cannot be read, or there is far too much in it.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            found = [entry.name for entry, _ in zip(entries, range(ARTIFACTS + 1), strict=False)]
+    except FileNotFoundError:
+        return ()  # a download without artifacts makes no folder
+    except OSError as error:
+        raise ArtifactError(f"{folder}: cannot be read: {error.strerror}") from error
+    if len(found) > ARTIFACTS:
+        raise ArtifactError(f"{folder}: expected at most {ARTIFACTS} artifacts, found more")
+    return tuple(sorted(found))
+
+
+def read(folder: Path, name: str = ".", limits: Limits | None = None) -> tuple[ArtifactFile, ...]:
+    """Read one artifact as a whole.
+
+    Returns:
+        Its files, by path.
+
+    Raises:
+        ArtifactError: Something in it is not what an artifact of ours has; nothing of it counts.
+    """
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise ArtifactError(f"{folder}: cannot be read: {error.strerror}") from error
+    try:
+        reading = _Reader(limits or Limits())
+        found = reading.folder(handle, "", 0) if name == "." else reading.entry(handle, name, "", 0)
+        files = (ArtifactFile(file.path.removeprefix(f"{name}/"), file.data) for file in found)
+        return tuple(sorted(files, key=lambda file: file.path))
+    except OSError as error:
+        raise ArtifactError(f"cannot be read: {error.strerror}") from error
+    finally:
+        os.close(handle)
+
+
+class _Reader:
+    """Counts while one artifact is read."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.entries = self.bytes = 0
+
+    def folder(self, handle: int, path: str, depth: int) -> Iterator[ArtifactFile]:
+        if depth > self.limits.depth:
+            raise ArtifactError(f"folders more than {self.limits.depth} deep: {shown(path)}")
+        with os.scandir(handle) as entries:
+            for entry in entries:
+                yield from self.entry(handle, entry.name, path, depth)
+
+    def entry(self, handle: int, name: str, path: str, depth: int) -> Iterator[ArtifactFile]:
+        self.entries += 1
+        if self.entries > self.limits.entries:
+            raise ArtifactError(f"more than {self.limits.entries} files and folders")
+        path = f"{path}/{name}" if path else name
+        if not is_plain(name):
+            raise ArtifactError(f"the name {shown(path)}; ours have letters, digits and '._-'")
+        status = os.stat(name, dir_fd=handle, follow_symlinks=False)
+        if stat.S_ISDIR(status.st_mode):
+            inner = os.open(name, _FOLDER, dir_fd=handle)
+            try:
+                yield from self.folder(inner, path, depth + 1)
+            finally:
+                os.close(inner)
+        else:
+            self._require_file(status, path)
+            yield ArtifactFile(path, self.file(handle, name, path))
+
+    def file(self, handle: int, name: str, path: str) -> bytes:
+        opened = os.open(name, _FILE, dir_fd=handle)
+        try:
+            # What was opened may be another file than the one that was looked at.
+            self._require_file(os.fstat(opened), path)
+            with os.fdopen(opened, "rb", closefd=False) as file:
+                data = file.read(self.limits.file_bytes + 1)
+        finally:
+            os.close(opened)
+        self.bytes += len(data)
+        if len(data) > self.limits.file_bytes:
+            raise ArtifactError(f"{shown(path)} grew while it was read")
+        if self.bytes > self.limits.total_bytes:
+            raise ArtifactError(f"more than {self.limits.total_bytes:,} bytes in all")
+        return data
+
+    def _require_file(self, status: os.stat_result, path: str) -> None:
+        if stat.S_ISLNK(status.st_mode):
+            raise ArtifactError(f"{shown(path)} is a link")
+        if not stat.S_ISREG(status.st_mode):
+            raise ArtifactError(f"{shown(path)} is neither a file nor a folder")
+        if status.st_nlink != 1:
+            raise ArtifactError(
+                f"{shown(path)} is a file with another name elsewhere (a hard link)"
+            )
+        if status.st_size > self.limits.file_bytes:
+            raise ArtifactError(
+                f"{shown(path)} has {status.st_size:,} bytes, expected at most "
+                f"{self.limits.file_bytes:,}"
+            )

@@ -1,0 +1,187 @@
+"""Whether a machine is prepared as a runner: hook, users, walls and clock, looked at one by one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from servebench.automation.runner import hook, place
+from servebench.automation.runner.room import OtherUser, Room
+from servebench.core.errors import ServebenchError, SetupError
+from servebench.host import machine, paths
+from servebench.toolchain.doctor import Finding
+
+LISTENER: Final = "Runner.Listener"
+"""Name of the process that waits for jobs; one per registered runner."""
+
+VARIABLE: Final = "ACTIONS_RUNNER_HOOK_JOB_STARTED"
+_REMEDY: Final = "sudo sh scripts/prepare-runner.sh repository=OWNER/NAME"
+_OTHERS_WRITE: Final = 0o022
+_TIMEOUT_S: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerPaths:
+    """Where things are on a prepared machine.
+
+    Attributes:
+        policy: The hook's policy.
+        library: The folder of the hook and its launcher.
+        root: Our checkout.
+        owner: Who must own the files: root.
+    """
+
+    policy: Path
+    library: Path
+    root: Path
+    owner: int = 0
+
+
+def here() -> RunnerPaths:
+    """This machine."""
+    return RunnerPaths(place.file(), place.LIBRARY, paths.project_root())
+
+
+def findings(where: RunnerPaths) -> tuple[Finding, ...]:
+    """Look at everything; what is wrong becomes a finding, never an error."""
+    looks: dict[str, Callable[[RunnerPaths], str]] = {
+        "policy": _policy,
+        "hook": _hook,
+        "hook is asked": _asked,
+        "one runner": _one_runner,
+        "rights of our own": _no_root,
+        "user of foreign code": _foreign,
+        "clock": _clock,
+    }
+    return tuple(_finding(what, look, where) for what, look in looks.items())
+
+
+def _finding(what: str, look: Callable[[RunnerPaths], str], where: RunnerPaths) -> Finding:
+    try:
+        return Finding(what=what, state="ok", detail=look(where))
+    except ServebenchError as error:
+        return Finding(
+            what=what,
+            state="missing" if isinstance(error, SetupError) else "wrong",
+            detail=str(error),
+            remedy=_REMEDY,
+        )
+
+
+def _policy(where: RunnerPaths) -> str:
+    _require_roots(where.policy, where)
+    try:
+        policy = hook.read_policy(where.policy.read_text("utf-8"))
+    except hook.PolicyError as error:
+        raise ServebenchError(f"{where.policy}: {error}") from error
+    return (
+        f"{policy.repository}: {', '.join(policy.workflows)} at {policy.ref} by "
+        f"{' or '.join(policy.events)}"
+    )
+
+
+def _hook(where: RunnerPaths) -> str:
+    ours = Path(hook.__file__).parent
+    for name in ("hook.py", "job-started.sh"):
+        file = where.library / name
+        _require_roots(file, where)
+        if not os.access(file, os.X_OK):
+            raise ServebenchError(f"{file}: expected an executable file")
+        if file.read_bytes() != (ours / name).read_bytes():
+            raise ServebenchError(f"{file} is not that of this checkout")
+    return f"{where.library} has this checkout's; nobody but root can change it"
+
+
+def _require_roots(file: Path, where: RunnerPaths) -> None:
+    """The file and the folders above it must be root's: a job could otherwise change its judge."""
+    for entry in (file, *file.parents):
+        try:
+            status = entry.lstat()
+        except OSError as error:
+            raise SetupError(f"{entry}: {error.strerror}") from error
+        if status.st_uid not in {0, where.owner}:
+            raise ServebenchError(f"{entry}: expected root as its owner, found uid {status.st_uid}")
+        sticky = entry.is_dir() and status.st_mode & 0o1000
+        if status.st_mode & _OTHERS_WRITE and not sticky:
+            raise ServebenchError(f"{entry}: others than its owner can write to it")
+
+
+def _asked(where: RunnerPaths) -> str:
+    """Inside a job the runner's variable is seen; elsewhere its unit is read."""
+    launcher = str(where.library / "job-started.sh")
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        found = os.environ.get(VARIABLE)
+        if found != launcher:
+            raise ServebenchError(f"{VARIABLE}: expected {launcher}, found {found!r}")
+        return f"{VARIABLE} names {launcher}"
+    unit = Path("/etc/systemd/system/servebench-runner.service")
+    try:
+        text = unit.read_text("utf-8")
+    except OSError as error:
+        raise SetupError(f"{unit}: {error.strerror}") from error
+    if f"Environment={VARIABLE}={launcher}" not in text.splitlines():
+        raise ServebenchError(f"{unit} does not name {launcher} as the hook")
+    return f"{unit} names {launcher}"
+
+
+def _one_runner(_: RunnerPaths) -> str:
+    found = [p.pid for p in psutil.process_iter(["name"]) if p.info["name"] == LISTENER]
+    if len(found) > 1:
+        raise ServebenchError(
+            f"{len(found)} runners wait for jobs here (pids {found}): two jobs at once would each "
+            "measure the other; stop all but one"
+        )
+    return f"pid {found[0]}" if found else "none is running now"
+
+
+def _no_root(_: RunnerPaths) -> str:
+    if os.geteuid() == 0:
+        raise ServebenchError("jobs would run as root: run the check, and the runner, as its user")
+    try:
+        done = subprocess.run(
+            ["sudo", "-n", "true"], capture_output=True, check=False, timeout=_TIMEOUT_S
+        )
+    except FileNotFoundError:
+        return "there is no sudo"
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ServebenchError(f"sudo cannot be asked: {error}") from error
+    if done.returncode == 0:
+        raise ServebenchError("this user can become root without a password")
+    return "this user cannot become root"
+
+
+def _foreign(where: RunnerPaths) -> str:
+    described = place.read(where.policy)
+    user = OtherUser(described.user)
+    room = Room(user, described.room)
+    if user.run(["test", "-w", described.room], check=False).returncode != 0:
+        raise SetupError(f"{user.name} cannot write to its room {described.room}")
+    room.require_readable(Path(sys.executable), where.root / "pyproject.toml")
+    for closed in (Path.home(), *filter(None, [_runner_folder()])):
+        if user.run(["test", "-r", closed], check=False).returncode == 0:
+            raise ServebenchError(f"{user.name} can read {closed}: expected it closed (mode 700)")
+    return f"{user.name}, with the room {described.room}"
+
+
+def _runner_folder() -> Path | None:
+    """Where the runner's credentials are, as far as one is running."""
+    for process in psutil.process_iter(["name", "cwd"]):
+        if process.info["name"] == LISTENER and process.info["cwd"]:
+            return Path(process.info["cwd"])
+    return None
+
+
+def _clock(_: RunnerPaths) -> str:
+    found = machine.governor(machine.allocate().all)
+    if found is None:
+        return "this machine shows none"
+    if found != "performance":
+        raise ServebenchError(f"the frequency governor is {found}, expected performance")
+    return found

@@ -1,0 +1,201 @@
+"""The stacks' locks as a commit of their own: what moved stands in its message.
+
+The history of `apps/stacks/` is the axis on which everything is shown, so that nothing else may be
+in these commits. Nights make them on a branch of its own (`advance`).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from servebench.core.errors import HistoryError, UsageError
+from servebench.host import git
+from servebench.host.git import GitError, HopelessError, Patience, Remote
+from servebench.toolchain.locks import Move, title
+
+LOCKS: Final = "apps/stacks"
+WORKFLOWS: Final = ".github/workflows"
+BRANCH: Final = "servebench/stack"
+"""On which nights renew the locks."""
+
+_TAKEN: Final = "All but locks and workflows: "
+_AUTHOR: Final = {"user.name": "servebench", "user.email": "servebench@localhost"}
+
+
+@dataclass(frozen=True, slots=True)
+class StackBump:
+    """What a bump came to.
+
+    Attributes:
+        moved: Whether a lock differs from the commit before.
+        commit: The one with the locks, 40 hex digits.
+        moves: The releases.
+    """
+
+    moved: bool
+    commit: str
+    moves: tuple[Move, ...] = ()
+
+
+def message(moves: Sequence[Move]) -> str:
+    """The commit's message: a subject that names releases, and a list of all of them."""
+    stacks: dict[tuple[str, str | None, str | None], list[str]] = {}
+    for move in moves:
+        stacks.setdefault((move.package, move.before, move.after), []).append(move.stack)
+    lines = [
+        f"- {package} {before or '(new)'} → {after or '(gone)'} ({', '.join(names)})"
+        for (package, before, after), names in stacks.items()
+    ]
+    return "\n".join((title("Stacks", moves), *([""] if lines else []), *lines)) + "\n"
+
+
+def commit(root: Path, text: str) -> StackBump:
+    """Commit the locks as they are, and nothing else.
+
+    Raises:
+        UsageError: It is no git repository with a commit.
+        HistoryError: Git refuses.
+    """
+    _head(root)
+    if not git.ask(root, "status", "--porcelain", "--", LOCKS):
+        return StackBump(moved=False, commit=_head(root))
+    git.ask(root, "add", "--", LOCKS)
+    git.ask(root, *_who(root), "commit", "--quiet", "--only", "--file=-", "--", LOCKS, stdin=text)
+    return StackBump(moved=True, commit=_head(root))
+
+
+def advance(
+    root: Path,
+    remote: Remote,
+    renew: Callable[[Path], Sequence[Move]],
+    *,
+    branch: str = BRANCH,
+    patience: Patience | None = None,
+    told: Callable[[str], None] = lambda _: None,
+    reached: Callable[[str], None] = lambda _: None,
+) -> StackBump:
+    """Take the branch of the locks to this checkout's code and to renewed locks, and push it.
+
+    The default branch is never pushed to, so that it can be protected. Each commit of the branch
+    has one parent, the one before, so that the locks' history can be followed from its tip. Where
+    the code has changed since, a commit takes it over, but for two things: the locks are the
+    branch's own, and so are the workflow files, which a workflow's own token may not change (nobody
+    runs them there). So whatever else somebody has pushed to the branch is not measured, nor run on
+    a measuring machine. It all happens in a worktree of its own; the checkout stays as it is.
+
+    Raises:
+        UsageError: The checkout is no git repository with a commit.
+        SetupError: The locks cannot be renewed.
+        HistoryError: Git refuses.
+    """
+    head = _head(root)
+
+    def attempt() -> StackBump:
+        with tempfile.TemporaryDirectory(prefix="servebench-stack-") as folder:
+            place = Path(folder) / "tree"
+            start, tip = _start(root, remote, branch, head)
+            git.ask(root, "worktree", "add", "--quiet", "--detach", str(place), start)
+            try:
+                if start != tip:
+                    _push(place, remote, branch)
+                reached(start)
+                moves = tuple(renew(place))
+                bumped = replace(commit(place, message(moves)), moves=moves)
+                if bumped.moved:
+                    _push(place, remote, branch)
+                return bumped
+            finally:
+                git.ask(root, "worktree", "remove", "--force", str(place))
+
+    try:
+        return (patience or Patience()).keep_trying(attempt, told)
+    except (GitError, HopelessError) as problem:
+        raise HistoryError(f"the locks could not be pushed to {branch}: {problem}") from problem
+
+
+def _start(root: Path, remote: Remote, branch: str, head: str) -> tuple[str, str | None]:
+    """The commit of the branch that has this code, made if need be; and the branch's tip."""
+    reference = f"refs/heads/{branch}"
+    if not git.ask(root, "ls-remote", remote.address, reference, env=remote.environment):
+        return head, None
+    default, tip = (_fetched(root, remote, name) for name in ("HEAD", reference))
+    told = git.ask(
+        root, "log", "--first-parent", "--max-count=1", f"--grep=^{_TAKEN}", "--format=%b", tip
+    )
+    code = told.removeprefix(_TAKEN) or head
+    # Of an older night that is run again the branch has newer code of the default branch already.
+    if not (_follows(root, code, head) and _follows(root, default, code)):
+        code = head
+    tree = _tree(root, code, tip)
+    if tree == git.ask(root, "rev-parse", f"{tip}^{{tree}}"):
+        return tip, tip
+    text = f"Code of {code[:12]}\n\n{_TAKEN}{code}\n"
+    made = git.ask(root, *_who(root), "commit-tree", tree, "-p", tip, stdin=text)
+    return made, tip
+
+
+def _fetched(root: Path, remote: Remote, name: str) -> str:
+    git.ask(root, "fetch", "--quiet", "--no-tags", remote.address, name, env=remote.environment)
+    return git.ask(root, "rev-parse", "FETCH_HEAD")
+
+
+def _follows(root: Path, commit: str, earlier: str) -> bool:
+    try:
+        git.ask(root, "merge-base", "--is-ancestor", earlier, commit)
+    except HistoryError:
+        return False
+    return True
+
+
+def _tree(root: Path, head: str, tip: str) -> str:
+    """The files of one commit, with the locks and workflow files of the branch's tip."""
+    with tempfile.TemporaryDirectory() as folder:
+        index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+        git.ask(root, "read-tree", head, env=index)
+        here = set(git.ask(root, "ls-files", "--", LOCKS, WORKFLOWS, env=index).splitlines())
+        gone = [path for path in here if path.startswith(f"{WORKFLOWS}/")]
+        # A stack that is no longer declared has no lock either.
+        kept = [
+            line
+            for line in git.ask(root, "ls-tree", "-r", tip, "--", LOCKS, WORKFLOWS).splitlines()
+            if (path := line.partition("\t")[2]) in here or path.startswith(f"{WORKFLOWS}/")
+        ]
+        lines = [f"0 {'0' * 40}\t{path}" for path in gone] + kept
+        git.ask(
+            root, "update-index", "--index-info", stdin="".join(f"{x}\n" for x in lines), env=index
+        )
+        return git.ask(root, "write-tree", env=index)
+
+
+def _push(root: Path, remote: Remote, branch: str) -> None:
+    git.ask(
+        root, "push", "--quiet", remote.address, f"HEAD:refs/heads/{branch}",
+        env=remote.environment,
+    )  # fmt: skip
+
+
+def _head(root: Path) -> str:
+    try:
+        return git.ask(root, "rev-parse", "--verify", "HEAD^{commit}")
+    except HistoryError as problem:
+        raise UsageError(
+            f"expected a git repository with a commit in {root}, found none: leave --commit out"
+        ) from problem
+
+
+def _who(root: Path) -> list[str]:
+    """Options that say who commits, where nobody has said so."""
+    return [
+        word
+        for key, value in _AUTHOR.items()
+        if not _configured(root, key)
+        for word in ("-c", f"{key}={value}")
+    ]
+
+
+def _configured(root: Path, key: str) -> bool:
+    return bool(git.ask_or_none(root, "config", key))

@@ -1,0 +1,1 @@
+"""Words and arithmetic: cases, metrics, flags, units, errors. No input or output."""

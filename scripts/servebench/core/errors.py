@@ -1,0 +1,107 @@
+"""Every error that servebench raises on purpose, and what exit codes mean.
+
+    ServebenchError                  exit code 4
+    ├── UsageError                   exit code 2: the command line asks for what does not exist
+    ├── DeclarationError             exit code 2: an experiment.toml or pyproject.toml is wrong
+    ├── SetupError                   exit code 4: a tool, interpreter or stack cannot be made
+    ├── BusyError                    exit code 4: another measurement is under way on this machine
+    ├── RecordError                  exit code 4: a run file cannot be read or written
+    ├── CountError                   exit code 4: instructions cannot be counted
+    ├── ServiceError                 exit code 4: GitHub cannot be reached, or refuses
+    ├── HistoryError                 exit code 4: the history cannot be fetched or pushed
+    ├── ArtifactError                exit code 4: what another machine sent cannot be used
+    ├── NothingMeasuredError         exit code 3: no launch gave a figure
+    └── LaunchError                  one launch failed; carries the validity flag, others go on
+
+A message says what was expected, what was found, and what to do. Exit code 1 is never an error's:
+it says that all was done, and what was found is bad.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Final
+
+if TYPE_CHECKING:
+    from servebench.core.flags import FlagName
+
+
+EXIT_CODES: Final[Mapping[str, str]] = {
+    "0": "done; all that was to be judged was judged, and nothing is slower or broken",
+    "1": "done, and something is wrong: slower or broken by the change, failed, refused or missing",
+    "2": "wrong usage, or a wrong declaration",
+    "3": "no answer, or not all of it: nothing usable was measured, or something stayed undecided",
+    "4": "could not be done: set-up, network, disk, a busy machine, an error of servebench's own",
+    "130, 143": "interrupted by Ctrl-C, or ended; what was measured is kept",
+}
+"""What every verb's exit code means. The README shows this table, and `--help` prints it."""
+
+FAILED: Final = 4
+
+
+class ServebenchError(Exception):
+    """Base of all errors whose message is meant for the person at the keyboard."""
+
+    exit_code: ClassVar[int] = FAILED
+
+
+class UsageError(ServebenchError):
+    """The command line names something that does not exist or cannot be combined."""
+
+    exit_code = 2
+
+
+class DeclarationError(ServebenchError):
+    """A declaration is wrong: which file, which key, what was found, what is allowed."""
+
+    exit_code = 2
+
+    def __init__(self, file: str, key: str, found: object, allowed: str) -> None:
+        self.file, self.key, self.found, self.allowed = file, key, found, allowed
+        super().__init__(f"{file}: {key}: found {found!r}; allowed: {allowed}")
+
+
+class SetupError(ServebenchError):
+    """Something that measuring needs is missing and could not be made."""
+
+
+class BusyError(ServebenchError):
+    """Another measurement is under way on this machine."""
+
+
+class RecordError(ServebenchError):
+    """A run file cannot be read, written or understood."""
+
+
+class CountError(ServebenchError):
+    """Instructions cannot be counted: Valgrind is missing, was ended, or wrote no counts."""
+
+
+class ServiceError(ServebenchError):
+    """GitHub cannot be reached, refuses, or answers what was not expected."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class HistoryError(ServebenchError):
+    """The branch that holds the history cannot be fetched, pushed, or laid out."""
+
+
+class ArtifactError(ServebenchError):
+    """What another machine sent is not what was asked for; nothing of it is used."""
+
+
+class NothingMeasuredError(ServebenchError):
+    """No launch of the plan gave a usable figure."""
+
+    exit_code = 3
+
+
+class LaunchError(ServebenchError):
+    """One launch failed. It gets a status, a flag and a reason, and never a figure."""
+
+    def __init__(self, flag: FlagName, detail: str) -> None:
+        self.flag, self.detail = flag, detail
+        super().__init__(f"{flag}: {detail}")

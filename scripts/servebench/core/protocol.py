@@ -1,0 +1,54 @@
+"""Numbers of the launch protocol that planning must know too, to say how long a launch takes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from servebench.core.model import Profile
+
+WINDOW_SECONDS: Final[dict[Profile, float]] = {"quick": 0.4, "nightly": 1.0, "published": 1.0}
+"""Length of a warm-up window, s."""
+
+RATE_WINDOWS: Final = 2
+"""Windows that warm up a paced or open load: thousands of requests, more than it will send.
+
+Whether they are steady says nothing about a load that is far below them.
+"""
+
+SLOW_SECONDS: Final = 0.1
+"""Endpoints that take longer are warmed up by one wave: windows of a second would tell nothing."""
+
+UNIT_REQUESTS: Final = 3
+"""Single requests to the idle server, the fastest of which is the unit of its ceiling."""
+
+SPOT_SECONDS: Final = 0.2
+SPOT_SHARE: Final = 4000
+"""Least time between two spot checks under load, s, and least number of requests between them.
+
+With its connection a check costs a server the core time of 2.8 to 3.3 requests (four handlers on
+Granian, idle, against the best of three loads), and is counted as one: CPU per request is at most
+0.06 % too high. The client cores give 0.2 ms for each, or 0.9 ms where a JSON Schema is checked.
+"""
+
+DUET_SECONDS: Final = 1.5
+"""Least load of a duet, s.
+
+A longer load scatters less, and fewer fit into a minute: with 0.6, 1, 1.5 and 2 s ratios scatter by
+2.0, 1.5, 1.3 and 1.1 %, and what 90 s of them tell is the same within what 20 duets of each can
+show (FastAPI's json on two cores of a virtual machine). Longer than 2 s they scatter hardly less:
+what is left differs from start to start, above all the memory that the kernel happened to give the
+two servers. Address randomisation stays on: without it they scatter a little less (about 0.9 %),
+but the layout that both sides then always get would be in every figure. Loading the two sides in
+turns of 0.02 to 0.2 s instead of at the same time (one generator stopped while the other works)
+makes no difference that twelve duets could show.
+"""
+
+DUET_WAVES: Final = 3.3
+"""Times the service of a slow endpoint that a duet's load lasts at least: some whole waves."""
+
+DUET_WARM_UP: Final = 0.5
+"""Length of the warm-up of a duet, s: some thousand requests to any handler that is quick.
+
+In windows the ratio of two servers that share a core scatters by more than 5 % from one 0.2 s to
+the next, even on a quiet machine. Whether it was long enough is seen in the load: `duet.settled`.
+"""

@@ -1,0 +1,1 @@
+"""What is written in TOML: experiments, published figures, servers, settings."""

@@ -1,0 +1,329 @@
+"""From a declaration to cases: every combination of its axes, checked and resolved.
+
+A case id is the experiment's folder and the block's rendered template; nothing ever parses it. One
+id means one thing: in whatever profile it appears, only duration and timeout may differ.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from string import Formatter
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from servebench.core.errors import DeclarationError
+from servebench.core.formula import FormulaError, check_ceiling, evaluate
+from servebench.core.model import Case, Endpoint, Load, Profile, is_free_threaded
+from servebench.declare.schema import (
+    UNLIMITED,
+    CasesTable,
+    Declaration,
+    EndpointTable,
+    LoadTable,
+    in_defaults,
+    key_path,
+)
+from servebench.declare.servers import Server
+
+Value = str | float
+_WORDS: Final = ("endpoint", "python", "stack", "server", "loop", "load")
+_COUNTS: Final = ("workers", "threads")
+_ID: Final = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
+_FREE_AXIS: Final = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a declaration's words may refer to.
+
+    Attributes:
+        interpreters: Declared interpreters.
+        stacks: Declared stacks, each with the interpreters that it is made for.
+        servers: The server registry.
+    """
+
+    interpreters: Collection[str]
+    stacks: Mapping[str, Collection[str]]
+    servers: Mapping[str, Server]
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """One declaration on its way to cases, as checked and as written; errors name `file`."""
+
+    experiment: str
+    file: str
+    declared: Declaration
+    written: Mapping[str, Any]
+    known: Known
+
+    def check_references(self) -> None:
+        """Refuse words that refer to nothing, and endpoints that nothing refers to.
+
+        Raises:
+            DeclarationError: As said.
+        """
+        allowed: dict[str, Collection[str]] = {
+            "endpoint": [n for n, e in self.declared.endpoints.items() if not e.verify_only],
+            "python": self.known.interpreters,
+            "stack": self.known.stacks,
+            "server": self.known.servers,
+            "load": self.declared.loads,
+            "profiles": self.declared.profiles,
+        }
+        for (index, block), axis in itertools.product(enumerate(self.declared.cases), allowed):
+            for place, name in enumerate(getattr(block, axis)):
+                if name not in (names := allowed[axis]):
+                    raise self._wrong(("cases", index, axis, place), name, ", ".join(names))
+        used = {name for block in self.declared.cases for name in block.endpoint}
+        for name, endpoint in self.declared.endpoints.items():
+            if name not in used and not endpoint.verify_only:
+                raise self._wrong(
+                    ("endpoints", name), "no cases", "cases that load it, or verify_only = true"
+                )
+            if endpoint.ceiling is not None:
+                try:
+                    check_ceiling(endpoint.ceiling)
+                except FormulaError as error:
+                    raise self._bad_formula(
+                        ("endpoints", name, "ceiling"), endpoint.ceiling, error
+                    ) from error
+
+    def cases(self, profile: Profile) -> tuple[Case, ...]:
+        """Expand for one profile.
+
+        Raises:
+            DeclarationError: Something does not resolve, does not fit together or is there twice.
+        """
+        cases: list[Case] = []
+        owner: dict[str, int] = {}
+        for index, block in enumerate(self.declared.cases):
+            if profile not in block.profiles:
+                continue
+            for axes in self._combinations(index, block):
+                case = self._case(index, block, axes, self.declared.profiles[profile])
+                if case.id in owner:
+                    raise self._wrong(
+                        ("cases", index, "id"),
+                        case.id,
+                        f"ids of their own; in profile {profile} cases[{owner[case.id]}] has this "
+                        "one too",
+                    )
+                owner[case.id] = index
+                cases.append(case)
+        return tuple(cases)
+
+    def check_one_meaning(self, cases: Mapping[Profile, tuple[Case, ...]]) -> None:
+        """Refuse an id that means different things in different profiles.
+
+        Raises:
+            DeclarationError: As said.
+        """
+        first: dict[str, tuple[Profile, Case]] = {}
+        for profile, many in cases.items():
+            for case in many:
+                elsewhere, other = first.setdefault(case.id, (profile, case))
+                if _meaning(case) != _meaning(other):
+                    raise self._wrong(
+                        ("cases",),
+                        case.id,
+                        f"one meaning per id; in {profile} and {elsewhere} it differs in more than "
+                        "duration and timeout: put the parameter into the id, as in wait{wait}",
+                    )
+
+    def _combinations(self, index: int, block: CasesTable) -> Iterator[dict[str, Value]]:
+        axes: dict[str, Collection[Value]] = {name: getattr(block, name) for name in _WORDS}
+        for name in _COUNTS:
+            if (values := getattr(block, name)) is not None:
+                axes[name] = values
+        for name, numbers in block.vary.items():
+            self._check_free(("cases", index, "vary", name), name, axes)
+            axes[name] = numbers
+        pairs = block.pairs or ({},)
+        for place, pair in enumerate(pairs):
+            key = ("cases", index, "pairs", place)
+            if pair.keys() != pairs[0].keys():
+                raise self._wrong(key, ", ".join(pair), f"the keys {', '.join(pairs[0])} in each")
+            for name in pair:
+                self._check_free((*key, name), name, axes)
+        for combination in itertools.product(*axes.values()):
+            for pair in pairs:
+                yield {**dict(zip(axes, combination, strict=True)), **pair}
+
+    def _check_free(self, key: tuple[str | int, ...], name: str, axes: Collection[str]) -> None:
+        """Refuse a name that an axis or parameter has already."""
+        taken = {*axes, *_WORDS, "gil", "slots", "floor", "rate", "duration", "timeout"}
+        taken |= {name for profile in self.declared.profiles.values() for name in profile}
+        if name in taken or not _FREE_AXIS.fullmatch(name):
+            raise self._wrong(key, name, f"a new name; taken: {', '.join(sorted(taken))}")
+
+    def _case(
+        self, index: int, block: CasesTable, axes: dict[str, Value], parameters: dict[str, float]
+    ) -> Case:
+        axes = {"workers": 1, **axes}
+        word = {name: str(axes[name]) for name in _WORDS}
+        gil = 0.0 if is_free_threaded(word["python"]) else 1.0
+        numbers = {name: v for name, v in axes.items() if isinstance(v, int | float)}
+        values = {**parameters, **numbers, "gil": gil}
+        workers = self._count(("cases", index, "workers"), str(numbers["workers"]), {})
+        threads = None
+        if "threads" in numbers:
+            threads = self._count(("cases", index, "threads"), str(numbers["threads"]), {})
+        table = self.declared.endpoints[word["endpoint"]]
+        self._check_fit(index, word, table, threads)
+        slots = self._slots(word["endpoint"], table, values)
+        template = {**word, **{n: _plain(v) for n, v in {**parameters, **numbers}.items()}}
+        load = self._load(word["load"], self.declared.loads[word["load"]], values)
+        limit = self.known.servers[word["server"]].backpressure(workers)
+        if limit is not None and load.connections > limit:
+            raise self._wrong(
+                ("loads", word["load"], "connections"),
+                load.connections,
+                f"at most {limit}, the backpressure of {word['server']} with {workers} workers",
+            )
+        identifier = self._render(("cases", index, "id"), block.id, template)
+        if not _ID.fullmatch(identifier):
+            raise self._wrong(
+                ("cases", index, "id"), identifier, "letters, digits and _ . - between single /"
+            )
+        return Case(
+            id=f"{self.experiment}/{identifier}",
+            experiment=self.experiment,
+            endpoint=self._endpoint(word["endpoint"], table, values, slots),
+            python=word["python"],
+            stack=word["stack"],
+            server=word["server"],
+            loop=word["loop"],
+            workers=workers,
+            threads=threads,
+            slots=slots,
+            load=load,
+            cores=block.cores,
+            ceiling=_ceiling(table.ceiling, load),
+            env={
+                name: self._render(("endpoints", word["endpoint"], "env", name), text, template)
+                for name, text in table.env.items()
+            },
+        )
+
+    def _check_fit(
+        self, index: int, word: Mapping[str, str], endpoint: EndpointTable, threads: int | None
+    ) -> None:
+        """Refuse what exists but does not go together."""
+        name, speaks = word["endpoint"], endpoint.interface
+        server, pythons = self.known.servers[word["server"]], self.known.stacks[word["stack"]]
+        if speaks not in server.interfaces:
+            others = [n for n, s in self.known.servers.items() if speaks in s.interfaces]
+            allowed = f"servers of {speaks}, which {name} speaks: {', '.join(others)}"
+            raise self._wrong(("cases", index, "server"), word["server"], allowed)
+        if word["loop"] not in server.loops:
+            allowed = f"{', '.join(sorted(server.loops))} (of {word['server']})"
+            raise self._wrong(("cases", index, "loop"), word["loop"], allowed)
+        if word["python"] not in pythons:
+            allowed = f"{', '.join(pythons)} (of stack {word['stack']})"
+            raise self._wrong(("cases", index, "python"), word["python"], allowed)
+        if (threads is not None) != (speaks == "wsgi"):
+            allowed = f"blocking threads for wsgi, and only there; {name} is {speaks}"
+            raise self._wrong(("cases", index, "threads"), threads or "nothing", allowed)
+
+    def _endpoint(
+        self, name: str, table: EndpointTable, values: Mapping[str, float], slots: int | None
+    ) -> Endpoint:
+        floor = self._number(("endpoints", name, "floor"), table.floor, values)
+        takes = self._number(
+            ("endpoints", name, "takes"), table.takes or "0", {**values, "floor": floor}
+        )
+        return Endpoint(
+            name=name,
+            app=table.app,
+            interface=table.interface,
+            path=table.path,
+            expect=table.expect,
+            floor=floor,
+            # One thread overlaps with nobody.
+            overlap=table.overlap if slots is None else min(table.overlap, slots),
+            takes=max(floor, takes),
+        )
+
+    def _slots(self, name: str, table: EndpointTable, values: Mapping[str, float]) -> int | None:
+        if table.slots == UNLIMITED:
+            return None
+        key = ("endpoints", name, "slots")
+        number = self._number(key, table.slots, values)
+        return None if math.isinf(number) else self._count(key, table.slots, values)
+
+    def _load(self, name: str, table: LoadTable, values: Mapping[str, float]) -> Load:
+        numbers = {
+            field: self._number(("loads", name, field), text, values)
+            for field in ("rate", "duration", "timeout")
+            if (text := getattr(table, field)) is not None
+        }
+        key = ("loads", name, "connections")
+        connections = self._count(key, table.connections, {**values, **numbers})
+        try:
+            return Load(model=table.model, connections=connections, **numbers)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+            found = first["input"] if first["loc"] else table.model.value
+            raise self._wrong(("loads", name, *first["loc"]), found, message) from error
+
+    def _number(
+        self, key: tuple[str | int, ...], formula: str, values: Mapping[str, float]
+    ) -> float:
+        """Work out a formula that must not be negative."""
+        try:
+            number = evaluate(formula, values)
+        except FormulaError as error:
+            raise self._bad_formula(key, formula, error) from error
+        if number < 0:
+            raise self._wrong(key, f"{formula} = {number:g}", "0 or more")
+        return number
+
+    def _count(self, key: tuple[str | int, ...], formula: str, values: Mapping[str, float]) -> int:
+        number = self._number(key, formula, values)
+        if number < 1 or not number.is_integer():
+            raise self._wrong(key, f"{formula} = {number:g}", "a whole number, 1 or more")
+        return int(number)
+
+    def _render(self, key: tuple[str | int, ...], template: str, values: Mapping[str, str]) -> str:
+        """Fill in {names}, and nothing more than names."""
+        try:
+            fields = [part[1:] for part in Formatter().parse(template) if part[1] is not None]
+        except ValueError as error:
+            raise self._wrong(key, template, f"a template with {{names}} ({error})") from error
+        for name, *rest in fields:
+            if name not in values or any(rest):
+                raise self._wrong(key, template, f"{{names}} of: {', '.join(values)}")
+        return template.format_map(values)
+
+    def _bad_formula(
+        self, key: tuple[str | int, ...], formula: str, error: FormulaError
+    ) -> DeclarationError:
+        return self._wrong(key, formula, f"{error.allowed} ({error.reason})")
+
+    def _wrong(self, key: tuple[str | int, ...], found: object, allowed: str) -> DeclarationError:
+        return DeclarationError(self.file, key_path(in_defaults(key, self.written)), found, allowed)
+
+
+def _plain(number: float) -> str:
+    """Spell a number as in an id: 3, 0.3."""
+    return str(int(number)) if float(number).is_integer() else str(number)
+
+
+def _ceiling(declared: str | None, load: Load) -> str | None:
+    """Nobody answers more than is asked: a rate is a ceiling of its own."""
+    if load.rate is None:
+        return declared
+    return f"min(rate, {declared})" if declared else "rate"
+
+
+def _meaning(case: Case) -> Case:
+    return case.model_copy(
+        update={"load": case.load.model_copy(update={"duration": 1.0, "timeout": 1.0})}
+    )

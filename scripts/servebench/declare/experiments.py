@@ -1,0 +1,79 @@
+"""The experiments: each `apps/*/experiment.toml`, with its cases in every profile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from servebench.core.model import Case, Profile
+from servebench.declare import settings
+from servebench.declare.expand import Expansion, Known
+from servebench.declare.schema import FILE, PROFILES, Declaration, check_form, read_toml
+from servebench.declare.servers import SERVERS
+from servebench.host import paths
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One question with one moving axis.
+
+    Attributes:
+        name: Its folder.
+        folder: Where its applications are.
+        declared: Its `experiment.toml`.
+        cases: Per profile, the cases in the order of their declaration.
+    """
+
+    name: str
+    folder: Path
+    declared: Declaration
+    cases: Mapping[Profile, tuple[Case, ...]]
+
+
+def load_experiments(
+    root: Path | None = None, known: Known | None = None
+) -> tuple[Experiment, ...]:
+    """Read all experiments of a checkout (by default the one around us), by name.
+
+    Raises:
+        DeclarationError: One of them is wrong; says where, what was found and what is allowed.
+        UsageError: There is none.
+    """
+    root = root or paths.project_root()
+    known = known or registered()
+    declared = sorted((root / "apps").glob(f"*/{FILE}"))
+    if not declared:
+        raise paths.undeclared(root, f"no apps/*/{FILE}")
+    return tuple(_load(path, path.relative_to(root).as_posix(), known) for path in declared)
+
+
+def expand(experiment: Experiment, profile: Profile) -> tuple[Case, ...]:
+    """The cases of an experiment in a profile; none if it has none there."""
+    return experiment.cases.get(profile, ())
+
+
+def expand_all(experiments: Iterable[Experiment], profile: Profile) -> tuple[Case, ...]:
+    """The cases of several experiments in a profile, one experiment after the other."""
+    return tuple(case for experiment in experiments for case in expand(experiment, profile))
+
+
+def registered(root: Path | None = None) -> Known:
+    """The registries of interpreters, stacks and servers; by default of the checkout around us."""
+    pythons = tuple(settings.load(root).interpreters)
+    specs = settings.stack_specs(root)
+    stacks = {
+        name: pythons if s.interpreters is None else s.interpreters for name, s in specs.items()
+    }
+    return Known(interpreters=pythons, stacks=stacks, servers=SERVERS)
+
+
+def _load(path: Path, shown: str, known: Known) -> Experiment:
+    written = read_toml(path, shown)
+    declared = check_form(written, shown)
+    name = path.parent.name
+    expansion = Expansion(name, shown, declared, written, known)
+    expansion.check_references()
+    cases = {profile: expansion.cases(profile) for profile in PROFILES}
+    expansion.check_one_meaning(cases)
+    return Experiment(name, path.parent, declared, cases)

@@ -1,0 +1,190 @@
+"""`apps/<experiment>/published.toml`: what the source published, and how to show ours beside it.
+
+An experiment without the file gets a table of everything.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Container
+from pathlib import Path
+from typing import Final, Self
+
+from pydantic import Field, model_validator
+
+from servebench.core.model import Frozen
+from servebench.declare.chart_layouts import ChartLayout, known_keys, known_metrics
+from servebench.declare.schema import read_toml, validated
+from servebench.host import paths
+
+FILE: Final = "published.toml"
+
+
+class TableLayout(Frozen):
+    """A table of an experiment: which cases, told apart by what, with which figures."""
+
+    title: str
+    select: tuple[str, ...] = Field(min_length=1, description="Globs over case ids.")
+    but_not: tuple[str, ...] = Field(
+        default=(), alias="except", description="Globs over case ids that are left out."
+    )
+    keys: tuple[str, ...] = Field(min_length=1, description="Properties of a case: report/keys.py.")
+    columns: tuple[str, ...] = Field(min_length=1, description="Metrics: metrics.py.")
+    headings: dict[str, str] = Field(
+        default_factory=dict, description="Column headings instead of the metrics' titles."
+    )
+    across: str | None = Field(
+        default=None,
+        description="A property whose values become the columns; a line is then one metric.",
+    )
+    note: str | None = None
+
+    @model_validator(mode="after")
+    def _known_names(self) -> Self:
+        known_keys({*self.keys, *([self.across] if self.across else [])})
+        known_metrics({*self.columns, *self.headings})
+        return self
+
+
+class Shape(Frozen):
+    """A statement about the shape of the result, as a ratio of two cases or one figure.
+
+    `numerator` and `denominator` are names from `cases`, or case ids. The statement holds when the
+    ratio (without a denominator: the numerator's own figure) lies between `least` and `most`.
+    """
+
+    statement: str
+    metric: str | None = None
+    numerator: str | None = None
+    denominator: str | None = None
+    least: float | None = None
+    most: float | None = None
+    published: float | None = Field(
+        default=None, description="Where it does not follow from the published figures."
+    )
+    if_not: str | None = Field(default=None, description="Why our shape may differ.")
+    pending: str | None = Field(default=None, description="Why no run can tell (instead of all).")
+
+    @model_validator(mode="after")
+    def _checkable(self) -> Self:
+        if self.pending is not None:
+            if self.metric or self.numerator or self.denominator:
+                raise ValueError("a pending shape has no metric and no cases")
+            return self
+        if self.metric is None or self.numerator is None:
+            raise ValueError("a shape needs metric and numerator (or says why it is pending)")
+        if self.least is None and self.most is None:
+            raise ValueError("a shape needs least or most, or both")
+        known_metrics({self.metric})
+        return self
+
+
+class Headline(Frozen):
+    """A figure, or a ratio of two, that stands for an experiment: a card and a badge."""
+
+    name: str = Field(pattern="^[a-z][a-z0-9-]*$", description="Of its badge's file.")
+    place: int = Field(description="Its order among the cards of all experiments.")
+    label: str = Field(description="In words.")
+    case: str = Field(description="Case id.")
+    base: str | None = Field(
+        default=None, description="Id of the case that it is divided by; null: the figure itself."
+    )
+    metric: str
+
+    @model_validator(mode="after")
+    def _known_metric(self) -> Self:
+        known_metrics({self.metric})
+        return self
+
+
+class Published(Frozen):
+    """Everything declared about an experiment's source."""
+
+    source: str = Field(description="Title, author or site, date.")
+    setting: str | None = Field(default=None, description="Machine and versions of the source.")
+    cases: dict[str, str | tuple[str, ...]] = Field(
+        default_factory=dict,
+        description="Short names for case ids, used below. Of several, the first that a run has "
+        "is meant; published figures belong to the first of all.",
+    )
+    figures: dict[str, dict[str, float]] = Field(
+        default_factory=dict, description="By case name or id: metric → figure in SI units."
+    )
+    notes: tuple[str, ...] = Field(default=(), description="How figures were carried over.")
+    tables: tuple[TableLayout, ...] = ()
+    charts: tuple[ChartLayout, ...] = Field(default=(), description="For the site: layouts.py.")
+    shapes: tuple[Shape, ...] = ()
+    headlines: tuple[Headline, ...] = Field(default=(), description="For the site's front page.")
+    answers: tuple[str, ...] = Field(
+        default=(), description="Sentences with figures: templates, see report/sentences.py."
+    )
+
+    @model_validator(mode="after")
+    def _known_names(self) -> Self:
+        if wrong := [name for name in self.cases if "/" in name]:
+            raise ValueError(f"short names without '/' expected, found {wrong}")
+        named = {*self.figures}
+        named.update(
+            name for shape in self.shapes for name in (shape.numerator, shape.denominator) if name
+        )
+        if unknown := sorted(name for name in named if "/" not in name and name not in self.cases):
+            raise ValueError(f"names {unknown} are not in [cases]: {', '.join(self.cases)}")
+        known_metrics({metric for row in self.figures.values() for metric in row})
+        anchors = [chart.name for chart in self.charts]
+        if len(set(anchors)) < len(anchors):
+            raise ValueError(f"charts need names of their own, found {anchors}")
+        return self
+
+    def ids(self, name: str) -> tuple[str, ...]:
+        """The case ids behind a short name; an id stands for itself."""
+        named = self.cases.get(name, name)
+        return (named,) if isinstance(named, str) else named
+
+    def case_id(self, name: str, present: Container[str]) -> str:
+        """The case meant by a name: the first of its ids that is present, else its first."""
+        ids = self.ids(name)
+        return next((case_id for case_id in ids if case_id in present), ids[0])
+
+    def figure(self, case_id: str, metric: str) -> float | None:
+        """The published figure of a case, in SI units."""
+        return self.figures_of(case_id).get(metric)
+
+    def figures_of(self, case_id: str) -> dict[str, float]:
+        """All published figures of a case, in SI units."""
+        return next((row for name, row in self.figures.items() if self.ids(name)[0] == case_id), {})
+
+    def published_ids(self) -> list[str]:
+        """Ids of the cases with published figures, in their order."""
+        return [self.ids(name)[0] for name in self.figures]
+
+
+def read_published(path: Path) -> Published:
+    """Read one `published.toml`.
+
+    Raises:
+        DeclarationError: It is not TOML, or declares what is not allowed.
+    """
+    keys = "only the documented keys: results/README.md"
+    return validated(Published, read_toml(path), str(path), keys=keys)
+
+
+def load_published(root: Path) -> dict[str, Published]:
+    """All that is declared under `apps/`, by experiment.
+
+    Raises:
+        DeclarationError: One of the files is wrong.
+    """
+    return {
+        path.parent.name: read_published(path) for path in sorted((root / "apps").glob(f"*/{FILE}"))
+    }
+
+
+def headlines(root: Path | None = None) -> tuple[Headline, ...]:
+    """All headlines of a checkout, by default of the one around us, in their order."""
+    return _headlines(root or paths.project_root())
+
+
+@functools.cache
+def _headlines(root: Path) -> tuple[Headline, ...]:
+    found = (one for published in load_published(root).values() for one in published.headlines)
+    return tuple(sorted(found, key=lambda one: (one.place, one.name)))

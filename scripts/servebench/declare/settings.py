@@ -1,0 +1,179 @@
+"""The `[tool.servebench]` tables of the two `pyproject.toml` files, validated."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, Field, StringConstraints
+
+from servebench.core.errors import DeclarationError
+from servebench.core.model import Frozen, is_free_threaded
+from servebench.declare.schema import read_toml, validated
+from servebench.host import paths
+
+_Model = TypeVar("_Model", bound=BaseModel)
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+PatchVersion = Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+([abrc]+\d+)?$")]
+
+
+class InterpreterSpec(Frozen):
+    """One interpreter to measure with."""
+
+    version: PatchVersion
+    free_threaded: bool
+
+
+class SourceBuild(Frozen):
+    """How an interpreter is built where no prebuilt one can be reached."""
+
+    archive: str = Field(description="Path of the source archive below a Debian mirror's base.")
+    sha256: Digest
+    cflags: str
+    configure: tuple[str, ...] = Field(description="Options of configure, the same for all builds.")
+
+
+class OhaSpec(Frozen):
+    """The load generator."""
+
+    version: PatchVersion
+    sha256: Digest = Field(description="SHA-256 of the crate.")
+    prebuilt: dict[str, Digest] = Field(
+        default_factory=dict, description="File of the release → its SHA-256."
+    )
+
+
+class GoToolSpec(Frozen):
+    """A program that Go builds."""
+
+    module: str = Field(description="The module that is pinned.")
+    package: str = Field(description="The package of the program, in that module.")
+    version: PatchVersion
+    sum: Annotated[str, StringConstraints(pattern=r"^h1:[A-Za-z0-9+/]{43}=$")] = Field(
+        description="Go's checksum of the module."
+    )
+
+
+class SetupSpec(Frozen):
+    """What set-up asks of the machine."""
+
+    disk_gb: float = Field(default=3.0, gt=0, description="Free space (10⁹ bytes) to build in.")
+
+
+class Settings(Frozen):
+    """The harness's own `[tool.servebench]`."""
+
+    interpreters: dict[str, InterpreterSpec] = Field(min_length=1)
+    source_build: dict[str, SourceBuild] = Field(default_factory=dict, alias="source-build")
+    oha: OhaSpec
+    setup: SetupSpec = SetupSpec()
+    go_tools: dict[str, GoToolSpec] = Field(default_factory=dict, alias="go-tools")
+    cooldown_days: int = Field(
+        default=3, ge=0, alias="cooldown-days",
+        description="Days that a release has to be out before nights lock it.",
+    )  # fmt: skip
+    cooldown_exempt: tuple[str, ...] = Field(
+        default=(), alias="cooldown-exempt",
+        description="Packages that nights lock at once: one's own.",
+    )  # fmt: skip
+
+    @property
+    def gil(self) -> str | None:
+        """The interpreter with the GIL that is measured where only one is: the first of them."""
+        return next((n for n, spec in self.interpreters.items() if not spec.free_threaded), None)
+
+    @property
+    def free_threaded(self) -> str | None:
+        """The interpreter without the GIL that is held against it: the first of them."""
+        return next((n for n, spec in self.interpreters.items() if spec.free_threaded), None)
+
+
+class StackSpec(Frozen):
+    """What a stack needs beyond its dependency group."""
+
+    interpreters: tuple[str, ...] | None = Field(default=None, description="None: all declared.")
+
+
+class AppsSettings(Frozen):
+    """The `[tool.servebench]` of `apps/pyproject.toml`."""
+
+    stacks: dict[str, StackSpec] = Field(default_factory=dict)
+
+
+def load(root: Path | None = None) -> Settings:
+    """Read and validate the harness's settings.
+
+    Raises:
+        DeclarationError: The table is wrong; says which key, what was found, what is allowed.
+    """
+    return _load(root or paths.project_root())
+
+
+@functools.cache
+def _load(root: Path) -> Settings:
+    file, own = root / "pyproject.toml", paths.OWN / "pyproject.toml"
+    table = _table(file)
+    if root != paths.OWN and own.is_file():
+        # What a repository that has its own applications measured leaves out, it takes from us.
+        table = {**_table(own), **table}
+    found = _validated(Settings, file, table)
+    _require_names_that_tell_the_build(found, file)
+    return found
+
+
+def _require_names_that_tell_the_build(found: Settings, file: Path) -> None:
+    for name, spec in found.interpreters.items():
+        key = f"tool.servebench.interpreters.{name}"
+        if is_free_threaded(name) != spec.free_threaded:
+            raise DeclarationError(
+                str(file),
+                f"{key}.free_threaded",
+                spec.free_threaded,
+                "true where the interpreter's name ends in t, and false elsewhere",
+            )
+        base = name.removesuffix("t")
+        if not f"{spec.version}.".startswith(f"{base}."):
+            raise DeclarationError(
+                str(file), f"{key}.version", spec.version, f"a version of {base}, as its name says"
+            )
+
+
+def _table(file: Path) -> dict[str, Any]:
+    table: dict[str, Any] = read_toml(file).get("tool", {}).get("servebench", {})
+    return table
+
+
+def _validated(kind: type[_Model], file: Path, table: dict[str, Any]) -> _Model:
+    keys = "only the keys that CONTRIBUTING.md names"
+    return validated(kind, table, str(file), table="tool.servebench", keys=keys)
+
+
+def stack_specs(root: Path | None = None) -> dict[str, StackSpec]:
+    """Read the stacks: one per dependency group of `apps/pyproject.toml`.
+
+    Raises:
+        DeclarationError: A table for a group or interpreter that does not exist, or a wrong key.
+        UsageError: The checkout declares no stacks at all.
+    """
+    root = root or paths.project_root()
+    file = root / "apps" / "pyproject.toml"
+    if not file.exists():
+        raise paths.undeclared(root, "no apps/pyproject.toml")
+    document = read_toml(file)
+    groups = document.get("dependency-groups", {})
+    table = document.get("tool", {}).get("servebench", {})
+    declared = _validated(AppsSettings, file, table).stacks
+    known = load(root).interpreters
+    for name, spec in declared.items():
+        key = f"tool.servebench.stacks.{name}"
+        if name not in groups:
+            raise DeclarationError(
+                str(file), key, name, f"a dependency group: {', '.join(sorted(groups))}"
+            )
+        for python in spec.interpreters or ():
+            if python not in known:
+                raise DeclarationError(
+                    str(file), f"{key}.interpreters", python, f"one of {', '.join(sorted(known))}"
+                )
+    return {name: declared.get(name, StackSpec()) for name in groups}

@@ -1,0 +1,177 @@
+"""Running other people's tools: argument lists, a log, and a sentence when they fail."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from servebench.core.errors import SetupError
+from servebench.host.progress import Tick
+
+_POLL_S: Final = 0.25
+_TAIL_BYTES: Final = 8192
+_SHOWN_CHARACTERS: Final = 600
+"""Of a tool's own words: the longest of a resolver's usual reasons; the log has the rest."""
+
+_CAUSES: Final = (
+    (
+        re.compile(r"no space left|disk quota exceeded", re.IGNORECASE),
+        "the disk is full: make room",
+    ),
+    (
+        re.compile(
+            r"dns error|resolve host|name or service not known|connection (refused|reset|timed)"
+            r"|network (is )?unreachable|failed to (fetch|download|connect|lookup)"
+            r"|failed to get .* as a dependency|offline|timed out|tunnel|spurious network"
+            r"|newconnectionerror|no matching distribution",
+            re.IGNORECASE,
+        ),
+        "the network or the index cannot be reached: check the connection and the proxy settings",
+    ),
+)
+
+
+class CommandError(SetupError):
+    """A tool failed; the message names the cause, its last words and the log."""
+
+
+def missing(tool: str, why: str, remedy: str) -> list[str]:
+    """Say that a tool is not on PATH, why it is needed and what to do; nothing if it is there."""
+    if shutil.which(tool):
+        return []
+    return [f"{tool} is needed {why}, and is not on PATH: {remedy}"]
+
+
+def require(faults: Sequence[str]) -> None:
+    """Refuse to begin while anything is missing; the SetupError says all of it at once."""
+    found = list(dict.fromkeys(faults))
+    if len(found) > 1:
+        listed = "".join(f"\n  - {fault}" for fault in found)
+        raise SetupError(f"{len(found)} things are missing, so nothing was built:{listed}")
+    if found:
+        raise SetupError(found[0])
+
+
+def need(tool: str, why: str, remedy: str) -> str:
+    """Return the path of a tool; SetupError if it is not on PATH."""
+    found = shutil.which(tool)
+    if found is None:
+        raise SetupError(missing(tool, why, remedy)[0])
+    return found
+
+
+def free_gb(folder: Path) -> float:
+    """Free space (10⁹ bytes) where a folder is, or will be."""
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free / 1e9
+
+
+def space_faults(folder: Path, needed_gb: float) -> list[str]:
+    """Say that a build would fill the disk: less than `needed_gb` (10⁹ bytes) is free."""
+    free = free_gb(folder)
+    if free >= needed_gb:
+        return []
+    room = f"{folder} has {free:.1f} GB free, and building needs {needed_gb:g} GB"
+    return [f"{room}: make room, or set XDG_CACHE_HOME to a folder on a larger disk"]
+
+
+def require_space(folder: Path, needed_gb: float) -> None:
+    """Refuse to start a build that would fill the disk: SetupError."""
+    if lacking := space_faults(folder, needed_gb):
+        raise SetupError(lacking[0])
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    what: str,
+    log: Path,
+    tick: Tick,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> None:
+    """Run a tool to its end; its output is appended to `log`, its last line goes to `tick`.
+
+    The tool gets a process group of its own, which is killed whatever ends the wait, so that an
+    interrupted set-up leaves no compiler running. `env` is added to ours.
+
+    Raises:
+        CommandError: It could not be started or returned another code than 0.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        try:
+            process = subprocess.Popen(
+                [*_dies_with_us(), *map(str, argv)],
+                cwd=cwd,
+                env={**os.environ, **(env or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise CommandError(f"{what}: {argv[0]} cannot be started: {error.strerror}") from error
+        try:
+            while True:
+                try:
+                    code = process.wait(timeout=_POLL_S)
+                    break
+                except subprocess.TimeoutExpired:
+                    tick(_last_line(log))
+        finally:
+            if process.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    if code != 0:
+        raise CommandError(f"{what} failed (exit code {code}): {_explained(log)}. Log: {log}")
+
+
+def _dies_with_us() -> list[str]:
+    """Makes the kernel end the tool when we are killed without a chance to clean up."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "KILL"] if setpriv else []
+
+
+def _tail(log: Path) -> str:
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+        return file.read().decode(errors="replace")
+
+
+def _last_line(log: Path) -> str:
+    lines = [line.strip() for line in _tail(log).splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def _explained(log: Path) -> str:
+    tail = _tail(log)
+    words = _words(tail.splitlines()) or _last_line(log)
+    if len(words) > _SHOWN_CHARACTERS:
+        words = f"{words[:_SHOWN_CHARACTERS]} …"
+    for pattern, cause in _CAUSES:
+        if pattern.search(tail):
+            return f"{cause}, then repeat; what is done is kept. It said: {words}"
+    return f"it said: {words.removesuffix('.')}"
+
+
+def _words(lines: Sequence[str]) -> str:
+    """The first line that calls itself an error, with the causes that uv lists below."""
+    first = next(
+        (n for n, line in enumerate(lines) if re.match(r"\s*(error|fatal)", line, re.I)), None
+    )
+    if first is None:
+        return ""
+    causes = [
+        found[1] for line in lines[first + 1 :] if (found := re.match(r"\s+cause: (.*\S)", line))
+    ]
+    return ": ".join((lines[first].strip(), "; ".join(causes))) if causes else lines[first].strip()

@@ -1,1 +1,0 @@
-"""What is timed inside the process: asv's environments, its results, and the tables from them."""

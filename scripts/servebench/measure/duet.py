@@ -1,0 +1,319 @@
+"""A duet: the servers of both sides alive together, loaded at the same time; the sample is a ratio.
+
+Whatever disturbs the machine meanwhile disturbs both sides alike, and leaves their ratio (Bulej et
+al., Duet Benchmarking: Improving Measurement Accuracy in the Cloud, ICPE 2020, arXiv 2001.05811).
+
+Both servers share the server cores, both generators the client cores. What one side gets while it
+is alone, in the few milliseconds between the two starts, the other gets at the end, since both
+loads are equally long; who starts first changes from duet to duet. Core time is read for both trees
+before the first request and after the last answer of either.
+
+Memory is shared: the two servers map the same files, and each counts for half of such a page (PSS),
+or not at all (USS), while the other lives. On FastAPI's json that is a tenth of the PSS, by which
+every ratio would be too far from 1. So the server that ends last is read once more when it is
+alone; what it gained then is added to both sides, which share alike.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from servebench.core.flags import Flag
+from servebench.core.protocol import DUET_SECONDS, SLOW_SECONDS
+from servebench.host import ports, resource_usage
+from servebench.measure import figures, oha, warmup
+from servebench.measure.oha_results import Rows
+from servebench.measure.side_run import SideCase, SideRun, duet_load
+from servebench.record.comparison import SideName
+
+_POLL_SECONDS: Final = 0.02
+_SHARED: Final = {
+    "pss_idle": "pss",
+    "pss_steady": "pss",
+    "pss_peak": "pss",
+    "uss_steady": "uss",
+}
+"""Metrics that the other side's server makes smaller, with what they are made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class DuetOutcome:
+    """What one duet gave: figures of both sides, or of none.
+
+    Attributes:
+        flags: Of each side.
+        metrics: Of each side; empty on both if either has a fail flag.
+        seconds: Wall time of the whole duet.
+        load_seconds: Wall time in which measured load was applied.
+    """
+
+    flags: dict[SideName, tuple[Flag, ...]]
+    metrics: dict[SideName, dict[str, float]]
+    seconds: float
+    load_seconds: float
+
+
+def perform(
+    base: SideCase,
+    head: SideCase,
+    log: Callable[[SideName], Path],
+    *,
+    head_first: bool,
+    seconds: float = DUET_SECONDS,
+) -> DuetOutcome:
+    """Play one duet.
+
+    Args:
+        base: What base launches.
+        head: What head launches.
+        log: File for the output of a side's server.
+        head_first: Whether head's server is started, questioned and loaded before base's.
+        seconds: Least duration of a closed load, s.
+
+    Raises:
+        InterruptedRun: From the signal handler; nothing is left running.
+    """
+    began = time.monotonic()
+    shared = duet_load(head.case, seconds)
+    sides = (
+        SideRun("base", base, log("base"), shared),
+        SideRun("head", head, log("head"), shared),
+    )
+    _Duet(sides[::-1] if head_first else sides).run()
+    void = any(side.failed for side in sides)
+    return DuetOutcome(
+        flags={side.name: tuple(side.serving.flags) for side in sides},
+        metrics={side.name: {} if void else side.metrics for side in sides},
+        seconds=time.monotonic() - began,
+        load_seconds=max(side.load_seconds for side in sides),
+    )
+
+
+def settled(base: Rows, head: Rows, duration: float) -> bool:
+    """Tell whether the ratio of the throughputs moved by at most 5 % between a load's halves.
+
+    Both sides may still get quicker: as long as they do so together, their ratio is what it is.
+    """
+    firsts, seconds = zip(*(_halves(rows, duration) for rows in (base, head)), strict=True)
+    if min(*firsts, *seconds) == 0:
+        return False
+    moved = (seconds[1] / seconds[0]) / (firsts[1] / firsts[0])
+    return abs(math.log(moved)) <= math.log1p(warmup.STEADY_SPREAD)
+
+
+def unshared(
+    metrics: Mapping[str, float],
+    beside: resource_usage.MemorySample,
+    alone: resource_usage.MemorySample,
+) -> dict[str, float]:
+    """Memory of a side as it would be without the other side's server, bytes by metric.
+
+    Args:
+        metrics: Of the side, while both lived.
+        beside: The memory of either side's server, at the end of that.
+        alone: The same server's right after, without the other.
+    """
+    gained = {
+        kind: after - before
+        for kind, before, after in (
+            ("pss", beside.pss, alone.pss),
+            ("uss", beside.uss, alone.uss),
+        )
+        if alone.processes and before is not None and after is not None
+    }
+    return {
+        name: metrics[name] + gained[kind]
+        for name, kind in _SHARED.items()
+        if name in metrics and kind in gained
+    }
+
+
+def _halves(rows: Rows, duration: float) -> tuple[int, int]:
+    """Answers in the first half of a load, and in the second."""
+    first = int((rows.end <= duration / 2).sum())
+    return first, int((rows.end <= duration).sum()) - first
+
+
+class _Duet:
+    """One duet under way; `run` is the protocol, the other methods are its steps."""
+
+    def __init__(self, order: tuple[SideRun, ...]) -> None:
+        self.order = order
+        self.beside: resource_usage.MemorySample | None = None
+
+    def run(self) -> None:
+        """Start, verify, warm up, measure, verify, stop: each step on both sides."""
+        first, second = self.order
+        with ExitStack() as stack:
+            stack.callback(self._end, first)
+            stack.callback(self._unshare, first)  # when the other has ended
+            stack.callback(self._end, second)
+            self._each(SideRun.start)
+            self._each(SideRun.await_ready)
+            # Each side is questioned even if the other has failed: is it only the other?
+            self._each(SideRun.verify)
+            seen = self._measure() if self._warm_up() else None
+            if seen is not None:
+                self._each(lambda side: self._finish(side, seen))
+                self.beside = resource_usage.memory_of(first.serving.session)
+
+    def _each(self, step: Callable[[SideRun], None]) -> None:
+        """Do a step on each side that is still well."""
+        for side in self.order:
+            if not side.failed:
+                with side.blamed():
+                    step(side)
+
+    @property
+    def _void(self) -> bool:
+        """Whether a side has failed: what the other does is of no use any more."""
+        return any(side.failed for side in self.order)
+
+    def _end(self, side: SideRun) -> None:
+        side.end(in_order=not self._void)
+
+    def _unshare(self, last: SideRun) -> None:
+        """Give both sides the memory that they have without each other."""
+        if self.beside is None or self._void:
+            return
+        with last.blamed():
+            alone = resource_usage.memory_of(last.serving.session)
+            for side in self.order:
+                side.metrics |= unshared(side.metrics, self.beside, alone)
+
+    def _warm_up(self) -> bool:
+        """Warm up both at the same time: slow ones by one full wave, others for some time.
+
+        Every answer must be good; returns whether they were.
+        """
+        wave = self._slow()
+        with ExitStack() as stack:
+            bursts: dict[SideRun, oha.Burst] = {}
+            for side in self.order:
+                with side.blamed():
+                    if not self._void:
+                        bursts[side] = stack.enter_context(side.burst(wave=wave))
+            for side, burst in bursts.items() if not self._void else ():
+                with side.blamed():
+                    summary = burst.collect()
+                    warmup.only_good(summary, side.case.endpoint.expect.status)
+                    windows = () if wave else (summary.answered / summary.seconds,)
+                    side.warm_up = warmup.WarmUp(summary.seconds, windows, steady=True)
+        return not self._void
+
+    def _slow(self) -> bool:
+        return any(max(s.unit, s.case.endpoint.floor) >= SLOW_SECONDS for s in self.order)
+
+    def _measure(self) -> dict[SideName, figures.Observation] | None:
+        """Load both sides at the same time, and look at everything at the same moments.
+
+        Returns:
+            None if a side has failed.
+        """
+        order = self.order
+        seen: dict[SideName, figures.Observation] = {}
+        with ExitStack() as stack:
+            trees: dict[SideName, resource_usage.TreeSampler] = {}
+            generators: dict[SideName, oha.Generation] = {}
+            for side in order:
+                with side.blamed():
+                    side.serving.require_ours()
+                    tree = resource_usage.TreeSampler(side.serving.session)
+                    trees[side.name] = stack.enter_context(tree)
+            if self._void:
+                return None
+            host = resource_usage.host_edge()
+            earlier = {side.name: ports.clients(side.serving.port) for side in order}
+            before = {name: tree.edge() for name, tree in trees.items()}
+            for side in order:
+                with side.blamed():
+                    generators[side.name] = stack.enter_context(side.generate())
+            if self._void:
+                return None
+            connections = {side.name: self._connections(side, stack) for side in order}
+            checks = {
+                side.name: stack.enter_context(side.serving.spot_checks(side.warm_up))
+                for side in order
+            }
+            if not self._await_loads(generators):
+                return None
+            for check in checks.values():
+                check.end()
+            after = {name: tree.edge() for name, tree in trees.items()}
+            used = resource_usage.host_between(host, resource_usage.host_edge())
+            clients = {
+                side.name: ports.clients(side.serving.port, time.monotonic() - before[side.name].at)
+                for side in order
+            }
+            for side in order:
+                name = side.name
+                a, b = before[name], after[name]
+                with side.blamed():
+                    seen[name] = figures.Observation(
+                        result=generators[name].collect(),
+                        usage=resource_usage.between(a, b),
+                        host=used,
+                        memory=trees[name].memory(a.at, b.at),
+                        pids_before=frozenset(process.pid for process in a.processes),
+                        pids_after=frozenset(process.pid for process in b.processes),
+                        connections=connections[name],
+                        warm_up=side.warm_up,
+                        handled=None,
+                        opened=len(clients[name] - earlier[name]),
+                        checks=checks[name].asked,
+                    )
+                    side.load_seconds = seen[name].result.seconds
+                    side.serving.require_alive()
+                    side.serving.require_ours()
+                    side.serving.heed(checks[name])
+        if self._void:
+            return None
+        # Waves are too few, and rates too low, to tell one half from the other.
+        if self._slow() or order[0].case.load.rate is not None:
+            return seen
+        base, head = seen["base"].result.rows, seen["head"].result.rows
+        steady = settled(base, head, order[0].case.load.duration)
+        return {
+            name: replace(one, warm_up=replace(one.warm_up, steady=steady))
+            for name, one in seen.items()
+        }
+
+    def _connections(self, side: SideRun, stack: ExitStack) -> dict[int, int]:
+        """Count the connections per worker in the middle of the load, if there are several."""
+        if side.case.workers == 1:
+            return {}
+        return stack.enter_context(side.serving.connections(side.case.load.duration / 2))
+
+    def _await_loads(self, generators: dict[SideName, oha.Generation]) -> bool:
+        """Wait until both loads are over; returns False as soon as either side has failed."""
+        pending = list(self.order)
+        while pending and not self._void:
+            for side in tuple(pending):
+                with side.blamed():
+                    side.serving.require_alive()
+                    if generators[side.name].over():
+                        pending.remove(side)
+            if pending and not self._void:
+                generators[pending[0].name].session.wait(_POLL_SECONDS)
+        return not self._void
+
+    def _finish(self, side: SideRun, seen: dict[SideName, figures.Observation]) -> None:
+        """Verify once more, and conclude; what was wrong with the load comes first."""
+        other = seen["head" if side.name == "base" else "base"]
+        beside = figures.Beside(server=other.usage.cores, client=other.result.client_cores or 0.0)
+        try:
+            side.unit = min(side.unit, side.serving.verify(repeats=1))
+        finally:
+            side.metrics, flags = figures.conclude(
+                side.case, side.rig, seen[side.name],
+                workers=side.workers, unit=side.unit, ready_time=side.ready_time,
+                sizes=side.serving.sizes, beside=beside,
+            )  # fmt: skip
+            side.serving.flags += flags
+        side.serving.require_same(side.workers)

@@ -1,0 +1,1 @@
+"""Benchmarks inside the process: asv's environments and suites."""

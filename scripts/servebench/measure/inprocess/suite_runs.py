@@ -1,0 +1,240 @@
+"""A quick run of the in-process suites: asv itself with few samples."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import translate
+from pathlib import Path
+from typing import Any, Final
+
+from servebench.core.errors import SetupError, UsageError
+from servebench.declare.suites import read_suites
+from servebench.host import paths
+from servebench.host.machine_lock import HOLDER
+from servebench.host.session import Session
+from servebench.measure import provenance
+from servebench.toolchain import stacks
+
+CONFIGURATION: Final = "asv.conf.json"
+_FOLDERS: Final = ("repo", "benchmark_dir", "results_dir", "env_dir", "html_dir")
+_POLL_S: Final = 0.25
+_PROGRESS: Final = re.compile(r"^\[ *([\d.]+)%\] ·+ *(.*)$")
+_FAILED: Final = 2  # asv's exit code when a benchmark failed
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A suite, and the stacks on which it says something."""
+
+    name: str
+    stacks: tuple[str, ...]
+
+
+GUARD: Final = Suite("guard", ("current", "pydantic-v1", "pydantic-v2", "gil-in-process"))
+"""Run with whatever is kept: it proves with which interpreter and packages that was measured."""
+
+ATTRIBUTES: Final = ("repeat=(2,5,0.5)",)
+"""Five samples a process, or as many, from two on, as half a second holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteRun:
+    """One call of asv: a suite, expressions for `name(parameters)`, and environments."""
+
+    suite: str
+    benches: tuple[str, ...]
+    environments: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteProgress:
+    """How far a step is (0 to 1), and asv's last line."""
+
+    share: float
+    doing: str
+
+
+def suites(root: Path) -> tuple[Suite, ...]:
+    """The suites that a checkout declares; the guard is none of them.
+
+    Raises:
+        DeclarationError: A declaration is wrong.
+    """
+    return tuple(Suite(one.suite, one.stacks) for one in read_suites(root))
+
+
+def steps(selected: Sequence[str] = (), *, guarded: bool = False) -> tuple[SuiteRun, ...]:
+    """What to run: all suites, or what globs such as `gil.Cpu*` or `gil.Cpu.time_tasks(*, 4)` name.
+
+    `guarded` runs begin with the guard. UsageError: a glob names no suite.
+    """
+    known = suites(paths.project_root())
+    whole = {suite.name: f"{suite.name}.*" for suite in known}
+    selected = [whole.get(glob, glob) for glob in selected]
+    wanted = [SuiteRun(GUARD.name, (expression("*", GUARD.name),), environments(GUARD))] * guarded
+    for suite in known:
+        globs = [glob for glob in selected if _touches(glob, suite)]
+        if selected and not globs:
+            continue
+        benches = tuple(expression(glob, suite.name) for glob in globs or ["*"])
+        wanted.append(SuiteRun(suite.name, benches, environments(suite)))
+    lost = [glob for glob in selected if not any(_touches(glob, suite) for suite in known)]
+    if lost:
+        raise UsageError(
+            f"{' and '.join(lost)}: expected globs over benchmark names, which begin with "
+            f"{', '.join(f'{suite.name}.' for suite in known)}, for example 'gil.Cpu*'"
+        )
+    return tuple(wanted)
+
+
+def expression(glob: str, suite: str) -> str:
+    """Turn a glob over a suite's benchmarks into asv's kind of regular expression.
+
+    A glob without parameters means all of them.
+    """
+    # `translate` ends in an anchor, but after a name without parameters they follow.
+    inner = re.sub(r"\\[Zz]$", "", translate(glob))
+    params = "" if "(" in glob else r"(\(.*\))?"
+    return rf"^(?={suite}\.){inner}{params}$"
+
+
+def environments(suite: Suite) -> tuple[str, ...]:
+    """Name the environments of a suite as asv does."""
+    from asv.environment import get_env_name  # noqa: PLC0415 - only those who run asv wait for it
+
+    return tuple(
+        str(get_env_name("servebench", python, {"stack": stack}, {}))
+        for stack in suite.stacks
+        for python in stacks.pythons(stack)
+    )
+
+
+def configuration(root: Path, results: Path | None) -> dict[str, Any]:
+    """Read asv's configuration of a checkout, with absolute folders; results go to `results`.
+
+    Raises:
+        SetupError: There is none, or asv cannot read it.
+    """
+    from asv.util import UserError, load_json  # noqa: PLC0415 - see `environments`
+
+    file = root / CONFIGURATION
+    try:
+        conf: dict[str, Any] = dict(load_json(str(file), js_comments=True))
+    except (UserError, OSError, ValueError) as problem:
+        raise SetupError(f"{file}: expected asv's configuration, found: {problem}") from problem
+    for name in _FOLDERS:
+        if name in conf:
+            conf[name] = str((root / conf[name]).resolve())
+    if results is not None:
+        conf["results_dir"] = str(results)
+    if not os.access(root, os.W_OK):  # somebody else's checkout, which we only read
+        conf["env_dir"] = str(paths.cache_dir() / "asv")
+    return conf
+
+
+def require_suites(root: Path) -> None:
+    """Prove that a checkout has in-process suites (UsageError: it is another repository)."""
+    if not (root / CONFIGURATION).is_file():
+        raise UsageError(
+            f"{root} has no {CONFIGURATION}: the suites inside the process are servebench's own "
+            "(benchmarks/), and measure no other repository; call it in a checkout of servebench. "
+            "`servebench run` and `servebench compare` measure this repository's applications"
+        )
+
+
+def require_commit(root: Path) -> tuple[str, bool]:
+    """The commit that asv would measure, and whether the checkout differs; UsageError if none."""
+    commit, dirty = provenance.revision(root)
+    if commit is None:
+        raise UsageError(
+            f"{root} is not in a git repository with a commit: asv measures commits; clone "
+            "servebench with git, or commit first"
+        )
+    return commit, dirty
+
+
+def run(
+    step: SuiteRun,
+    config: Path,
+    root: Path,
+    scratch: Path,
+    log: Path,
+    *,
+    rounds: int = 1,
+    commit: str = "HEAD",
+) -> Iterator[SuiteProgress]:
+    """Run a step, telling how far it is; asv and all that it started end with the iteration.
+
+    `rounds` are processes per benchmark, `commit` is HEAD or 40 hex digits.
+
+    Raises:
+        SetupError: asv could not do its work; benchmarks that fail are no error here.
+        LaunchError: asv could not be started, or could not be ended.
+    """
+    which = commit if commit == "HEAD" else f"{commit}^!"
+    argv = [sys.executable, "-m", "asv", "run", "--config", str(config), which]
+    for bench in step.benches:
+        argv += ["--bench", bench]
+    for environment in step.environments:
+        argv += ["-E", environment]
+    for attribute in (f"rounds={rounds}", *ATTRIBUTES):
+        argv += ["-a", attribute]
+    argv += ["--record-samples", "--show-stderr"]
+    with Session.start(
+        argv, role="client", cores=None, env=_variables(root, scratch), cwd=root, log=log
+    ) as session:
+        last = SuiteProgress(0.0, "starting asv")
+        while session.wait(_POLL_S) is None:
+            last = _progress(log, last)
+            yield last
+        code = session.poll()
+    if code not in {0, _FAILED}:
+        raise SetupError(
+            f"asv failed on suite {step.suite} ({code}): {_last_words(log)} Log: {log}"
+        )
+
+
+def write_configuration(conf: Mapping[str, Any], folder: Path) -> Path:
+    """Write a configuration for asv to a folder."""
+    file = folder / CONFIGURATION
+    file.write_text(json.dumps(conf), "utf-8")
+    return file
+
+
+def _touches(glob: str, suite: Suite) -> bool:
+    """Whether a glob can name benchmarks of a suite: it begins like them, or with a wildcard."""
+    literal = re.split(r"[*?\[]", glob, maxsplit=1)[0]
+    prefix = f"{suite.name}."
+    return literal.startswith(prefix) or (prefix.startswith(literal) and literal != glob)
+
+
+def _variables(root: Path, scratch: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "SERVEBENCH_ROOT": str(root),
+        HOLDER: str(os.getpid()),
+        "TMPDIR": str(scratch),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONIOENCODING": "utf-8",
+    }
+
+
+def _progress(log: Path, last: SuiteProgress) -> SuiteProgress:
+    lines = log.read_text("utf-8", errors="replace").splitlines()
+    for line in reversed(lines[-200:]):
+        found = _PROGRESS.match(line)
+        # Not the lines of a table, nor what a benchmark printed.
+        if found and found[2][:1].isalpha() and not found[2].startswith("For parameters"):
+            return SuiteProgress(float(found[1]) / 100, " ".join(found[2].split()))
+    return last
+
+
+def _last_words(log: Path) -> str:
+    lines = log.read_text("utf-8", errors="replace").splitlines()
+    said = [line.strip(" ·") for line in lines if line.strip(" ·")]
+    return f"it said: {said[-1]}." if said else "it said nothing."

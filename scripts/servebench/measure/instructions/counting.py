@@ -1,0 +1,193 @@
+"""Instructions per unit of work, counted by Valgrind's Callgrind in one process per target.
+
+The same program under the same interpreter executes the same instructions every time, however
+noisy the machine. What would make a difference is held still (`valgrind`), and garbage collection
+happens between the counted phases. A unit's figure is the difference between doing it 2n and n
+times, divided by n, so that what is done once per phase is in no figure either.
+
+Random numbers are held still by a library that a C compiler makes (`valgrind.fixed_random`);
+without one all is counted nevertheless, and `Instructions.seeded` tells. Valgrind runs one thread
+at a time: the figures tell what work costs, and nothing about contention.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from servebench.core.errors import CountError
+from servebench.host import scratch
+from servebench.measure.instructions import callgrind, phases, valgrind
+from servebench.measure.instructions.callgrind import Dump
+
+ROUNDS: Final = 3
+TIMEOUT_S: Final = 1800.0
+# Rounds of one process differ by up to 3 %, always by the same: a table grows, memory is fetched.
+# What differs by more does something else every time.
+SPREAD_LIMIT: Final = 0.05
+# A phase without work costs some hundred instructions, an unmarked one millions.
+_NOTHING_LIMIT: Final = 50_000
+_PREFIX: Final = "servebench-count"
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """How many instructions a unit of work takes.
+
+    Attributes:
+        per_unit: Median over the rounds.
+        spread: Largest minus smallest round, as a share of `per_unit`. Not how well a repetition
+            agrees, which has the same rounds.
+        n: Units in a single phase.
+        seeded: Whether random numbers were the same as in every other counting. If not, what
+            draws some may differ by 0.1 % when it is counted again.
+    """
+
+    per_unit: float
+    spread: float
+    n: int
+    seeded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Uncounted:
+    """Why a target has no figure; `unfit`: there cannot be one, as a matter of principle."""
+
+    reason: str
+    unfit: bool = False
+
+
+Collect = Callable[[float], dict[str, Instructions | Uncounted]]
+"""Waits for the figures; raises `CountError` if there are none."""
+
+
+def missing() -> str | None:
+    """Say what counting needs and this machine has not; None if nothing."""
+    absent = [tool for tool in valgrind.NEEDED if shutil.which(tool) is None]
+    if not absent:
+        return None
+    packages = dict.fromkeys(valgrind.NEEDED[tool] for tool in absent)
+    return (
+        f"counting instructions needs {' and '.join(absent)} on PATH: on Debian, "
+        f"`apt-get install {' '.join(packages)}`"
+    )
+
+
+def count(
+    python: Path,
+    payload: Sequence[str],
+    targets: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    rounds: int = ROUNDS,
+    timeout: float = TIMEOUT_S,
+) -> dict[str, Instructions | Uncounted]:
+    """Count the instructions of some units of work, called `targets`.
+
+    `payload` are the interpreter's arguments: a program that calls `phases.run`, from which this
+    package can be imported. It gets PATH and `env`. Importing a web framework takes some 20 s.
+
+    Raises:
+        CountError: Nothing could be counted.
+    """
+    with started(python, payload, targets, env=env, rounds=rounds) as collect:
+        return collect(timeout)
+
+
+@contextmanager
+def started(
+    python: Path,
+    payload: Sequence[str],
+    targets: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    rounds: int = ROUNDS,
+) -> Iterator[Collect]:
+    """Count as `count` does, beside other work; yields what waits for the figures.
+
+    Leaving ends the counting. CountError: nothing can be counted.
+    """
+    lacking = missing()
+    if lacking is not None:
+        raise CountError(lacking)
+    base = Path(tempfile.gettempdir())
+    scratch.sweep(_PREFIX, base)
+    folder = scratch.make(_PREFIX, base)
+    try:
+        plan = {"targets": list(targets), "rounds": rounds, "reports": "."}
+        (folder / "plan.json").write_text(json.dumps(plan), "utf-8")
+        with valgrind.Process(python, payload, folder, env or {}) as process:
+
+            def collect(timeout: float) -> dict[str, Instructions | Uncounted]:
+                process.wait(timeout)
+                return {
+                    target: _outcome(_report(folder / f"{index}.json"), folder, rounds)
+                    for index, target in enumerate(targets)
+                }
+
+            yield collect
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def figure(parts: Sequence[Dump], n: int, rounds: int) -> Instructions | Uncounted:
+    """Compute a target's figure from the parts of its process: warm-up, nothing, n and 2n in turn.
+
+    Raises:
+        CountError: The parts are not those of such a process.
+    """
+    marked = [part for part in parts if part.trigger.startswith("--dump-before=")]
+    if len(marked) != 2 + 2 * rounds or len(marked) != len(parts):
+        raise CountError(
+            f"expected Callgrind to write its counters down {2 + 2 * rounds} times, found "
+            f"{len(marked)} times because of {phases.DUMP} and {len(parts) - len(marked)} times "
+            f"because of something else; does Valgrind know the symbols of this libc?"
+        )
+    _warmup, nothing, *counted = (part.instructions for part in marked)
+    if nothing > _NOTHING_LIMIT:
+        raise CountError(
+            f"expected at most {_NOTHING_LIMIT} instructions in a phase without work, found "
+            f"{nothing}: {phases.ZERO} sets no counters to zero; does Valgrind know the symbols of "
+            "this libc?"
+        )
+    costs = [
+        (double - single) / n for single, double in zip(counted[::2], counted[1::2], strict=True)
+    ]
+    per_unit = statistics.median(costs)
+    if per_unit <= 0:
+        return Uncounted(f"{2 * n} units took no more instructions than {n}: {counted}")
+    spread = (max(costs) - min(costs)) / per_unit
+    if spread > SPREAD_LIMIT:
+        return Uncounted(
+            f"rounds of {n} units differ by {spread:.2%}: "
+            f"{', '.join(f'{cost:.0f}' for cost in costs)} instructions per unit"
+        )
+    return Instructions(per_unit, spread, n)
+
+
+def _report(file: Path) -> dict[str, Any]:
+    try:
+        report = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise CountError(
+            f"{file.name}: expected the report of a target: {error}; does the payload call "
+            "phases.run?"
+        ) from error
+    return dict(report)
+
+
+def _outcome(report: dict[str, Any], folder: Path, rounds: int) -> Instructions | Uncounted:
+    if "reason" in report:
+        return Uncounted(report["reason"], report["unfit"])
+    found = figure(callgrind.read(folder, report["process"]), report["n"], rounds)
+    if isinstance(found, Uncounted):
+        return found
+    return dataclasses.replace(found, seeded=report["seeded"])

@@ -1,0 +1,138 @@
+"""One process under Valgrind's Callgrind, with all held still that would change its instructions.
+
+Held still are the seed of hashes, random numbers, the layout of the address space, and the
+environment. Whatever ends us ends the process, too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Self
+
+from servebench.core.errors import CountError
+from servebench.measure.instructions import phases
+
+NEEDED: Final = {"valgrind": "valgrind", "setarch": "util-linux", "setpriv": "util-linux"}
+"""Programs that it takes, and Debian's packages of them."""
+
+# Everything else that the caller's environment says must not reach the counted program.
+_KEPT: Final = ("PATH", "LD_LIBRARY_PATH")
+_PACKAGES: Final = Path(__file__).resolve().parents[2]
+_SOURCE: Final = Path(__file__).with_name("fixed_random.c")
+_COMPILE_S: Final = 60.0  # 0.1 s measured
+_LAST_WORDS: Final = 500
+
+
+class Process:
+    """A payload under Valgrind; use it as a context manager, which ends it whatever happened."""
+
+    def __init__(
+        self, python: Path, payload: Sequence[str], folder: Path, env: Mapping[str, str]
+    ) -> None:
+        """Start it in `folder`, which holds `plan.json` and gets the dumps `<process>.<number>`."""
+        self._argv, self._log = _argv(python, payload, folder), folder / "log"
+        with self._log.open("wb") as output:
+            self._popen = subprocess.Popen(
+                self._argv,
+                cwd=folder,
+                env=_environment(env, folder),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def wait(self, timeout: float) -> None:
+        """Wait for its end, for so many seconds; CountError if it failed or took too long."""
+        try:
+            code = self._popen.wait(max(timeout, 0))
+        except subprocess.TimeoutExpired as error:
+            raise CountError(
+                f"expected Valgrind to finish in {timeout:g} s, and it has not; {_said(self._log)}"
+            ) from error
+        if code != 0:
+            how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            raise CountError(
+                f"{self._argv[0]} … {self._argv[-1]} {how}, no instructions counted; "
+                f"{_said(self._log)}"
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._popen.pid, signal.SIGKILL)
+        self._popen.wait()
+
+
+def fixed_random(folder: Path) -> Path | None:
+    """Compile a library for LD_PRELOAD that gives the same random numbers every time.
+
+    Python's own hashes get their seed from PYTHONHASHSEED; compiled packages ask the kernel. With
+    another seed the keys of a hash table collide elsewhere: 0.1 % of Pydantic's JSON parser. None:
+    there is no C compiler that could make it.
+    """
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return None
+    library = folder / phases.LIBRARY
+    # Some libcs have dlsym in a library of its own.
+    argv = [compiler, "-O2", "-shared", "-fPIC", "-o", str(library), str(_SOURCE), "-ldl"]
+    try:
+        subprocess.run(argv, capture_output=True, check=True, timeout=_COMPILE_S)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return library
+
+
+def _argv(python: Path, payload: Sequence[str], folder: Path) -> list[str]:
+    return [
+        # However we end, the kernel ends Valgrind. What ends its caller, such as asv when its time
+        # is over, reaches the caller's process group only. Targets see to it themselves.
+        *("setpriv", "--pdeathsig", "KILL"),
+        *("setarch", "-R"),  # no randomised addresses: the hashes of objects depend on them
+        *("valgrind", "--quiet", "--vgdb=no", "--tool=callgrind"),
+        f"--callgrind-out-file={folder}/%p",
+        f"--zero-before={phases.ZERO}",
+        f"--dump-before={phases.DUMP}",
+        str(python),
+        *payload,
+    ]
+
+
+def _environment(env: Mapping[str, str], folder: Path) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    return {
+        **kept,
+        **env,
+        "HOME": str(folder),  # where Valgrind would look for options of the user's
+        "LC_ALL": "C.UTF-8",
+        # setpriv and setarch load it as well, and draw nothing.
+        "LD_PRELOAD": _joined(fixed_random(folder), env.get("LD_PRELOAD")),
+        # The allocator of 3.14t asks for memory at random addresses, but not for so much at once.
+        "MIMALLOC_ARENA_RESERVE": "2GiB",
+        # … and gives it back when the clock says so.
+        "MIMALLOC_PURGE_DELAY": "-1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+        "PYTHONPATH": _joined(_PACKAGES, env.get("PYTHONPATH")),
+        # Seen from the working directory: letters that change from count to count would be
+        # interned, and collide in tables now and then.
+        phases.PLAN: "plan.json",
+    }
+
+
+def _joined(*paths: Path | str | None) -> str:
+    return os.pathsep.join(str(path) for path in paths if path)
+
+
+def _said(log: Path) -> str:
+    words = log.read_text("utf-8", "replace").strip()
+    return f"it said: {words[-_LAST_WORDS:]}" if words else "it said nothing"

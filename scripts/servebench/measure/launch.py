@@ -1,0 +1,163 @@
+"""One launch: server start → verify → warm-up → measure → verify → stop.
+
+It ends with figures, or with a fail flag and a reason; in both cases nothing of it is left.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from servebench.core.errors import LaunchError
+from servebench.core.model import Case
+from servebench.core.protocol import SLOW_SECONDS, UNIT_REQUESTS
+from servebench.host import ports, resource_usage
+from servebench.measure import figures, oha, warmup
+from servebench.measure.request_counter import Counter
+from servebench.measure.runner import Outcome
+from servebench.measure.server import Serving
+from servebench.measure.testbed import Rig
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How launches are done, beyond what the case says.
+
+    Attributes:
+        window: Seconds of one warm-up window.
+        count: Whether the server counts its requests too. Its metrics exporter then runs beside
+            it: right for proving that nothing is lost, not for figures to keep.
+        phase: Called with what the launch is doing.
+    """
+
+    window: float = 1.0
+    count: bool = False
+    phase: Callable[[str], None] = lambda _name: None
+
+
+def perform(case: Case, rig: Rig, options: Options, log: Path) -> Outcome:
+    """Do one launch; its server's output goes to `log`. Only `InterruptedRun` is raised."""
+    began = time.monotonic()
+    launch = _Launch(case, rig, options, log)
+    serving = launch.serving
+    try:
+        launch.run()
+    except LaunchError as error:
+        serving.fail(error.flag, error.detail)
+    except Exception as error:
+        # One launch must not end the run, not even by a mistake of ours.
+        serving.fail_by_mistake(error)
+    return Outcome(
+        flags=tuple(serving.flags),
+        metrics={} if serving.failed else launch.metrics,
+        seconds=time.monotonic() - began,
+        load_seconds=launch.load_seconds,
+    )
+
+
+class _Launch:
+    def __init__(self, case: Case, rig: Rig, options: Options, log: Path) -> None:
+        self.case, self.rig, self.options = case, rig, options
+        self.serving = Serving(case, rig, log, count=options.count)
+        self.metrics: dict[str, float] = {}
+        self.load_seconds = 0.0
+
+    def run(self) -> None:
+        serving, phase = self.serving, self.options.phase
+        phase("starting")
+        serving.start()
+        with self._stopped():
+            serving.await_ready()
+            phase("verifying")
+            workers = serving.identify()
+            ready_time = time.monotonic() - serving.session.started
+            unit = serving.verify(repeats=UNIT_REQUESTS)
+            observed = self._measure(unit)
+            phase("verifying")
+            try:
+                # The fastest of both: a disturbed unit would be a ceiling that is too low.
+                unit = min(unit, serving.verify(repeats=1))
+            finally:
+                # What was wrong with the load explains why the server is not right after it.
+                self.metrics, flags = figures.conclude(
+                    self.case, self.rig, observed,
+                    workers=workers, unit=unit, ready_time=ready_time, sizes=serving.sizes,
+                )  # fmt: skip
+                serving.flags += flags
+            serving.require_same(workers)
+
+    def _measure(self, unit: float) -> figures.Observation:
+        serving, session = self.serving, self.serving.session
+        counter = None
+        if serving.metrics_port is not None and serving.server.counter is not None:
+            counter = Counter(serving.metrics_port, serving.server.counter)
+        with resource_usage.TreeSampler(session) as tree:
+            self.options.phase("warming up")
+            warm = self._warm_up(unit)
+            serving.require_ours()
+            handled = counter.settled() if counter else 0
+            earlier = ports.clients(serving.port)
+            self.options.phase("measuring")
+            host_a, edge_a = resource_usage.host_edge(), tree.edge()
+            with (
+                oha.Generation.start(
+                    self.rig.oha, self.case.load, serving.url, cores=serving.client_cores
+                ) as generation,
+                serving.connections(after=self.case.load.duration / 2) as connections,
+                serving.spot_checks(warm) as checks,
+            ):
+                generation.wait_load()
+                checks.end()
+                edge_b, host_b = tree.edge(), resource_usage.host_edge()
+                clients = ports.clients(serving.port, time.monotonic() - edge_a.at)
+                result = generation.collect()
+            self.load_seconds = result.seconds
+            memory = tree.memory(edge_a.at, edge_b.at)
+        serving.require_alive()
+        serving.require_ours()
+        serving.heed(checks)
+        return figures.Observation(
+            result=result,
+            usage=resource_usage.between(edge_a, edge_b),
+            host=resource_usage.host_between(host_a, host_b),
+            memory=memory,
+            pids_before=frozenset(process.pid for process in edge_a.processes),
+            pids_after=frozenset(process.pid for process in edge_b.processes),
+            connections=dict(connections),
+            warm_up=warm,
+            handled=counter.settled() - handled if counter else None,
+            opened=len(clients - earlier),
+            checks=checks.asked,
+        )
+
+    def _warm_up(self, unit: float) -> warmup.WarmUp:
+        """Slow endpoints by one full wave, all others until steady."""
+        case, window, serving = self.case, self.options.window, self.serving
+        status = case.endpoint.expect.status
+        if max(unit, case.endpoint.floor) >= SLOW_SECONDS:
+            seconds = warmup.wave(
+                self.rig.oha, serving.url, warmup.wave_size(case),
+                timeout=case.load.timeout, cores=serving.client_cores, status=status,
+            )  # fmt: skip
+            return warmup.WarmUp(seconds, (), steady=True)
+        return warmup.warm_up(
+            self.rig.oha, case.load, serving.url,
+            cores=serving.client_cores, window=window, limit=10 * window, status=status,
+        )  # fmt: skip
+
+    @contextmanager
+    def _stopped(self) -> Iterator[None]:
+        """After a good launch, a bad stop is its failure."""
+        serving = self.serving
+        try:
+            yield
+        except BaseException as error:
+            if isinstance(error, LaunchError):
+                serving.explain(error)
+            serving.abandon()
+            raise
+        self.options.phase("stopping")
+        serving.stop()

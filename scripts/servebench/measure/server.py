@@ -1,0 +1,237 @@
+"""One server under way for one case: started, questioned, watched, stopped, and proven gone."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from servebench.core.errors import LaunchError
+from servebench.core.flags import Flag, FlagName
+from servebench.core.model import Case
+from servebench.declare.servers import SERVERS
+from servebench.host import logs, ports
+from servebench.host.session import Session
+from servebench.measure import identity, verify
+from servebench.measure.testbed import Rig
+from servebench.measure.verify import SpotChecks
+from servebench.measure.warmup import WarmUp
+
+READY_SECONDS: Final = 30.0
+"""For a server to print its ready lines, and again for all its workers to answer: 1 s measured."""
+
+FREE_SECONDS: Final = 5.0
+"""For the kernel to close a stopped server's listening socket."""
+
+_POLL_SECONDS: Final = 0.02
+
+
+class Serving:
+    """The server of one case, and what was found wrong with it so far."""
+
+    def __init__(self, case: Case, rig: Rig, log: Path, *, count: bool = False) -> None:
+        """Choose ports for the case's server, which counts its requests if `count` and it can."""
+        self.case, self.rig, self.log = case, rig, log
+        self.server = SERVERS[case.server]
+        self.flags: list[Flag] = []
+        self.sizes: set[int] = set()
+        """Bytes of the right bodies that verification has seen so far."""
+        self.client_cores = rig.client_cores(case) if rig.machine.pinned else None
+        self.port = ports.free_port()
+        counting = count and self.server.counter is not None
+        self.metrics_port = ports.free_port() if counting else None
+        self.base = f"http://127.0.0.1:{self.port}"
+        self.url = self.base + case.endpoint.path
+        self._session: Session | None = None
+
+    @property
+    def session(self) -> Session:
+        if self._session is None:
+            raise RuntimeError(f"{self.case.id}: no server was started")
+        return self._session
+
+    @property
+    def failed(self) -> bool:
+        return any(flag.severity == "fail" for flag in self.flags)
+
+    def fail(self, flag: FlagName, detail: str) -> None:
+        """Note why the figures cannot be used."""
+        self.flags.append(Flag(name=flag, detail=logs.scrub(detail)))
+
+    def fail_by_mistake(self, error: Exception) -> None:
+        """Note a mistake of ours, while the exception is handled."""
+        with self.log.open("a") as file:
+            traceback.print_exc(file=file)
+        self.fail(
+            FlagName.HARNESS_ERROR,
+            f"{type(error).__name__}: {error}; the traceback is in the launch's log, "
+            f"{self.log.name}",
+        )
+
+    def start(self) -> None:
+        """Prove the ports free and start the server on its cores."""
+        for port in (self.port, self.metrics_port):
+            if port is not None:
+                ports.require_free(port)
+        self._session = Session.start(
+            self.rig.server_argv(self.case, self.port, self.metrics_port),
+            role="server",
+            cores=self.rig.server_cores(self.case) if self.rig.machine.pinned else None,
+            env=self.rig.environment(self.case),
+            cwd=self.rig.folder(self.case),
+            log=self.log,
+        )
+
+    def await_ready(self) -> None:
+        """Wait for the server's own ready lines; LaunchError not_ready."""
+        server, session, expected = self.server, self.session, self.server.ready_lines(self.case)
+        deadline = time.monotonic() + READY_SECONDS
+        while (found := len(server.ready.findall(logs.read(self.log)))) < expected:
+            if session.wait(_POLL_SECONDS) is not None:
+                raise LaunchError(
+                    FlagName.NOT_READY,
+                    f"expected {expected} ready lines of {server.name}, but it ended with exit "
+                    f"code {session.poll()} after {found}; it said: {logs.tail(self.log)}",
+                )
+            if time.monotonic() > deadline:
+                raise LaunchError(
+                    FlagName.NOT_READY,
+                    f"expected {expected} lines like {server.ready.pattern!r} of {server.name} in "
+                    f"{READY_SECONDS:.0f} s, found {found}; it said: {logs.tail(self.log)}",
+                )
+
+    def identify(self) -> tuple[identity.Identity, ...]:
+        """Ask every worker who it is, and compare it with what the case names."""
+        case = self.case
+        asgi = case.endpoint.interface == "asgi"
+        # Threads of one process can be told apart by their event loops, which WSGI does not have.
+        visible = asgi or self.server.worker_kind(case) == "process"
+        identities = identity.probe(
+            self.base, workers_expected=case.workers if visible else 1, timeout=READY_SECONDS
+        )
+        identity.check_identity(
+            identities,
+            free_threaded=case.free_threaded,
+            python_version=self.rig.versions[case.python],
+            packages=self.rig.stacks[case.stack].packages,
+            loop=case.loop if asgi else None,
+            required=(self.server.name,),
+        )
+        return identities
+
+    def require_same(self, workers: tuple[identity.Identity, ...]) -> None:
+        """Identify the workers once more; LaunchError worker_restarted if they are others."""
+        was, now = {w.worker for w in workers}, {w.worker for w in self.identify()}
+        if was != now:
+            raise LaunchError(
+                FlagName.WORKER_RESTARTED,
+                f"expected the workers {sorted(was)} to the end, found {sorted(now)}",
+            )
+
+    def verify(self, repeats: int) -> float:
+        """Check the answers of the idle server; give its fastest single request in s."""
+        found = verify.verify(
+            self.case.endpoint, self.base, repeats=repeats, timeout=self.case.load.timeout
+        )
+        self.sizes |= found.sizes
+        return found.unit
+
+    def require_ours(self) -> None:
+        """Prove that only our server listens on its port; LaunchError foreign_listener."""
+        if foreign := ports.foreign_listeners(self.port, self.session):
+            raise LaunchError(
+                FlagName.FOREIGN_LISTENER,
+                f"expected only our server on port {self.port}, but {'; '.join(foreign)}",
+            )
+
+    def require_alive(self) -> None:
+        """Prove that the load did not end the server; LaunchError server_died."""
+        code = self.session.poll()
+        if code is not None:
+            raise LaunchError(
+                FlagName.SERVER_DIED,
+                f"it ended under load with exit code {code}; it said: {logs.tail(self.log)}",
+            )
+
+    @contextmanager
+    def connections(self, after: float) -> Iterator[dict[int, int]]:
+        """Count the connections per process once, `after` so many seconds, beside the load.
+
+        Where there are none, it looks again until there are: on a busy machine a generator may
+        start that late.
+        """
+        found: dict[int, int] = {}
+        over = threading.Event()
+
+        def look() -> None:
+            wait = after
+            while not found and not over.wait(wait):
+                found.update(ports.connections_per_process(self.port, self.session))
+                wait = _POLL_SECONDS
+
+        looking = threading.Thread(target=look, daemon=True)
+        try:
+            looking.start()  # an interrupt may come as early as this
+            yield found
+        finally:
+            over.set()
+            if looking.is_alive():
+                looking.join()
+
+    def spot_checks(self, warm_up: WarmUp) -> SpotChecks:
+        """Prepare checks of whole answers beside the load that follows a warm-up."""
+        case, windows = self.case, warm_up.windows
+        return SpotChecks(
+            case.endpoint, self.port, timeout=case.load.timeout, cores=self.client_cores,
+            throughput=case.load.rate or (windows[-1] if windows else 0.0),
+        )  # fmt: skip
+
+    def heed(self, checks: SpotChecks) -> None:
+        """Note the first answer under load that was not right, if there was one."""
+        if checks.problem is not None:
+            self.fail(checks.problem.flag, checks.problem.detail)
+
+    def explain(self, error: LaunchError) -> None:
+        """Whatever fails while the server is dead fails because it is dead: note that first."""
+        code = None if self._session is None else self._session.poll()
+        if code is not None and error.flag not in {FlagName.NOT_READY, FlagName.SERVER_DIED}:
+            self.fail(FlagName.SERVER_DIED, f"exit code {code}; it said: {logs.tail(self.log)}")
+
+    def abandon(self) -> None:
+        """Stop the server after a failure: how it ends says nothing any more."""
+        if self._session is not None:
+            with suppress(LaunchError):
+                self._session.stop(self.server.grace)
+
+    def stop(self) -> None:
+        """Stop the server, if it was started, and prove that nothing of it is left.
+
+        One that hangs when it is asked to end gets a warning, stop_timeout.
+
+        Raises:
+            LaunchError: not_stopped, server_died (a bad exit code) or foreign_listener. The
+                server is gone unless a process survives SIGKILL.
+        """
+        if self._session is None:
+            return
+        server, report = self.server, self._session.stop(self.server.grace)
+        ports.wait_free(self.port, FREE_SECONDS)
+        if not report.clean:
+            detail = (
+                f"expected {server.name} to end by itself within {server.grace:g} s of SIGTERM, "
+                f"but {len(report.killed)} of its processes had to be killed"
+            )
+            if self._session.pid not in report.killed:  # what it left may have taken load unseen
+                raise LaunchError(FlagName.NOT_STOPPED, detail)
+            self.flags.append(Flag(name=FlagName.STOP_TIMEOUT, detail=detail))
+            return
+        if report.exit_code not in server.exit_codes:
+            raise LaunchError(
+                FlagName.SERVER_DIED,
+                f"expected {server.name} to end with one of {sorted(server.exit_codes)}, found "
+                f"{report.exit_code}; it said: {logs.tail(self.log)}",
+            )

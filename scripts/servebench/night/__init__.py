@@ -1,1 +1,0 @@
-"""Nights: a plan shared out over machines, and what came of it."""

@@ -1,0 +1,1 @@
+"""Which launches, in which order, how long, and on which machine."""

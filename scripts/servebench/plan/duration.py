@@ -1,0 +1,177 @@
+"""How long a launch will take, and what remains of a run, corrected by what its launches took.
+
+Waits, durations and drains follow from the case by arithmetic. What only a machine can tell stands
+in `COSTS`, and in the costs of a server's entry in `servers`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from servebench.core.formula import evaluate
+from servebench.core.model import Case, LoadModel, Profile
+from servebench.core.protocol import RATE_WINDOWS, SLOW_SECONDS, UNIT_REQUESTS, WINDOW_SECONDS
+from servebench.declare.servers import costs
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What was measured on a 2-core virtual machine.
+
+    Attributes:
+        probes: Identifying all workers twice, and the fast requests of both verifications, s.
+        windows: Windows of a warm-up until the throughput is steady (5 at least, 10 at most; short
+            ones differ more).
+        window_gap: Between two windows, s.
+        generator: Start of the generator, s.
+        row: Writing and reading one request's row, s.
+        rate: Requests/s of a closed loop that no ceiling limits; also the most of any load.
+        stop: Stopping the server and proving that it is gone, s.
+        cores: Server cores that a plan may count on.
+        left: Share of its service that a paced load in flight at the deadline still has before it.
+    """
+
+    probes: float
+    windows: dict[Profile, float]
+    window_gap: float
+    generator: float
+    row: float
+    rate: float
+    stop: float
+    cores: int
+    left: float
+
+
+COSTS: Final = Costs(
+    probes=0.25,
+    windows={"quick": 7.5, "nightly": 6.0, "published": 6.0},
+    window_gap=0.05,
+    generator=0.1,
+    row=4e-6,
+    rate=8_000,
+    stop=0.2,
+    cores=2,
+    left=0.8,
+)
+
+PRIOR_LAUNCHES: Final = 4.0
+"""Weight of the declared expectation, in launches: the correction grows in over the first few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Seconds of one launch, by its steps."""
+
+    start: float
+    verify: float
+    warm_up: float
+    load: float
+    finish: float
+
+    @property
+    def total(self) -> float:
+        """Seconds of the whole launch."""
+        return self.start + self.verify + self.warm_up + self.load + self.finish
+
+
+def expected(case: Case, profile: Profile) -> Expected:
+    """Work out what one launch of a case will take."""
+    single = max(case.endpoint.takes, case.endpoint.floor)
+    duration = case.load.duration
+    # A wave shows floor and concurrency at once; what does not overlap is asked three times.
+    # Afterwards once is enough: the fastest single request is known.
+    asked = 1 if case.endpoint.overlap > 1 and single >= SLOW_SECONDS else UNIT_REQUESTS
+    return Expected(
+        start=costs(case.server).start(case.workers),
+        verify=COSTS.probes + (asked + 1) * single,
+        warm_up=_warm_up(case, single, profile),
+        load=COSTS.generator + duration + drain(case),
+        finish=COSTS.stop + COSTS.row * _rate(case) * duration,
+    )
+
+
+def drain(case: Case) -> float:
+    """Seconds from the end of the sending until the last answer."""
+    single = max(case.endpoint.takes, case.endpoint.floor)
+    connections, duration, rate = case.load.connections, case.load.duration, case.load.rate
+    capacity = _capacity(case)
+    if case.load.model is LoadModel.OPEN and rate is not None:
+        return max(single, rate * duration / capacity - duration)
+    if case.load.model is LoadModel.PACED and rate is not None:
+        return COSTS.left * (connections / capacity if capacity < rate else single)
+    if case.slots is None or case.slots >= connections:
+        # All connections move in waves: the last one ends a multiple of the service time.
+        waves = math.ceil(duration / single - 0.01) if single else 0
+        return max(0.0, waves * single - duration)
+    uneven = costs(case.server).uneven if case.workers > 1 else 1.0
+    return uneven * connections / capacity
+
+
+def _warm_up(case: Case, single: float, profile: Profile) -> float:
+    if single < SLOW_SECONDS and case.load.rate is not None:
+        return RATE_WINDOWS * (WINDOW_SECONDS[profile] + COSTS.window_gap)
+    if single < SLOW_SECONDS:
+        return COSTS.windows[profile] * (WINDOW_SECONDS[profile] + COSTS.window_gap)
+    requests = min(case.load.connections, case.slots or math.inf)
+    return COSTS.generator + max(single, requests / _capacity(case))
+
+
+def _capacity(case: Case) -> float:
+    """Requests/s that the endpoint could answer, whatever is offered."""
+    if case.ceiling is None:
+        return math.inf
+    single = max(case.endpoint.takes, case.endpoint.floor)
+    return evaluate(
+        case.ceiling,
+        {
+            "c": case.load.connections,
+            "slots": case.slots or math.inf,
+            "floor": case.endpoint.floor,
+            "unit": single,
+            "cores": COSTS.cores,
+            "rate": math.inf,
+            "workers": case.workers,
+            "threads": case.threads or math.inf,
+        },
+    )
+
+
+def _rate(case: Case) -> float:
+    return min(COSTS.rate, case.load.rate or math.inf, _capacity(case))
+
+
+@dataclass(slots=True)
+class RemainingTime:
+    """Expected and observed seconds of a run's launches.
+
+    What an expectation cannot know is how quick this machine starts interpreters. That is an
+    overhead per launch, so the correction is additive: the mean of (observed - expected), shrunk
+    towards zero while launches are few.
+    """
+
+    expected: Sequence[float]
+    _errors: list[float] = field(default_factory=list)
+
+    def observe(self, seconds: float) -> None:
+        """Note what the next launch of the sequence took, in s."""
+        self._errors.append(seconds - self.expected[len(self._errors)])
+
+    @property
+    def correction(self) -> float:
+        """Seconds to add to each launch still to come."""
+        return sum(self._errors) / (len(self._errors) + PRIOR_LAUNCHES)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds that the launches still to come will take."""
+        left = self.expected[len(self._errors) :]
+        return sum(max(0.0, seconds + self.correction) for seconds in left)
+
+    @property
+    def total(self) -> float:
+        """Seconds for the whole sequence: observed so far plus what remains."""
+        done = len(self._errors)
+        return sum(self.expected[:done]) + sum(self._errors) + self.remaining

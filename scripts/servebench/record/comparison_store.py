@@ -1,0 +1,101 @@
+"""Where comparisons are kept while they grow, and afterwards: beside the logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from servebench.core.errors import UsageError
+from servebench.host import paths
+from servebench.record import files
+from servebench.record.comparison import FORMAT_VERSION, Comparison
+from servebench.record.store import PARTIAL
+
+FOLDER: Final = "comparisons"
+"""Where comparisons are kept, below the state folder and below `results/` (evidence)."""
+
+KEPT: Final = 50
+"""Comparisons that are kept: the newest."""
+
+_NAMED: Final = 3
+"""So many are named where none was found."""
+
+_MARK: Final = "-compare-"
+"""In the id of every comparison, and in that of no run."""
+
+
+def folder() -> Path:
+    """Where they are."""
+    return paths.state_dir() / FOLDER
+
+
+def file_of(comparison: Comparison, place: Path | None = None) -> Path:
+    """Where a comparison is kept: in `place`, or in `folder()`."""
+    ending = PARTIAL if comparison.status == "partial" else ".json"
+    return (place or folder()) / f"{comparison.id}{ending}"
+
+
+def save(comparison: Comparison, place: Path | None = None) -> Path:
+    """Write a comparison; a complete one takes the place of its partial file.
+
+    Raises:
+        RecordError: It cannot be written; what was saved before is unharmed.
+    """
+    path = file_of(comparison, place)
+    files.write(path, comparison)
+    if comparison.status != "partial":
+        path.with_name(f"{comparison.id}{PARTIAL}").unlink(missing_ok=True)
+    return path
+
+
+def read(path: Path) -> Comparison:
+    """Read a comparison; RecordError if it cannot be read, or is none."""
+    return files.read(Comparison, path)
+
+
+def find(name: str, results: Path) -> Path | None:
+    """The file of the comparison that a person means by its id, or by enough of it.
+
+    Returns:
+        None if no comparison can be meant.
+
+    Raises:
+        UsageError: None, or more than one, goes by that id.
+    """
+    if _MARK not in name:
+        return None
+    known = _known(results)
+    matching = [one for one in known if name in one]
+    if len(matching) == 1:
+        return known[matching[0]]
+    if matching:
+        raise UsageError(f"{name!r} could be any of {', '.join(matching[-5:])}; say more of it")
+    there = ", ".join(newest(results)) or "none"
+    raise UsageError(
+        f"no comparison goes by {name!r}; the newest that are kept: {there}. Of another machine, "
+        "or older than that: give its file"
+    )
+
+
+def newest(results: Path) -> list[str]:
+    """The ids of the newest that are kept, here and in a results folder."""
+    return sorted(_known(results))[-_NAMED:]
+
+
+def _known(results: Path) -> dict[str, Path]:
+    return {
+        path.name.removesuffix(PARTIAL).removesuffix(".json"): path
+        for place in (folder(), results / FOLDER)
+        for path in sorted(place.glob(f"*{_MARK}*.json"))
+    }
+
+
+def forget(place: Path | None = None) -> None:
+    """Remove all but the newest; names sort by time."""
+    for old in sorted((place or folder()).glob("*.json"))[:-KEPT]:
+        old.unlink(missing_ok=True)
+
+
+def schema() -> str:
+    """The JSON Schema (2020-12) of comparison files, as text."""
+    return files.describe(Comparison, f"servebench comparison, format {FORMAT_VERSION}")

@@ -1,0 +1,195 @@
+"""What the history consists of: which files, how each is checked, and which may change.
+
+What is not listed here does not enter the history, and what is damaged does not either.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from servebench.core.errors import RecordError
+from servebench.core.model import Artefact, Run
+from servebench.record import change, files, run_file, store
+from servebench.record.candidate import Dismissal
+from servebench.record.change import ChangeRecord
+from servebench.record.comparison import Comparison
+from servebench.record.night import NightRecord
+from servebench.record.trial import Trial
+
+MOST_BYTES: Final = 8_000_000
+"""Of one file; a nightly run has 0.2 MB, the longest comparison 2 MB."""
+
+_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file for the history.
+
+    Attributes:
+        path: Below `results/`.
+        data: Its bytes, which were checked.
+        replaceable: Whether other bytes may take their place one day.
+        settled: Whether what is there under its name stays, and is as good.
+    """
+
+    path: str
+    data: bytes
+    replaceable: bool
+    settled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of file.
+
+    Attributes:
+        name: What it is.
+        path: Where it is, below `results/`.
+        replaceable: Whether it may change; a measurement may not.
+        place: From its bytes and what to call them to where they belong; RecordError if they are
+            damaged.
+        settled: Whether the first one of a name stays: a commit is measured in the process once,
+            and nights without a new commit would measure it again.
+    """
+
+    name: str
+    path: re.Pattern[str]
+    replaceable: bool
+    place: Callable[[bytes, str], str]
+    settled: bool = False
+
+
+def _below(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"{pattern}\.json")
+
+
+def _run(data: bytes, name: str) -> str:
+    run = run_file.decode(data, name)
+    return store.path_for(Path(), run).as_posix()
+
+
+def _of(kind: type[Artefact], where: Callable[[Artefact], str]) -> Callable[[bytes, str], str]:
+    return lambda data, name: where(files.parse(kind, data, name))
+
+
+def _named(folder: str) -> Callable[[Artefact], str]:
+    return lambda value: f"{folder}/{getattr(value, 'id', '')}.json"
+
+
+def _anywhere(_: Artefact) -> str:
+    return ""  # a trial is known by its file alone
+
+
+def _night(value: Artefact) -> str:
+    return value.path if isinstance(value, NightRecord) else ""
+
+
+def _of_asv(name_of: Callable[[dict[str, Any]], str]) -> Callable[[bytes, str], str]:
+    """For files of asv's, of which no more is read here than where they belong."""
+
+    def place(data: bytes, name: str) -> str:
+        try:
+            return f"asv/{name_of(json.loads(data))}.json"
+        except (ValueError, TypeError, KeyError, RecursionError) as problem:
+            first = f"{type(problem).__name__}: {problem}"
+            raise RecordError(f"{name}: expected a file of asv's, found: {first}") from problem
+
+    return place
+
+
+def _environment(found: dict[str, Any]) -> str:
+    return f"{found['params']['machine']}/{found['commit_hash'][:8]}-{found['env_name']}"
+
+
+KINDS: Final = (
+    Kind("run", _below(rf"runs/{_NAME}/\d{{4}}/{_NAME}"), replaceable=False, place=_run),
+    Kind(
+        "comparison", _below(rf"comparisons/{_NAME}"), replaceable=False,
+        place=_of(Comparison, _named("comparisons")),
+    ),
+    Kind(
+        "trial", _below(rf"selftest/{_NAME}/{_NAME}"), replaceable=False,
+        place=_of(Trial, _anywhere),
+    ),
+    Kind(
+        "night", _below(rf"nights/\d{{4}}/{_NAME}"), replaceable=True,
+        place=_of(NightRecord, _night),
+    ),
+    Kind(
+        "change", _below(rf"{change.FOLDER}/{_NAME}"), replaceable=True,
+        place=_of(ChangeRecord, _named(change.FOLDER)),
+    ),
+    Kind(
+        "dismissal", _below(rf"dismissed/{_NAME}"), replaceable=True,
+        place=_of(Dismissal, _named("dismissed")),
+    ),
+    Kind(
+        "figures inside the process", _below(rf"asv/{_NAME}/[0-9a-f]{{8}}-servebench-{_NAME}"),
+        replaceable=False, place=_of_asv(_environment), settled=True,
+    ),
+    Kind(
+        "machine, for asv", _below(rf"asv/{_NAME}/machine"), replaceable=True,
+        place=_of_asv(lambda found: f"{found['machine']}/machine"),
+    ),
+)  # fmt: skip
+"""To add one, add a row here."""
+
+
+def kind_of(path: str) -> Kind | None:
+    """The kind of a path below `results/`; None if it is no part of the history."""
+    return next((kind for kind in KINDS if kind.path.fullmatch(path)), None)
+
+
+def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Run, ...], tuple[str, ...]]:
+    """Read and check all files of a results folder.
+
+    A run that was cut short (`*.partial.json`) enters the history as what it is, a partial run,
+    under its own name; unless it was finished after all.
+
+    Args:
+        folder: It; nothing is in it if it is not there.
+
+    Returns:
+        The files, the runs among them, and paths that are no part of the history.
+
+    Raises:
+        RecordError: A file is damaged, too large, no plain file, or not named as its contents say.
+    """
+    found: dict[str, File] = {}
+    runs: list[Run] = []
+    others: list[str] = []
+    for path in sorted(_plain(folder), key=lambda p: (p.name.endswith(store.PARTIAL), p)):
+        below = path.relative_to(folder).as_posix()
+        final = (
+            below.removesuffix(store.PARTIAL) + ".json" if below.endswith(store.PARTIAL) else below
+        )
+        kind = kind_of(final)
+        if kind is None or (below.endswith(store.PARTIAL) and kind.name != "run"):
+            others.append(below)
+            continue
+        data = files.contents(path, MOST_BYTES)
+        belongs = kind.place(data, str(path))
+        if belongs and belongs != final:
+            raise RecordError(
+                f"{path}: expected it at {folder / belongs}, as its contents say; move it there"
+            )
+        if final in found:
+            continue
+        found[final] = File(final, data, kind.replaceable, kind.settled)
+        if kind.name == "run":
+            runs.append(run_file.decode(data, str(path)))
+    return tuple(found.values()), tuple(runs), tuple(others)
+
+
+def _plain(folder: Path) -> Iterator[Path]:
+    for path in folder.rglob("*"):
+        if path.is_symlink():
+            raise RecordError(f"{path}: expected a plain file, found a link; remove it")
+        if path.is_file() and not any(part[0] == "." for part in path.relative_to(folder).parts):
+            yield path

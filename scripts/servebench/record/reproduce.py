@@ -1,0 +1,86 @@
+"""The command that asks for a comparison again: written from its values, never copied. Pure.
+
+A comparison may come from a machine on which other people's code ran, and people copy what a report
+tells them to run. So the sides and the time are taken from the comparison's own values, and of the
+recorded line only what these do not hold: the selection, the profile and the seed.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from typing import Final
+
+from servebench.core.units import TIME, read_time
+from servebench.record.comparison import Comparison, SideRecord
+
+LOCKED: Final = "stacks as locked"
+"""What a side is called whose stacks are those of the checkout."""
+
+AS_OF: Final = "stacks as of "
+"""Before the date of a side whose stacks are those of a day."""
+
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_PIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9._+!-]*")
+_INTERPRETER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+_OPTIONS: Final = {
+    "--select": re.compile("[!-,.-~][ -~]{0,299}"),
+    "--profile": re.compile("[a-z]+"),
+    "--seed": re.compile(r"-?\d{1,20}"),
+    "--budget": TIME,
+}
+"""Options with one value that say what is measured, none of which writes or installs anything."""
+
+
+def command(base: SideRecord, head: SideRecord, options: Sequence[str]) -> str | None:
+    """The command for two sides; None: nothing on a command line is called like these."""
+    sides = _sides(base, head)
+    return None if sides is None else shlex.join(["servebench", "compare", *sides, *options])
+
+
+def rebuilt(comparison: Comparison) -> str | None:
+    """The command that asks for a comparison again; None: its record has none that can be."""
+    if len(comparison.reproduce) != 1:
+        return None
+    try:
+        words = shlex.split(comparison.reproduce[0])
+    except ValueError:
+        return None
+    places = [place for place, word in enumerate(words) if word in {*_OPTIONS, "--all"}]
+    options = words[places[0] :] if places else []
+    rest = iter(options)
+    seconds: float | None = None
+    for option in rest:
+        if option == "--all":
+            continue
+        value = next(rest, "")
+        found = _OPTIONS[option].fullmatch(value) if option in _OPTIONS else None
+        if found is None or not value:
+            return None
+        if option == "--budget":
+            seconds = read_time(value)
+    if seconds != comparison.budget_seconds:
+        return None
+    return command(comparison.base, comparison.head, options)
+
+
+def _sides(base: SideRecord, head: SideRecord) -> list[str] | None:
+    """The words for two sides, wherever branches and locks are by then."""
+    labels = [base.label, head.label]
+    if {base.kind, head.kind} == {"interpreter"}:
+        return ["--python", *labels] if all(map(_INTERPRETER.fullmatch, labels)) else None
+    if {base.kind, head.kind} == {"stack"}:
+        pins = head.label.split(", ")
+        if base.label == LOCKED and all(map(_PIN.fullmatch, pins)):
+            return [word for pin in pins for word in ("--with", pin)]
+        days = ["locked" if label == LOCKED else label.removeprefix(AS_OF) for label in labels]
+        if all(day == "locked" or _DATE.fullmatch(day) for day in days):
+            return [word for day in days for word in ("--stack-as-of", day)]
+        return None
+    # What is not committed has no name: HEAD stays the files as they are.
+    commits = [side.commit or "" for side in (base, head) if not side.dirty]
+    if {base.kind, head.kind} != {"revision"} or not all(map(_COMMIT.fullmatch, commits)):
+        return None
+    return [commit[:12] for commit in commits]

@@ -1,0 +1,180 @@
+"""Trials of the instrument: comparisons whose right answer is known beforehand.
+
+A trial keeps, besides what was said, the figures of every duet, so that other ways of judging can
+be held against the very same launches.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import ClassVar, Final, Literal
+
+from pydantic import Field
+
+from servebench.core.metrics import LEADING
+from servebench.core.model import Artefact, Frozen
+from servebench.record import files
+from servebench.record.comparison import CaseComparison, Comparison, Verdict
+
+FORMAT_VERSION: Final = 1
+"""Version of the trial file. 1: first published format (2026-11)."""
+
+FOLDER: Final = "selftest"
+"""Below `results/`: one file per trial, by machine, never rewritten."""
+
+Kind = Literal["aa", "busy", "dependency", "memory", "queue"]
+
+CPU_METRIC: Final = "server_cpu_per_request"
+
+
+class Said(Frozen):
+    """What the comparison said of one case and metric."""
+
+    case: str
+    metric: str
+    verdict: Verdict
+    ratio: float | None
+    low: float | None
+    high: float | None
+    detectable: float | None
+    screened: int
+    confirmed: int
+    reason: str = ""
+
+
+class Figures(Frozen):
+    """One case's figures of both sides, one entry per usable duet."""
+
+    case: str
+    metric: str
+    base: tuple[float, ...]
+    head: tuple[float, ...]
+
+
+class Trial(Artefact):
+    """One comparison whose right answer is known."""
+
+    what: ClassVar[str] = "a trial"
+    indent: ClassVar[int | None] = None
+
+    format: Literal[1] = FORMAT_VERSION
+    id: str
+    kind: Kind
+    size: float = Field(
+        default=0.0, description="Planted relative growth; for `queue` the requests at once."
+    )
+    planted: str = Field(default="", description="The case that was changed; empty for A/A.")
+    instructions: float | None = Field(
+        default=None, description="Ratio of the instructions per request, head over base."
+    )
+    share: float | None = Field(
+        default=None,
+        description="Part of base's CPU per request that the application takes without a server.",
+    )
+    sequential: float | None = Field(
+        default=None,
+        description="Ratio of the CPU per request in sequential launches (ABBA), head over base.",
+    )
+    machine: str
+    commit: str | None
+    started: str
+    screening_seconds: float = Field(description="Wall time of all duets of the screening.")
+    confirmation_seconds: float = Field(description="Wall time of all duets of the confirmation.")
+    wall_seconds: float
+    planned: int = Field(description="Cases that were to be judged.")
+    said: tuple[Said, ...]
+    figures: tuple[Figures, ...]
+    flags: dict[str, int] = Field(
+        default_factory=dict, description="Validity flag → how many duets it was raised in."
+    )
+    memory: str | None = Field(
+        default=None,
+        description="How the duets' memory is to be read; null: shared pages count half.",
+    )
+
+    @property
+    def predicted(self) -> float | None:
+        """Ratio of the CPU per request that follows from the instructions; None without a count.
+
+        Instructions are those of the application alone, while a request's CPU is the server's and
+        the kernel's too: a growth of the one is a smaller growth of the other.
+        """
+        if self.instructions is None or self.share is None:
+            return None
+        return 1 + (self.instructions - 1) * self.share
+
+
+def of_comparison(
+    comparison: Comparison,
+    kind: Kind,
+    *,
+    size: float = 0.0,
+    planted: str = "",
+    share: float | None = None,
+) -> Trial:
+    """Keep of a comparison what the self-test needs."""
+    changed = next((one for one in comparison.cases if one.case.id == planted), None)
+    counted = changed.instructions if changed else None
+    duets = [duet for case in comparison.cases for duet in case.duets]
+    flags = Counter(
+        name
+        for duet in duets
+        for name in {str(flag.name) for flag in (*duet.flags_base, *duet.flags_head)}
+    )
+    return Trial(
+        id=comparison.id,
+        kind=kind,
+        size=size,
+        planted=planted,
+        instructions=counted.head / counted.base if counted else None,
+        share=share,
+        sequential=_sequential(changed) if changed else None,
+        machine=comparison.machine.id,
+        commit=comparison.head.commit,
+        started=comparison.started,
+        screening_seconds=sum(duet.seconds for duet in duets if duet.stage == "screening"),
+        confirmation_seconds=sum(duet.seconds for duet in duets if duet.stage == "confirmation"),
+        wall_seconds=comparison.wall_seconds,
+        planned=comparison.planned,
+        said=tuple(
+            Said(case=case.case.id, **judged.model_dump(include=set(Said.model_fields) - {"case"}))
+            for case in comparison.cases
+            for judged in case.judgements
+        ),
+        figures=tuple(
+            found
+            for case in comparison.cases
+            for metric in LEADING
+            if (found := _figures(case, metric)).base
+        ),
+        flags=dict(sorted(flags.items())),
+        memory=str(comparison.method["memory"]) if "memory" in comparison.method else None,
+    )
+
+
+def _figures(case: CaseComparison, metric: str) -> Figures:
+    usable = [duet for duet in case.duets if duet.usable and metric in duet.base.keys() & duet.head]
+    return Figures(
+        case=case.case.id,
+        metric=metric,
+        base=tuple(duet.base[metric] for duet in usable),
+        head=tuple(duet.head[metric] for duet in usable),
+    )
+
+
+def _sequential(case: CaseComparison) -> float | None:
+    """Ratio of the CPU per request of sequential launches; None without them."""
+    base, head = (one.get(CPU_METRIC) for one in (case.absolute_base, case.absolute_head))
+    return head / base if base and head else None
+
+
+def save_trial(results: Path, trial: Trial) -> Path:
+    """Write a trial; RecordError if it cannot be written."""
+    name = f"{trial.id.split('-')[0]}-{trial.kind}.json"
+    return files.write(results / FOLDER / trial.machine / name, trial)
+
+
+def load_trials(results: Path) -> tuple[Trial, ...]:
+    """Read all trials, oldest first; RecordError if one of the files is none."""
+    return tuple(files.read(Trial, path) for path in sorted((results / FOLDER).glob("*/*.json")))

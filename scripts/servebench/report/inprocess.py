@@ -1,0 +1,385 @@
+"""asv's figures as sections of a report: tables, statements and answers of the declared suites.
+
+What failed is shown as failed, what does not apply is left out, and neither is a figure. Pure.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from servebench.core import units
+from servebench.core.model import Case
+from servebench.declare.suites import (
+    SuiteColumn,
+    SuiteDeclaration,
+    SuiteShape,
+    SuiteSide,
+    SuiteTable,
+)
+from servebench.record.asv_results import Reading, Snapshot, environments, newest
+from servebench.report import formats
+from servebench.report.page import Page, Section
+from servebench.report.shapes import ShapeResult, judge
+from servebench.report.speed_ups import SpeedUp, find, quotient, slowest, speed_ups
+from servebench.report.tables import Cell, Row, Table
+from servebench.series import summary
+from servebench.series.summary import Estimate, RunSummary
+
+TITLE: Final = "Inside the process"
+IMPOSSIBLE: Final = 0.95
+"""Below this share of the shortest possible time a figure is impossible; above, it is the scatter
+of the two figures that are compared."""
+
+_ONE_BY_ONE: Final = (
+    "asv measures one environment after the other: what the machine does in the meantime is in the "
+    "differences, so a few per cent between interpreters or stacks decide nothing here"
+)
+_FORMATS: Final[dict[str, units.Formatter]] = {
+    "seconds": units.seconds,
+    "bytes": units.size,
+    "instructions": units.count,
+}
+
+
+def make_page(
+    snapshots: Sequence[Snapshot],
+    suites: Iterable[SuiteDeclaration],
+    run: RunSummary | None = None,
+) -> Page:
+    """Everything that was measured, as a page.
+
+    Args:
+        snapshots: Newest first.
+        suites: What is declared.
+        run: A run with real servers, for tables that show one beside.
+    """
+    facts = [("measured", where(snapshot)) for snapshot in snapshots]
+    return Page(TITLE, tuple(facts[:1]), sections(snapshots, suites, run))
+
+
+def sections(
+    snapshots: Sequence[Snapshot],
+    suites: Iterable[SuiteDeclaration],
+    run: RunSummary | None = None,
+) -> tuple[Section, ...]:
+    """One section per suite that has a figure, of the newest commit that has one."""
+    made = ((suite, newest(snapshots, *suite.benchmarks)) for suite in suites)
+    found = (_section(suite, snapshot, run) for suite, snapshot in made if snapshot is not None)
+    return tuple(section for section in found if section.tables)
+
+
+def where(snapshot: Snapshot) -> str:
+    """When, on what and of which commit."""
+    moment = datetime.fromtimestamp(snapshot.started / 1000, UTC)
+    described = f" ({snapshot.described})" if snapshot.described else ""
+    return (
+        f"{moment:%Y-%m-%d %H:%M} UTC by asv on {snapshot.machine}{described}, "
+        f"commit {snapshot.commit[:12]}"
+    )
+
+
+def as_json(snapshots: Sequence[Snapshot], page: Page) -> dict[str, Any]:
+    """Everything for programs: SI units, and what failed without a figure."""
+    return {
+        "snapshots": [dataclasses.asdict(snapshot) for snapshot in snapshots],
+        "sections": [
+            {
+                "name": section.experiment,
+                "question": section.question,
+                "tables": [dataclasses.asdict(table) for table in section.tables],
+                "shapes": [shape.model_dump(mode="json") for shape in section.shapes],
+                "notes": list(section.notes),
+            }
+            for section in page.sections
+        ],
+    }
+
+
+def answer(snapshot: Snapshot, suite: SuiteDeclaration) -> str:
+    """The suite's sentence with quotients of medians; empty: not declared, or not measured.
+
+    They have no interval: asv's samples are not independent of each other.
+    """
+    if suite.answer is None:
+        return ""
+    found = [
+        f"{formats.ratio(one.gain)} times as fast on {one.python}"
+        for one in speed_ups(snapshot, suite, suite.table(suite.answer.table))
+        if one.where == suite.answer.where
+        and one.variant == suite.answer.variant
+        and one.gain is not None
+    ]
+    return f"{suite.answer.says}: {' and '.join(found)} (medians)." if found else ""
+
+
+def label(benchmark: str, params: Sequence[tuple[str, str]]) -> str:
+    """A benchmark and its parameters for people: `validate: 20, json` rather than asv's name."""
+    *_, kind, function = benchmark.split(".")
+    if kind == benchmark.partition(".")[0]:  # a function of the module, in no class
+        kind = function.partition("_")[2].replace("_", " ")
+    values = ", ".join(value for _, value in params)
+    return f"{kind.lower()}: {values}" if values else kind.lower()
+
+
+def _section(suite: SuiteDeclaration, snapshot: Snapshot, run: RunSummary | None) -> Section:
+    source = suite.source
+    made = (
+        _variants(snapshot, suite, table) if table.variant else _figures(snapshot, table, run)
+        for table in suite.tables
+    )
+    return Section(
+        experiment=suite.title,
+        question=suite.question,
+        source=f"{source.title}, {source.date} ({source.setting})" if source else None,
+        answers=(),
+        tables=tuple(table for table in made if table is not None),
+        shapes=tuple(_shape(snapshot, suite, shape, run) for shape in suite.shapes),
+        missing=(),
+        notes=(f"measured {where(snapshot)}", _ONE_BY_ONE),
+        deviations=suite.deviations,
+    )
+
+
+def _variants(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) -> Table | None:
+    found = speed_ups(snapshot, suite, table)
+    if not found:
+        return None
+    pythons = list(dict.fromkeys(one.python for one in found))
+    kinds = ("time", "speed-up", *(("at best", "efficiency") if table.best else ()))
+    rows: dict[tuple[str, ...], list[Cell]] = {}
+    impossible = []
+    for one in found:
+        key = (*one.where.values(), one.variant)
+        rows.setdefault(key, []).extend(_cells(one, best=table.best is not None))
+        share = one.gain / one.ceiling if one.gain and one.ceiling else 0.0
+        if share > 1 / IMPOSSIBLE and one.variant != table.base:
+            impossible.append(
+                f"impossible: {one.variant} on {one.python} took {units.share(1 / share)} of the "
+                "shortest; the measurement is wrong"
+            )
+    runs = [row.run for row in suite.published if row.table == table.name and row.run]
+    shown = [one.reading for one in found if one.reading is not None]
+    notes = [
+        table.note,
+        _spread_note(shown),
+        f"published: {', '.join(runs)}" if runs else "",
+        _best_note(snapshot, table, pythons),
+        *impossible,
+    ]
+    return Table(
+        title=table.title,
+        keys=(*table.keys, str(table.variant)),
+        columns=tuple(f"{python} {kind}" for python in pythons for kind in kinds),
+        rows=tuple(Row(keys=key, cells=tuple(cells)) for key, cells in rows.items()),
+        notes=tuple(filter(None, notes)),
+    )
+
+
+def _cells(one: SpeedUp, *, best: bool) -> Iterator[Cell]:
+    """Time, speed-up and, where there is a ceiling, the shortest possible time and its share."""
+    times = ", ".join(units.seconds(seconds) for seconds, _ in one.published)
+    gains = ", ".join(formats.ratio(gain) for _, gain in one.published if gain)
+    yield _cell(one.reading, times)
+    yield Cell(_ratio_text(one.gain), published=gains)
+    if best:
+        share = one.gain / one.ceiling if one.gain and one.ceiling else None
+        yield Cell(formats.MISSING if one.best is None else units.seconds(one.best))
+        yield Cell(formats.MISSING if share is None else units.share(share))
+
+
+def _figures(snapshot: Snapshot, table: SuiteTable, run: RunSummary | None) -> Table | None:
+    """A row per benchmark and parameters, a column per environment; and ratios of columns."""
+    readings = snapshot.of(table.benchmark)
+    columns = table.columns or _columns(readings)
+    shown = {(column.python, column.stack) for column in columns}
+    readings = tuple(one for one in readings if (one.python, one.stack) in shown)
+    if not any(reading.status == "measured" for reading in readings):
+        return None
+    by_key = {(one.benchmark, one.params, one.python, one.stack): one for one in readings}
+    where_ = ("in process",) if table.beside else ()
+    rows = []
+    for benchmark, params in dict.fromkeys((one.benchmark, one.params) for one in readings):
+        sides = [by_key.get((benchmark, params, str(c.python), str(c.stack))) for c in columns]
+        if all(side is None or side.status == "skipped" for side in sides):
+            continue
+        cells = (
+            Cell(_ratio_text(quotient(*(sides[place] for place in column.over))))
+            if column.over
+            else _cell(side)
+            for column, side in zip(columns, sides, strict=True)
+        )
+        rows.append(Row(keys=(*where_, label(benchmark, params)), cells=tuple(cells)))
+    notes = [table.note, _spread_note(readings)]
+    if run is not None and (further := list(_beside(table, run))):
+        rows += further
+        notes.append(f"end to end: run {run.run.id}; the ratios with their intervals over launches")
+    return Table(
+        title=table.title,
+        keys=("where", "what") if table.beside else ("what",),
+        columns=tuple(column.title for column in columns),
+        rows=tuple(rows),
+        notes=tuple(filter(None, notes)),
+    )
+
+
+def _columns(readings: Sequence[Reading]) -> tuple[SuiteColumn, ...]:
+    """Every environment; and of each stack, the build without the GIL over the one with it."""
+    found = environments(readings)
+    both = (
+        SuiteColumn(
+            title=f"{stack} {python}t / {python}",
+            over=(found.index((f"{python}t", stack)), found.index((python, stack))),
+        )
+        for python, stack in found
+        if (f"{python}t", stack) in found
+    )
+    plain = (SuiteColumn(title=f"{s} {python}", python=python, stack=s) for python, s in found)
+    return (*plain, *both)
+
+
+def _beside(table: SuiteTable, run: RunSummary) -> Iterator[Row]:
+    """What a response gains in a run with servers: one row per load and metric."""
+    if table.beside is None:
+        return
+    by_load: dict[str, dict[tuple[str | None, str | None], Case]] = {}
+    for case in (found.case for found in run.cases.values()):
+        if case.experiment == table.beside.experiment:
+            kind = "users" if case.load.rate is not None else "connections"
+            load = by_load.setdefault(f"{case.load.connections} {kind}", {})
+            load[case.python, case.stack] = case
+    for load_, cases in by_load.items():
+        sides = [cases.get((column.python, column.stack)) for column in table.columns]
+        for metric, title in table.beside.metrics.items():
+            cells = [
+                _gain(run, [sides[place] for place in column.over], metric)
+                if column.over
+                else _of_run(run, side, metric)
+                for column, side in zip(table.columns, sides, strict=True)
+            ]
+            if all(cells[place] for place, column in enumerate(table.columns) if column.over):
+                whole = tuple(cell or Cell(formats.MISSING) for cell in cells)
+                yield Row(keys=("end to end", f"{title}, {load_}"), cells=whole)
+
+
+def _gain(run: RunSummary, sides: Sequence[Case | None], metric: str) -> Cell | None:
+    above, below = ([] if one is None else summary.values(run.run, one.id, metric) for one in sides)
+    gain = summary.ratio(above, below)
+    return None if gain is None else Cell(_estimate_text(gain))
+
+
+def _of_run(run: RunSummary, case: Case | None, metric: str) -> Cell | None:
+    found = run.cases[case.id].metrics.get(metric) if case is not None else None
+    return Cell(formats.figure(metric, found.mean), case=case.id) if found and case else None
+
+
+def _shape(
+    snapshot: Snapshot, suite: SuiteDeclaration, shape: SuiteShape, run: RunSummary | None
+) -> ShapeResult:
+    table = suite.table(shape.table)
+    sides = [_side(snapshot, table, shape, side) for side in (shape.above, shape.below)]
+    ours, launches = _ours(sides, shape, run)
+    verdict = judge(ours, shape.least, shape.most)
+    reason = ""
+    if verdict == "not measured":
+        named = zip((shape.above, shape.below), sides, strict=True)
+        missing = [
+            f"{side.variant or side.stack} on {side.python}"
+            for side, reading in named
+            if not reading or reading.value is None
+        ]
+        reason = f"no figures of {', '.join(missing)}" if missing else "no run has both responses"
+    elif verdict == "not decided":
+        more = "launches" if launches else "samples"
+        reason = f"the interval reaches over the limit: more {more} would decide"
+    elif verdict == "does not hold":
+        reason = shape.if_not or ""
+    published = None
+    if suite.source and {shape.above.python, shape.below.python} == {suite.source.python}:
+        variants = (str(shape.above.variant), str(shape.below.variant))
+        # Of the source's runs, the first that has both.
+        theirs = suite.seconds(shape.table, shape.where, *variants)
+        published = theirs[0][0] / theirs[0][1] if theirs else None
+    return ShapeResult(
+        statement=shape.statement,
+        expected=formats.limits(shape.least, shape.most),
+        published=published,
+        ours=ours,
+        verdict=verdict,
+        reason=reason,
+    )
+
+
+def _ours(
+    sides: Sequence[Reading | None], shape: SuiteShape, run: RunSummary | None
+) -> tuple[Estimate | None, bool]:
+    """Ratio of two figures, with an interval where there is one; whether that is over launches."""
+    above, below = sides
+    plain = quotient(above, below)
+    if above is None or below is None or plain is None:
+        return None, False
+    if shape.per is None:
+        if above.samples and below.samples:
+            return summary.ratio(above.samples, below.samples), False
+        return Estimate(n=1, mean=plain), False
+    whole = None
+    if run is not None:
+        cases = (shape.per.above, shape.per.below)
+        whole = summary.ratio(*(summary.values(run.run, case, shape.per.metric) for case in cases))
+    if whole is None:
+        return None, True
+    low = None if whole.high is None else plain / whole.high
+    high = None if whole.low is None else plain / whole.low
+    return Estimate(n=whole.n, mean=plain / whole.mean, low=low, high=high), True
+
+
+def _side(
+    snapshot: Snapshot, table: SuiteTable, shape: SuiteShape, side: SuiteSide
+) -> Reading | None:
+    variant = {table.variant: side.variant} if table.variant and side.variant else {}
+    params = {**shape.where, **variant}
+    return find(snapshot, shape.benchmark or table.benchmark, params, side.python, side.stack)
+
+
+def _cell(reading: Reading | None, published: str = "") -> Cell:
+    """A figure, or `failed`; a dash where nothing applies."""
+    if reading is None or reading.status == "skipped":
+        return Cell(formats.MISSING, published=published)
+    value, form = reading.value, _FORMATS.get(reading.unit, units.significant)
+    return Cell("failed" if value is None else form(value), published=published, case=reading.case)
+
+
+def _spread_note(readings: Iterable[Reading]) -> str:
+    """How far half of the samples lie from the median."""
+    spread = max((one.spread for one in readings if one.spread is not None), default=None)
+    if spread is None:
+        return ""
+    return (
+        "figures are medians; half of their samples lie within "
+        f"±{units.significant(100 * spread, 2)} % in the widest case"
+    )
+
+
+def _best_note(snapshot: Snapshot, table: SuiteTable, pythons: Sequence[str]) -> str:
+    if table.best is None:
+        return ""
+    text = f"at best: {table.best}"
+    if "cores" in table.best:
+        text += f", with {snapshot.cores or 'an unknown number of'} cores"
+    rounds = [
+        f"{units.seconds(longest)} on {python}"
+        for python in pythons
+        if (longest := slowest(snapshot, table, python)) is not None
+    ]
+    return text + (f" (the slowest single round: {', '.join(rounds)})" if rounds else "")
+
+
+def _ratio_text(ratio: float | None) -> str:
+    return formats.MISSING if ratio is None else formats.ratio(ratio)
+
+
+def _estimate_text(ratio: Estimate) -> str:
+    interval = formats.ratio_interval(ratio)
+    return formats.ratio(ratio.mean) + (f" ({interval})" if interval else "")

@@ -1,0 +1,154 @@
+"""The interpreters to measure with: declared in `pyproject.toml`, made by set-up, found here.
+
+All of them have the same origin, prebuilt or built from source: a comparison of two builds made in
+different ways would compare the compilers.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from servebench.core.errors import SetupError, UsageError
+from servebench.core.model import InterpreterRecord
+from servebench.declare import settings
+from servebench.declare.settings import InterpreterSpec, Settings
+from servebench.host import cache, paths
+
+Origin = Literal["prebuilt", "source"]
+ORIGINS: Final[tuple[Origin, ...]] = ("prebuilt", "source")
+
+_PROOF: Final = """
+import json, platform, sys, sysconfig
+get = sysconfig.get_config_var
+print(json.dumps({
+    "version": platform.python_version(),
+    "free_threaded": bool(get("Py_GIL_DISABLED")),
+    "gil": sys._is_gil_enabled(),
+    "compiler": platform.python_compiler(),
+    "configure": get("CONFIG_ARGS") or "",
+    "cflags": get("PY_CFLAGS") or "",
+}))
+"""
+_PROOF_TIMEOUT_S: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """An interpreter that is there; the name is that in `pyproject.toml`: 3.14 or 3.14t.
+
+    In a free-threaded prefix `bin/python3.14` runs without the GIL too, so the executable's
+    absolute path, never a name on PATH, is what is started.
+    """
+
+    name: str
+    version: str
+    free_threaded: bool
+    executable: Path
+    origin: Origin
+    build: str  # compiler and build flags that matter
+
+    @property
+    def identity(self) -> str:
+        """What an environment made with this interpreter depends on."""
+        return cache.digest(
+            self.version, str(self.free_threaded), self.origin, self.build, str(self.executable)
+        )
+
+    def record(self) -> InterpreterRecord:
+        """Describe it for a run file."""
+        return InterpreterRecord.model_validate(
+            {key: value for key, value in asdict(self).items() if key != "executable"}
+        )
+
+
+def declared(root: Path | None = None) -> dict[str, InterpreterSpec]:
+    """Return the interpreters of `[tool.servebench.interpreters]`, by name."""
+    return settings.load(root).interpreters
+
+
+def locate(name: str, configured: Settings | None = None) -> Interpreter:
+    """Find an interpreter that set-up made. Starts no process.
+
+    Raises:
+        UsageError: No interpreter of this name is declared.
+        SetupError: It is declared and was not made yet.
+    """
+    configured = configured or settings.load()
+    if name not in configured.interpreters:
+        raise UsageError(
+            f"no interpreter {name!r}; pyproject.toml declares "
+            f"{', '.join(sorted(configured.interpreters))}"
+        )
+    for origin in ORIGINS:
+        found = {n: read(n, place(n, origin, configured)) for n in configured.interpreters}
+        # One origin for all: an incomplete set of the better origin does not count.
+        if all(found.values()) and (interpreter := found[name]) is not None:
+            return interpreter
+    raise SetupError(
+        f"interpreter {name} ({configured.interpreters[name].version}) has not been made: "
+        "run `make setup`"
+    )
+
+
+def place(name: str, origin: Origin, configured: Settings) -> Path:
+    """Where set-up puts an interpreter: another place for every way of building it."""
+    spec = configured.interpreters[name]
+    kind = f"prebuilt-{spec.version}"
+    if origin == "source":
+        build = configured.source_build.get(spec.version)
+        declared = build.model_dump_json() if build else ""
+        kind = f"source-{spec.version}-{cache.digest(declared)}"
+    return paths.cache_dir() / "interpreters" / kind / name
+
+
+def read(name: str, target: Path) -> Interpreter | None:
+    """Read what set-up remembered of an interpreter; None when it is not there."""
+    made = cache.facts(target)
+    if made is None or not Path(made["executable"]).is_file():
+        return None
+    facts = {key: made[key] for key in ("version", "free_threaded", "origin", "build")}
+    return Interpreter(name=name, executable=Path(made["executable"]), **facts)
+
+
+def prove(executable: Path) -> dict[str, Any]:
+    """Start an interpreter and let it say what it is.
+
+    Returns:
+        version, free_threaded (how it was built), gil (whether the GIL is on now), compiler,
+        configure, cflags.
+
+    Raises:
+        SetupError: It cannot be started or says something else.
+    """
+    try:
+        done = subprocess.run(
+            [executable, "-I", "-S", "-c", _PROOF],
+            capture_output=True,
+            check=True,
+            timeout=_PROOF_TIMEOUT_S,
+            env={},  # PYTHON_GIL=1 and its like are no property of the build
+        )
+        proof = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise SetupError(f"{executable} does not run: {error}; run `make setup`") from error
+    if not isinstance(proof, dict):
+        raise SetupError(f"{executable} does not describe itself; run `make setup`")
+    return proof
+
+
+def mismatch(spec: InterpreterSpec, proof: dict[str, Any]) -> str | None:
+    """Say in what an interpreter differs from its declaration; None if in nothing."""
+    free = spec.free_threaded
+    expected = {"version": spec.version, "free_threaded": free, "gil": not free}
+    return (
+        "; ".join(
+            f"{key} is {proof.get(key)!r} instead of {value!r}"
+            for key, value in expected.items()
+            if proof.get(key) != value
+        )
+        or None
+    )

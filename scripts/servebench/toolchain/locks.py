@@ -1,0 +1,237 @@
+"""Renewing locks with uv: the stacks', one line per package, and the harness's own."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import rich.console
+from packaging.version import Version
+
+from servebench.declare import settings
+from servebench.host import command, paths
+from servebench.host.progress import Narrator, Tick
+from servebench.record import files
+from servebench.toolchain import interpreters, stacks, tools
+
+HARNESS: Final = "requirements.txt"
+"""The harness's own lock."""
+
+_NEVER: Final = "9999-01-01"
+"""A date before which everything was released."""
+_COMPILE: Final = ("pip", "compile", "--no-config", "--universal", "--generate-hashes", "--quiet")
+_OLDEST: Final = "3.11"  # the oldest Python that the harness runs on
+_PINNED: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
+_SUBJECT: Final = 68  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A package that is locked to another version than before; None: absent.
+
+    `stack` is the one whose lock it is; none of the harness's own.
+    """
+
+    package: str
+    before: str | None
+    after: str | None
+    stack: str = ""
+
+
+def moves(before: Mapping[str, str], after: Mapping[str, str], stack: str = "") -> tuple[Move, ...]:
+    """What differs between two locks (name → version), by name."""
+    return tuple(
+        Move(name, before.get(name), after.get(name), stack)
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    )
+
+
+def title(kind: str, moved: Sequence[Move]) -> str:
+    """What moved as the subject of a commit: as many releases as a line has room for."""
+    named = list(dict.fromkeys(f"{move.package} {move.after or 'gone'}" for move in moved))
+    if not named:
+        return f"{kind}: other files of the same versions"
+    line = f"{kind}: {named[0]}"
+    for number, name in enumerate(named[1:], start=1):
+        left = len(named) - number
+        if len(f"{line}, {name} and {left} more") > _SUBJECT:
+            return f"{line} and {left} more"
+        line += f", {name}"
+    return line
+
+
+def listed(moved: Sequence[Move]) -> str:
+    """The moves as a list in Markdown; names and versions have no special letters."""
+    return "\n".join(
+        f"- {move.package} {move.before or '(new)'} → {move.after or '(gone)'}" for move in moved
+    )
+
+
+def cooled(root: Path) -> tuple[datetime | None, tuple[str, ...]]:
+    """Until when a release has to be out for nights to lock it (None: any), and whose need not.
+
+    Raises:
+        DeclarationError: The settings are wrong.
+    """
+    found = settings.load(root)
+    if not found.cooldown_days:
+        return None, ()
+    until = datetime.now(UTC).replace(microsecond=0) - timedelta(days=found.cooldown_days)
+    return until, found.cooldown_exempt
+
+
+def lock(
+    names: Sequence[str] | None = None,
+    as_of: date | None = None,
+    narrator: Narrator | None = None,
+    *,
+    root: Path | None = None,
+    exempt: Sequence[str] = (),
+) -> tuple[Move, ...]:
+    """Resolve stacks anew and write their locks; all or none.
+
+    Args:
+        names: Which; all declared ones if None or empty.
+        as_of: Resolve as of the end of this date (UTC), or of this moment; None: now. What is
+            locked already is not taken back to a moment: that would be two changes of nothing.
+        narrator: Told what is being done.
+        root: The checkout; by default the one around us.
+        exempt: Packages whose releases count whatever `as_of` says.
+
+    Returns:
+        What moved, in the order of the stacks and packages.
+
+    Raises:
+        UsageError: No such stack.
+        SetupError: uv cannot resolve it, or reach its index; no lock was changed.
+    """
+    narrator = narrator or Narrator(rich.console.Console(quiet=True))
+    root = root or paths.project_root()
+    chosen = tuple(names or stacks.names(root))
+    for name in chosen:
+        stacks.pythons(name, root)  # refuses unknown names before anything is resolved
+    moved: list[Move] = []
+    resolved: dict[Path, str] = {}
+    for name in chosen:
+        file = stacks.lock_file(name, root)
+        before = stacks.read(name, root).packages if file.exists() else {}
+        with narrator.step(f"stack {name}", f"resolving it as of {as_of or 'now'}") as tick:
+            text = resolve(name, as_of, tick, root=root, exempt=exempt)
+            after = stacks.parse(text, str(file), root)
+            older = {
+                package: before[package]
+                for package, version in after.items()
+                if package in before and Version(version) < Version(before[package])
+            }
+            if isinstance(as_of, datetime) and older:
+                pins = [f"{package}<={version}" for package, version in older.items()]
+                text = resolve(name, as_of, tick, root=root, exempt=(*exempt, *older), pins=pins)
+                after = stacks.parse(text, str(file), root)
+            resolved[file] = text
+        moved += moves(before, after, name)
+    for file, text in resolved.items():
+        write(file, text)
+    return tuple(moved)
+
+
+def resolve(
+    name: str,
+    as_of: date | None,
+    tick: Tick = lambda _: None,
+    *,
+    root: Path | None = None,
+    keep: str = "",
+    pins: Sequence[str] = (),
+    exempt: Sequence[str] = (),
+) -> str:
+    """Resolve one stack; the lock's text. Errors as in `lock`.
+
+    Args:
+        name: Which.
+        as_of: As of the end of this date (UTC), or of this moment; None: now.
+        tick: Told what uv says.
+        root: The checkout that declares it; by default the one around us.
+        keep: Text of a lock whose versions are kept where they can be.
+        pins: Requirements that hold for whatever is installed, as `granian==2.7.8`.
+        exempt: Packages to which `as_of` does not apply.
+    """
+    root = root or paths.project_root()
+    version = next(iter(interpreters.declared(root).values())).version
+    with tempfile.TemporaryDirectory() as folder:
+        constraints = Path(folder) / "pins.txt"
+        constraints.write_text("".join(f"{pin}\n" for pin in pins), "utf-8")
+        # Any interpreter will do to resolve with; naming one saves uv a slow search for a 3.14.
+        argv: list[str | Path] = ["--no-header", "--no-annotate", "--python", sys.executable]
+        argv += ["--python-version", ".".join(version.split(".")[:2])]
+        argv += ["--group", f"{root / 'apps' / 'pyproject.toml'}:{name}"]
+        argv += ["--constraint", constraints]
+        if as_of is not None:
+            argv += ["--exclude-newer", as_of.isoformat()]
+            for package in exempt:
+                argv += ["--exclude-newer-package", f"{package}={_NEVER}"]
+        text = _compile(argv, f"stack {name}", name, tick, root / "apps", keep)
+    return one_line_per_package(text)
+
+
+def renew_harness(root: Path, narrator: Narrator) -> tuple[Move, ...]:
+    """Resolve the harness's own lock anew, with the newest releases, and write it.
+
+    Returns:
+        What moved, by name.
+
+    Raises:
+        SetupError: uv cannot resolve it, or reach its index; the lock was not changed.
+    """
+    file = root / HARNESS
+    before = file.read_text("utf-8") if file.is_file() else ""
+    argv = ["--no-header", "--upgrade", "--python-version", _OLDEST, "--group", "dev"]
+    with narrator.step("the harness's lock", "resolving it as of now") as tick:
+        after = _compile([*argv, "pyproject.toml"], "the lock", "harness", tick, root)
+    write(file, after)
+    return moves(versions(before), versions(after))
+
+
+def _compile(
+    argv: Sequence[str | Path], what: str, log_name: str, tick: Tick, cwd: Path, keep: str = ""
+) -> str:
+    log = paths.cache_dir() / "logs" / f"lock-{log_name}.log"
+    log.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / HARNESS
+        if keep:
+            output.write_text(keep, "utf-8")  # what uv finds there it prefers
+        full = [tools.uv(), *_COMPILE, *argv, "--output-file", output]
+        command.run(full, what=f"resolving {what}", log=log, tick=tick, cwd=cwd)
+        return output.read_text("utf-8")
+
+
+def versions(lock: str) -> Mapping[str, str]:
+    """Name → version; of a package with one version per platform, all of them."""
+    found: dict[str, set[str]] = {}
+    for name, version in _PINNED.findall(lock):
+        found.setdefault(name, set()).add(version)
+    return {name: " and ".join(sorted(several)) for name, several in found.items()}
+
+
+def one_line_per_package(text: str) -> str:
+    """Join uv's continuation lines, so that a bump is one line of a diff."""
+    joined = text.replace("\\\n", " ")
+    lines = (" ".join(line.split()) for line in joined.splitlines())
+    return "".join(f"{line}\n" for line in lines if line and not line.startswith("#"))
+
+
+def write(file: Path, text: str) -> None:
+    """Write a lock as a whole, and its folder.
+
+    Raises:
+        RecordError: It cannot be written.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    files.replace(file, text.encode())

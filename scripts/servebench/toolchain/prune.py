@@ -1,0 +1,145 @@
+"""Removing from the cache what nothing has used for long.
+
+Every lock and every build has a place of its own in the cache. What the present checkout declares
+stays, whenever it was used, and so does what the site has read of a results folder that is there;
+anything else can be made again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from servebench.core.errors import ServebenchError
+from servebench.declare import settings
+from servebench.host import cache, paths
+from servebench.toolchain import interpreters, stacks, tools
+
+DAYS: Final = 30
+"""A month: longer than a pull request is usually looked at, and a night's locks are used once."""
+
+_DAY_S: Final = 86400
+
+
+@dataclass(frozen=True, slots=True)
+class Unused:
+    """A folder in the cache that nothing has used for so many days."""
+
+    path: Path
+    kind: str
+    days: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What was removed.
+
+    Attributes:
+        names: Of what.
+        freed: Bytes that the disk has got back; files shared with uv's cache give none.
+        busy: Of what somebody is making right now, which stays.
+    """
+
+    names: tuple[str, ...] = ()
+    freed: int = 0
+    busy: tuple[str, ...] = ()
+
+
+def unused(days: float = DAYS) -> tuple[Unused, ...]:
+    """Find what has not been used for so long. Reads hardly more than names and times.
+
+    Raises:
+        DeclarationError: The checkout's declarations are wrong: what it needs is not known.
+    """
+    kept = _declared()
+    environments = list(_folders("environments"))
+    kinds: dict[str, Iterable[Path]] = {
+        "environment": environments,
+        "snapshot": _folders("snapshots"),
+        "resolved lock": _folders("resolved"),
+        "load generator": _folders("tools", "oha-*"),
+        "columns of results": _folders("site/columns"),
+    }
+    old = [one for kind, found in kinds.items() for one in _old(kind, found, kept, days)]
+    going = {one.path for one in old}
+    # An interpreter is used by its environments, and by nothing else.
+    needed = {_made_with(path) for path in environments if path not in going}
+    builds = [
+        build
+        for build in _folders("interpreters")
+        if not any(python is not None and python.is_relative_to(build) for python in needed)
+    ]
+    return (*old, *_old("interpreters", builds, kept, days))
+
+
+def prune(days: float = DAYS) -> Pruned:
+    """Remove what has not been used for so long; the caller holds the machine.
+
+    Raises:
+        DeclarationError: As `unused`.
+    """
+    names: list[str] = []
+    busy: list[str] = []
+    freed = 0
+    for one in unused(days):
+        size = _size(one.path)
+        if cache.remove(one.path):
+            names.append(f"{one.kind} {one.path.name}")
+            freed += size
+        else:
+            busy.append(one.path.name)
+    return Pruned(tuple(names), freed, tuple(busy))
+
+
+def _declared() -> set[Path]:
+    """What the present checkout uses, or will when it is made."""
+    configured = settings.load()
+    kept = {tools.oha_place(configured.oha)}
+    for name in configured.interpreters:
+        for origin in interpreters.ORIGINS:
+            kept.add(interpreters.place(name, origin, configured).parent)
+    for stack_name in stacks.names():
+        for python in stacks.pythons(stack_name):
+            try:
+                kept.add(stacks.place(stacks.read(stack_name), interpreters.locate(python)))
+            except ServebenchError:
+                continue  # not locked, or not made: it has nothing to lose
+    return kept
+
+
+def _folders(kind: str, pattern: str = "*") -> Iterator[Path]:
+    base = paths.cache_dir() / kind
+    if base.is_symlink():
+        return  # somebody else's, which we only use
+    for path in sorted(base.glob(pattern)):
+        if path.is_dir() and not path.is_symlink() and path.name[0] != ".":
+            yield path
+
+
+def _old(kind: str, found: Iterable[Path], kept: set[Path], days: float) -> Iterator[Unused]:
+    for path in found:
+        passed = (time.time() - _last_used(path)) / _DAY_S
+        if path not in kept and passed > days:
+            yield Unused(path, kind, passed)
+
+
+def _last_used(path: Path) -> float:
+    """Using an artefact sets its folder's time; other folders are as old as their newest file."""
+    times = [path.stat().st_mtime]
+    if cache.facts(path) is None:
+        times += [inner.stat().st_mtime for inner in path.iterdir()]
+    return max(times)
+
+
+def _made_with(environment: Path) -> Path | None:
+    python = (cache.facts(environment) or {}).get("python")
+    return Path(python) if isinstance(python, str) else None
+
+
+def _size(folder: Path) -> int:
+    """Bytes on the disk that belong to nobody else."""
+    own = (path.lstat() for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return sum(512 * status.st_blocks for status in own if status.st_nlink == 1)

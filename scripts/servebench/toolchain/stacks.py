@@ -1,0 +1,227 @@
+"""Stacks: locked sets of packages, and the environments made from them.
+
+A stack is a dependency group of `apps/pyproject.toml` with its lock `apps/stacks/<stack>.txt`: one
+line per package with its hashes. `[tool.servebench.stacks.<stack>]` beside the group may narrow the
+interpreters that it is made for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from servebench.core.errors import DeclarationError, SetupError, UsageError
+from servebench.core.model import StackRecord
+from servebench.declare import settings
+from servebench.host import cache, command, paths
+from servebench.host.progress import Narrator
+from servebench.toolchain import interpreters, tools
+from servebench.toolchain.interpreters import Interpreter
+
+_PINNED: Final = "name==version, one per line, with hashes; renew it with `servebench stack lock`"
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A locked set of packages: a dependency group and its lock file.
+
+    Attributes:
+        digest: SHA-256 of the lock file, 64 hex digits.
+        packages: Normalised name → version, of the packages that this platform gets.
+    """
+
+    name: str
+    lock: Path
+    digest: str
+    packages: dict[str, str]
+
+    def record(self) -> StackRecord:
+        """Describe it for a run file."""
+        return StackRecord(name=self.name, digest=self.digest, packages=self.packages)
+
+    def files(self) -> dict[str, frozenset[str]]:
+        """Read the hashes of the files that each package may be installed from, by its name."""
+        text = self.lock.read_text("utf-8").replace("\\\n", " ")
+        pinned = (line.split() for line in text.splitlines())
+        return {
+            canonicalize_name(words[0].partition("==")[0]): frozenset(
+                word for word in words if word.startswith("--hash=")
+            )
+            for words in pinned
+            if words and not words[0].startswith("#")
+        }
+
+
+def names(root: Path | None = None) -> tuple[str, ...]:
+    """All stacks that a checkout declares; by default the one around us."""
+    return tuple(settings.stack_specs(root))
+
+
+def pythons(name: str, root: Path | None = None) -> tuple[str, ...]:
+    """The interpreters that a stack is made for.
+
+    Raises:
+        UsageError: No such stack.
+    """
+    _require(name, root)
+    narrowed = settings.stack_specs(root)[name].interpreters
+    return narrowed if narrowed is not None else tuple(interpreters.declared(root))
+
+
+def lock_file(name: str, root: Path | None = None) -> Path:
+    """Where a stack's lock is."""
+    return (root or paths.project_root()) / "apps" / "stacks" / f"{name}.txt"
+
+
+def read(name: str, root: Path | None = None) -> Stack:
+    """Read a declared stack's lock.
+
+    Raises:
+        UsageError: No such stack.
+        SetupError: It was never locked.
+        DeclarationError: The lock has lines that are not pinned packages.
+    """
+    _require(name, root)
+    return read_lock(name, lock_file(name, root), root)
+
+
+def read_lock(name: str, lock: Path, root: Path | None = None) -> Stack:
+    """Read a lock, wherever it is, for the interpreters of a checkout; errors as in `read`."""
+    try:
+        content = lock.read_bytes()
+    except FileNotFoundError as error:
+        raise SetupError(
+            f"stack {name} has no lock {lock}: run `servebench stack lock {name}`"
+        ) from error
+    packages = parse(content.decode(), str(lock), root)
+    return Stack(name, lock, hashlib.sha256(content).hexdigest(), packages)
+
+
+def parse(text: str, file: str, root: Path | None = None) -> dict[str, str]:
+    """Read name → version from a lock's text, without the packages of other platforms.
+
+    Raises:
+        DeclarationError: A line is no pinned package.
+    """
+    version = next(iter(interpreters.declared(root).values())).version
+    # The rest (system, machine) is that of the harness's own interpreter.
+    platform = {
+        "python_full_version": version,
+        "python_version": ".".join(version.split(".")[:2]),
+        "implementation_version": version,
+    }
+    packages = {}
+    for line in text.replace("\\\n", " ").splitlines():
+        pinned = line.split(" --hash")[0].strip()
+        if not pinned or pinned.startswith("#"):
+            continue
+        try:
+            requirement = Requirement(pinned)
+        except InvalidRequirement as error:
+            raise DeclarationError(file, "line", pinned, _PINNED) from error
+        pins = list(requirement.specifier)
+        if [pin.operator for pin in pins] != ["=="] or "--hash" not in line:
+            raise DeclarationError(file, "line", pinned, _PINNED)
+        if requirement.marker is None or requirement.marker.evaluate(platform):
+            packages[canonicalize_name(requirement.name)] = pins[0].version
+    return dict(sorted(packages.items()))
+
+
+def environment(stack_name: str, python_name: str) -> Path:
+    """Find the Python executable of the environment that set-up made. Starts no process.
+
+    Raises:
+        UsageError: No such stack or interpreter.
+        SetupError: Interpreter or environment were not made yet, for this lock.
+    """
+    return executable(read(stack_name), interpreters.locate(python_name))
+
+
+def executable(stack: Stack, python: Interpreter) -> Path:
+    """Find the Python executable of the environment of a lock; errors as in `environment`."""
+    target = place(stack, python)
+    if cache.facts(target) is None:
+        raise SetupError(
+            f"stack {stack.name} has no environment for {python.name} and its present lock: "
+            "run `make setup`"
+        )
+    with contextlib.suppress(OSError):  # somebody else's, which we only read
+        os.utime(target)  # it is used: pruning leaves it alone
+    return _executable(target)
+
+
+def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> bool:
+    """Make sure that a stack's environment for an interpreter is there and complete.
+
+    Returns:
+        Whether it was made now; `environment` has its place.
+
+    Raises:
+        SetupError: A package cannot be had, or comes in another version.
+    """
+
+    def build(staging: Path) -> cache.Facts:
+        log = paths.cache_dir() / "logs" / f"stack-{stack.name}-{python.name}.log"
+        log.unlink(missing_ok=True)
+        what = f"installing stack {stack.name} for {python.name}"
+        venv: list[str | Path] = [tools.uv(), "venv", "--relocatable", "--no-project"]
+        venv += ["--no-config", "--allow-existing", "--python", python.executable, staging]
+        sync: list[str | Path] = [tools.uv(), "pip", "sync", "--no-config", "--require-hashes"]
+        # Compiled now, the first start of a server is no slower than the others.
+        sync += ["--compile-bytecode", "--python", _executable(staging), stack.lock]
+        why = f"installing {len(stack.packages)} packages"
+        with narrator.step(f"stack {stack.name} for {python.name}", why) as tick:
+            for argv in (venv, sync):
+                command.run(argv, what=what, log=log, tick=tick)
+        return {"stack": stack.name, "digest": stack.digest, "python": str(python.executable)}
+
+    return cache.make(
+        place(stack, python),
+        fault=lambda target: environment_fault(stack, target),
+        build=build,
+        narrator=narrator,
+    )
+
+
+def place(stack: Stack, python: Interpreter) -> Path:
+    """Where an environment is: another place for every lock and build of the interpreter."""
+    key = cache.digest(stack.digest, python.identity)
+    return paths.cache_dir() / "environments" / f"{stack.name}-py{python.name}-{key}"
+
+
+def environment_fault(stack: Stack, target: Path) -> str | None:
+    """Say in what an environment differs from its lock; None if in nothing. Reads names only."""
+    if cache.facts(target) is None or not _executable(target).exists():
+        return "it is not there"
+    found: dict[str, str] = {}
+    for folder in target.glob("lib/python*/site-packages/*.dist-info"):
+        name, _, version = folder.name.removesuffix(".dist-info").rpartition("-")
+        found[canonicalize_name(name)] = version
+    return (
+        "; ".join(
+            f"{name} is {found.get(name, 'absent')} instead of {stack.packages.get(name, 'absent')}"
+            for name in sorted({*stack.packages, *found})
+            if stack.packages.get(name) != found.get(name)
+        )
+        or None
+    )
+
+
+def _executable(target: Path) -> Path:
+    return target / "bin" / "python"
+
+
+def _require(name: str, root: Path | None) -> None:
+    declared = list(names(root))
+    if name not in declared:
+        raise UsageError(
+            f"no stack {name!r}: the dependency groups of apps/pyproject.toml are "
+            f"{', '.join(declared) or 'none'}"
+        )

@@ -1,0 +1,100 @@
+"""The tools that set-up made or brought: the load generator, uv, and what Go builds for tests."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Final, Literal
+
+import uv as uv_package
+
+from servebench.core.errors import SetupError
+from servebench.declare import settings
+from servebench.declare.settings import GoToolSpec, OhaSpec
+from servebench.host import cache, paths
+
+_TIMEOUT_S: Final = 30
+
+
+def oha() -> Path:
+    """Find the load generator that set-up made. Starts no process.
+
+    Raises:
+        SetupError: It was not made yet.
+    """
+    spec = settings.load().oha
+    return _made("oha", spec.version, oha_place(spec), "make setup")
+
+
+def oha_version() -> str:
+    """Version of the load generator, as proven when it was made."""
+    oha()
+    return settings.load().oha.version
+
+
+def oha_origin() -> Literal["prebuilt", "source"]:
+    """How the load generator that is there was made."""
+    made = cache.facts(oha_place(settings.load().oha)) or {}
+    return "prebuilt" if made.get("origin") == "prebuilt" else "source"
+
+
+def oha_place(spec: OhaSpec) -> Path:
+    """Where set-up puts the load generator, prebuilt or not: another place for every version."""
+    return _place("oha", spec.version, spec.model_dump_json(exclude={"prebuilt"}))
+
+
+def go_tool(name: str) -> Path:
+    """Find a program that set-up built with Go, for tests; errors as in `oha`."""
+    spec = settings.load().go_tools[name]
+    return _made(name, spec.version, go_place(name, spec), "servebench setup --tests")
+
+
+def go_place(name: str, spec: GoToolSpec) -> Path:
+    """Where set-up puts a program that Go builds: another place for every pin."""
+    return _place(name, spec.version, spec.model_dump_json())
+
+
+def fault(name: str, target: Path) -> str | None:
+    """Say what is wrong with a made program at a place; None if nothing is."""
+    made = cache.facts(target)
+    program = target / "bin" / name
+    if made is None or not program.is_file():
+        return "it is not there"
+    if cache.sha256(program) != made.get("sha256"):
+        return "its program is not the one that was made"
+    return None
+
+
+def uv() -> Path:
+    """The locked uv of the harness's own environment.
+
+    Raises:
+        SetupError: The package is there and its program is not.
+    """
+    try:
+        return Path(uv_package.find_uv_bin())
+    except FileNotFoundError as error:
+        raise SetupError("the uv of .venv is gone: run `make setup`") from error
+
+
+def version(program: Path | str) -> str | None:
+    """What a program answers to `--version`, without its name; None if it does not answer."""
+    try:
+        done = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, check=True, timeout=_TIMEOUT_S
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    first = (done.stdout or done.stderr).strip().splitlines()
+    return first[0].removeprefix(Path(program).name).strip() if first else None
+
+
+def _place(name: str, version: str, spec: str) -> Path:
+    return paths.cache_dir() / "tools" / f"{name}-{version}-{cache.digest(spec)}"
+
+
+def _made(name: str, version: str, place: Path, remedy: str) -> Path:
+    program = place / "bin" / name
+    if cache.facts(place) is None or not program.is_file():
+        raise SetupError(f"{name} {version} has not been made: run `{remedy}`")
+    return program

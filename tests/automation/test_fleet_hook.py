@@ -1,0 +1,295 @@
+"""The runner's hook: which jobs may start on a machine of ours, and that nothing talks it round."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from typer.testing import CliRunner
+
+from servebench.automation.runner import hook
+from servebench.cli import app
+from servebench.core.errors import UsageError
+
+POLICY: Final[dict[str, Any]] = {
+    "repository": "acme/servebench",
+    "repository_id": "4711",
+    "ref": "refs/heads/main",
+    "events": ["schedule", "workflow_dispatch"],
+    "workflows": ["bench.yml", "nightly.yml"],
+    "user": "servebench-pr",
+    "room": "/var/lib/servebench-pr",
+}
+
+NIGHT: Final = {
+    "GITHUB_SERVER_URL": "https://github.com",
+    "GITHUB_REPOSITORY": "acme/servebench",
+    "GITHUB_REPOSITORY_ID": "4711",
+    "GITHUB_EVENT_NAME": "schedule",
+    "GITHUB_REF": "refs/heads/main",
+    "GITHUB_WORKFLOW_REF": "acme/servebench/.github/workflows/nightly.yml@refs/heads/main",
+}
+
+ATTACKS: Final[dict[str, tuple[dict[str, str], str]]] = {
+    "a fork's pull request that names our label": (
+        {
+            "GITHUB_EVENT_NAME": "pull_request",
+            "GITHUB_REF": "refs/pull/7/merge",
+            "GITHUB_WORKFLOW_REF": ("acme/servebench/.github/workflows/ci.yml@refs/pull/7/merge"),
+        },
+        "event: expected schedule or workflow_dispatch, found 'pull_request'",
+    ),
+    "the same, in a copy of our own workflow's file": (
+        {
+            "GITHUB_EVENT_NAME": "pull_request",
+            "GITHUB_REF": "refs/pull/7/merge",
+            "GITHUB_WORKFLOW_REF": (
+                "acme/servebench/.github/workflows/nightly.yml@refs/pull/7/merge"
+            ),
+        },
+        "ref: expected refs/heads/main, found 'refs/pull/7/merge'",
+    ),
+    "pull_request_target, which runs at main": (
+        {"GITHUB_EVENT_NAME": "pull_request_target"},
+        "found 'pull_request_target'",
+    ),
+    "a workflow that another one started": (
+        {"GITHUB_EVENT_NAME": "workflow_run"},
+        "found 'workflow_run'",
+    ),
+    "a dispatch on another branch": (
+        {
+            "GITHUB_EVENT_NAME": "workflow_dispatch",
+            "GITHUB_REF": "refs/heads/mine",
+            "GITHUB_WORKFLOW_REF": ("acme/servebench/.github/workflows/bench.yml@refs/heads/mine"),
+        },
+        "ref: expected refs/heads/main, found 'refs/heads/mine'",
+    ),
+    "a tag called main": ({"GITHUB_REF": "refs/tags/main"}, "found 'refs/tags/main'"),
+    "another repository of the organisation": (
+        {"GITHUB_REPOSITORY": "acme/other"},
+        "repository: expected acme/servebench, found 'acme/other'",
+    ),
+    "somebody who took the name of a repository that was deleted": (
+        {"GITHUB_REPOSITORY_ID": "4712"},
+        "repository_id: expected 4711, found '4712'",
+    ),
+    "another server": (
+        {"GITHUB_SERVER_URL": "https://github.example"},
+        "server: expected https://github.com",
+    ),
+    "another workflow at main": (
+        {"GITHUB_WORKFLOW_REF": "acme/servebench/.github/workflows/x.yml@refs/heads/main"},
+        "workflow: expected acme/servebench/.github/workflows/bench.yml@refs/heads/main or",
+    ),
+    "a workflow of another repository that is called like ours": (
+        {"GITHUB_WORKFLOW_REF": "evil/servebench/.github/workflows/bench.yml@refs/heads/main"},
+        "found 'evil/servebench/",
+    ),
+    "names that only begin right": (
+        {"GITHUB_REF": "refs/heads/main\n"},
+        "found 'refs/heads/main\\n'",
+    ),
+}
+
+
+def policy() -> hook.Policy:
+    return hook.read_policy(json.dumps(POLICY))
+
+
+@pytest.mark.parametrize("event", ["schedule", "workflow_dispatch"])
+@pytest.mark.parametrize("workflow", ["bench", "nightly"])
+def test_our_own_workflows_at_main_may_start(event: str, workflow: str) -> None:
+    reference = f"acme/servebench/.github/workflows/{workflow}.yml@refs/heads/main"
+    job = {**NIGHT, "GITHUB_EVENT_NAME": event, "GITHUB_WORKFLOW_REF": reference}
+    assert hook.refusals(policy(), job) == ()
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_everything_else_is_refused_with_the_reason(attack: str) -> None:
+    """Wrong event, wrong ref, wrong repository, wrong file: each alone is enough."""
+    changed, reason = ATTACKS[attack]
+    found = hook.refusals(policy(), {**NIGHT, **changed})
+    assert any(reason in sentence for sentence in found), found
+
+
+@pytest.mark.parametrize("variable", hook.VARIABLES.values())
+def test_a_job_that_does_not_say_what_it_is_does_not_start(variable: str) -> None:
+    """Each of the variables must be there: an older or other runner that lacks one is refused."""
+    job = {name: value for name, value in NIGHT.items() if name != variable}
+    assert len(hook.refusals(policy(), job)) == 1
+    assert "found nothing" in hook.refusals(policy(), job)[0]
+    assert hook.refusals(policy(), {**NIGHT, variable: ""})
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"repository": None}, "repository: expected a text, found None"),
+        ({"events": []}, "events: expected a list of texts"),
+        ({"events": "schedule"}, "events: expected a list of texts"),
+        ({"workflows": ["bench.yml", 3]}, "workflows: expected a list of texts"),
+        ({"ref": ""}, "ref: expected a text"),
+        ({"repository_id": 4711}, "repository_id: expected a text"),
+    ],
+)
+def test_a_wrong_policy_lets_nothing_start(change: dict[str, Any], reason: str) -> None:
+    """A policy with a hole would be worse than none: a machine with a wrong one stands still."""
+    with pytest.raises(hook.PolicyError) as caught:
+        hook.read_policy(json.dumps({**POLICY, **change}))
+    assert reason in str(caught.value)
+    for text in ("", "[]", "{}", '{"repository": "a/b"}', "\x00"):
+        with pytest.raises(hook.PolicyError):
+            hook.read_policy(text)
+
+
+def test_only_one_job_at_a_time_and_on_a_cleared_machine() -> None:
+    """A second job is refused; what foreign code has left is ended before a job that may start."""
+    cleared: list[str] = []
+
+    def clean(user: str) -> None:
+        cleared.append(user)
+
+    assert hook.decide(policy(), NIGHT, lambda: 0, clean) == ()
+    assert cleared == ["servebench-pr"]
+    (reason,) = hook.decide(policy(), NIGHT, lambda: 1, clean)
+    assert "expected one job at a time on this machine, found 2" in reason
+    refused = {**NIGHT, "GITHUB_EVENT_NAME": "push"}
+    assert hook.decide(policy(), refused, lambda: 0, clean)
+    assert cleared == ["servebench-pr"], "nothing is ended for a job that does not start"
+    assert hook.decide(policy(), NIGHT, lambda: 0, lambda user: f"{user} stays") == (
+        "servebench-pr stays",
+    )
+
+
+def test_other_jobs_are_counted_by_the_runners_own_processes(tmp_path: Path) -> None:
+    """One process per job; others, what is no process, and the job that asks do not count."""
+    for pid, parent, name in (
+        ("6", "1", "Runner.Worker"),
+        ("7", "1", "Runner.Worker"),
+        ("8", "1", "Runner.Listener"),
+        ("9", "8", "Runner.Worker"),
+        ("11", "9", "bash"),
+    ):
+        (tmp_path / pid).mkdir()
+        (tmp_path / pid / "comm").write_text(f"{name}\n")
+        (tmp_path / pid / "status").write_text(f"Name:\t{name}\nPPid:\t{parent}\nUid:\t0\n")
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "status").write_text("Name:\tinit\nPPid:\t0\n")
+    (tmp_path / "10").mkdir()  # it has just ended
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self" / "comm").write_text("Runner.Worker\n")
+    assert hook.others(tmp_path, 11) == 2
+    assert hook.others(tmp_path, 9) == 2
+    assert hook.others(tmp_path, 1) == 3
+
+
+def start(
+    tmp_path: Path, job: Mapping[str, str], text: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The hook as the runner's launcher starts it: a copy, away from the package."""
+    copy, file = tmp_path / "hook.py", tmp_path / "fleet.json"
+    copy.write_bytes(Path(hook.__file__).read_bytes())
+    alone = {key: value for key, value in POLICY.items() if key != "user"}
+    file.write_text(json.dumps(alone) if text is None else text)
+    return subprocess.run(
+        [getattr(sys, "_base_executable", sys.executable), "-I", "-S", copy, file],
+        env=dict(job), cwd="/", capture_output=True, text=True, check=False, timeout=30,
+    )  # fmt: skip
+
+
+def test_the_copy_works_without_the_package_and_its_environment(tmp_path: Path) -> None:
+    allowed = start(tmp_path, NIGHT)
+    assert (allowed.returncode, allowed.stderr) == (0, "")
+    assert "this machine runs" in allowed.stdout
+    refused = start(tmp_path, {**NIGHT, "GITHUB_EVENT_NAME": "pull_request"})
+    assert refused.returncode == 1
+    assert refused.stdout.startswith("::error title=Refused by the machine::this machine does not")
+    assert "expected schedule or workflow_dispatch, found 'pull_request'" in refused.stdout
+
+
+@pytest.mark.parametrize("text", ["", "{", "null", '{"repository": "acme/servebench"}'])
+def test_without_a_readable_policy_the_answer_is_no(tmp_path: Path, text: str) -> None:
+    done = start(tmp_path, NIGHT, text)
+    assert done.returncode == 1
+    assert "the policy of this machine cannot be applied" in done.stdout
+    assert done.stdout.count("\n") == 1
+
+
+def test_a_ref_cannot_speak_to_the_runner(tmp_path: Path) -> None:
+    """Whatever a ref or workflow is called, the log gets one line, and its commands are ours."""
+    ref = "refs/heads/x\n::add-mask::a\r::set-env name=LD_PRELOAD::/tmp/x.so%0A::stop-commands::x"
+    workflow = f"acme/servebench/.github/workflows/bench.yml@{ref}"
+    written = tmp_path / "env"
+    written.touch()
+    job = {
+        **NIGHT,
+        "GITHUB_REF": ref,
+        "GITHUB_WORKFLOW_REF": workflow,
+        "GITHUB_ENV": str(written),
+        "GITHUB_PATH": str(written),
+        "GITHUB_OUTPUT": str(written),
+    }
+    done = start(tmp_path, job)
+    assert done.returncode == 1
+    (line,) = done.stdout.splitlines()
+    assert line.startswith("::error title=Refused by the machine::")
+    assert "\r" not in done.stdout
+    assert written.read_text() == ""
+
+
+def test_a_job_cannot_choose_how_its_judge_is_run(tmp_path: Path) -> None:
+    """Python's own variables and modules beside the job change nothing."""
+    (tmp_path / "json.py").write_text("raise SystemExit(0)\n")
+    job = {
+        **NIGHT,
+        "GITHUB_EVENT_NAME": "push",
+        "PYTHONPATH": str(tmp_path),
+        "PYTHONSTARTUP": str(tmp_path / "json.py"),
+        "PYTHONINSPECT": "1",
+    }
+    # The copy's own folder is where json.py is.
+    assert start(tmp_path, job).returncode == 1
+
+
+def test_what_cannot_be_cleared_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No sudo, or one that says no, is a reason; a user without processes is none."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "could not be ended" in str(hook.clear("nobody"))
+    sudo = tmp_path / "sudo"
+    sudo.write_text("#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n")
+    sudo.chmod(0o755)
+    assert "a password is required" in str(hook.clear("nobody"))
+    sudo.write_text("#!/bin/sh\necho '/bin/sh: 1: kill: No such process' >&2\nexit 1\n")
+    assert hook.clear("nobody") is None
+
+
+def test_the_verb_decides_the_same_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For trying a policy out: exit code 0, 1 with reasons, and wrong usage without a policy."""
+    file = tmp_path / "fleet.json"
+    words = ["fleet", "hook", "--policy", str(file)]
+    assert isinstance(CliRunner().invoke(app, words).exception, UsageError)
+    file.write_text(json.dumps(POLICY))
+    for name, value in NIGHT.items():
+        monkeypatch.setenv(name, value)
+    allowed = CliRunner().invoke(app, words)
+    assert (allowed.exit_code, allowed.output) == (0, "this job may start here\n")
+    monkeypatch.setenv("GITHUB_EVENT_NAME", "pull_request\n::set-env name=X::y")
+    refused = CliRunner().invoke(app, words)
+    assert refused.exit_code == 1
+    (line,) = refused.output.splitlines()
+    assert line.startswith("refused: event: expected schedule or workflow_dispatch, found 'pull_")
+
+
+def test_comparing_foreign_code_wants_whole_commits(tmp_path: Path) -> None:
+    """A branch could have moved since somebody has looked at it."""
+    for base, head in (("main", "b" * 40), ("a" * 40, "HEAD"), ("a" * 39, "b" * 40)):
+        words = ["fleet", "compare", base, head, "--output", str(tmp_path / "c.json")]
+        problem = CliRunner().invoke(app, words).exception
+        assert isinstance(problem, UsageError)
+        assert "expected a commit as 40 hex digits" in str(problem)

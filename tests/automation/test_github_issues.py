@@ -1,0 +1,557 @@
+"""Issues that keep themselves: announced changes and the watchdog's report, each exactly once."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake_github import Table
+from servebench.automation.github import announce, marker
+from servebench.automation.github.comments import Note, Stage, read_note
+from servebench.automation.github.slash import run_name
+from servebench.record import change, files
+from servebench.record.change import ChangeRecord, Release, SeriesName, StackState
+from servebench.record.comparison import PackageChange, Verdict
+from servebench.record.night import NightRecord, ShardRecord
+from steps import BOT, HEAD, Step
+
+SITE = "https://owner.github.io/name/"
+CASE = "asgi-wsgi/asgi-json/py3.14t/w2/c256"
+SERIES = SeriesName(machine="cloud-2c-1a2b", case=CASE, metric="server_cpu_per_request")
+
+
+def record(name: str = "one", **more: Any) -> ChangeRecord:
+    """A change of +2.13 % that granian 2.8.7 has caused."""
+    fields: dict[str, Any] = {
+        "id": name,
+        "status": "open",
+        "series": SERIES,
+        "when": datetime(2026, 11, 20, 2, 30, tzinfo=UTC),
+        "before_run": "20261119T020000Z-nightly-aaaaaaaa",
+        "after_run": "20261120T023000Z-nightly-bbbbbbbb",
+        "base": StackState(stack="current", digest="0" * 64, as_of="2026-11-18"),
+        "head": StackState(stack="current", digest="1" * 64, as_of="2026-11-19"),
+        "packages": (
+            PackageChange(stack="current", package="granian", base="2.8.6", head="2.8.7"),
+        ),
+        "ratio": 1.0213,
+        "low": 1.0161,
+        "high": 1.0265,
+        "verdict": Verdict.SLOWER,
+        "culprit": Release(package="granian", version="2.8.7", previous="2.8.6"),
+        "method": "step detection, confirmed by 12 duets",
+    }
+    return ChangeRecord(**{**fields, **more})
+
+
+def save(step: Step, *records: ChangeRecord) -> Path:
+    """Write the records to a results folder."""
+    results = step.folder / "results"
+    (results / "changes").mkdir(parents=True, exist_ok=True)
+    for one in records:
+        change.save(results, one)
+    return results
+
+
+def tell(step: Step, *records: ChangeRecord, more: tuple[str, ...] = ()) -> list[str]:
+    """Announce these records; what was said, one line each."""
+    done = step("announce", "--results", save(step, *records), *more)
+    assert (done.code, done.err) == (0, "")
+    return done.out.splitlines()
+
+
+def issues(step: Step) -> list[Table]:
+    """All issues, oldest first."""
+    return step.github.state.issues
+
+
+def test_a_change_becomes_one_issue(step: Step) -> None:
+    """Title and text say what, how much, since when, because of what, and where the evidence is."""
+    (line,) = tell(step, record())
+    (issue,) = issues(step)
+    assert line == f"one: opened {issue['html_url']}"
+    assert issue["title"] == (
+        f"granian 2.8.6 → 2.8.7: CPU/request of {CASE} slower by +2.13 %"
+    )  # fmt: skip
+    assert [label["name"] for label in issue["labels"]] == ["servebench", "slower"]
+    lines = issue["body"].splitlines()
+    assert lines[1:11] == [
+        f"**CPU/request** of **{CASE}** moved for good.",
+        "",
+        "- **change**: +2.13 % (+1.61…+2.65 %, 95 % interval): slower",
+        "- **since**: 2026-11-20 02:30 UTC",
+        "- **runs**: 20261119T020000Z-nightly-aaaaaaaa → 20261120T023000Z-nightly-bbbbbbbb",
+        "- **machine**: cloud-2c-1a2b",
+        "- **caused by**: granian 2.8.6 → 2.8.7",
+        "- **found**: step detection, confirmed by 12 duets",
+        "",
+        f"[The evidence]({SITE}c/one/) · [all]({SITE}c/)",
+    ]
+    assert "| current | granian | 2.8.6 | 2.8.7 |" in lines
+    assert (
+        "    servebench compare --stack-as-of 2026-11-18 --stack-as-of 2026-11-19"
+        in (issue["body"])
+    )
+    assert "one: opened" in step.summary
+
+
+def test_it_is_never_announced_twice(step: Step) -> None:
+    tell(step, record())
+    assert tell(step, record()) == ["no news"]
+    assert len(issues(step)) == 1
+    assert step.asked("PATCH") == []
+
+
+def test_what_becomes_known_is_added(step: Step) -> None:
+    """The release is found some days later: the same issue says so."""
+    tell(step, record(culprit=None))
+    (issue,) = issues(step)
+    assert issue["title"].startswith("Unknown cause: CPU/request of")
+    assert "not known yet; this issue will say when it is" in issue["body"]
+    (line,) = tell(step, record())
+    assert line.startswith("one: updated")
+    assert issues(step) == [issue]
+    assert issue["title"].startswith("granian 2.8.6 → 2.8.7: CPU/request")
+    assert issue["state"] == "open"
+
+
+def test_it_closes_and_opens_with_its_record(step: Step) -> None:
+    tell(step, record())
+    (issue,) = issues(step)
+    (line,) = tell(step, record(status="closed", note="fixed in granian 2.8.8"))
+    assert line.startswith("one: closed")
+    assert (issue["state"], issue["state_reason"]) == ("closed", "completed")
+    assert "- **note**: fixed in granian 2.8.8" in issue["body"]
+    assert tell(step, record(status="closed", note="fixed in granian 2.8.8")) == ["no news"]
+    (line,) = tell(step, record(note="it came back"))
+    assert line.startswith("one: opened again")
+    assert (issue["state"], issue["state_reason"]) == ("open", "reopened")
+    assert len(issues(step)) == 1
+
+
+def test_what_was_over_before_it_was_announced_opens_nothing(step: Step) -> None:
+    assert tell(step, record(status="closed")) == ["no news"]
+    assert issues(step) == []
+
+
+def test_somebody_who_closes_it_is_not_contradicted(step: Step) -> None:
+    """News is added, but the issue stays closed: they have seen it."""
+    tell(step, record(culprit=None))
+    (issue,) = issues(step)
+    issue["state"] = "closed"
+    tell(step, record())
+    assert issue["state"] == "closed"
+    assert "granian 2.8.6 → 2.8.7" in issue["title"]
+
+
+def test_an_issue_of_somebody_else_is_not_ours(step: Step) -> None:
+    """They copied our text, hidden line and all; it is neither changed nor counted."""
+    tell(step, record())
+    (issue,) = issues(step)
+    issue["user"] = {"login": "mallory", "type": "User"}
+    before = dict(issue)
+    tell(step, record())
+    tell(step, record(status="closed"))
+    assert issue == before
+    assert issues(step)[1]["state"] == "closed"
+
+
+def test_only_our_announcements_are_ours(step: Step) -> None:
+    """Whatever the list holds: other people's issues, pull requests, and our own other issues."""
+    tell(step, record())
+    copied = dict(issues(step)[0])
+    foreign = [
+        {**copied, "number": 1, "user": {"login": "mallory", "type": "User"}},
+        {**copied, "number": 2, "user": None},
+        {**copied, "number": 3, "pull_request": {"url": "x"}},
+        {**copied, "number": 4, "body": None},
+        {**copied, "number": 5, "body": f"Quoted:\n{copied['body']}"},
+    ]
+    issues(step).clear()
+    step.github.fail(method="GET", path="issues$", status=200, body=foreign, times=2)
+    (line,) = tell(step, record())
+    assert line.startswith("one: opened")
+
+
+@pytest.mark.parametrize("fault", [{"status": 502}, {"cut": True}])
+def test_a_lost_answer_leaves_one_issue_open(fault: Table, step: Step) -> None:
+    """The request is repeated, and what it has doubled is closed."""
+    step.github.fail(method="POST", path="issues$", after=True, **fault)
+    tell(step, record())
+    assert [one["state"] for one in issues(step)] == ["open", "closed"]
+
+
+def test_of_two_issues_the_newer_one_is_closed(step: Step) -> None:
+    tell(step, record())
+    (issue,) = issues(step)
+    issues(step).append({**issue, "number": issue["number"] + 1})
+    tell(step, record())
+    assert [one["state"] for one in issues(step)] == ["open", "closed"]
+    assert issues(step)[1]["state_reason"] == "not_planned"
+
+
+def test_a_night_that_breaks_everything_opens_few_issues(step: Step) -> None:
+    """The newest changes first; the rest is counted, red, and opened the next time."""
+    many = [
+        record(f"change-{index}", when=datetime(2026, 11, index, tzinfo=UTC))
+        for index in range(1, 6)
+    ]
+    results = save(step, *many)
+    done = step("announce", "--results", results, "--most", "3")
+    assert done.code == 1
+    assert "2 changes are not announced yet" in done.err
+    keys = [(marker.values("issue", one["body"]) or {})["key"] for one in issues(step)]
+    assert keys == ["change/change-5", "change/change-4", "change/change-3"]
+    assert step("announce", "--results", results, "--most", "3").code == 0
+    assert len(issues(step)) == 5
+
+
+def test_one_broken_record_stops_no_other(step: Step) -> None:
+    results = save(step, record())
+    (results / "changes" / "broken.json").write_text("{}", "utf-8")
+    done = step("announce", "--results", results)
+    assert done.code == 1
+    assert "broken.json: expected a change record" in done.err
+    assert len(issues(step)) == 1
+    assert "broken.json" in step.summary
+
+
+def test_an_interrupted_announcement_goes_on(step: Step) -> None:
+    """GitHub fails after the first of three; what is done is not done again."""
+    results = save(step, *(record(f"change-{index}") for index in range(3)))
+
+    class Counted(list[Table]):
+        def append(self, issue: Table) -> None:
+            list.append(self, issue)
+            if len(self) == 1:
+                step.github.fail(method="POST", path="issues$", status=422)
+
+    step.github.state.issues = Counted()
+    assert step("announce", "--results", results).code == 4
+    assert len(issues(step)) == 1
+    assert step("announce", "--results", results).code == 0
+    assert len(issues(step)) == 3
+
+
+def test_a_dry_run_only_says_it(step: Step) -> None:
+    results = save(step, record())
+    done = step("announce", "--results", results, "--dry-run", "--json")
+    assert json.loads(done.out) == {
+        "issues": [{"key": "change/one", "done": "opened", "url": ""}],
+        "problems": [],
+    }
+    assert issues(step) == []
+
+
+def test_hostile_words_in_a_record_do_nothing() -> None:
+    bad = "@everyone #1 <img src=x> [x](https://evil.example)\n::warning::x"
+    hostile = record(
+        note=bad,
+        method=bad,
+        culprit=None,
+        packages=(PackageChange(stack=bad, package=bad, base=bad, head=bad),),
+        others=(SERIES.model_copy(update={"case": bad, "metric": bad}),),
+    )
+    (wanted,) = announce.wanted([hostile], SITE)
+    title, body = wanted.written()
+    for part in ("@everyone", "#1", "](https://evil", "\n::"):
+        assert part not in body
+        assert part not in title
+    assert "\\<img" in body
+    assert "<img" not in body.replace("\\<img", "")
+
+
+def test_an_issue_always_fits() -> None:
+    """Thousands of series that moved together are counted, not listed."""
+    series = tuple(
+        SERIES.model_copy(update={"case": f"x/{'long' * 50}/{index}"}) for index in range(3000)
+    )
+    packages = tuple(
+        PackageChange(stack="current", package=f"{'p' * 200}{index}", base="1", head="2")
+        for index in range(3000)
+    )
+    (wanted,) = announce.wanted([record(others=series, packages=packages)], SITE)
+    title, body = wanted.written()
+    assert len(title) <= 200
+    assert title.endswith("(and 3000 more)")
+    assert len(body) <= 60_000
+    assert "… and 2960 more" in body
+
+
+def test_addresses_of_the_site_are_checked(step: Step) -> None:
+    done = step("announce", "--results", save(step), "--site", "javascript:alert(1)")
+    assert done.code == 2
+    assert "expected an address" in done.err
+
+
+# The watchdog.
+
+NOW = "2026-11-20T12:00:00+00:00"
+
+
+@pytest.fixture
+def nights(step: Step) -> Step:
+    """It is noon, and last night was good."""
+    step.github.state.now = NOW
+    night(step, "2026-11-20T02:00:00Z")
+    return step
+
+
+def night(step: Step, when: str, stored: str = "complete", conclusion: str = "failure") -> Table:
+    """Add a night that has ended, and what the history holds of it, if anything."""
+    if stored:
+        missing = ("short/two",) if stored == "incomplete" else ()
+        shard = ShardRecord(
+            shard=1, machine=None, planned=2, missing=missing, failed=("short/one",),
+            reason="no run of this shard arrived" if missing else "",
+        )  # fmt: skip
+        record = NightRecord(
+            id=f"{when:.4}{when[5:7]}{when[8:10]}T020000Z-nightly-3f2a9c17", created=when,
+            commit=HEAD, profile="nightly", status=stored, shards=(shard,),
+        )  # fmt: skip
+        step.github.state.files[f"gh-pages:results/{record.path}"] = files.encode(record).decode()
+    return step.github.add_run(
+        "nightly.yml", status="completed", conclusion=conclusion, created_at=when
+    )
+
+
+def waiting(step: Step, since: str, **more: Any) -> Table:
+    """Add a comparison whose job waits for a machine."""
+    run = step.github.add_run("bench.yml", display_title=run_name(12, HEAD), created_at=since)
+    step.github.state.jobs[str(run["id"])] = [
+        {"id": 1, "name": "queue", "status": "completed", "labels": ["ubuntu-24.04"]},
+        {
+            "id": 2,
+            "name": "run",
+            "status": "queued",
+            "labels": ["self-hosted", "servebench"],
+            "created_at": since,
+            **more,
+        },
+    ]
+    return run
+
+
+def test_all_is_well(nights: Step) -> None:
+    done = nights("watchdog")
+    assert (done.code, done.out) == (0, "nothing waits for a machine, and the nights take place\n")
+    assert nights.asked("POST") + nights.asked("PATCH") == []
+
+
+def test_a_run_without_a_machine_is_reported_until_it_has_one(nights: Step) -> None:
+    """In one issue, which opens, closes and opens again; and on the pull request that waits."""
+    run = waiting(nights, "2026-11-20T10:30:00Z")
+    done = nights("watchdog")
+    assert done.code == 0
+    assert done.out.startswith(
+        "bench.yml: job 'run' has waited for a machine with the labels self-hosted, servebench "
+        "since 2026-11-20 10:30 UTC: see that the machine is on"
+    )
+    (issue,) = nights.github.state.issues
+    assert "has waited for a machine" in issue["body"]
+    assert run["html_url"] in issue["body"]
+    (body,) = nights.ours()
+    assert "no measuring machine has taken it since 2026-11-20 10:30 UTC" in body
+    assert read_note(body) == Note(HEAD, run["id"], 1, "queued")
+
+    assert nights("watchdog").code == 0  # an hour later: nothing new to say
+    assert nights.asked("PATCH") == []
+    run.update(status="completed", conclusion="success")
+    assert nights("watchdog").code == 0
+    assert issue["state"] == "closed"
+    waiting(nights, "2026-11-20T10:40:00Z")
+    assert nights("watchdog", "--json").code == 0
+    assert issue["state"] == "open"
+    assert len(nights.github.state.issues) == 1
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        {"created_at": "2026-11-20T11:30:00Z"},
+        {"status": "waiting"},
+        {"status": "in_progress"},
+        {"labels": ["ubuntu-24.04"]},
+    ],
+)
+def test_waiting_for_something_else_is_no_trouble(job: Table, nights: Step) -> None:
+    """For half an hour, for an approval, for its own end, or for a machine of GitHub's."""
+    waiting(nights, "2026-11-20T10:30:00Z", **job)
+    assert nights("watchdog").code == 0
+
+
+def test_a_title_that_is_not_ours_is_not_believed(nights: Step) -> None:
+    run = waiting(nights, "2026-11-20T10:30:00Z")
+    run["display_title"] = f"Re: {run['display_title']} @everyone"
+    assert nights("watchdog").code == 0
+    assert nights.comments() == []
+    assert "everyone" not in nights.github.state.issues[0]["body"]
+
+
+def test_a_newer_request_is_not_overwritten(nights: Step) -> None:
+    run = waiting(nights, "2026-11-20T10:30:00Z")
+    nights.github.say(12, BOT, f"{Note(HEAD, run['id'] + 1, 1, 'final').line()}\nresult")
+    assert nights("watchdog").code == 0
+    assert nights.ours()[0].endswith("\nresult")
+
+
+GOOD, LATE = "2026-11-20T02:00:00Z", "2026-11-18T02:00:00Z"
+NONE = "no complete night has begun for 36 h 0 min; "
+NEWEST = f"{NONE}the newest that was stored, 20261120T020000Z-nightly-3f2a9c17, is "
+
+
+@pytest.mark.parametrize(
+    ("ended", "state", "sentence"),
+    [
+        ([(LATE, "complete")], "active", NONE),
+        ([(LATE, "complete"), (GOOD, "incomplete")], "active",
+         f"{NEWEST}incomplete (shard 1: 1 of 2 cases are missing: no run of this shard arrived)"),
+        ([(LATE, "complete"), (GOOD, "empty")], "active", f"{NEWEST}empty"),
+        ([(LATE, "")], "active", f"{NONE}none has been stored"),
+        ([], "active", "nightly.yml has never run"),
+        ([(GOOD, "complete")], "disabled_inactivity", "nightly.yml is disabled inactivity"),
+    ],
+)  # fmt: skip
+def test_nights_that_do_not_take_place_are_reported(
+    ended: list[tuple[str, str]], state: str, sentence: str, step: Step
+) -> None:
+    """Late, incomplete, not stored, never, or switched off by GitHub; told once, in an issue."""
+    step.github.state.now = NOW
+    step.github.state.workflows["nightly.yml"] = state
+    for when, stored in ended:
+        night(step, when, stored, conclusion="success")
+    done = step("watchdog")
+    assert done.code == 0
+    assert sentence in done.out
+    assert sentence.partition(":")[0] in step.summary.replace("\\", "")
+    assert [issue["state"] for issue in step.github.state.issues] == ["open"]
+
+
+def test_a_record_that_is_damaged_is_passed_over(nights: Step) -> None:
+    """As if the night had not been stored; the one before it was complete."""
+    files = nights.github.state.files
+    for number in range(3):
+        files[f"gh-pages:results/nights/2026/20261120T03000{number}Z-x.json"] = "{" * number
+    assert nights("watchdog").out.startswith("nothing waits")
+
+
+@pytest.mark.parametrize(("others", "ended"), [("completed", True), ("in_progress", False)])
+def test_a_night_that_only_waits_is_ended(others: str, ended: bool, nights: Step) -> None:
+    """Where no other machine measures any more, what they have sent is shown at last."""
+    run = nights.github.add_run("nightly.yml", status="in_progress", created_at=GOOD)
+    job = {"name": "Shard", "labels": ["self-hosted", "servebench"]}
+    nights.github.state.jobs[str(run["id"])] = [
+        {"id": 1, **job, "status": others, "created_at": GOOD},
+        {"id": 2, **job, "status": "queued", "created_at": "2026-11-20T07:59:00Z"},
+    ]
+    assert nights("watchdog", "--dry-run").code == 0
+    assert run["status"] == "in_progress"
+    done = nights("watchdog")
+    assert done.code == 0
+    assert (run["conclusion"] == "cancelled") is ended
+    assert (f"cancelled, so that what has come is shown: {run['html_url']}" in done.out) is ended
+    nights.github.state.now = "2026-11-20T11:58:00+00:00"  # not for four hours yet
+    run.update(status="in_progress", conclusion=None)
+    nights("watchdog")
+    assert run["status"] == "in_progress"
+
+
+@pytest.mark.parametrize("rules", [None, [], [{"type": "wait_timer"}]])
+def test_an_environment_without_reviewers_is_reported(
+    rules: list[Table] | None, nights: Step
+) -> None:
+    """Comparisons are refused until it has some; where they are switched off, that is fine."""
+    state = nights.github.state
+    state.environments = {} if rules is None else {"bench": {"protection_rules": rules}}
+    done = nights("watchdog")
+    assert done.code == 0
+    assert "nobody would approve the comparison: name some in" in done.out
+    state.workflows["bench.yml"] = "disabled_manually"
+    assert nights("watchdog").code == 0
+
+
+def test_a_run_that_waits_again_is_told_again(nights: Step) -> None:
+    """The comment is of the same run's attempt that waits now, or of one before."""
+    run = waiting(nights, "2026-11-20T10:30:00Z")
+    run["run_attempt"] = 2
+    nights.github.say(12, BOT, f"{Note(HEAD, run['id'], 2, 'queued').line()}\nqueued")
+    assert nights("watchdog").code == 0
+    assert "no measuring machine has taken it" in nights.ours()[0]
+
+
+@pytest.mark.parametrize("stage", ["queued", "running", "final", "failed"])
+def test_a_comparison_that_ended_without_a_word_is_told(stage: Stage, nights: Step) -> None:
+    """Cancelled by hand: once, in its comment and status; what it said itself stays."""
+    run = nights.github.add_run(
+        "bench.yml", status="completed", conclusion="cancelled",
+        display_title=run_name(12, HEAD), created_at="2026-11-20T10:30:00Z",
+    )  # fmt: skip
+    nights.github.say(12, BOT, f"{Note(HEAD, run['id'], 1, stage).line()}\nbefore")
+    assert nights("watchdog").code == 0
+    assert nights("watchdog").code == 0
+    statuses = [(one["sha"], one["state"]) for one in nights.github.state.statuses]
+    (body,) = nights.ours()
+    if stage in {"final", "failed"}:
+        assert (body.splitlines()[1:], statuses) == (["before"], [])
+        return
+    assert "The reason: the run has ended: cancelled." in body
+    assert statuses == [(HEAD, "error")]
+    assert len(nights.asked("PATCH")) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "body"),
+    [
+        ({}, "overtaken"),
+        ({"created_at": "2026-11-19T10:30:00Z"}, ""),
+        ({"display_title": "Bench, by hand"}, ""),
+        ({"conclusion": "success"}, ""),
+    ],
+)
+def test_what_is_over_and_done_is_left_alone(more: Table, body: str, nights: Step) -> None:
+    """A run that was overtaken, one of days ago, one that is not ours, and one that went well."""
+    run = nights.github.add_run(
+        "bench.yml",
+        **{
+            "status": "completed",
+            "conclusion": "cancelled",
+            "display_title": run_name(12, HEAD),
+            "created_at": "2026-11-20T10:30:00Z",
+            **more,
+        },
+    )
+    if body:
+        nights.github.say(12, BOT, f"{Note(HEAD, run['id'] + 1, 1, 'running').line()}\n{body}")
+    assert nights("watchdog").code == 0
+    assert nights.asked("PATCH") + nights.asked("POST") == []
+
+
+def test_the_very_first_night_is_no_missing_one(step: Step) -> None:
+    step.github.state.now = NOW
+    step.github.add_run("nightly.yml", status="in_progress", created_at="2026-11-20T11:00:00Z")
+    assert step("watchdog").code == 0
+
+
+def test_a_watchdog_that_cannot_look_says_so(nights: Step) -> None:
+    nights.github.fail(path="actions", status=500, times=-1)
+    done = nights("watchdog", "--patience", "5")
+    assert done.code == 4
+    assert "nothing waits" not in done.out
+    assert nights.github.state.issues == []
+
+
+def test_words_of_issues_wait_for_no_chart() -> None:
+    """A few sentences and the address of a page need nothing that computes or draws."""
+    program = "import sys, servebench.automation.github.announce; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    imported = set(done.stdout.split())
+    assert "servebench.site.pages.addresses" in imported
+    assert not imported & {"jinja2", "numpy", "servebench.site.charts"}

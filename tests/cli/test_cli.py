@@ -1,0 +1,306 @@
+"""The command line as a whole: what it knows, and what it does not wait for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from difflib import unified_diff
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import pytest
+from typer.main import get_group
+from typer.testing import CliRunner
+
+import servebench.cli
+from bench import invoke
+from servebench import __version__
+from servebench.cli import app
+from servebench.cli.options import FOR_WORKFLOWS, budget_seconds
+from servebench.cli.verbs import CI, DEV, OLD, VERBS, Verb
+from servebench.core.errors import EXIT_CODES, ServebenchError, UsageError
+from servebench.core.model import Profile
+
+LARGE: Final = {"asv", "httpx", "jinja2", "numpy", "pyarrow", "scipy"}
+"""Each takes longer to import than all that a small verb does."""
+
+_MAIN: Final = (
+    "import atexit, sys;"
+    "atexit.register(lambda: print(*sys.modules, sep='\\n', file=sys.stderr));"
+    "sys.argv[0] = 'servebench';"
+    "from servebench.cli import main; main()"
+)
+_HOME: Final = Path(servebench.cli.__file__).parent
+_OWN: Final = "servebench.cli."
+
+
+def start(*words: str, **variables: str) -> tuple[str, set[str]]:
+    """Start the command line in a process of its own; what it said, and all that it imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", _MAIN, *words],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, set(done.stderr.splitlines())
+
+
+def own(imported: set[str]) -> set[str]:
+    """Our modules of verbs among what was imported."""
+    return {name.removeprefix(_OWN) for name in imported if name.startswith(_OWN)} - {"verbs"}
+
+
+def commands(group: Any) -> dict[str, Any]:
+    """The verbs of a group with their commands."""
+    found = getattr(group, "commands", {}).items()
+    return {name: one.load() if isinstance(one, Verb) else one for name, one in found}
+
+
+@pytest.fixture(scope="module")
+def verbs() -> dict[str, Any]:
+    """All listed verbs and those below them, by all their words."""
+
+    def below(group: Any, words: str) -> Iterator[tuple[str, Any]]:
+        listed = {name for name, one in getattr(group, "commands", {}).items() if not one.hidden}
+        for name, command in commands(group).items():
+            if name in listed:
+                yield f"{words}{name}", command
+                yield from below(command, f"{words}{name} ")
+
+    return dict(below(get_group(app), ""))
+
+
+def test_the_version_waits_for_no_verb() -> None:
+    """Every step of a workflow starts like this; what one verb needs delays no other."""
+    said, imported = start("--version")
+    assert said == f"{__version__}\n"
+    assert "servebench.cli.verbs" in imported
+    assert own(imported) == set()
+    assert not imported & {*LARGE, "pydantic", "rich"}
+
+
+@pytest.mark.parametrize(
+    ("words", "modules"),
+    [
+        (("--help",), ()),
+        (("ci", "--help"), ()),
+        (("show", "--help"), ("options", "show")),
+        (("ci", "history", "pull", "--help"), ("history",)),
+        (("stack", "list", "--json"), ("options", "stack")),
+        (("plan", "--select", "asgi-wsgi/*", "--json"), ("options", "plan")),
+    ],
+    ids=" ".join,
+)
+def test_a_verb_imports_its_own_module(words: tuple[str, ...], modules: tuple[str, ...]) -> None:
+    """A verb brings its own module and no other; the lists of verbs bring none."""
+    said, imported = start(*words)
+    assert said
+    assert own(imported) == set(modules)
+    assert "show" in modules or not imported & LARGE
+
+
+def test_every_verb_is_found_by_its_row(verbs: dict[str, Any]) -> None:
+    """Each row names a function or group that is there, and each module of a verb has a row."""
+    tables = {"": VERBS, "ci ": CI, "dev ": DEV}
+    listed = [f"{words}{verb}" for words, rows in tables.items() for verb in rows]
+    assert set(listed) <= set(verbs)
+    assert all(verbs[verb].help for verb in listed)
+    modules = {path.stem for path in _HOME.glob("*.py")} - {"__init__", "options"}
+    rows = [row for table in tables.values() for row in table.values()]
+    assert {place.partition(":")[0] for place, _ in rows} == modules
+
+
+def tree(group: Any, words: str) -> Iterator[str]:
+    """All verbs below a group, each with its parameters, a name per line; then its old verbs."""
+    hidden = {name for name, one in group.commands.items() if one.hidden}
+    for verb, command in sorted(commands(group).items()):
+        if verb in hidden:
+            continue
+        yield f"{words} {verb}"
+        for param in command.params:
+            names = sorted((*param.opts, *param.secondary_opts), key=len, reverse=True)
+            yield f"    {', '.join(names)}{' (hidden)' * getattr(param, 'hidden', False)}"
+        if hasattr(command, "commands"):
+            yield from tree(command, f"{words} {verb}")
+    for verb in sorted(hidden):
+        yield f"{words} {verb} (an old name)"
+
+
+def test_no_verb_or_option_comes_or_goes_unseen(tmp_path: Path) -> None:
+    """The tree of verbs with their options' names is recorded: scripts and habits rely on it."""
+    recorded = Path(__file__).parents[1] / "data" / "help.txt"
+    made = tmp_path / "help.txt"
+    made.write_text("".join(f"{line}\n" for line in tree(get_group(app), "servebench")), "utf-8")
+    before, now = (path.read_text("utf-8").splitlines() for path in (recorded, made))
+    changed = "\n".join(unified_diff(before, now, "recorded", "now", lineterm="", n=8))
+    assert not changed, f"{changed}\nif that is meant: cp {made} {recorded}"
+
+
+def test_old_names_go_on(verbs: dict[str, Any]) -> None:
+    """Workflows, habits and scripts find a verb that has moved, and no word about it."""
+    new = {**{verb: f"ci {verb}" for verb in CI}, "micro": "inprocess"}
+    old = commands(get_group(app))
+    for verb in OLD:
+        found = verbs[new.get(verb, f"dev {verb}")]
+        assert old[verb].help == found.help
+        assert [one.name for one in old[verb].params] == [one.name for one in found.params], verb
+        assert [*commands(old[verb])] == [*commands(found)], verb
+    done = CliRunner().invoke(app, ["schema"])
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout == CliRunner().invoke(app, ["dev", "schema"]).stdout
+
+
+def helps(verbs: dict[str, Any], name: str) -> dict[str, str]:
+    """What every verb's option of that name says."""
+    return {
+        verb: option.help for verb, command in verbs.items() for option in command.params
+        if name in option.opts
+    }  # fmt: skip
+
+
+def test_options_are_explained_where_they_are_chosen(verbs: dict[str, Any]) -> None:
+    """Every `--budget` says its format in the words of the error, and `--profile` what each is."""
+    budgets = helps(verbs, "--budget")
+    assert {"bisect", "compare", "ci detect", "ci fleet compare", "selftest aa"} <= set(budgets)
+    assert {
+        verb for verb, text in budgets.items() if ": 180s, 5m, 1h or 1h30m." not in text
+    } == set()
+    with pytest.raises(UsageError, match=r"a time such as 180s, 5m, 1h or 1h30m$"):
+        budget_seconds("soon")
+    profiles = helps(verbs, "--profile")
+    assert {"compare", "ci fleet compare", "plan", "run"} <= set(profiles)
+    for verb, text in profiles.items():
+        assert [name for name in get_args(Profile) if f" {name}: " not in text] == [], verb
+
+
+def test_groups_and_exit_codes_are_explained(verbs: dict[str, Any]) -> None:
+    """A group's page says more than the line in the list of verbs; `doctor` says how it ends."""
+    assert "a run file for each shard" in " ".join((verbs["ci history"].help or "").split())
+    assert "right answer is known" in " ".join((verbs["selftest"].help or "").split())
+    assert "Exit code 0: " in (verbs["doctor"].help or "")
+
+
+def test_exit_codes_are_one_table() -> None:
+    """The guide shows it, `--help` prints it, and no error ends with 1: that is a finding."""
+    guide = (Path(__file__).parents[2] / "docs" / "guide.md").read_text("utf-8")
+    said = " ".join(CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output.split())
+    for code, meaning in EXIT_CODES.items():
+        assert f"| {code} | {meaning} |\n" in guide
+        assert f"{code}: {meaning}" in said
+    kinds: list[type[ServebenchError]] = [ServebenchError, *ServebenchError.__subclasses__()]
+    unusual = {kind.__name__: kind.exit_code for kind in kinds if kind.exit_code != 4}
+    assert unusual == {"UsageError": 2, "DeclarationError": 2, "NothingMeasuredError": 3}
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (OSError(28, "No space left on device", "/x"), "servebench: /x: No space left on device;"),
+        (KeyError("a mistake"), "Traceback (most recent call last)"),
+    ],
+)
+def test_what_no_verb_expects_does_not_look_like_a_finding(
+    error: Exception,
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A full disk wherever it is met, and a mistake of ours: Python itself would end with 1."""
+
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(servebench.cli, "app", fail)
+    with pytest.raises(SystemExit) as caught:
+        servebench.cli.main()
+    assert caught.value.code == 4
+    assert capsys.readouterr().err.startswith(sentence)
+
+
+def test_help_reads_well_on_eighty_columns() -> None:
+    """Lines are broken where the terminal ends, not where the source's do; flags have no type."""
+    for verb in ("run", "plan", "selftest"):
+        said, _ = start(verb, "--help", COLUMNS="80", NO_COLOR="1")
+        lines = [line.strip() for line in said.splitlines()]
+        text = lines[3 : next(n for n, line in enumerate(lines) if line.startswith("╭"))]
+        # Where a line is short, the next word would not have fitted, or a paragraph ends.
+        short = [
+            line for line, after in pairwise(text)
+            if after and line and len(f"{line} {after.split()[0]}") <= 76
+        ]  # fmt: skip
+        assert short == [], verb
+        assert not any(f"<{kind}" in said for kind in ("bool", "list"))
+    own, _, workflows = start("run", "--help", COLUMNS="100")[0].rpartition(FOR_WORKFLOWS)
+    for word in ("│ --plan ", "│ --plan-sha256", "│ --shard", "│ --count-requests"):
+        assert (word in own, word in workflows) == (False, True), word
+
+
+@pytest.mark.parametrize(
+    "words", [("--help",), ("show", "--json"), ("dev", "schema")], ids=" ".join
+)
+def test_a_closed_pipe_is_no_failure_of_the_verb(words: tuple[str, ...]) -> None:
+    """`servebench … | head -1`: what `ls` and `grep` answer, and no word about it."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        command = [sys.executable, "-c", "from servebench.cli import main; main()", *words]
+        done = subprocess.run(
+            command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False
+        )
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("run", "--profile", "x"), "'--profile': 'x' is not one of 'quick', 'nightly', 'publish"),
+        (("stack", "lock", "--as-of", "yesterday"), "--as-of 'yesterday': expected a date such as"),
+        (("stack", "lock", "no"), "the dependency groups of apps/pyproject.toml are current, "),
+        (("compare", "--svg", "/proc/no/x.svg"), "there is no folder /proc/no: make it first"),
+        (("compare", "--markdown", "/proc"), "--markdown /proc: expected a file, found a folder"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)  # fmt: skip
+def test_what_was_wrong_is_said_in_our_words(
+    words: tuple[str, ...],
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Expected, found, what to do: before anything is resolved, built or measured."""
+    monkeypatch.setenv("COLUMNS", "200")
+    done = invoke(capsys, monkeypatch, words)
+    assert (done.code, sentence in done.err) == (2, True), done
+
+
+def test_verbs_print_on_a_console_that_files_do_not_act_on() -> None:
+    """None makes one of rich's own."""
+    made = {path.name for path in _HOME.glob("*.py") if "rich.console" in path.read_text("utf-8")}
+    assert made == set()
+
+
+def test_a_verb_that_is_not_there_is_wrong_usage() -> None:
+    """The exit code is 2, and what was meant is proposed."""
+    done = CliRunner().invoke(app, ["ci", "histroy", "pull"])
+    assert done.exit_code == 2
+    assert "No such command 'histroy'. Did you mean 'history'?" in " ".join(done.output.split())
+
+
+def test_a_shell_completes_verbs_and_imports_those_alone() -> None:
+    """Completion knows all names, and looks only at what fits what was typed so far."""
+    said, imported = start(
+        _SERVEBENCH_COMPLETE="complete_bash", COMP_WORDS="servebench st", COMP_CWORD="1"
+    )
+    assert said.split() == ["stack"]
+    assert own(imported) == set()
+    said, _ = start(
+        _SERVEBENCH_COMPLETE="complete_bash", COMP_WORDS="servebench ci history p", COMP_CWORD="3"
+    )
+    assert said.split() == ["pull", "push"]

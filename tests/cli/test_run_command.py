@@ -1,0 +1,251 @@
+"""`servebench run` as people use it: interrupted, gone on with, refused."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from bench import Bench, eventually, failures, launches, valid
+from servebench.core.errors import UsageError
+from servebench.core.model import RunStatus, Status
+from servebench.host import cache
+from servebench.host.signals import InterruptedRun, interruptible
+from servebench.measure import provenance, testbed
+from servebench.plan import run_plan as planning
+from servebench.record import store
+from servebench.toolchain import tools
+
+HANDLED = (signal.SIGINT, signal.SIGTERM)
+
+
+@pytest.mark.long
+@pytest.mark.real
+def test_ctrl_c_keeps_what_was_measured_and_resume_completes_it(bench: Bench) -> None:
+    """The finished run holds every launch once: the kept ones as they were, failed ones again."""
+    names = ("right", "victim", "error")
+    selected = [word for name in names for word in ("--select", f"badapps/{name}")]
+    process = bench.start("--launches", "2", *selected)
+
+    def good_ones() -> int:
+        partial = bench.unfinished()
+        found = [] if partial is None else [x for many in launches(partial).values() for x in many]
+        return sum(launch.status is Status.OK for launch in found)
+
+    try:
+        eventually("a launch to be saved", lambda: good_ones() > 0)
+        # A nervous hand presses it more than once; a terminal sends it to the whole group.
+        for _ in range(3):
+            os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate()
+    finally:
+        process.kill()
+    assert process.returncode == 130, out
+    assert not bench.alive()
+    assert not bench.sessions
+    partial = bench.unfinished()
+    assert partial is not None
+    assert partial.status is RunStatus.PARTIAL
+    kept = [x for many in launches(partial).values() for x in many if x.status is Status.OK]
+    assert 0 < len(kept) < 4
+    again = f"servebench run --resume latest --results {bench.results}"
+    told = f"interrupted by SIGINT: {len(kept)} of 6 launches kept; go on: {again}"
+    assert err == f"servebench: {told}\n"
+
+    done = bench("run", "--results", bench.results, "--resume", "latest")
+    assert done.code == 1, done  # for the case that always fails
+    assert not done.err
+    shown = bench(*done.out.splitlines()[-1].partition("servebench ")[2].split())
+    assert (shown.code, f"Run {partial.id}\n" in shown.out) == (0, True), shown
+    run = bench.recorded()
+    assert (run.id, run.status) == (partial.id, RunStatus.COMPLETE)
+    assert run.wall_seconds > partial.wall_seconds
+    assert run.notes[0].startswith("interrupted by SIGINT at ")
+    assert bench.unfinished() is None
+    found = [launch for many in launches(run).values() for launch in many]
+    assert sorted((x.case, x.round) for x in found) == sorted(
+        (f"badapps/{name}", round_) for name in names for round_ in (0, 1)
+    )
+    assert sorted(x.order for x in found) == list(range(6))
+    assert all(launch in found for launch in kept)
+    assert all(valid(x) for name in ("right", "victim") for x in launches(run)[name])
+    assert all(failures(x) == {"wrong_status"} for x in launches(run)["error"])
+
+    refused = bench("run", "--results", bench.results, "--resume", "latest")
+    assert (refused.code, "no interrupted run" in refused.err) == (2, True)
+    refused = bench("run", "--results", bench.results, "--resume", run.id)
+    assert (refused.code, "is never added to" in refused.err) == (2, True)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("case", "sign"), [("right", "--db-url"), ("blocked", "uvicorn")])
+def test_sigterm_leaves_no_process(bench: Bench, case: str, sign: str) -> None:
+    """Neither under load nor while a server starts; the run is saved as a partial one."""
+    process = bench.start("--profile", "published", "--select", f"badapps/{case}")
+    try:
+        eventually("the moment", lambda: any(sign in words for words in _commands(bench)))
+        assert bench.sessions
+        process.terminate()
+        out, err = process.communicate()
+    finally:
+        process.kill()
+    assert process.returncode == 143, out
+    assert err.startswith("servebench: interrupted by SIGTERM: 0 of 1 launches kept; go on: "), err
+    assert not bench.alive()
+    assert not bench.sessions
+    partial = bench.unfinished()
+    assert partial is not None
+    assert not launches(partial)[case]
+    assert partial.notes[0].startswith("interrupted by SIGTERM at ")
+
+
+def _commands(bench: Bench) -> Iterator[list[str]]:
+    """The command lines of what is alive, without what ends while it is looked at."""
+    for process in bench.alive():
+        with suppress(psutil.Error):
+            yield process.cmdline()
+
+
+def test_what_cannot_be_is_told_first(bench: Bench) -> None:
+    """Not after an hour of measuring: a folder that is none, a plan that is not there."""
+    (bench.folder / "file").touch()
+    done = bench("run", "--results", bench.folder / "file", "--select", "badapps/right")
+    assert (done.code, "cannot be made (File exists)" in done.err) == (4, True)
+    assert not (bench.folder / "state").exists()
+    for words, sentence in (
+        (("--results", bench.results, "--resume", "latest"), "no interrupted run"),
+        (("--select", "badapps/rihgt"), "badapps/right"),
+    ):
+        done = bench("run", *words)
+        assert (done.code, sentence in done.err) == (2, True), done
+
+
+def test_a_run_is_resumed_under_its_own_conditions_only(bench: Bench, tmp_path: Path) -> None:
+    """Other packages, another oha, machine, commit or interpreter: not the same run any more."""
+    plan = planning.make_plan("quick", ["badapps/right"], 1, 1)
+    here = testbed.assemble(plan.cases, tmp_path / "logs")
+    run = provenance.write(plan, here, bench.root)
+    provenance.require_resumable(run, here, bench.root)
+    (stack,), (interpreter,) = run.stacks, run.interpreters
+    made = (cache.facts(tools.oha().parents[1]) or {}).get("origin", "source")
+    assert run.oha_origin == made
+    other = "source" if made == "prebuilt" else "prebuilt"
+    changes: list[tuple[str, dict[str, Any]]] = [
+        ("stacks", {"stacks": (stack.model_copy(update={"digest": "0" * 64}),)}),
+        ("oha", {"oha": "1.0.0"}),
+        ("oha", {"oha_origin": other}),
+        ("machine", {"machine": run.machine.model_copy(update={"id": "another"})}),
+        ("commit", {"commit": "0" * 40}),
+        ("interpreters", {"interpreters": (interpreter.model_copy(update={"build": "-O0"}),)}),
+    ]
+    for what, change in changes:
+        moved = run.model_copy(update=change)
+        with pytest.raises(UsageError, match=f"its {what} differ") as caught:
+            provenance.require_resumable(moved, here, bench.root)
+        assert "start a new run" in str(caught.value)
+
+
+@pytest.mark.real
+def test_a_resumed_run_keeps_its_lock_profile_and_seed(
+    bench: Bench, checkout: Path, tmp_path: Path
+) -> None:
+    """What was given and would be passed over is refused; what says the same is not."""
+    # With another lock: it ends before anything is started, where nothing else is wrong.
+    plan = planning.make_plan("quick", ["badapps/right"], 1, 5)
+    run = provenance.write(plan, testbed.assemble(plan.cases, tmp_path / "logs"), checkout)
+    (stack,) = run.stacks
+    older = stack.model_copy(update={"digest": "0" * 64})
+    empty = [{"case": case} for case in plan.cases]
+    moved = run.model_copy(update={"stacks": (older,)}).model_dump() | {"results": empty}
+    store.save_partial(bench.results, type(run).model_validate(moved))
+
+    resume = ("run", "--results", bench.results, "--resume", "latest")
+    for words, sentence in (
+        (("--profile", "nightly"), "--profile nightly: the plan of --resume or --plan has quick"),
+        (("--seed", "1"), "--seed 1: the plan of --resume or --plan has 5; leave it out, or start"),
+        (("--launches", "3"), "--resume goes on with the run's own plan: leave --select, "),
+        (("--profile", "quick", "--seed", "5"), "its stacks differ"),
+        ((), "its stacks differ"),
+    ):
+        done = bench(*resume, *words)
+        assert (done.code, sentence in done.err) == (2, True), (words, done)
+    assert not bench.sessions
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """Put back what an interruption leaves as it is."""
+    before = {number: signal.getsignal(number) for number in HANDLED}
+    with warnings.catch_warnings():
+        yield
+    logging.getLogger("asyncio").disabled = False
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers")
+def test_an_interruption_is_not_lost_in_asyncio() -> None:
+    """A signal in the middle of a callback of an event loop ends the run all the same."""
+
+    async def interrupted() -> None:
+        asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGINT)
+        await asyncio.sleep(30)
+
+    with pytest.raises(InterruptedRun) as caught, interruptible():
+        asyncio.run(interrupted())
+    assert (str(caught.value), caught.value.exit_code) == ("SIGINT", 130)
+
+
+@pytest.mark.usefixtures("handlers")
+def test_an_interruption_is_not_lost_in_a_finaliser() -> None:
+    """Python drops what is raised there: the signal comes once more, and ends the run."""
+
+    class Last:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    def interrupted() -> None:
+        last = Last()
+        del last
+        threading.Event().wait(30)
+
+    with pytest.raises(InterruptedRun, match="SIGINT"), interruptible():
+        interrupted()
+
+
+@pytest.mark.usefixtures("handlers")
+def test_the_second_signal_does_not_disturb_the_clean_up() -> None:
+    """From the first one on both are ignored, until the process ends; without one, handlers return.
+
+    So that the harness can be used by others.
+    """
+    before = [signal.getsignal(number) for number in HANDLED]
+    with interruptible():
+        assert before != [signal.getsignal(number) for number in HANDLED]
+    assert before == [signal.getsignal(number) for number in HANDLED]
+    cleaned = False
+
+    def interrupted() -> None:
+        nonlocal cleaned
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGTERM)
+            cleaned = True
+
+    with pytest.raises(InterruptedRun) as caught, interruptible():
+        interrupted()
+    assert cleaned
+    assert caught.value.exit_code == 143
+    os.kill(os.getpid(), signal.SIGINT)

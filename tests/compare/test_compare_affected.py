@@ -1,0 +1,445 @@
+"""What a change can affect: never too little, and not everything."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+import pytest
+from packaging.requirements import Requirement
+
+from servebench.compare import affected, dependencies
+from servebench.compare.affected import Affected, Change
+from servebench.compare.dependencies import Dependencies, Imports, Installed
+from servebench.compare.pairs import Pair, differences, paired
+from servebench.core.model import Case, InterpreterRecord, Load, LoadModel
+from servebench.declare import experiments
+from servebench.host import paths
+from servebench.measure import testbed
+from servebench.record.comparison import PackageChange
+from servebench.toolchain import stacks
+from servebench.toolchain.stacks import Stack
+from synthetic import make_case
+
+ROOT = paths.project_root()
+EXPERIMENTS: Final = frozenset(path.parent.name for path in ROOT.glob("apps/*/experiment.toml"))
+Loaded = dict[str, Dependencies]
+PLATFORM = MappingProxyType(dependencies.marker_environment("3.14.7"))
+
+
+@pytest.fixture(scope="module")
+def cases() -> tuple[Case, ...]:
+    declared = {
+        case.id: case
+        for experiment in experiments.load_experiments(ROOT)
+        for profile in ("quick", "nightly")
+        for case in experiments.expand(experiment, profile)
+    }
+    return tuple(declared.values())
+
+
+@pytest.fixture(scope="module")
+def loaded(cases: tuple[Case, ...], tmp_path_factory: pytest.TempPathFactory) -> Loaded:
+    reader = dependencies.Reader(ROOT, testbed.assemble(cases, tmp_path_factory.mktemp("logs")))
+    return {case.id: reader.read(case) for case in cases}
+
+
+def selected(
+    change: Change,
+    cases: Sequence[Case],
+    loaded: Loaded,
+    *,
+    everything: bool = False,
+) -> Affected:
+    return affected.select(
+        change, [Pair(case, case) for case in cases], loaded, everything=everything
+    )
+
+
+def moved(package: str, before: str | None = "1.0", after: str | None = "1.1") -> Change:
+    return Change(
+        packages=tuple(
+            PackageChange(stack=stack, package=package, base=before, head=after)
+            for stack in ("current", "pydantic-v1", "pydantic-v2")
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("package", "which"),
+    [
+        ("granian", lambda case: case.server == "granian"),
+        ("uvicorn", lambda case: case.server == "uvicorn"),
+        ("h11", lambda case: case.server == "uvicorn"),
+        ("httptools", lambda case: case.server == "uvicorn"),
+        ("uvloop", lambda case: case.loop == "uvloop"),
+        ("flask", lambda case: case.endpoint.interface == "wsgi"),
+        ("markupsafe", lambda case: case.endpoint.interface == "wsgi"),
+        ("fastapi", lambda case: case.endpoint.interface == "asgi"),
+        ("starlette", lambda case: case.endpoint.interface == "asgi"),
+        ("pydantic", lambda case: case.endpoint.interface == "asgi"),
+        (
+            "pydantic-core",
+            lambda case: case.endpoint.interface == "asgi" and case.stack != "pydantic-v1",
+        ),
+        ("click", lambda _case: True),
+        ("watchfiles", lambda _case: False),
+        ("websockets", lambda _case: False),
+    ],
+)
+def test_a_package_affects_the_cases_that_load_it(
+    package: str,
+    which: Callable[[Case], bool],
+    cases: tuple[Case, ...],
+    loaded: Loaded,
+) -> None:
+    found = selected(moved(package), cases, loaded)
+    assert {pair.head.id for pair in found.pairs} == {case.id for case in cases if which(case)}
+    assert {pair.reason for pair in found.pairs} <= {f"{package} 1.0 → 1.1"}
+    assert found.unaffected == len(cases) - len(found.pairs)
+
+
+def test_nothing_of_our_applications_is_unknown(loaded: Loaded) -> None:
+    assert {one.unknown for one in loaded.values()} == {""}
+
+
+@pytest.mark.parametrize(
+    ("path", "which"),
+    [
+        (
+            "apps/asgi-wsgi/asgi_app.py",
+            lambda c: (c.experiment, c.endpoint.interface) == ("asgi-wsgi", "asgi"),
+        ),
+        ("apps/identity.py", lambda _c: True),
+        ("apps/asgi-wsgi/answers.json", lambda c: c.experiment == "asgi-wsgi"),
+        ("apps/answers.json", lambda _c: True),
+        ("apps/asgi-wsgi/unused.py", lambda _c: False),
+        ("apps/asgi-wsgi/README.md", lambda _c: False),
+        ("apps/asgi-wsgi/experiment.toml", lambda _c: False),
+        ("apps/gil-endpoints/published.toml", lambda _c: False),
+        ("apps/pyproject.toml", lambda _c: False),
+        ("apps/stacks/current.txt", lambda _c: False),
+        ("scripts/servebench/measure/launch.py", lambda _c: False),
+        ("benchmarks/gil.py", lambda _c: False),
+    ],
+)
+def test_a_file_affects_the_cases_that_read_it(
+    path: str,
+    which: Callable[[Case], bool],
+    cases: tuple[Case, ...],
+    loaded: Loaded,
+) -> None:
+    found = selected(Change(files=(path,), experiments=EXPERIMENTS), cases, loaded)
+    assert {pair.head.id for pair in found.pairs} == {case.id for case in cases if which(case)}
+    assert {pair.reason for pair in found.pairs} <= {path}
+
+
+@pytest.mark.parametrize(
+    ("files", "packages", "sentence"),
+    [
+        ((), (), "base and head do not differ."),
+        (
+            ("scripts/servebench/x.py", "tests/test_x.py", "Makefile"),
+            (),
+            "only the harness differs, and the one that runs now measures both sides.",
+        ),
+        (
+            ("README.md", "tests/test_x.py"),
+            (),
+            "only documents and the harness differ, and no measured case depends on them.",
+        ),
+        (
+            ("apps/stacks/current.txt",),
+            moved("watchfiles").packages[:1],
+            (
+                "no measured case loads the packages that moved (watchfiles 1.0 → 1.1); "
+                "of the files, only files of applications differ."
+            ),
+        ),
+    ],
+)
+def test_nothing_to_judge_is_said_in_words(
+    files: tuple[str, ...],
+    packages: tuple[PackageChange, ...],
+    sentence: str,
+    cases: tuple[Case, ...],
+    loaded: Loaded,
+) -> None:
+    change = Change(files=files, packages=packages, experiments=EXPERIMENTS)
+    found = selected(change, cases, loaded)
+    assert found.nothing == f"Nothing to judge: {sentence}"
+    assert found.unaffected == len(cases)
+    every = selected(change, cases, loaded, everything=True)
+    assert (len(every.pairs), every.unaffected, every.nothing) == (len(cases), 0, "")
+    assert {pair.reason for pair in every.pairs} == {affected.EVERYTHING}
+
+
+def test_what_came_or_went_unasked_affects_the_whole_stack() -> None:
+    cases = [make_case("one/a"), make_case("one/b", stack="other")]
+    loaded = {case.id: Dependencies(packages=frozenset({"uvicorn"})) for case in cases}
+    for before, after in ((None, "1.0"), ("1.0", None)):
+        found = selected(moved("orjson", before, after), cases, loaded)
+        assert [pair.head.id for pair in found.pairs] == ["one/a"]
+    assert not selected(moved("orjson"), cases, loaded).pairs
+    # What is required somewhere came because of that.
+    loaded["one/c"] = Dependencies(packages=frozenset({"orjson"}))
+    found = selected(moved("orjson", None), [*cases, make_case("one/c")], loaded)
+    assert [pair.head.id for pair in found.pairs] == ["one/c"]
+
+
+def test_the_unknown_counts_as_affected() -> None:
+    case = make_case("one/a")
+    loaded = {case.id: Dependencies(unknown="app.py loads code with import_module")}
+    (pair,) = selected(moved("anything"), [case], loaded).pairs
+    assert pair.reason == "anything 1.0 → 1.1; app.py loads code with import_module"
+    files = ("apps/one/other.py",)
+    (pair,) = selected(Change(files=files, experiments=frozenset({"one"})), [case], loaded).pairs
+    assert pair.reason == "apps/one/other.py; app.py loads code with import_module"
+    assert not selected(Change(files=("README.md",)), [case], loaded).pairs
+    # It may import what another experiment has as well.
+    files = ("apps/two/shared.py",)
+    assert selected(
+        Change(files=files, experiments=frozenset({"one", "two"})), [case], loaded
+    ).pairs
+
+
+@pytest.mark.parametrize(
+    ("path", "known", "unknown"),
+    [
+        ("src/shop/api.py", True, True),
+        ("src/stock/other.py", False, True),
+        ("scripts/release.py", False, True),
+        ("benchmarks/bench.py", False, True),
+        ("src/shop/prices.json", True, True),
+        ("uv.lock", True, True),
+        ("pyproject.toml", True, True),
+        ("README.md", False, False),
+        ("docs/how.rst", False, False),
+        ("results/runs/one.json", False, False),
+        (".github/workflows/ci.yml", False, False),
+        (".gitignore", False, False),
+        ("apps/two/answers.json", False, True),
+        ("apps/one/experiment.toml", False, False),
+        ("apps/stacks/current.txt", False, False),
+    ],
+)
+def test_around_the_applications_of_others_anything_may_be_read(
+    path: str, known: bool, unknown: bool
+) -> None:
+    case = make_case("one/a")
+    experiments = frozenset({"one", "two"})
+    for doubt, expected in (("", known), ("app.py loads code with exec", unknown)):
+        loaded = {case.id: Dependencies(frozenset({"src/shop/api.py"}), frozenset(), doubt)}
+        change = Change(files=(path,), experiments=experiments, own=False)
+        found = selected(change, [case], loaded)
+        assert bool(found.pairs) is expected
+        assert ("harness" in found.nothing) is False
+    # Ours: only what lies at the top of our repository is the harness.
+    change = Change(files=("lib/shop.py",), experiments=experiments)
+    loaded = {case.id: Dependencies(unknown="app.py loads code with exec")}
+    assert selected(change, [case], loaded).pairs
+    loaded = {case.id: Dependencies()}
+    assert selected(change, [case], loaded).nothing == (
+        "Nothing to judge: only files that no application imports differ, "
+        "and no measured case depends on them."
+    )
+
+
+def test_the_harness_is_all_that_lies_at_our_top() -> None:
+    listed = subprocess.run(
+        ["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, check=True
+    )
+    areas = {path: affected.area(path, own=True) for path in listed.stdout.split("\0") if path}
+    assert [path for path, area in areas.items() if area == affected.CODE] == []
+
+
+def test_reasons_are_few_and_the_rest_is_counted() -> None:
+    case = make_case("one/a")
+    names = [f"package-{number}" for number in range(5)]
+    moves = tuple(PackageChange(stack="current", package=n, base="1", head="2") for n in names)
+    loaded = {case.id: Dependencies(packages=frozenset(names), direct=frozenset(names[3:4]))}
+    change = Change(packages=moves, interpreters={"3.14": "3.14.7 → 3.14.8"})
+    (pair,) = selected(change, [case], loaded).pairs
+    assert pair.reason == (
+        "interpreter 3.14: 3.14.7 → 3.14.8; package-3 1 → 2, package-0 1 → 2, package-1 1 → 2 "
+        "and 2 more packages"
+    )
+
+
+def locked(folder: Path, text: str) -> dict[str, Stack]:
+    folder.mkdir()
+    lock = folder / "current.txt"
+    lock.write_text(text)
+    return {"current": stacks.read_lock("current", lock)}
+
+
+def test_locks_are_compared_by_version_and_by_file(tmp_path: Path) -> None:
+    a, b = "--hash=sha256:" + "a" * 64, "--hash=sha256:" + "b" * 64
+    before = locked(tmp_path / "1", f"gone==1 {a}\nsame==1 {a} {b}\nup==1 {a}\nwheel==1 {a}\n")
+    after = locked(tmp_path / "2", f"new==1 {a}\nsame==1 {b} {a}\nup==2 {a}\nwheel==1 {a} {b}\n")
+    found = affected.package_changes(before, after)
+    assert [(c.package, c.base, c.head) for c in found] == [
+        ("gone", "1", None),
+        ("new", None, "1"),
+        ("up", "1", "2"),
+        ("wheel", "1", "1"),
+    ]
+    assert affected.package_changes(before, before) == ()
+    case = make_case("one/a")
+    loaded = {case.id: Dependencies(packages=frozenset({"wheel"}))}
+    (pair,) = selected(Change(packages=found[3:]), [case], loaded).pairs
+    assert pair.reason == "wheel 1 from other files"
+
+
+def test_interpreters_of_the_same_name_differ_by_version_or_build() -> None:
+
+    def record(name: str, version: str, build: str) -> InterpreterRecord:
+        return InterpreterRecord(
+            name=name, version=version, build=build, origin="source", free_threaded=False
+        )
+
+    base = [record(name, "3.14.7", "-O3") for name in ("3.14", "3.15", "3.16")]
+    head = [
+        record("3.14", "3.14.8", "-O3"),
+        record("3.15", "3.14.7", "-O2"),
+        record("3.16", "3.14.7", "-O3"),
+    ]
+    assert affected.interpreter_changes(base, head) == {
+        "3.14": "3.14.7 → 3.14.8",
+        "3.15": "built otherwise",
+    }
+
+
+def test_cases_are_compared_with_themselves_only() -> None:
+    load = Load(model=LoadModel.CLOSED, connections=256, duration=8, timeout=10)
+    longer = make_case("one/a").load.model_copy(update={"duration": 30.0, "timeout": 60.0})
+    renamed = make_case("one/a").endpoint.model_copy(update={"app": "other:app", "takes": 0.5})
+    base = [make_case("one/a"), make_case("one/b"), make_case("one/old")]
+    head = [
+        make_case("one/a", load=longer, endpoint=renamed),
+        make_case("one/b", load=load, env={"WAIT": "3"}),
+        make_case("one/new"),
+    ]
+    pairs, missing = paired(base, head)
+    assert [(pair.base, pair.head, pair.reason) for pair in pairs] == [(base[0], head[0], "")]
+    assert [(one.case, one.reason) for one in missing] == [
+        ("one/b", "defined otherwise on head: env {} → {'WAIT': '3'}; load.connections 128 → 256"),
+        ("one/new", "only head has it"),
+        ("one/old", "only base has it"),
+    ]
+    found = affected.select(Change(), pairs, {"one/a": Dependencies()}, missing)
+    assert (found.missing, found.unaffected) == (missing, 1)
+
+
+def test_across_interpreters_only_the_interpreter_may_differ() -> None:
+    base = make_case("one/py3.14/a", slots=1)
+    head = make_case("one/py3.14t/a", slots=40, endpoint=base.endpoint)
+    assert not differences(base, head, cross=True)
+    assert differences(base, head) == (
+        "id one/py3.14/a → one/py3.14t/a",
+        "python 3.14 → 3.14t",
+        "slots 1 → 40",
+    )
+    other = base.endpoint.model_copy(update={"path": "/other"})
+    pairs, missing = paired([base], [make_case("one/py3.14t/a", endpoint=other)], cross=True)
+    assert not pairs
+    assert [one.reason for one in missing] == [
+        "defined otherwise on head: endpoint.path /py3.14 → /other"
+    ]
+
+
+def requirements(*texts: str) -> tuple[Requirement, ...]:
+    return tuple(Requirement(text) for text in texts)
+
+
+def test_the_closure_follows_markers_and_extras() -> None:
+    environment = Installed(
+        requires={
+            "server": requirements(
+                "Click>=8", "fast_loop; extra == 'speed'", "old; python_version < '3.11'"
+            ),
+            "app": requirements("server[speed]", "windows; sys_platform == 'win32'"),
+            "click": requirements("app; extra == 'never'"),
+            "fast-loop": requirements("app"),  # a circle
+        },
+        provides={},
+    )
+    plain = dependencies.closure(environment, ["Server"], PLATFORM)
+    assert plain == {"server", "click"}
+    full = {"app", "server", "click", "fast-loop"}
+    assert dependencies.closure(environment, ["app"], PLATFORM) == full
+    # The extra is asked for when the distribution has been seen without it.
+    assert dependencies.closure(environment, ["app", "server"], PLATFORM) == full
+    assert dependencies.closure(environment, ["absent"], PLATFORM) == {"absent"}
+
+
+def test_imports_are_followed_through_local_modules(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("from . import near\n")
+    (package / "near.py").write_text("from ..unreal import x\nfrom .far import y\nimport flask\n")
+    (package / "far.py").write_text("import app\n")
+    (package / "unused.py").write_text("import numpy\n")
+    (tmp_path / "app.py").write_text(
+        "import asyncio, os.path\nfrom fastapi import FastAPI\nimport package\n"
+        "def late():\n    import pydantic.fields\n"
+    )
+    found = dependencies.imports("app", [tmp_path])
+    assert {path.name for path in found.files} == {"app.py", "__init__.py", "near.py", "far.py"}
+    assert found.names == {"fastapi", "flask", "pydantic", "unreal"}
+    assert not found.unknown
+
+
+def test_code_around_the_applications_is_followed(tmp_path: Path) -> None:
+    for name, text in {
+        "apps/one/app.py": "import sys\nsys.path.insert(0, 'src')\nfrom shop.api import app\n",
+        "src/shop/__init__.py": "",
+        "src/shop/api.py": "from . import models\nimport stock, fastapi\n",
+        "src/shop/plugins/by_convention.py": "import redis\n",
+        "stock.py": "SETTINGS = 'settings.production'\nWORD = 'unused'\n",
+        "settings/production.py": "import orjson\n",
+        "src/other/__init__.py": "",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    apps, around = tmp_path / "apps", (tmp_path / "src", tmp_path)
+    found = dependencies.imports("app", [apps / "one", apps], around)
+    assert {path.relative_to(tmp_path).as_posix() for path in found.files} == {
+        "apps/one/app.py",
+        "src/shop/__init__.py",
+        "src/shop/api.py",
+        "src/shop/plugins/by_convention.py",
+        "stock.py",
+        "settings/production.py",
+    }
+    assert found.around == {"shop", "stock", "settings"}
+    assert found.names - found.around == {"fastapi", "redis", "orjson"}
+    assert not found.unknown
+    (apps / "one" / "app.py").write_text("import sys\nsys.path.insert(0, 'lib')\nimport django\n")
+    found = dependencies.imports("app", [apps / "one", apps], around)
+    assert found.unknown == (
+        "app.py changes the search path, and what it loads from there is not known"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "doubt"),
+    [
+        (
+            "import importlib\nimportlib.import_module('x')\n",
+            "app.py loads code with import_module",
+        ),
+        ("__import__('x')\n", "app.py loads code with __import__"),
+        ("def broken(:\n", "app.py cannot be read: "),
+    ],
+)
+def test_imports_that_cannot_be_seen_are_unknown(text: str, doubt: str, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(text)
+    assert dependencies.imports("app", [tmp_path]).unknown.startswith(doubt)
+
+
+def test_an_application_that_is_not_there_is_no_local_module(tmp_path: Path) -> None:
+    assert dependencies.imports("app", [tmp_path]) == Imports(frozenset(), frozenset({"app"}))

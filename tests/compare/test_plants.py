@@ -1,0 +1,125 @@
+"""Planted slowdowns: one known change to a copy, and the application still answers right."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from servebench.compare.selftest import injected
+from servebench.core.errors import UsageError
+from servebench.core.model import Case
+from servebench.declare import experiments
+from servebench.host import paths
+
+ROOT = paths.project_root()
+
+
+@pytest.fixture
+def apps(tmp_path: Path) -> Path:
+    copy = tmp_path / "apps"
+    shutil.copytree(ROOT / "apps", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    return copy
+
+
+def case(name: str) -> Case:
+    found = [
+        case
+        for experiment in experiments.load_experiments()
+        for case in experiments.expand(experiment, "quick")
+        if f"{case.experiment}/{case.endpoint.name}" == name
+    ]
+    return found[0]
+
+
+def source(apps: Path, of: Case) -> str:
+    return (apps / of.experiment / f"{of.endpoint.app.partition(':')[0]}.py").read_text()
+
+
+def flask_app(apps: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+
+    class Flask:
+        def __init__(self, name: str) -> None: ...
+
+        def get(self, _path: str) -> object:
+            return lambda function: function
+
+    fake = ModuleType("flask")
+    vars(fake).update(Flask=Flask, Response=lambda body, **_: body)
+    monkeypatch.setitem(sys.modules, "flask", fake)
+    monkeypatch.syspath_prepend(str(apps))
+    spec = importlib.util.spec_from_file_location("planted", apps / "asgi-wsgi" / "wsgi_app.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_busy_handler_loops_first_and_answers_the_same(
+    apps: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    json = case("asgi-wsgi/wsgi-json")
+    injected.into_handler(apps, json, 57)
+    assert source(apps, json).count("bytes(57)") == 1
+    module = flask_app(apps, monkeypatch)
+    assert module.greet() == {"message": "Hello, world!"}
+    assert "bytes(57)" not in source(apps, case("asgi-wsgi/asgi-json"))
+
+
+@pytest.mark.parametrize("name", ["asgi-wsgi/wsgi-io", "asgi-wsgi/asgi-io"])
+def test_a_queue_stands_around_the_whole_handler(apps: Path, name: str) -> None:
+    io = case(name)
+    injected.into_queue(apps, io, 1)
+    text = source(apps, io)
+    assert text.count("_gate(__import__(") == 1
+    assert text.index("_gate(__import__(") < text.index("sleep(")
+    compile(text, "planted", "exec")
+
+
+def test_the_queue_lets_only_so_many_in(apps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    io = case("asgi-wsgi/wsgi-io")
+    injected.into_queue(apps, io, 1)
+    module = flask_app(apps, monkeypatch)
+    gate = module._gate(__import__("threading").Semaphore)
+    seen: list[bool] = []
+    monkeypatch.setattr(module.time, "sleep", lambda _: seen.append(gate.acquire(blocking=False)))
+    assert module.wait() == "Hello, waiter!"
+    assert seen == [False]
+    assert gate.acquire(blocking=False)
+
+
+def test_ballast_is_held_and_touched(apps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    injected.into_memory(apps, case("asgi-wsgi/wsgi-json"), 4096)
+    ballast = flask_app(apps, monkeypatch)._BALLAST
+    assert len(ballast) == 4096
+    assert set(ballast) == {ord("x")}
+
+
+def test_a_slower_dependency_leaves_the_original_alone(tmp_path: Path) -> None:
+    package = tmp_path / "env" / "lib" / "python3.14" / "site-packages" / "flask"
+    package.mkdir(parents=True)
+    text = "class Flask:\n    def full_dispatch_request(self):\n        return 1\n"
+    (package / "app.py").write_text(text)
+    (package / "other.py").write_text("x = 1\n")
+    python = injected.into_dependency(
+        tmp_path / "env", case("asgi-wsgi/wsgi-json"), 9, tmp_path / "copy"
+    )
+    assert python == tmp_path / "copy" / "bin" / "python"
+    assert (package / "app.py").read_text() == text
+    copied = tmp_path / "copy" / "lib" / "python3.14" / "site-packages" / "flask"
+    assert "bytes(9)" in (copied / "app.py").read_text()
+    assert (copied / "other.py").samefile(package / "other.py")
+
+
+def test_a_case_without_such_a_handler_is_refused(apps: Path) -> None:
+    json = case("asgi-wsgi/wsgi-json")
+    elsewhere = json.model_copy(
+        update={"endpoint": json.endpoint.model_copy(update={"path": "/nowhere"})}
+    )
+    with pytest.raises(UsageError, match="'/nowhere'"):
+        injected.into_handler(apps, elsewhere, 1)

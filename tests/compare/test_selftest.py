@@ -1,0 +1,302 @@
+"""The self-test counts what was said, leaves nothing out, and holds other ways against it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from servebench.cli import app
+from servebench.compare.method import MEMORY
+from servebench.compare.selftest import scores
+from servebench.core.errors import RecordError
+from servebench.record.comparison import Verdict
+from servebench.record.trial import Figures, Said, Trial, load_trials, save_trial
+from servebench.report import selftest as report
+
+CPU = "server_cpu_per_request"
+
+
+def said(case: str, verdict: Verdict, ratio: float | None = None, metric: str = CPU) -> Said:
+    return Said(
+        case=case, metric=metric, verdict=verdict, ratio=ratio, low=None, high=None,
+        detectable=0.01, screened=8, confirmed=0,
+    )  # fmt: skip
+
+
+def trial(kind: str, *answers: Said, **more: Any) -> Trial:
+    fields: dict[str, Any] = {
+        "id": "20261120T120000Z-compare-abc", "kind": kind, "machine": "m", "commit": None,
+        "started": "2026-11-20T12:00:00Z", "screening_seconds": 60.0,
+        "confirmation_seconds": 30.0, "wall_seconds": 120.0, "planned": 1, "said": answers,
+        "figures": (),
+    }  # fmt: skip
+    return Trial(**{**fields, **more})
+
+
+SAME = said("a", Verdict.NO_CHANGE)
+
+
+def test_false_verdicts_are_counted_per_comparison_and_per_case() -> None:
+    found = scores.false_verdicts(
+        [
+            trial("aa", SAME, said("b", Verdict.NO_CHANGE)),
+            trial(
+                "aa", said("a", Verdict.FASTER, 0.9), said("a", Verdict.FASTER, 1.1, "throughput")
+            ),
+            trial("aa", said("a", Verdict.INCONCLUSIVE)),
+            trial("busy", said("a", Verdict.SLOWER, 1.1), planted="a", size=0.1),
+        ]
+    )
+    assert found is not None
+    whole, cases = found
+    assert (whole.hits, whole.of) == (1, 3)
+    assert (cases.hits, cases.of) == (1, 4)
+    # Beta quantiles: 0.025 of Beta(1, 3) is 1 - 0.975^(1/3); 0.975 of Beta(2, 2) solves 3x²-2x³.
+    assert whole.low == pytest.approx(1 - 0.975 ** (1 / 3))
+    assert 3 * whole.high**2 - 2 * whole.high**3 == pytest.approx(0.975)
+
+
+def test_what_was_not_measured_could_not_alarm() -> None:
+    late = said("b", Verdict.INCONCLUSIVE).model_copy(update={"screened": 0})
+    others = [late.model_copy(update={"case": case}) for case in "bcd"]
+    alarm = trial("aa", said("a", Verdict.SLOWER, 1.1), *others)
+    found = scores.false_verdicts([alarm, trial("aa", late)])
+    assert found is not None
+    assert [(rate.hits, rate.of) for rate in found] == [(1, 1), (1, 1)]
+    (ours, *_) = scores.rules([alarm, trial("aa", late)])
+    assert (ours.alarms, ours.case_alarms) == found
+    assert scores.false_verdicts([trial("aa", late)]) is None
+
+
+def test_never_is_not_claimed() -> None:
+    """No false verdict in 30 comparisons leaves a rate of up to 11.6 %."""
+    rate = scores.rate(0, 30)
+    assert rate.low == 0
+    assert rate.high == pytest.approx(1 - 0.025 ** (1 / 30))
+
+
+def test_what_was_never_asked_is_no_evidence() -> None:
+    left_open = said("b", Verdict.INCONCLUSIVE)
+    told = report.sentence([trial("aa", SAME, left_open)])
+    assert "None of their judgements reached a confirmation" in told
+    assert "1 of 2 of CPU per request stayed inconclusive" in told
+    twice = SAME.model_copy(update={"confirmed": 10})
+    told = report.sentence([trial("aa", twice)])
+    assert "1 of their judgements reached a confirmation" in told
+    assert "0 of 1 of CPU per request stayed inconclusive" in told
+
+
+def test_the_page_says_what_its_tries_do_not_show() -> None:
+
+    def ended(low: float, metric: str = CPU) -> Said:
+        called = said("a", Verdict.SLOWER, 1.01, metric)
+        return called.model_copy(update={"low": low, "high": 1.02})
+
+    plant: dict[str, Any] = {"planted": "a", "size": 0.01}
+    text = report.page(
+        [
+            trial("busy", ended(1.0019), instructions=1.01, **plant),
+            trial("busy", ended(1.0021), instructions=1.001, **plant),
+            trial("memory", ended(1.005, "pss_steady"), **plant),
+        ]
+    )
+    assert "In 1 of 2 tries with a CPU plant the instructions had moved" in text
+    assert "how well one that costs none is found only the others show." in text
+    assert "In 1 of the 3 that were called the 95 % interval reaches into" in text
+    assert "sizes are about a tenth too large" in text
+    now = [
+        trial("busy", ended(1.0021), instructions=1.01, **plant),
+        trial("memory", ended(1.005, "pss_steady"), memory=MEMORY, **plant),
+    ]
+    text = report.page(now)
+    assert "how well one that costs none is found was not tried." in text
+    assert "rule of their day" not in text
+    assert "a tenth too large" not in text
+
+
+def test_no_trials_no_rate() -> None:
+    assert scores.false_verdicts([]) is None
+    assert report.sentence([]) == ""
+    assert "No trial has been made" in report.page([])
+
+
+def test_power_size_and_bias() -> None:
+    """Two of three tries found; 3 % more instructions in 70 % of the CPU predict 2.1 %."""
+    plant: dict[str, Any] = {"planted": "a", "size": 0.02, "instructions": 1.03, "share": 0.7}
+    (one,) = scores.plants(
+        [
+            trial("busy", said("a", Verdict.SLOWER, 1.022), **plant),
+            trial("busy", said("a", Verdict.SLOWER, 1.018), **plant),
+            trial("busy", said("a", Verdict.NO_CHANGE, 1.004), **plant),
+        ]
+    )
+    assert (one.rate.hits, one.rate.of, one.wrong) == (2, 3, 0)
+    assert one.reported == pytest.approx(0.02)
+    assert one.error == pytest.approx(-0.001)
+    assert one.worst == pytest.approx(-0.003)
+    assert one.spread == pytest.approx(0.002 * 2**0.5)
+
+
+def test_what_all_tries_measured_together_is_held_against_each() -> None:
+    """Ratios 1.01, 1.03 | 1.05: the others of the first say 5 %, those of the second 2 %."""
+
+    def of(ratio: float, *heads: float) -> Trial:
+        figures = Figures(case="a", metric=CPU, base=(1.0,) * len(heads), head=heads)
+        return trial(
+            "busy", said("a", Verdict.SLOWER, ratio),
+            planted="a", size=0.02, figures=(figures,),
+        )  # fmt: skip
+
+    (one,) = scores.plants([of(1.02, 1.01, 1.03), of(1.05, 1.05)])
+    assert one.pooled == pytest.approx((1.01 * 1.03 * 1.05) ** (1 / 3) - 1)
+    first, second = 1.02 - 1.05, 1.05 - (1.01 * 1.03) ** 0.5
+    assert one.apart == pytest.approx((first + second) / 2)
+    assert one.apart_worst == pytest.approx(second)
+    (alone,) = scores.plants([of(1.02, 1.01, 1.03)])
+    assert (alone.apart, alone.apart_worst) == (None, None)
+
+
+def test_instructions_predict_no_memory() -> None:
+    slower = said("a", Verdict.SLOWER, 1.05, "pss_steady")
+    (one,) = scores.plants(
+        [
+            trial(
+                "memory", slower, planted="a", size=0.05,
+                instructions=1.0, share=0.7, sequential=1.0,
+            )
+        ]
+    )  # fmt: skip
+    assert one.reported == pytest.approx(0.05)
+    assert (one.error, one.bias) == (None, None)
+
+
+def test_the_opposite_verdict_is_no_find() -> None:
+    (one,) = scores.plants([trial("busy", said("a", Verdict.FASTER, 0.98), planted="a", size=0.02)])
+    assert (one.rate.hits, one.wrong) == (0, 1)
+
+
+def test_a_verdict_on_another_case_or_metric_is_no_find() -> None:
+    answers = (said("b", Verdict.SLOWER, 1.1), said("a", Verdict.SLOWER, 1.1, "throughput"))
+    (one,) = scores.plants([trial("busy", *answers, planted="a", size=0.02)])
+    assert one.rate.hits == 0
+
+
+def test_lost_concurrency_is_caught_by_latency_or_by_its_proof() -> None:
+    proof = said("a", Verdict.NOT_COMPARABLE).model_copy(
+        update={"reason": "head: not_concurrent: 5 requests took 5 times as long"}
+    )
+    other = proof.model_copy(update={"reason": "head: wrong_body: x"})
+    slow = said("a", Verdict.SLOWER, 30.0, "response_p50")
+    idle = said("a", Verdict.SLOWER, 0.1, "efficiency")
+    found = [
+        scores.plants([trial("queue", one, planted="a", size=1.0)])[0].rate.hits
+        for one in (proof, slow, idle, other)
+    ]
+    assert found == [1, 1, 1, 0]
+    (both,) = scores.plants([trial("queue", idle, slow, planted="a", size=1.0)])
+    assert both.reported == pytest.approx(29.0)
+
+
+def test_customary_rules_see_the_same_launches() -> None:
+    low, high = [1.0, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06], [1.2, 1.21, 1.22, 1.23, 1.24, 1.25, 1.0]
+    assert scores.single(low, high, 0.05) == "no change"
+    assert scores.single(low, high[:-1], 0.05) == "slower"
+    assert scores.single(high, low, 0.05) == "faster"
+    assert scores.best_of(low, high, 0.05) == "no change"
+    assert scores.best_of(low, high[:-1], 0.05) == "slower"
+    apart = [value + 0.2 for value in low]
+    assert scores.asv_continuous(low, apart, 1.1) == "slower"
+    assert scores.asv_continuous(low, apart, 1.3) == "no change"
+    assert scores.asv_continuous(apart, low, 1.1) == "faster"
+    assert scores.asv_continuous(low, [v + 0.001 for v in low], 1.0001) == "no change"
+
+
+def test_the_contest_uses_throughput_turned_round() -> None:
+    """Lower throughput is slower; the customary rule that sees 10 % misses 2 %."""
+
+    def planted(size: float, head: float) -> Trial:
+        figures = Figures(case="a", metric="throughput", base=(1000.0,) * 8, head=(head,) * 8)
+        return trial(
+            "busy", said("a", Verdict.SLOWER, 1 + size), planted="a", size=size, figures=(figures,)
+        )
+
+    ways = {
+        way.name: way
+        for way in scores.rules([planted(0.02, 980.0), planted(0.1, 900.0), trial("aa", SAME)])
+    }
+    five = ways["one launch each, 5 %"]
+    assert [(size, rate.hits, rate.of) for size, rate in five.misses] == [(0.02, 1, 1), (0.1, 0, 1)]
+    assert [rate.hits for _, rate in ways["servebench"].misses] == [0, 0]
+    assert ways["servebench"].minutes == 2.0
+    # One of eight duets: 90 s / 8.
+    assert five.minutes == pytest.approx(90 / 8 / 60)
+    alarms = ways["servebench"].alarms
+    assert alarms is not None
+    assert (alarms.hits, alarms.of) == (0, 1)
+
+
+def test_trials_are_kept_and_read_whole(tmp_path: Path) -> None:
+    one = trial("aa", SAME)
+    path = save_trial(tmp_path, one)
+    assert path == tmp_path / "selftest" / "m" / "20261120T120000Z-aa.json"
+    assert load_trials(tmp_path) == (one,)
+    path.with_name("x.json").write_text('{"format": 2}')
+    with pytest.raises(RecordError, match="expected a trial of format 1"):
+        load_trials(tmp_path)
+
+
+def test_the_page_shows_rates_power_and_the_other_ways() -> None:
+    text = report.page(
+        [
+            trial("aa", SAME),
+            trial(
+                "busy", said("a", Verdict.SLOWER, 1.011), planted="a", size=0.01,
+                instructions=1.02, share=0.6, sequential=1.004,
+                figures=(Figures(case="a", metric=CPU, base=(1.0, 1.0), head=(1.01, 1.01)),),
+            ),
+        ]
+    )  # fmt: skip
+    assert "0 of 1 comparisons of a stack with itself gave a false verdict" in text
+    plant = "| handler computes longer | 1 % | a |"
+    assert text.index("### Was it found?") < text.index("### Which size was reported?")
+    assert f"{plant} 1 of 1 | 2.5…100.0 % | 0 | 60 s | 30 s |" in text
+    size = "+1.00 % | +1.10 % | — | — | — | -0.10 points | -0.10 points | +0.70 points |"
+    assert f"{plant} {size}" in text
+    assert "| servebench | 0 of 1 | 0 of 1 | 0 of 1 | 2.0 |" in text
+    assert "(95 % interval 0.0…97.5 %), in 0 of 1 measured cases (0.0…97.5 %, as if" in text
+    assert "on m, 2026-11-20. None was left out." in text
+
+
+def test_a_plant_that_was_never_found_has_no_size() -> None:
+    plant: dict[str, Any] = {"size": 0.05}
+    missed = trial("busy", said("b", Verdict.NO_CHANGE, 1.0), planted="b", **plant)
+    hit = trial("busy", said("a", Verdict.SLOWER, 1.06), planted="a", **plant)
+    tables = report.planted(scores.plants([missed, hit]))
+    assert [[row[2] for row in table.rows] for table in tables] == [["a", "b"], ["a"]]
+    assert [len(table.head) for table in tables] == [8, 11]
+    assert all(len(row) == len(table.head) for table in tables for row in table.rows)
+    (only,) = report.planted(scores.plants([missed]))
+    assert only.rows[0][3:6] == ("0 of 1", "0.0…97.5 %", "0")
+    assert report.planted(()) == ()
+
+
+def test_what_trials_say_is_for_programs_and_for_pipes_too(tmp_path: Path) -> None:
+    save_trial(tmp_path, trial("aa", SAME))
+    words = ["selftest", "show", "--results", str(tmp_path)]
+    shown = CliRunner().invoke(app, words)
+    assert shown.output == report.page(load_trials(tmp_path))
+    found = json.loads(CliRunner().invoke(app, [*words, "--json"]).output)
+    assert (found["trials"], found["planted"]) == (1, [])
+    assert found["false_verdicts"]["comparisons"]["hits"] == 0
+    assert found["false_verdicts"]["cases"]["high"] == pytest.approx(0.975)
+    refused = CliRunner().invoke(app, [*words, "-o", str(tmp_path / "no" / "page.md")])
+    assert isinstance(refused.exception, RecordError)
+
+
+def test_the_committed_page_is_what_the_committed_trials_say(reference_results: Path) -> None:
+    page = (reference_results / "SELFTEST.md").read_text("utf-8")
+    assert page == report.page(load_trials(reference_results))

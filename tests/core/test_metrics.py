@@ -1,0 +1,58 @@
+"""The registry of metrics: roles, formats and bounds follow from the rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from servebench.core import metrics, units
+from servebench.core.metrics import METRICS
+
+CPU = "server_cpu_per_request"
+
+
+def test_roles_are_queries_of_the_rows() -> None:
+    """What people look at first, what is judged, and what more work would move."""
+    assert metrics.HEADLINES[:3] == tuple(metrics.BRIEF) == (CPU, "throughput", "response_p50")
+    leading = (CPU, "throughput", "response_p50", "service_p50", "efficiency", "pss_steady")
+    assert leading == metrics.LEADING
+    assert (*leading, "response_p99", "service_p99") == metrics.JUDGED
+    assert leading[:-1] == metrics.WORK
+    assert metrics.judged({"always", "ceiling", "response"}) == (
+        CPU, "response_p50", "efficiency", "pss_steady",
+    )  # fmt: skip
+
+
+def test_every_metric_has_bounds() -> None:
+    """Zero always counts; below zero only what can shrink; neither dust nor more than there is."""
+    for metric in METRICS.values():
+        assert metric.wrong(0) is None
+        assert metric.wrong(0.5) is None
+        assert all(metric.wrong(value) for value in (1e16, math.inf, math.nan, 1e-13))
+        assert bool(metric.wrong(-0.5)) is not metric.negative
+    shrinking = replace(METRICS["pss_steady"], negative=True)
+    assert shrinking.wrong(-1e6) is None
+    assert shrinking.wrong(-1e16) == (
+        "expected pss_steady to be a number from -1e+15 to 1e+15, found -1e+16"
+    )
+
+
+@pytest.mark.parametrize(
+    ("write", "value", "text"),
+    [
+        (units.seconds, 0.0123, "12.3 ms"),
+        (units.seconds, -2.5, "-2.50 s"),
+        (units.seconds, 0.0, "0 ns"),
+        (units.rate, 1234.5, "1,234/s"),
+        (units.size, 90e6, "90.0 MB"),
+        (units.share, 0.9997, "100 %"),
+        (units.cores, 1.0, "1.00"),
+        (units.count, 1234.0, "1,234"),
+        (units.plain, 0.012345, "0.0123"),
+    ],
+)
+def test_figures_are_written_with_their_unit(write: units.Format, value: float, text: str) -> None:
+    """Three digits, four of a rate from 1,000 on; the unit that reads best."""
+    assert write(value) == text

@@ -1,0 +1,190 @@
+"""The declarations of the sources' figures: refused when wrong, and in step with the plan."""
+
+from __future__ import annotations
+
+import random
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+import synthetic
+from servebench.core.errors import DeclarationError
+from servebench.core.model import Case, CaseResult
+from servebench.declare.experiments import expand, load_experiments
+from servebench.declare.published import Published, load_published, read_published
+from servebench.declare.schema import PROFILES
+from servebench.report import sentences, shapes, tables
+from servebench.series.summary import RunSummary, summarise
+
+ROOT = Path(__file__).parents[2]
+PUBLISHED = load_published(ROOT)
+ROWS = {"gil-endpoints": 8, "asgi-wsgi": 16 + 8 + 5, "pydantic-v1-v2": 1, "await-patterns": 4}
+
+
+def declared(experiment: str) -> dict[str, Case]:
+    """Every case that the experiment has in any profile, by id."""
+    found = {item.name: item for item in load_experiments(ROOT)}[experiment]
+    return {case.id: case for profile in PROFILES for case in expand(found, profile)}
+
+
+def complete_run(experiment: str, profile: str) -> RunSummary:
+    """A synthetic run of all cases of a profile."""
+    found = {item.name: item for item in load_experiments(ROOT)}[experiment]
+    cases = next(expand(found, known) for known in PROFILES if known == profile)
+    figures = dict.fromkeys(synthetic.figures(random.Random(1)), 1.0)
+    return summarise(synthetic.make_run(synthetic.steady_result(case, figures) for case in cases))
+
+
+@pytest.mark.parametrize("name", sorted(PUBLISHED))
+def test_every_name_is_a_case_of_the_plan(name: str) -> None:
+    """A short name that no profile has would be 'not measured' for ever."""
+    cases = declared(name)
+    for short, _ in PUBLISHED[name].cases.items():
+        for case_id in PUBLISHED[name].ids(short):
+            assert case_id in cases, f"{name}: {short} = {case_id}"
+    for case_id in PUBLISHED[name].published_ids():
+        assert case_id in cases
+    for headline in PUBLISHED[name].headlines:
+        assert {headline.case, headline.base or headline.case} <= cases.keys()
+
+
+@pytest.mark.parametrize("name", sorted(PUBLISHED))
+def test_the_published_profile_measures_every_published_row(name: str) -> None:
+    """The profile that repeats the article has a case for each of its rows."""
+    found = {item.name: item for item in load_experiments(ROOT)}[name]
+    published = {case.id for case in expand(found, "published")}
+    assert set(PUBLISHED[name].published_ids()) <= published
+
+
+@pytest.mark.parametrize("name", sorted(PUBLISHED))
+def test_tables_select_something_and_leave_nothing_over(name: str) -> None:
+    """Every glob matches a case, and every case of the plan stands in a declared table."""
+    cases = declared(name)
+    for layout in PUBLISHED[name].tables:
+        for glob in (*layout.select, *layout.but_not):
+            assert any(fnmatchcase(case_id, glob) for case_id in cases), glob
+    shown = {
+        case_id
+        for layout in PUBLISHED[name].tables
+        for case_id in cases
+        if any(fnmatchcase(case_id, glob) for glob in layout.select)
+        and not any(fnmatchcase(case_id, glob) for glob in layout.but_not)
+    }
+    assert set(cases) - shown == set()
+
+
+@pytest.mark.parametrize("name", sorted(PUBLISHED))
+@pytest.mark.parametrize("profile", PROFILES)
+def test_sentences_and_shapes_can_be_filled_from_any_profile(name: str, profile: str) -> None:
+    """No template is wrong; of the published profile's run every sentence is complete."""
+    summary = complete_run(name, profile)
+    published = PUBLISHED[name]
+    filled = [sentences.fill(text, summary, published, name) for text in published.answers]
+    checked = shapes.check_all(summary, published)
+    assert filled
+    assert checked
+    if profile == "published":
+        assert [sentence.text for sentence in filled if not sentence.measured] == []
+        pending = [shape.pending for shape in published.shapes if shape.pending]
+        missing = [found.reason for found in checked if found.verdict == "not measured"]
+        assert missing == pending
+
+
+@pytest.mark.parametrize("name", sorted(PUBLISHED))
+def test_no_row_needs_an_id_to_be_told_apart(name: str) -> None:
+    """The declared keys tell the rows of every table apart, in every profile."""
+    for profile in PROFILES:
+        summary = complete_run(name, profile)
+        for table in tables.experiment_tables(tuple(summary.cases.values()), PUBLISHED[name]):
+            assert "case" not in table.keys, table.title
+
+
+def test_all_rows_of_the_sources_are_carried_over() -> None:
+    """As many rows as the articles' tables have, with a few of their figures."""
+    assert {name: len(found.figures) for name, found in PUBLISHED.items()} == ROWS
+    asgi = PUBLISHED["asgi-wsgi"]
+    assert asgi.figures["asgi_json_gil_w1"] == {
+        "throughput": 30415,
+        "response_mean": 0.0042,
+        "response_max": 0.04529,
+        "server_cores": 0.42,
+        "pss_steady": 90e6,
+    }
+    assert asgi.figures["sweep_io_t1"]["response_mean"] == 1.26359
+    assert PUBLISHED["gil-endpoints"].figures["sync_cpu_ft"]["throughput"] == 9.90
+    assert PUBLISHED["await-patterns"].figures["sync"]["response_max"] == 119.366
+    assert PUBLISHED["pydantic-v1-v2"].figures["users10_v1"]["service_p95"] == 0.031
+
+
+@pytest.mark.parametrize("name", sorted(PUBLISHED))
+def test_the_published_figures_have_the_shape_that_is_expected(name: str) -> None:
+    """What a statement expects holds for the source itself, or the statement is wrong."""
+    published = PUBLISHED[name]
+    cases = declared(name)
+    summary = summarise(
+        synthetic.make_run(
+            synthetic.steady_result(cases[case_id], published.figures_of(case_id))
+            for case_id in published.published_ids()
+        )
+    )
+    for found in shapes.check_all(summary, published):
+        assert found.verdict in {"holds", "not measured"}, found.statement
+        if found.ours is not None and found.published is not None:
+            assert found.ours.mean == pytest.approx(found.published)
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "published.toml"
+    path.write_text('source = "a page"\n' + text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("surprise = 1", "surprise"),
+        ("notes = 3", "notes"),
+        ("[cases]\n'a/b' = 'x/y'", "short names without '/'"),
+        ("[figures]\nnobody = { throughput = 1 }", "['nobody'] are not in [cases]"),
+        ("[figures]\n'x/y' = { speed = 1 }", "unknown metrics ['speed']"),
+        ("[[tables]]\ntitle = 't'\nselect = []\nkeys = ['id']\ncolumns = ['errors']", "select"),
+        (
+            "[[tables]]\ntitle = 't'\nselect = ['*']\nkeys = ['colour']\ncolumns = ['errors']",
+            "unknown properties ['colour']",
+        ),
+        ("[[shapes]]\nstatement = 's'\nmetric = 'errors'\nnumerator = 'x/y'", "least or most"),
+        ("[[shapes]]\nstatement = 's'\nleast = 1", "metric and numerator"),
+        ("[[shapes]]\nstatement = 's'\npending = 'p'\nmetric = 'errors'", "pending"),
+        ("broken", "valid TOML"),
+    ],
+)
+def test_a_wrong_declaration_is_refused_with_its_place(
+    text: str, told: str, tmp_path: Path
+) -> None:
+    """File, key, what was found and what is allowed."""
+    path = write(tmp_path, text)
+    with pytest.raises(DeclarationError) as caught:
+        read_published(path)
+    assert str(path) in str(caught.value)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("template", "told"),
+    [
+        ("{{ fig('a', 'speed') }}", "unknown metric 'speed'"),
+        ("{{ fig('b', 'errors') }}", "'b' is not in [cases]"),
+        ("{{ theirs('a', 'errors') }}", "no published errors of a"),
+        ("{{ nothing }}", "undefined"),
+        ("{{ fig( }}", "template"),
+    ],
+)
+def test_a_wrong_sentence_is_refused(template: str, told: str) -> None:
+    """A template that names what is not declared is a declaration error, not an empty figure."""
+    published = Published(source="a page", cases={"a": "x/a"})
+    case = synthetic.make_case("x/a")
+    summary = summarise(synthetic.make_run([CaseResult(case=case)]))
+    with pytest.raises(DeclarationError, match="answers") as caught:
+        sentences.fill(template, summary, published, "apps/x/published.toml")
+    assert told in str(caught.value)

@@ -1,0 +1,647 @@
+"""Detection: steps in series that were made up, judged by duets that measure nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_session import Fake, compared_by, computing
+
+import made_up
+from bench import Bench, make_checkout
+from histories import FIRST, night_run, save
+from made_up import Imagined, Planted
+from servebench.core.errors import HistoryError, RecordError
+from servebench.detect import bisect, suspects, verdicts
+from servebench.detect.candidates import detect, of_table
+from servebench.detect.conclude import IMPROVED, closed, conclude
+from servebench.detect.confirm import confirm
+from servebench.detect.steps import steps
+from servebench.record import change as changes
+from servebench.record import files, store
+from servebench.record.candidate import Candidate, Candidates, Dismissal, Step, dismissals
+from servebench.record.change import ChangeRecord, SeriesName, StackState
+from servebench.record.comparison import Comparison, PackageChange, Verdict
+from servebench.series import reading
+from servebench.series import table as history
+from servebench.series.columns import CaseState, RunColumns, RunHeader, Status, empty
+from servebench.series.table import Table
+from servebench.toolchain import tools
+
+MACHINE = "alpha-2c-000001"
+CPU = "server_cpu_per_request"
+COMMIT = "3f2a9c17" * 5
+
+
+def run_of(number: int) -> str:
+    """Name of a night's run."""
+    return store.run_id((FIRST + timedelta(days=number)).isoformat(), "nightly", COMMIT)
+
+
+def digest(version: str) -> str:
+    """Digest of the lock in which a package has this version."""
+    return hashlib.sha256(version.encode()).hexdigest()
+
+
+def pieces(*pairs: tuple[int, float], scatter: float = 0.005, seed: int = 1) -> list[float]:
+    """So many nights on each level, scattered."""
+    source = np.random.default_rng(seed)
+    figures = np.concatenate([np.full(nights, level) for nights, level in pairs])
+    return [float(value) for value in figures * source.lognormal(0, scatter, len(figures))]
+
+
+def header_of(number: int, cases: tuple[str, ...], **changes: Any) -> RunHeader:
+    """A night of some cases, by default of server runs."""
+    given: dict[str, Any] = {
+        "run": run_of(number), "kind": "load", "profile": "nightly", "commit": COMMIT,
+        "time": int((FIRST + timedelta(days=number)).timestamp()), "machine": MACHINE,
+        "fingerprint": "6.1", "interpreters": {"3.14": "3.14.7"}, "stacks": {}, "packages": {},
+        "cases": cases, "groups": cases, "definitions": ("same",) * len(cases),
+        "pythons": ("3.14",) * len(cases), "stack_of": ("current",) * len(cases), "metrics": (),
+    }  # fmt: skip
+    return RunHeader(**{**given, **changes})
+
+
+def table(
+    figures: Mapping[str, Sequence[float]],
+    versions: Sequence[str],
+    *,
+    metric: str = CPU,
+    stack: Mapping[str, str] | None = None,
+    kernels: Sequence[str] | None = None,
+    states: Mapping[int, Status] | None = None,
+) -> Table:
+    """The nights of one machine.
+
+    Args:
+        figures: By case, one per night.
+        versions: Of the package `granian` in the stack `current`, one per night.
+        metric: Of the figures.
+        stack: Stacks of cases that are of another; its lock never changes.
+        kernels: One per night.
+        states: Of all cases, in some nights.
+    """
+    cases, where = tuple(figures), stack or {}
+    nights = []
+    for number, version in enumerate(versions):
+        state = (states or {}).get(number)
+        header = header_of(
+            number,
+            cases,
+            fingerprint=kernels[number] if kernels else "6.1",
+            stacks={"current": digest(version), "other": digest("0")},
+            packages={"current": {"granian": version, "fastapi": "1"}, "other": {}},
+            stack_of=tuple(where.get(case, "current") for case in cases),
+            metrics=(metric,),
+            odd=dict.fromkeys(range(len(cases)), CaseState(state)) if state else {},
+        )
+        mean, low, high, launches = empty(header)
+        mean[:, 0] = [figures[case][number] for case in cases]
+        nights.append(RunColumns(header, mean, low, high, launches))
+    (made,) = history.tables(nights)
+    return made
+
+
+BUMPED = ["1"] * 20 + ["2"] * 6
+
+
+def test_a_step_where_the_stack_changed_is_a_candidate() -> None:
+    """5 % more from the first night with the new lock: runs, locks and packages of both sides."""
+    found = detect([table({"x/a": pieces((20, 1e-4), (6, 1.05e-4))}, BUMPED)])
+    (one,) = found.candidates
+    assert (one.machine, one.before_run, one.after_run) == (MACHINE, run_of(19), run_of(20))
+    assert one.when == FIRST + timedelta(days=20)
+    assert (one.base.digest, one.head.digest) == (digest("1"), digest("2"))
+    assert (one.base_commit, one.head_commit) == (COMMIT, COMMIT)
+    assert one.packages == (PackageChange(stack="current", package="granian", base="1", head="2"),)
+    assert one.id.startswith("20261121-current-")
+    (step,) = one.steps
+    assert step.series == SeriesName(machine=MACHINE, case="x/a", metric=CPU)
+    assert step.ratio == pytest.approx(1.05, abs=0.005)
+    assert (step.nights, step.after_run) == ((20, 6), run_of(20))
+    assert (found.unexplained, found.known) == ((), 0)
+
+
+def test_a_case_is_searched_by_the_latency_that_it_is_judged_by() -> None:
+    """A closed loop has responses alone; those of a paced load contain the generator's queue."""
+    closed_loop = table({"x/a": pieces((20, 0.01), (6, 0.02))}, BUMPED, metric="response_p50")
+    paced = replace(
+        closed_loop,
+        metrics=("response_p50", "service_p50"),
+        mean=np.concatenate([closed_loop.mean, closed_loop.mean], axis=2),
+    )
+    found = [detect([one]).candidates[0].steps for one in (closed_loop, paced)]
+    assert [[step.series.metric for step in steps] for steps in found] == [
+        ["response_p50"], ["service_p50"],
+    ]  # fmt: skip
+
+
+def test_what_moved_together_is_one_candidate() -> None:
+    """Strongest first; a case of a stack that did not change is not among them."""
+    made = table(
+        {
+            "x/a": pieces((20, 1e-4), (6, 1.05e-4), seed=1),
+            "x/b": pieces((20, 1e-4), (6, 1.20e-4), seed=2),
+            "x/c": pieces((26, 1e-4), seed=3),
+            "x/d": pieces((20, 1e-4), (6, 0.9e-4), seed=4),
+            "y/e": pieces((20, 1e-4), (6, 1.1e-4), seed=5),
+        },
+        BUMPED,
+        stack={"y/e": "other"},
+    )
+    found = detect([made])
+    (one,) = found.candidates
+    assert [step.series.case for step in one.steps] == ["x/b", "x/d", "x/a"]
+    assert one.steps[1].ratio == pytest.approx(0.9, abs=0.01)
+    (other,) = found.unexplained
+    assert other.series.case == "y/e"
+
+
+@pytest.mark.parametrize(
+    ("changed", "explained"), [(19, True), (21, True), (18, False), (23, False)]
+)
+def test_a_step_may_be_seen_a_night_early_or_late(changed: int, explained: bool) -> None:
+    """The stack changed within a night of it; farther away it was something else."""
+    versions = ["1"] * changed + ["2"] * (26 - changed)
+    figures = pieces((20, 1e-4), (6, 1.1e-4), scatter=0.001)
+    found = detect([table({"x/a": figures}, versions)])
+    assert len(found.candidates) == int(explained)
+    assert len(found.unexplained) == int(not explained)
+
+
+def test_changes_that_share_a_step_are_one() -> None:
+    """Two releases in two nights: the candidate is from before the first to after the second."""
+    versions = ["1"] * 20 + ["2"] + ["3"] * 5
+    found = detect([table({"x/a": pieces((20, 1e-4), (6, 1.1e-4), scatter=0.001)}, versions)])
+    (one,) = found.candidates
+    assert (one.before_run, one.after_run) == (run_of(19), run_of(21))
+    (move,) = one.packages
+    assert (move.base, move.head) == ("1", "3")
+
+
+@pytest.mark.parametrize(
+    ("figures", "options"),
+    [
+        # Another kernel on the same night: another series begins.
+        (pieces((20, 1e-4), (6, 1.1e-4)), {"kernels": ["6.1"] * 20 + ["6.2"] * 6}),
+        # A step before a break was judged in its time, on a machine that is no more.
+        (
+            pieces((20, 1e-4), (6, 1.1e-4)) + pieces((10, 1.1e-4)),
+            {"kernels": ["6.1"] * 26 + ["6.2"] * 10},
+        ),
+        # Nights in which somebody else was busy decide nothing.
+        (
+            pieces((20, 1e-4), (6, 1.1e-4)),
+            {"states": dict.fromkeys(range(20, 26), "disturbed")},
+        ),
+        # Two nights may be anything.
+        (pieces((24, 1e-4), (2, 1.2e-4)), {}),
+        # Up to the relevance floor (0.2 %) nothing has moved, however surely it is seen.
+        (pieces((20, 1e-4), (6, 1.0015e-4), scatter=1e-6), {}),
+        # No figures at all.
+        ([float("nan")] * 26, {}),
+    ],
+)
+def test_what_is_no_step(figures: list[float], options: dict[str, object]) -> None:
+    """Nothing that breaks, disturbs or is too small or too new is one."""
+    versions = (BUMPED + ["2"] * 20)[: len(figures)]
+    made = table({"x/a": figures}, versions, **options)  # type: ignore[arg-type]
+    assert steps(made) == ()
+
+
+def test_noise_has_no_steps() -> None:
+    """60 series of 90 nights that scatter by 1 %, as those of a small virtual machine do."""
+    figures = {f"x/{number}": pieces((90, 1e-4), scatter=0.01, seed=number) for number in range(60)}
+    assert steps(table(figures, ["1"] * 90)) == ()
+
+
+def imagined(*planted: Planted) -> Imagined:
+    """Seven months of five cases with gaps, failures, a new kernel, and these changes."""
+    made = made_up.imagine(0.6, 100, 5)
+    released = [sum(change.night <= n for change in planted) for n in range(len(made.times))]
+    versions = tuple({**made.versions[0], "granian": minor} for minor in released)
+    return replace(made, planted=planted, versions=versions)
+
+
+LATE = (
+    Planted(night=150, cases=(0,), factor=1.08, package="granian"),
+    Planted(night=170, cases=(1, 2), factor=0.9, package="granian"),
+    Planted(night=195, cases=(3,), factor=1.05, package="granian"),
+)
+
+
+def test_planted_changes_are_found_and_nothing_else() -> None:
+    """Among gaps, failures and disturbed nights, each with its release and its cases."""
+    history_ = imagined(*LATE)
+    assert history_.moved < 140
+    (made,) = history.tables(made_up.generate(history_))
+    candidates, _ = of_table(made)
+    found = sorted(candidates, key=lambda one: one.after_run)
+    assert [one.after_run for one in found] == [made.nights[one.night].run for one in LATE]
+    for one, change in zip(found, LATE, strict=True):
+        moved = {step.series.case for step in one.steps}
+        assert moved == {history_.cases[place] for place in change.cases}
+        assert [(move.package, move.base) for move in one.packages] == [
+            ("granian", f"1.{LATE.index(change)}.0")
+        ]
+
+
+def candidate_of(*steps_: tuple[str, float], tries: int = 0, packages: int = 1) -> Candidate:
+    """A candidate of steps (case, ratio) of the core time."""
+    names = ["granian", "uvicorn", "rloop"][:packages]
+    return Candidate(
+        id="20261121-current-abc123",
+        machine=MACHINE,
+        when=FIRST + timedelta(days=20),
+        before_run=run_of(19),
+        after_run=run_of(20),
+        base=StackState(stack="current", digest=digest("1")),
+        head=StackState(stack="current", digest=digest("2")),
+        base_commit=COMMIT,
+        head_commit=COMMIT,
+        packages=tuple(
+            PackageChange(stack="current", package=name, base="1", head="2") for name in names
+        ),
+        steps=tuple(
+            Step(
+                series=SeriesName(machine=MACHINE, case=case, metric=CPU),
+                ratio=ratio,
+                strength=9.0,
+                before_run=run_of(19),
+                after_run=run_of(20),
+                when=FIRST + timedelta(days=20),
+                nights=(20, 6),
+            )
+            for case, ratio in steps_
+        ),
+        tries=tries,
+    )
+
+
+Compared = Callable[..., Comparison]
+
+
+@pytest.fixture
+def compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compared:
+    """A real comparison by instruments that measure nothing."""
+    monkeypatch.setattr(tools, "oha_version", lambda: "1.16.0")
+
+    def do(*names: str, seconds: float | None = None, **slower: float) -> Comparison:
+        cases = tuple(computing(f"x/{name}") for name in names)
+        fake = Fake(slower={f"x/{name}": value for name, value in slower.items()})
+        return compared_by(fake, cases, tmp_path / "comparisons", seconds)
+
+    return do
+
+
+def test_what_the_duets_see_too_becomes_a_record(compared: Compared) -> None:
+    """With their figures. Of the others: what they saw; and, not claimed, what was not played."""
+    candidate = candidate_of(("x/still", 1.04), ("x/a", 1.06), ("x/b", 1.05), ("x/unplayed", 1.05))
+    comparison = compared("a", "b", "still", a=0.05, b=0.03)
+    record = conclude(candidate, comparison)
+    assert isinstance(record, ChangeRecord)
+    assert (record.id, record.status, record.verdict) == (candidate.id, "open", Verdict.SLOWER)
+    assert record.series.case == "x/a"
+    assert {one.case for one in record.others} == {"x/b"}
+    assert {one.case for one in record.unplayed} == {"x/unplayed"}
+    judged = verdicts.of(comparison, record.series)
+    assert judged is not None
+    assert (record.ratio, record.low, record.high) == (judged.ratio, judged.low, judged.high)
+    assert record.low < 1.05 < record.high
+    assert record.evidence == comparison.id
+    assert record.culprit is not None
+    assert (record.culprit.package, record.culprit.version) == ("granian", "2")
+    assert f"confirmed by {judged.confirmed} duets" in record.method
+
+
+def test_of_several_releases_none_is_blamed(compared: Compared) -> None:
+    """Which of them it was, the duet between both stacks cannot tell."""
+    record = conclude(candidate_of(("x/a", 1.05), packages=2), compared("a", a=0.05))
+    assert isinstance(record, ChangeRecord)
+    assert record.culprit is None
+
+
+def test_an_improvement_asks_nobody_to_do_anything(compared: Compared) -> None:
+    """It is recorded, and closed from the start."""
+    record = conclude(candidate_of(("x/a", 0.95)), compared("a", a=-0.05))
+    assert isinstance(record, ChangeRecord)
+    assert (record.verdict, record.status, record.note) == (Verdict.FASTER, "closed", IMPROVED)
+
+
+def test_what_the_duets_do_not_see_is_dismissed(compared: Compared) -> None:
+    """No change is final; the opposite change, or no verdict, is asked for two times more."""
+    same = conclude(candidate_of(("x/a", 1.05)), compared("a"))
+    assert isinstance(same, Dismissal)
+    assert (same.verdict, same.final, same.tries) == (Verdict.NO_CHANGE, True, 1)
+    opposite = conclude(candidate_of(("x/a", 1.05)), compared("a", a=-0.05))
+    assert isinstance(opposite, Dismissal)
+    assert (opposite.verdict, opposite.final) == (Verdict.INCONCLUSIVE, False)
+    undecided = compared("a", seconds=15.0)
+    for tries, final in ((0, False), (1, False), (2, True)):
+        found = conclude(candidate_of(("x/a", 1.05), tries=tries), undecided)
+        assert isinstance(found, Dismissal)
+        assert (found.verdict, found.tries) == (Verdict.INCONCLUSIVE, tries + 1)
+        assert found.final is final
+
+
+def test_nothing_is_judged_twice() -> None:
+    """Neither what is recorded nor what was dismissed, though the step is seen elsewhere later."""
+    made = [table({"x/a": pieces((20, 1e-4), (6, 1.05e-4))}, BUMPED)]
+    (one,) = detect(made).candidates
+    record = recorded("open", 1.05, 20).model_copy(update={"id": "another-name"})
+    earlier = record.model_copy(update={"before_run": run_of(10), "after_run": run_of(11)})
+    elsewhere = record.model_copy(
+        update={"series": record.series.model_copy(update={"machine": "beta"})}
+    )
+    for records, known in (((record,), 1), ((earlier, elsewhere), 0), ((), 0)):
+        found = detect(made, records)
+        assert (found.known, len(found.candidates)) == (known, 1 - known)
+    undecided = dismissed(one, Verdict.INCONCLUSIVE, 2)
+    (again,) = detect(made, (), {undecided.id: undecided}).candidates
+    assert again.tries == 2
+    for final in (dismissed(one, Verdict.INCONCLUSIVE, 3), dismissed(one, Verdict.NO_CHANGE, 1)):
+        assert detect(made, (), {final.id: final}).known == 1
+
+
+def dismissed(candidate: Candidate, verdict: Verdict, tries: int) -> Dismissal:
+    """A dismissal of a candidate."""
+    return Dismissal(
+        id=candidate.id, machine=candidate.machine, when=candidate.when,
+        before_run=candidate.before_run, after_run=candidate.after_run, stack="current",
+        series=(), verdict=verdict, tries=tries, evidence=None,
+    )  # fmt: skip
+
+
+def recorded(
+    status: str, ratio: float, night: int, case: str = "x/a", *others: str, evidence: str = ""
+) -> ChangeRecord:
+    """The record of a change."""
+    name = SeriesName(machine=MACHINE, case=case, metric=CPU)
+    return ChangeRecord(
+        id=f"change-{night}-{case[2:]}",
+        status="open" if status == "open" else "closed",
+        series=name,
+        others=tuple(name.model_copy(update={"case": other}) for other in others),
+        when=FIRST + timedelta(days=night),
+        before_run=run_of(night - 1),
+        after_run=run_of(night),
+        base=StackState(stack="current", digest=digest("1")),
+        head=StackState(stack="current", digest=digest("2")),
+        ratio=ratio,
+        low=ratio * 0.99,
+        high=ratio * 1.01,
+        verdict=Verdict.SLOWER if ratio > 1 else Verdict.FASTER,
+        evidence=evidence or None,
+        method="By hand.",
+    )
+
+
+def test_a_change_that_was_undone_is_closed(compared: Compared) -> None:
+    """10 % more and later 9 % less are 0.1 % more, which is nothing; 5 % less are not enough."""
+    slower = recorded("open", 1.10, 20)
+    undone = recorded("closed", 0.91, 30)
+    (found,) = closed((slower, undone), {})
+    assert (found.id, found.status) == (slower.id, "closed")
+    assert found.note == f"Undone by the change {undone.id}."
+    assert closed((slower, recorded("closed", 0.95, 30)), {}) == ()
+    assert closed((slower, recorded("closed", 0.91, 10)), {}) == ()  # before it
+    assert closed((slower, recorded("closed", 0.91, 30, "x/b")), {}) == ()  # of another series
+    # Of a series that moved with another one, the evidence tells how much.
+    comparison = compared("a", "b", a=-0.10, b=-0.10)
+    other = recorded("closed", 0.9, 30, "x/b", "x/a", evidence=comparison.id)
+    assert closed((slower, other), {}) == ()
+    assert len(closed((slower, other), {comparison.id: comparison})) == 1
+    already = slower.model_copy(update={"status": "closed", "note": "By hand."})
+    assert closed((already, undone), {}) == ()
+
+
+def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path: Path) -> None:
+    """Each has its share; what cannot be made is left with its reason; all else is kept at once."""
+    now = [0.0]
+    shares: list[float] = []
+    comparison = compared("a", a=0.05)
+
+    def judge(candidate: Candidate, seconds: float) -> Comparison:
+        shares.append(seconds)
+        if candidate.id.endswith("gone"):
+            raise HistoryError("no lock")
+        now[0] += 150.0
+        return comparison
+
+    ids = ("one-gone", "two", "three", "four")
+    candidates = [
+        candidate_of((case, 1.05)).model_copy(update={"id": name})
+        for name, case in zip(ids, ("x/a", "x/a", "x/b", "x/a"), strict=True)
+    ]
+    found = confirm(candidates, judge, 330.0, tmp_path, told=lambda _: None, clock=lambda: now[0])
+    # 330 s for four; for three; 180 s for two; and 30 s are too few.
+    assert shares == [82.5, 110.0, 90.0]
+    assert [(one.id, why) for one, why in found.left] == [
+        ("one-gone", "no lock"),
+        ("four", "the time was up"),
+    ]
+    assert [record.id for record in found.records] == ["two"]
+    assert [one.id for one in found.dismissed] == ["three"]
+    assert changes.read(tmp_path / "changes" / "two.json") == found.records[0]
+    assert dismissals(tmp_path) == ({"three": found.dismissed[0]}, ())
+    kept = tmp_path / "comparisons" / f"{comparison.id}.json"
+    assert Comparison.model_validate_json(kept.read_bytes()) == comparison
+
+
+def test_files_of_detection_read_back(tmp_path: Path) -> None:
+    """Candidates and dismissals; what is damaged is named, and stops nothing but a judgement."""
+    found = Candidates(candidates=(candidate_of(("x/a", 1.05)),), known=2)
+    files.write(path := tmp_path / "candidates.json", found)
+    assert files.read(Candidates, path) == found
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(RecordError, match=r"candidates\.json: expected candidates"):
+        files.read(Candidates, path)
+    whole = dismissed(candidate_of(("x/a", 1.05)), Verdict.NO_CHANGE, 1)
+    files.write(tmp_path / "dismissed" / f"{whole.id}.json", whole)
+    (tmp_path / "dismissed" / "damaged.json").write_text("{}")
+    kept, (problem,) = dismissals(tmp_path)
+    assert kept == {whole.id: whole}
+    assert "damaged.json: expected a dismissal" in problem
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Bench:
+    """The command line in a checkout with a history that was made up."""
+    root = make_checkout(tmp_path / "checkout")
+    made_up.write(imagined(*LATE), root / "results")
+    for path in changes.files(root / "results"):
+        path.unlink()
+    monkeypatch.setattr(reading, "read", made_up.read)
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    return Bench(root, tmp_path, "detecting", capsys, monkeypatch)
+
+
+def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
+    """Candidates as a file and a matrix; changes that were undone in a folder to be pushed."""
+    results, folder = command.root / "results", command.folder
+    for record in (recorded("open", 1.10, 20), recorded("closed", 0.91, 30)):
+        changes.save(results, record)
+    file = folder / "candidates.json"
+    done = command("detect", "--output", file, "--github-output", "--to", folder / "out", "--json")
+    assert done.code == 0, done
+    said = json.loads(done.out)
+    found = files.read(Candidates, file)
+    assert found.candidates
+    assert said["closed"] == ["change-20-a"]
+    assert [path.name for path in (folder / "out" / "changes").iterdir()] == ["change-20-a.json"]
+    lines = (folder / "output").read_text().splitlines()
+    matrix = json.loads(next(line for line in lines if line.startswith('{"include"')))["include"]
+    assert matrix == [
+        {
+            "machine": made_up.MACHINE,
+            "runner": made_up.MACHINE,
+            "candidates": len(found.candidates),
+        }
+    ]
+    assert found.candidates[0].id in (folder / "summary.md").read_text()
+    assert hashlib.sha256(file.read_bytes()).hexdigest() in lines
+    # Of a machine that has left nobody is asked, and the next nights need not wait for it.
+    save(results, night_run(300, "another-2c-000001"))
+    assert command("detect", "--github-output").code == 0
+    lines = (folder / "output").read_text().splitlines()
+    assert json.loads([line for line in lines if line.startswith("{")][-1]) == {"include": []}
+
+    again = ("detect", "--confirm", "--from", file, "--to", folder / "out", "--from-sha256")
+    done = command(*again, "0" * 64)
+    assert (done.code, "it was replaced" in done.err) == (4, True)
+
+    done = command("detect")
+    assert done.code == 0, done
+    assert found.candidates[0].id in done.out
+    assert "judge them on their machines" in done.out
+
+    done = command("detect", "--confirm", "--from", file, "--to", folder / "out")
+    assert done.code == 0, done
+    assert f"waits for its machine {made_up.MACHINE}" in done.err
+    assert "no candidate on this machine" in done.out
+    assert command("detect", "--from", file).code == 2
+    done = command("bisect")
+    assert (done.code, "no change on this machine" in done.out) == (0, True)
+    done = command("bisect", "change-20-a")
+    assert (done.code, f"was seen on {MACHINE}" in done.err) == (2, True)
+    assert "no change 'x'; there are: change-20-a" in command("bisect", "x").err
+
+
+def test_nothing_there_is_nothing_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first night has no series yet."""
+    root = make_checkout(tmp_path / "checkout")
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    done = Bench(root, tmp_path, "detecting", capsys, monkeypatch)("detect")
+    assert (done.code, done.out) == (0, "0 candidates, 0 judged already\n")
+
+
+def moves(*names: str) -> tuple[PackageChange, ...]:
+    """Packages that moved."""
+    return tuple(PackageChange(stack="current", package=name, base="1", head="2") for name in names)
+
+
+@pytest.mark.parametrize("guilty", range(7))
+def test_the_guilty_one_of_seven_is_found(guilty: int) -> None:
+    """In three duets, and one of it alone; wherever in the row it stands."""
+    names = [f"p{number}" for number in range(7)]
+    asked: list[list[str]] = []
+
+    def shows(moved: Sequence[PackageChange]) -> bool:
+        asked.append([move.package for move in moved])
+        return names[guilty] in asked[-1]
+
+    found = bisect.search(moves(*names), shows)
+    assert ([move.package for move in found.packages], found.reason) == ([names[guilty]], "")
+    assert asked[-1] == [names[guilty]]
+    assert len(asked) <= 4
+
+
+def test_what_only_two_do_together_is_blamed_on_neither() -> None:
+    """Alone neither shows the change: all stay under suspicion, and the record says why."""
+
+    def shows(moved: Sequence[PackageChange]) -> bool:
+        return {"a", "c"} <= {move.package for move in moved}
+
+    found = bisect.search(moves("a", "b", "c"), shows)
+    assert [move.package for move in found.packages] == ["a", "b", "c"]
+    assert found.reason == "c alone does not show the change"
+    record = suspects.blamed(recorded("open", 0.9, 20), found)
+    assert record.culprit is None
+    assert record.note == "The cause is among a, b, c: c alone does not show the change."
+
+
+def test_what_is_not_decided_ends_the_search() -> None:
+    """What was ruled out until then stays so; packages that came or went cannot be tried."""
+    answers = iter((False, None))
+    found = bisect.search(moves("a", "b", "c", "d", "e"), lambda _: next(answers))
+    assert [move.package for move in found.packages] == ["c", "d", "e"]
+    assert found.reason == "the duets did not decide"
+    came = PackageChange(stack="current", package="new", base=None, head="1")
+    assert bisect.search((came,), lambda _: True).packages == (came,)
+    alone = bisect.search((came, *moves("a")), lambda _: pytest.fail("nothing to try"))
+    assert [move.package for move in alone.packages] == ["a"]
+    record = suspects.blamed(recorded("open", 1.05, 20), alone)
+    assert record.culprit is not None
+    assert (record.culprit.package, record.culprit.previous) == ("a", "1")
+
+
+def test_a_comparison_says_what_a_mixture_did(compared: Compared) -> None:
+    """All or half of it, if the whole interval says so; nothing where nothing could differ."""
+    series = SeriesName(machine=MACHINE, case="x/a", metric=CPU)
+    slower, same = compared("a", a=0.05), compared("a")
+    assert bisect.shown(slower, series, math.log(1.05)) is True
+    assert bisect.shown(slower, series, math.log(1.08)) is True
+    assert bisect.shown(slower, series, math.log(1.30)) is False
+    assert bisect.shown(slower, series, math.log(1.1025)) is None  # of which 1.05 is the half
+    assert bisect.shown(slower, series, math.log(0.95)) is False
+    assert bisect.shown(same, series, math.log(1.05)) is False
+    assert bisect.shown(compared("a", a=-0.05), series, math.log(0.94)) is True
+    assert bisect.shown(compared("a", seconds=5.0), series, math.log(1.05)) is None
+    assert bisect.shown(compared("b"), series, math.log(1.05)) is None
+    nothing = same.model_copy(update={"planned": 0, "cases": ()})
+    assert bisect.shown(nothing, series, math.log(1.05)) is False
+
+
+def test_only_what_a_search_may_add_follows_from_the_evidence() -> None:
+    """A release of its own packages, or one of our sentences about them; all else is another."""
+    concluded = recorded("open", 1.05, 20).model_copy(update={"packages": moves("a", "b", "c")})
+    ours = [
+        suspects.Suspects(moves("b")),
+        suspects.Suspects(moves("a", "b"), suspects.NOT_DECIDED),
+        suspects.Suspects(moves("a", "b", "c"), suspects.NOT_ALONE.format("c")),
+    ]
+    for found in ours:
+        assert suspects.follows(suspects.blamed(concluded, found), concluded)
+    assert suspects.follows(concluded, concluded)
+    twice = suspects.blamed(suspects.blamed(concluded, ours[1]), ours[2])
+    assert twice == suspects.blamed(concluded, ours[2])
+    assert suspects.blamed(twice, ours[0]) == suspects.blamed(concluded, ours[0])
+    known = suspects.blamed(concluded, ours[0])
+    wrong: list[tuple[ChangeRecord, ChangeRecord]] = [
+        (suspects.blamed(concluded, suspects.Suspects(moves("granian"))), concluded),
+        (concluded.model_copy(update={"note": "Blame granian."}), concluded),
+        (concluded.model_copy(update={"note": "The cause is among a: the weather."}), concluded),
+        (concluded.model_copy(update={"note": "The cause is among x: the duets."}), concluded),
+        (known.model_copy(update={"ratio": 1.051}), concluded),
+        (known.model_copy(update={"note": "Blame a."}), concluded),
+        (suspects.blamed(concluded, suspects.Suspects(moves("a"))), known),
+    ]
+    for found_, base in wrong:
+        assert not suspects.follows(found_, base)

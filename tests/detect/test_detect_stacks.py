@@ -1,0 +1,470 @@
+"""Locks by date: bumped in commits of their own, found again, and measured against each other."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+import rich.console
+from test_session import Told
+
+from bench import Bench
+from histories import FIRST, QUICK
+from repos import borrow_cache, commit, git, make_tiny, write
+from servebench.automation import stack_bump
+from servebench.compare import session
+from servebench.compare.builder import Question, unmeasured
+from servebench.compare.progress import Reporter
+from servebench.core.errors import HistoryError, SetupError, UsageError
+from servebench.detect import bisect
+from servebench.detect import locks as locks_
+from servebench.detect.conclude import conclude
+from servebench.detect.duets import RealDuets
+from servebench.host.git import Remote
+from servebench.host.progress import Narrator
+from servebench.record.candidate import Candidate, Dismissal, Step
+from servebench.record.change import ChangeRecord, SeriesName, StackState
+from servebench.record.comparison import Comparison, PackageChange, Verdict
+from servebench.toolchain import locks, stacks
+from servebench.toolchain.locks import Move
+from tiny_index import Index, serving_beta
+
+QUIET = Narrator(rich.console.Console(quiet=True))
+MACHINE = "alpha-2c-000001"
+LOCK = "apps/stacks/one.txt"
+
+
+@pytest.fixture
+def index() -> Iterator[Index]:
+    """`alpha` needs `beta`; of `beta` there are three versions, the newest of March."""
+    with serving_beta() as served:
+        yield served
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository whose stack was locked at the end of January, in its only commit."""
+    borrow_cache(tmp_path / "cache", monkeypatch)
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
+        monkeypatch.setenv(name, "/dev/null")
+    root = make_tiny(tmp_path / "tiny")
+    declared = root / "apps" / "tiny" / "experiment.toml"
+    declared.write_text(declared.read_text().replace("quick", "nightly"))
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("UV_DEFAULT_INDEX", f"{index.address}/simple")
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
+    for name in ("UV_FIND_LINKS", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    git(tmp_path, "init", "--quiet", "--initial-branch=main", str(root))
+    locks.lock(as_of=date(2026, 1, 31))
+    write(root, ".gitignore", "__pycache__/\n")
+    commit(root, "Everything")
+    return root
+
+
+@dataclass(frozen=True)
+class Bumps:
+    """A repository with two locks.
+
+    Attributes:
+        root: The checkout.
+        commits: At which each lock was measured.
+        digests: Of the locks.
+    """
+
+    root: Path
+    commits: tuple[str, str]
+    digests: tuple[str, str]
+
+    def candidate(self, **changes: object) -> Candidate:
+        """Both cases moved between the locks."""
+        steps = tuple(
+            Step(
+                series=SeriesName(
+                    machine=MACHINE, case=f"tiny/{name}/py3.14", metric="server_cpu_per_request"
+                ),
+                ratio=1.05, strength=9.0, before_run="before", after_run="after",
+                when=FIRST + timedelta(days=20), nights=(20, 6),
+            )
+            for name in ("alone", "dependent")
+        )  # fmt: skip
+        made = Candidate(
+            id="20261121-one-abc123",
+            machine=MACHINE,
+            when=FIRST + timedelta(days=20),
+            before_run="before",
+            after_run="after",
+            base=StackState(stack="one", digest=self.digests[0]),
+            head=StackState(stack="one", digest=self.digests[1]),
+            base_commit=self.commits[0],
+            head_commit=self.commits[1],
+            packages=(PackageChange(stack="one", package="beta", base="1.0", head="1.5"),),
+            steps=steps,
+        )
+        return made.model_copy(update=changes)
+
+
+@pytest.fixture
+def bumps(tiny: Path) -> Bumps:
+    """Locked at the end of January and in mid-February; the checkout has a third lock by now."""
+    commits, digests = [git(tiny, "rev-parse", "HEAD")], [stacks.read("one").digest]
+    locks.lock(as_of=date(2026, 2, 20))
+    commits.append(stack_bump.commit(tiny, "Stacks: beta 1.5\n").commit)
+    digests.append(stacks.read("one").digest)
+    locks.lock()
+    stack_bump.commit(tiny, "Stacks: beta 2.0\n")
+    return Bumps(tiny, (commits[0], commits[1]), (digests[0], digests[1]))
+
+
+def test_both_stacks_are_measured_as_they_were(
+    bumps: Bumps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the locks of then, installed, on the applications of now; what cannot differ is out."""
+    seen: list[Question] = []
+
+    def compare(question: Question, reporter: Reporter) -> Comparison:
+        assert question.seed == 7
+        assert reporter is told
+        seen.append(question)
+        return unmeasured(question)
+
+    told = Told()
+    monkeypatch.setattr(session, "compare", compare)
+    found = RealDuets(bumps.root, 7, told, QUIET)(bumps.candidate(), 90.0)
+    (question,) = seen
+    assert question.seconds == 90.0
+    sides = question.base, question.head
+    for side, version, digest in zip(sides, ("1.0", "1.5"), bumps.digests, strict=True):
+        stack = side.rig.stacks["one"]
+        assert (stack.packages["beta"], stack.digest) == (version, digest)
+        python = side.rig.pythons["one", "3.14"]
+        assert list(python.parents[1].glob(f"lib/python*/site-packages/beta-{version}.dist-info"))
+    assert [pair.head.id for pair in question.affected.pairs] == ["tiny/dependent/py3.14"]
+    assert (question.affected.unaffected, question.affected.targets) == (1, ())
+    assert found.base.label == "one of before"
+    assert stacks.read("one").packages["beta"] == "2.0"  # the checkout's own lock stays
+
+
+def test_cases_that_cannot_differ_are_not_measured(
+    bumps: Bumps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What does not load the package that moved was moved by something else."""
+    monkeypatch.delattr(session, "compare")
+    alone = bumps.candidate()
+    alone = alone.model_copy(update={"steps": alone.steps[:1]})
+    found = RealDuets(bumps.root, 7, Told(), QUIET)(alone, 90.0)
+    assert (found.planned, found.cases) == (0, ())
+    gone = alone.model_copy(
+        update={
+            "steps": (
+                alone.steps[0].model_copy(
+                    update={"series": SeriesName(machine=MACHINE, case="tiny/gone", metric="x")}
+                ),
+            )
+        }
+    )
+    with pytest.raises(UsageError, match="none of its cases is declared any more: tiny/gone"):
+        RealDuets(bumps.root, 7, Told(), QUIET)(gone, 90.0)
+
+
+def test_a_lock_is_found_by_its_digest(bumps: Bumps, tmp_path: Path) -> None:
+    """At the commit that was measured, elsewhere in the history, or fetched into a shallow one."""
+    base = StackState(stack="one", digest=bumps.digests[0])
+    right = locks_.text_of(bumps.root, base, bumps.commits[0])
+    assert right is not None
+    assert hashlib.sha256(right.encode()).hexdigest() == bumps.digests[0]
+    assert locks_.text_of(bumps.root, base, bumps.commits[1]) == right
+    assert locks_.text_of(bumps.root, base, "0" * 40) == right
+    assert locks_.text_of(bumps.root, base, None) == right
+    unknown = base.model_copy(update={"digest": "0" * 64})
+    assert locks_.text_of(bumps.root, unknown, bumps.commits[0]) is None
+
+    git(bumps.root, "config", "uploadpack.allowAnySHA1InWant", "true")
+    shallow = tmp_path / "shallow"
+    git(tmp_path, "clone", "--quiet", "--depth=1", bumps.root.as_uri(), str(shallow))
+    assert locks_.text_of(shallow, base, None) is None
+    assert locks_.text_of(shallow, base, bumps.commits[0]) == right
+
+
+def test_a_lock_that_is_gone_is_resolved_again(bumps: Bumps) -> None:
+    """With the versions that the run recorded, and said so; without either lock nothing can be."""
+    lost = StackState(stack="one", digest="0" * 64)
+    found = locks_.find(bumps.root, bumps.candidate(base=lost), QUIET)
+    assert "beta==1.0 --hash" in found.base
+    assert "beta==1.5 --hash" in found.head
+    assert "base is not in the git history any more" in found.notes[0]
+    found = locks_.find(bumps.root, bumps.candidate(head=lost), QUIET)
+    assert ("beta==1.0 " in found.base, "beta==1.5 " in found.head) == (True, True)
+    with pytest.raises(HistoryError, match="neither lock of the stack one"):
+        locks_.find(bumps.root, bumps.candidate(base=lost, head=lost), QUIET)
+
+
+def test_a_message_lists_the_releases() -> None:
+    """The subject names as many as fit; the list has all, each with its stacks."""
+    moves = [
+        Move("granian", "2.8.7", "2.8.8", "current"),
+        Move("new", None, "1.0", "current"),
+        Move("granian", "2.8.7", "2.8.8", "v2"),
+        Move("old", "3", None, "v2"),
+    ]
+    assert stack_bump.message(moves) == (
+        "Stacks: granian 2.8.8, new 1.0, old gone\n"
+        "\n"
+        "- granian 2.8.7 → 2.8.8 (current, v2)\n"
+        "- new (new) → 1.0 (current)\n"
+        "- old 3 → (gone) (v2)\n"
+    )
+    many = [Move(f"package-{n:02}", "1", "2", "current") for n in range(30)]
+    subject, *rest = stack_bump.message(many).splitlines()
+    assert subject == "Stacks: package-00 2, package-01 2, package-02 2 and 27 more"
+    assert len(rest) == 31
+    assert stack_bump.message([]) == "Stacks: other files of the same versions\n"
+
+
+@pytest.fixture
+def origin(tiny: Path, tmp_path: Path) -> Remote:
+    """A remote that has what the repository has."""
+    place = tmp_path / "origin.git"
+    git(tmp_path, "clone", "--quiet", "--bare", str(tiny), str(place))
+    git(tiny, "remote", "add", "origin", str(place))
+    return Remote(str(place))
+
+
+@pytest.fixture
+def protected(origin: Remote) -> Path:
+    """The remote, whose main takes no push."""
+    place = Path(origin.address)
+    hook = place / "hooks" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(
+        '#!/bin/sh\nwhile read -r old new name; do [ "$name" != refs/heads/main ] || exit 1; done\n'
+    )
+    hook.chmod(0o755)
+    return place
+
+
+def chain(place: Path, tip: str = stack_bump.BRANCH) -> list[str]:
+    """The subjects of a branch's commits, the newest first, as asv follows them."""
+    return git(place, "log", "--first-parent", "--format=%s", tip).splitlines()
+
+
+def test_a_bump_is_a_commit_of_the_locks_alone(
+    tiny: Path,
+    protected: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a branch of its own, which main can be protected from; the checkout stays as it is."""
+    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))
+    command = Bench(tiny, tmp_path, "bumping", capsys, monkeypatch)
+    write(tiny, "staged.txt", "staged")
+    git(tiny, "add", "staged.txt")
+    write(tiny, "apps/tiny/alone.py", "changed = True\n")
+    main = git(tiny, "rev-parse", "HEAD")
+    done = command("stack", "bump", "--commit", "--push", "--github-output")
+    assert done.code == 0, done
+    tip = git(protected, "rev-parse", stack_bump.BRANCH)
+    shown = git(protected, "show", "--name-only", "--format=%P%n%s%n%b", tip).splitlines()
+    assert [line for line in shown if line] == [
+        main,
+        "Stacks: beta 2.0",
+        "- beta 1.0 → 2.0 (one)",
+        LOCK,
+    ]
+    assert git(protected, "rev-parse", "main") == git(tiny, "rev-parse", "main") == main
+    status = git(tiny, "status", "--porcelain").split()
+    assert sorted(status) == ["A", "M", "apps/tiny/alone.py", "staged.txt"]
+    assert git(tiny, "worktree", "list").count("\n") == 0
+    told = (tmp_path / "output").read_text().split()
+    assert [word for word in told if word in {"true", "false", main, tip}] == [
+        "false", main, "true", tip,
+    ]  # fmt: skip
+
+    done = command("stack", "bump", "--commit", "--push", "--json")
+    assert json.loads(done.out) == {"moved": False, "commit": tip, "moves": []}
+    assert command("stack", "bump", "--push").code == 2
+    assert command("stack", "bump", "--github-output").code == 2
+
+
+def test_the_branch_of_the_locks_follows_the_code(
+    tiny: Path, origin: Remote, protected: Path
+) -> None:
+    """One line of commits: main's code is taken over, but neither its locks nor its workflows."""
+    workflow = ".github/workflows/one.yml"
+    commit(tiny, "A workflow", **{workflow: "name: One\n"})
+    first = stack_bump.advance(tiny, origin, lambda root: locks.lock(root=root))
+    kept = git(tiny, "show", f"{first.commit}:{LOCK}")
+    main = commit(
+        tiny, "Later", **{"apps/tiny/alone.py": "later = True\n", workflow: "name: Two\n",
+                          ".github/workflows/new.yml": "name: New\n", "gone.txt": ""},
+    )  # fmt: skip
+
+    def broken(_: Path) -> list[locks.Move]:
+        raise SetupError("the index is down")
+
+    reached: list[str] = []
+    with pytest.raises(SetupError):
+        stack_bump.advance(tiny, origin, broken, reached=reached.append)
+    tip = git(protected, "rev-parse", stack_bump.BRANCH)
+    assert reached == [tip]  # what can be measured although the locks cannot be renewed
+    assert chain(protected) == [
+        f"Code of {main[:12]}",
+        "Stacks: beta 2.0",
+        "A workflow",
+        "Everything",
+    ]
+    changed = git(protected, "diff", "--name-only", f"{tip}~1", tip).split()
+    assert changed == ["apps/tiny/alone.py", "gone.txt"]
+    assert git(protected, "show", f"{tip}:{LOCK}") == kept
+    # Nothing more to take over: the branch stays where it is.
+    again = stack_bump.advance(tiny, origin, lambda root: locks.lock(root=root))
+    assert again == stack_bump.StackBump(moved=False, commit=tip)
+    # An older night that is run again does not take the branch back to its code.
+    git(protected, "fetch", "--quiet", str(tiny), "main:main")
+    git(tiny, "checkout", "--quiet", "--detach", f"{main}~1")
+    assert stack_bump.advance(tiny, origin, lambda root: locks.lock(root=root)) == again
+    git(tiny, "checkout", "--quiet", "main")
+
+    # How a maintainer brings the locks to main, in a pull request; the branch goes on from there.
+    git(tiny, "fetch", "--quiet", "origin", stack_bump.BRANCH)
+    git(tiny, "checkout", "--quiet", "FETCH_HEAD", "--", "apps/stacks")
+    git(tiny, "rm", "--quiet", "gone.txt")
+    main = commit(tiny, "Locks")
+    assert git(tiny, "show", f"{main}:{LOCK}") == kept
+    last = stack_bump.advance(tiny, origin, lambda root: locks.lock(root=root))
+    assert chain(protected)[0] == f"Code of {main[:12]}"
+    assert git(tiny, "diff", "--name-only", last.commit, main).split() == [
+        ".github/workflows/new.yml", workflow,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("forged", [False, True])
+def test_what_somebody_pushes_beside_the_locks_is_not_measured(
+    forged: bool, tiny: Path, origin: Remote, protected: Path, tmp_path: Path
+) -> None:
+    """The branch need not be protected as main is: its code is main's, whoever says otherwise."""
+    code = "apps/tiny/alone.py"
+    main = git(tiny, "rev-parse", "main")
+    stack_bump.advance(tiny, origin, lambda root: locks.lock(root=root))
+    git(tmp_path, "clone", "--quiet", "--branch", stack_bump.BRANCH, origin.address, "theirs")
+    theirs = tmp_path / "theirs"
+    added = commit(theirs, "Mine", **{code: "stolen = True\n", "extra.py": "", LOCK: "beta==9\n"})
+    if forged:
+        text = f"All but locks and workflows: {added}"
+        git(theirs, "commit", "--quiet", "--allow-empty", "--message", "Code", "--message", text)
+    git(theirs, "push", "--quiet", "origin", stack_bump.BRANCH)
+    found = stack_bump.advance(tiny, origin, lambda _: ())
+    assert chain(protected)[0] == f"Code of {main[:12]}"
+    assert git(tiny, "diff", "--name-only", found.commit, main).split() == [LOCK]
+    assert git(tiny, "show", f"{found.commit}:{LOCK}") == "beta==9"  # its packages have a room
+    assert stack_bump.advance(tiny, origin, lambda _: ()) == found
+
+
+def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: Path) -> None:
+    """Who is late begins again from what the other has pushed."""
+    others = tmp_path / "others"
+    git(tmp_path, "clone", "--quiet", origin.address, str(others))
+    tips: list[str] = []
+
+    def renew(root: Path) -> tuple[locks.Move, ...]:
+        if not tips:  # in the middle of ours, theirs is whole
+            day = date(2026, 2, 20)
+            theirs = stack_bump.advance(
+                others, origin, lambda root: locks.lock(as_of=day, root=root)
+            )
+            tips.append(theirs.commit)
+        return locks.lock(root=root)
+
+    told: list[str] = []
+    mine = stack_bump.advance(tiny, origin, renew, patience=QUICK, told=told.append)
+    assert len(told) == 1
+    assert chain(Path(origin.address)) == ["Stacks: beta 2.0", "Stacks: beta 1.5", "Everything"]
+    assert git(tiny, "rev-parse", f"{mine.commit}~1") == tips[0]
+
+
+def test_locks_that_did_not_move_are_no_commit(tiny: Path, tmp_path: Path) -> None:
+    """And where there is no repository, that is said."""
+    before = git(tiny, "rev-parse", "HEAD")
+    assert stack_bump.commit(tiny, "x") == stack_bump.StackBump(moved=False, commit=before)
+    outside = tmp_path / "outside"
+    subprocess.run(["cp", "-r", str(tiny), str(outside)], check=True)
+    subprocess.run(["rm", "-rf", str(outside / ".git")], check=True)
+    with pytest.raises(UsageError, match="expected a git repository with a commit"):
+        stack_bump.commit(outside, "x")
+
+
+def test_a_mixture_moves_what_it_is_told_to(bumps: Bumps, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stack before, with one release of the one after; the time is shared with later steps."""
+    seen: list[tuple[dict[str, str], dict[str, str], float]] = []
+
+    def compare(question: Question, _: Reporter) -> Comparison:
+        sides = question.base, question.head
+        stacks_ = [side.rig.stacks["one"].packages for side in sides]
+        seen.append((stacks_[0], stacks_[1], question.seconds or 0.0))
+        return unmeasured(question)
+
+    monkeypatch.setattr(session, "compare", compare)
+    candidate = bumps.candidate()
+    record = ChangeRecord(
+        id=candidate.id, status="open", series=candidate.steps[1].series, when=candidate.when,
+        base=candidate.base, head=candidate.head, packages=candidate.packages, ratio=1.05,
+        low=1.04, high=1.06, verdict=Verdict.SLOWER, method="By hand.",
+    )  # fmt: skip
+    found = locks_.find(bumps.root, record, QUIET)
+    duets = RealDuets(bumps.root, 7, Told(), QUIET)
+    shows = bisect.Mixtures(duets, record, found, ends=100.0, clock=lambda: 20.0)
+    assert shows(candidate.packages) is None  # nothing was measured
+    assert seen == [({"alpha": "1.0", "beta": "1.0"}, {"alpha": "1.0", "beta": "1.5"}, 40.0)]
+    late = bisect.Mixtures(duets, record, found, ends=10.0, clock=lambda: 20.0)
+    assert late(candidate.packages) is None
+    assert len(seen) == 1
+
+
+def test_benchmarks_inside_the_process_are_played_without_a_server(
+    bumps: Bumps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the environments of a case with their endpoint; what cannot differ is out."""
+    write(bumps.root, "benchmarks/handlers.py", "")
+    seen: list[Question] = []
+
+    def compare(question: Question, _: Reporter) -> Comparison:
+        seen.append(question)
+        return unmeasured(question)
+
+    monkeypatch.setattr(session, "compare", compare)
+    names = {
+        name: f"inprocess/handlers.Cpu.time_request(endpoint=tiny/{name})/py3.14/one"
+        for name in ("alone", "dependent", "gone")
+    }
+    candidate = bumps.candidate()
+
+    def moved(*which: str) -> Candidate:
+        series = [SeriesName(machine=MACHINE, case=names[one], metric="seconds") for one in which]
+        found = [candidate.steps[0].model_copy(update={"series": one}) for one in series]
+        return candidate.model_copy(update={"steps": tuple(found)})
+
+    duets = RealDuets(bumps.root, 7, Told(), QUIET)
+    duets(moved("alone", "dependent", "gone"), 90.0)
+    (question,) = seen
+    assert question.affected.pairs == ()
+    assert [target.name for target in question.affected.targets] == [
+        "handlers.Cpu.time_request('tiny/dependent')"
+    ]
+    for side, version in ((question.base, "1.0"), (question.head, "1.5")):
+        python = side.rig.pythons["one", "3.14"]
+        assert list(python.parents[1].glob(f"lib/python*/site-packages/beta-{version}.dist-info"))
+
+    found = duets(moved("alone"), 90.0)
+    assert len(seen) == 1
+    assert (found.planned, found.micro, found.cases) == (0, (), ())
+    assert isinstance(conclude(moved("alone"), found), Dismissal)
+    with pytest.raises(UsageError, match="no case of this checkout has this endpoint"):
+        duets.between([names["gone"]], "one", ("a", ""), ("b", ""), 90.0)

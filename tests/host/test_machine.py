@@ -1,0 +1,189 @@
+"""The machine: its id, its cores, its limits, and what changed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from servebench.core.flags import FlagName
+from servebench.core.model import Machine
+from servebench.host import machine
+from servebench.host.machine import Cores, CoreTimes
+
+XEON = "Intel(R) Xeon(R) Processor"
+
+
+def example(**changes: object) -> Machine:
+    values: dict[str, object] = {
+        "id": "xeon-2c-abcdef", "cpu": XEON, "cores": 2, "server_cores": (0,), "client_cores": (1,),
+        "memory": 8 * 2**30, "kernel": "6.1", "os": "Debian", "virtual": None, "governor": None,
+        "pinned": True,
+    }  # fmt: skip
+    return Machine.model_validate({**values, **changes})
+
+
+@pytest.mark.parametrize(
+    ("allowed", "server", "client", "pinned"),
+    [
+        ([0, 1], (0,), (1,), True),
+        ([3, 1, 2], (1, 2), (3,), True),
+        (range(8), (0, 1, 2, 3, 4, 5, 6), (7,), True),
+        ([5], (5,), (5,), False),
+    ],
+)
+def test_the_generator_gets_the_last_core(
+    allowed: list[int], server: tuple[int, ...], client: tuple[int, ...], pinned: bool
+) -> None:
+    """All allowed cores but the last are the server's; a single one is shared and not pinned."""
+    assert machine.allocate(allowed) == Cores(server, client, pinned)
+    assert machine.allocate(allowed).all == tuple(sorted(allowed))
+
+
+def test_affinity_is_respected() -> None:
+    """A process that may use only one core allocates only that one."""
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {max(before)})
+        assert machine.allocate() == Cores((max(before),), (max(before),), pinned=False)
+        assert not machine.fingerprint().pinned
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@pytest.mark.parametrize(
+    ("name", "slug"),
+    [
+        (XEON, "xeon"),
+        ("Intel(R) Core(TM) i7-8650U CPU @ 1.90GHz", "core-i7-8650u"),
+        ("AMD EPYC 7763 64-Core Processor", "epyc-7763"),
+        ("AMD Ryzen 7 5700U with Radeon Graphics", "ryzen-7-5700u"),
+        ("aarch64", "aarch64"),
+        ("(R)", "cpu"),
+    ],
+)
+def test_ids_can_be_read(name: str, slug: str) -> None:
+    """What remains of a marketing name tells the CPU apart."""
+    assert machine.slug(name) == slug
+
+
+def test_the_fingerprint_is_stable_and_free_of_kernel_and_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another kernel or host name leaves the id alone; another CPU does not."""
+    first = machine.fingerprint()
+    assert machine.fingerprint() == first
+    assert first.id.startswith(f"{machine.slug(first.cpu)}-{first.cores}c-")
+    monkeypatch.setattr("platform.release", lambda: "99.0")
+    monkeypatch.setattr("platform.node", lambda: "elsewhere")
+    assert machine.fingerprint().id == first.id
+    monkeypatch.setattr(machine, "cpu_model", lambda: "Another CPU")
+    assert machine.fingerprint().id != first.id
+
+
+def test_changes_are_told_with_both_values() -> None:
+    """Nothing changed says nothing; a new governor and kernel are named before and after."""
+    assert machine.environment_changes(example(), example()) == ()
+    assert machine.environment_changes(
+        example(governor="powersave"), example(governor="performance", kernel="6.2")
+    ) == ("kernel: 6.1 before, 6.2 after", "governor: powersave before, performance after")
+
+
+def test_steal_is_a_share_of_the_time_between_two_readings() -> None:
+    """3 of 60 core seconds stolen are 5 %; two readings at once have no share."""
+    first = CoreTimes(total=100, busy=10, steal=1)
+    assert CoreTimes(total=160, busy=40, steal=4).steal_share(first) == pytest.approx(0.05)
+    assert first.steal_share(first) == 0.0
+
+
+def test_core_times_grow_and_add_up() -> None:
+    """The real reading covers all cores, busy and stolen time are parts of the total."""
+    times = machine.core_times()
+    assert 0 < times.busy < times.total
+    assert 0 <= times.steal <= times.total
+
+
+def test_hypervisor_is_seen_by_its_flag(tmp_path: Path) -> None:
+    """The CPU's hypervisor flag decides; the firmware's tables name it where they are."""
+    cpuinfo, dmi = tmp_path / "cpuinfo", tmp_path / "dmi"
+    dmi.mkdir()
+    cpuinfo.write_text("model name : X\nflags : fpu\n")
+    assert machine.hypervisor(cpuinfo, dmi) is None
+    cpuinfo.write_text("model name : X\nflags : fpu hypervisor\n")
+    assert machine.hypervisor(cpuinfo, dmi) == "unnamed"
+    (dmi / "sys_vendor").write_text("QEMU\n")
+    assert machine.hypervisor(cpuinfo, dmi) == "QEMU"
+    assert machine.cpu_model(cpuinfo) == "X"
+
+
+def test_governors_of_all_cores(tmp_path: Path) -> None:
+    """One name if all agree, all names if not, nothing where the kernel shows none."""
+    assert machine.governor((0, 1), tmp_path) is None
+    for core, name in enumerate(("powersave", "powersave", "performance")):
+        folder = tmp_path / f"cpu{core}" / "cpufreq"
+        folder.mkdir(parents=True)
+        (folder / "scaling_governor").write_text(name + "\n")
+    assert machine.governor((0, 1), tmp_path) == "powersave"
+    assert machine.governor((0, 1, 2), tmp_path) == "performance, powersave"
+
+
+def test_hyper_threads_of_the_generators_core(tmp_path: Path) -> None:
+    """Server cores that share a physical core with the generator's are found."""
+    topology = tmp_path / "cpu3" / "topology"
+    topology.mkdir(parents=True)
+    (topology / "thread_siblings_list").write_text("1,3\n")
+    assert machine.siblings_split(Cores((0, 1, 2), (3,), pinned=True), tmp_path) == (1,)
+    (topology / "thread_siblings_list").write_text("2-3\n")
+    assert machine.siblings_split(Cores((0, 1, 2), (3,), pinned=True), tmp_path) == (2,)
+    assert machine.siblings_split(Cores((0,), (1,), pinned=True), tmp_path) == ()
+
+
+def test_warnings_of_a_small_quiet_machine() -> None:
+    """Two cores: more than one worker cannot be seen to scale; nothing else is wrong."""
+    flags = machine.expected_flags(example(), machine.CgroupLimits(None, None), steal=0.0)
+    assert [flag.name for flag in flags] == [FlagName.CORES_INSUFFICIENT, FlagName.CORES_SHARED]
+    assert flags[0].detail == "cases with more than 1 worker: the server has 1 core"
+
+
+def test_warnings_of_a_limited_noisy_machine() -> None:
+    """One core, half of it allowed, 3 % stolen: each is a warning with its figure."""
+    lone = example(cores=1, server_cores=(0,), client_cores=(0,), pinned=False)
+    flags = machine.expected_flags(lone, machine.CgroupLimits(0.5, None), steal=0.03)
+    assert [(flag.name, flag.detail) for flag in flags if flag.name != "cores_shared"] == [
+        (FlagName.UNPINNED, "only core 0 may be used by both"),
+        (FlagName.CORES_INSUFFICIENT, "cases with more than 1 worker: the server has 1 core"),
+        (FlagName.HOST_NOISE, "control groups allow 0.5 of 1 cores"),
+        (FlagName.HOST_NOISE, "the hypervisor takes 3.0% of the core time"),
+    ]
+
+
+def test_limits_of_version_2(tmp_path: Path) -> None:
+    """The tightest limit on the way up counts: 1.5 cores above, 512 MiB below."""
+    mount, own = tmp_path / "cgroup", tmp_path / "own"
+    inner = mount / "user" / "app"
+    inner.mkdir(parents=True)
+    (mount / "user" / "cpu.max").write_text("150000 100000\n")
+    (inner / "cpu.max").write_text("max 100000\n")
+    (inner / "memory.max").write_text("536870912\n")
+    (mount / "user" / "memory.max").write_text("max\n")
+    own.write_text("0::/user/app\n")
+    assert machine.limits(mount, own) == machine.CgroupLimits(1.5, 536870912)
+
+
+def test_limits_of_version_1(tmp_path: Path) -> None:
+    """A quota of -1 and a memory limit near 2⁶³ mean none; a host's path falls back to the root."""
+    mount, own = tmp_path / "cgroup", tmp_path / "own"
+    for controller in ("cpu", "memory"):
+        (mount / controller).mkdir(parents=True)
+    (mount / "cpu" / "cpu.cfs_quota_us").write_text("-1\n")
+    (mount / "cpu" / "cpu.cfs_period_us").write_text("100000\n")
+    (mount / "memory" / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    own.write_text("4:memory:/of/the/host\n1:cpu:/\n")
+    assert machine.limits(mount, own) == machine.CgroupLimits(None, None)
+    (mount / "cpu" / "cpu.cfs_quota_us").write_text("50000\n")
+    (mount / "memory" / "memory.limit_in_bytes").write_text("1000\n")
+    assert machine.limits(mount, own) == machine.CgroupLimits(0.5, 1000)
+
+    # A machine without any has no limits.
+    assert machine.limits(tmp_path / "x", tmp_path / "y") == machine.CgroupLimits(None, None)

@@ -1,0 +1,126 @@
+"""What a killed servebench leaves behind is found and ended, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from bench import lives
+from servebench.host import orphans, proc
+from serverlings import command, launch, said
+
+
+@pytest.fixture(autouse=True)
+def sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return tmp_path / "servebench" / "sessions"
+
+
+def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
+    tmp_path: Path, sessions: Path
+) -> None:
+    """Kill -9 of the owner in the middle: exactly its three server processes are ended."""
+    env = {k: v for k, v in os.environ.items() if k != orphans.MARKER}
+    look_alike = subprocess.Popen(
+        command("stubborn_master"),
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=env,
+    )
+    owner = subprocess.Popen(command("owner", tmp_path), stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    assert look_alike.stdout is not None
+    alike = [look_alike.pid, *map(int, look_alike.stdout.readline().split()[1:])]
+    try:
+        with launch(tmp_path, "obedient") as mine:
+            said(mine, "ready")
+            workers = [int(word) for word in owner.stdout.readline().split()[1:]]
+            assert orphans.reap() == []  # both owners live
+            assert all(map(lives, workers))
+            owner.kill()
+            owner.wait()
+            assert all(map(lives, workers))
+            (sentence,) = orphans.reap()
+            assert sentence.startswith("ended 3 processes left by an earlier run (")
+            assert re.search(r" stubborn_master, started \d{4}-\d\d-\d\dT", sentence)
+            assert not any(map(lives, workers))
+            assert lives(mine.pid)
+            assert all(map(lives, alike))
+            assert [path.stem for path in sessions.iterdir()] == [mine.marker]
+            assert orphans.reap() == []
+    finally:
+        owner.kill()
+        owner.wait()
+        for pid in alike:
+            found = proc.stat(pid)
+            if found:
+                proc.kill(pid, found.start)
+        look_alike.wait()
+        for stream in (owner.stdout, look_alike.stdout):
+            stream.close()
+
+
+def dead_owners(record: orphans.SessionRecord) -> orphans.SessionRecord:
+    return record.model_copy(update={"owner_start": record.owner_start - 1})
+
+
+def test_a_record_of_another_boot_is_only_removed(tmp_path: Path, sessions: Path) -> None:
+    """Its processes ended with that boot; whatever carries its id by accident is left alone."""
+    with launch(tmp_path, "obedient") as session:
+        said(session, "ready")
+        (path,) = sessions.iterdir()
+        stored = orphans.SessionRecord.model_validate_json(path.read_bytes())
+        orphans.record(dead_owners(stored).model_copy(update={"boot": str(uuid4())}))
+        assert orphans.reap() == []
+        assert lives(session.pid)
+        assert list(sessions.iterdir()) == []
+
+
+def test_a_record_of_another_container_is_left_alone(sessions: Path) -> None:
+    """Its pids mean nothing here: whether its owner lives cannot be known."""
+    record = orphans.new_record(uuid4(), "server", ("granian",))
+    orphans.record(dead_owners(record).model_copy(update={"namespace": "pid:[1]"}))
+    assert orphans.reap() == []
+    assert len(list(sessions.iterdir())) == 1
+
+
+def test_an_abandoned_record_without_processes_goes_silently(sessions: Path) -> None:
+    """An owner that was killed before its server started has left nothing to report."""
+    orphans.record(dead_owners(orphans.new_record(uuid4(), "server", ("granian",))))
+    assert orphans.reap() == []
+    assert list(sessions.iterdir()) == []
+
+
+def test_an_unreadable_record_is_reported_and_kept(sessions: Path) -> None:
+    """It may be a newer version's; one from before the boot is rubbish that a power cut left."""
+    sessions.mkdir(parents=True)
+    newer, older = sessions / f"{uuid4()}.json", sessions / f"{uuid4()}.json"
+    newer.write_text('{"format": 9}')
+    older.touch()
+    os.utime(older, (0, 0))
+    (sentence,) = orphans.reap()
+    assert str(newer) in sentence
+    assert list(sessions.iterdir()) == [newer]
+
+
+def test_servebench_never_takes_itself_for_an_orphan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Carriers of an id are others, even if this process carries it."""
+    marker = str(uuid4())
+    script = (
+        "from servebench import orphans, procfs; import os;"
+        "m = os.environ[orphans.MARKER];"
+        "print(procfs.carries(os.getpid(), orphans.MARKER, m), orphans.carriers(m))"
+    )
+    monkeypatch.setenv(orphans.MARKER, marker)
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["True", "[]"]

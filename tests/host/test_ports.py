@@ -1,0 +1,143 @@
+"""Real sockets: who listens, who is foreign, who holds the connections."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from bench import eventually
+from servebench.core.errors import LaunchError
+from servebench.core.flags import FlagName
+from servebench.host import ports, proc
+from serverlings import launch, said
+
+
+@pytest.fixture(autouse=True)
+def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+
+def test_a_free_port_is_free_and_out_of_the_kernels_reach() -> None:
+    """It can be bound, and no outgoing connection will ever be given it."""
+    low, high = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii").split())
+    chosen = {ports.free_port() for _ in range(10)}
+    for port in chosen:
+        assert not low <= port <= high
+        ports.require_free(port)
+    assert len(chosen) > 5
+
+
+@pytest.mark.parametrize(
+    ("family", "host", "shown"),
+    [
+        (socket.AF_INET, "127.0.0.1", "127.0.0.1"),
+        (socket.AF_INET, "0.0.0.0", "0.0.0.0"),
+        (socket.AF_INET6, "::1", "[::1]"),
+        (socket.AF_INET6, "::", "[::]"),
+    ],
+)
+def test_a_listener_is_named(family: int, host: str, shown: str) -> None:
+    """Whatever local address it listens on, the refusal names it, its pid and its command."""
+    if family == socket.AF_INET6 and not socket.has_ipv6:
+        pytest.skip("no IPv6")
+    port = ports.free_port()
+    with socket.socket(family) as server:
+        try:
+            server.bind((host, port))
+        except OSError as error:
+            pytest.skip(f"no IPv6 on this machine: {error}")
+        server.listen()
+        (found,) = ports.listeners(port)
+        assert (found.address, found.pid) == (f"{shown}:{port}", os.getpid())
+        with pytest.raises(LaunchError, match=f"process {os.getpid()} ") as refusal:
+            ports.require_free(port)
+        assert refusal.value.flag is FlagName.FOREIGN_LISTENER
+    ports.require_free(port)
+
+
+def test_a_bound_socket_that_does_not_listen_is_refused_too() -> None:
+    """The server could not bind either."""
+    port = ports.free_port()
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", port))
+        assert ports.listeners(port) == []
+        with pytest.raises(LaunchError, match="does not listen yet"):
+            ports.require_free(port)
+
+
+def test_a_foreign_listener_that_shares_the_port_is_found(tmp_path: Path) -> None:
+    """SO_REUSEPORT lets a stranger take connections: it is told apart from our own listener."""
+    port = ports.free_port()
+    with launch(tmp_path, "listen", port, "shared") as ours:
+        said(ours, "ready")
+        assert ports.foreign_listeners(port, ours) == []
+        (tmp_path / "foreign").mkdir()
+        with launch(tmp_path / "foreign", "listen", port, "shared") as foreign:
+            said(foreign, "ready")
+            assert {item.pid for item in ports.listeners(port)} == {ours.pid, foreign.pid}
+            (sentence,) = ports.foreign_listeners(port, ours)
+            assert f"process {foreign.pid} (" in sentence
+            assert str(ours.pid) not in sentence
+            with pytest.raises(LaunchError, match=f"process {foreign.pid} "):
+                ports.wait_free(port, 0.05)
+        assert ports.foreign_listeners(port, ours) == []
+    ports.wait_free(port, 30)
+    assert ports.listeners(port) == []
+
+
+def test_connections_are_counted_per_process(tmp_path: Path) -> None:
+    """Three accepted connections belong to the server, none to us who made them."""
+    port = ports.free_port()
+    with launch(tmp_path, "listen", port) as session:
+        said(session, "ready")
+        assert ports.connections_per_process(port, session) == {}
+        connections = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
+        try:
+            while session.log.read_text().count("accepted") < 3:
+                assert session.poll() is None
+            assert ports.connections_per_process(port, session) == {session.pid: 3}
+        finally:
+            for connection in connections:
+                connection.close()
+    ports.wait_free(port, 30)  # what fades away after a connection is no listener
+    ports.require_free(port)
+
+
+def test_connections_are_counted_for_a_while_after_their_end(tmp_path: Path) -> None:
+    """Two that live and one that was closed, until it is longer ago than asked for."""
+    port = ports.free_port()
+    with launch(tmp_path, "listen", port) as session, ExitStack() as stack:
+        said(session, "ready")
+        assert not ports.clients(port, 60)
+        made = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(3)
+        ]
+        while session.log.read_text().count("accepted") < 3:
+            assert session.poll() is None
+        names = frozenset(one.getsockname()[1] for one in made)
+        assert ports.clients(port) == names
+        made[0].close()
+        assert ports.clients(port, 60) == names
+        session.stop(0)
+    # Both ends of all are closed: they wait to be forgotten.
+    assert ports.clients(port, 60) == names
+    assert not ports.clients(port)
+    eventually("the end is longer ago", lambda: not ports.clients(port, 0.5))
+
+
+def test_the_kernels_table_is_parsed() -> None:
+    """Lines of a little-endian machine: a listener, one elsewhere, and a connection that ended."""
+    header = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt uid\n"
+    v4 = "   0: 0100007F:1F40 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 4711 1\n"
+    ended = (
+        "   2: 0100007F:1F40 0100007F:A1B2 06 00000000:00000000 03:00001388 00000000 0 0 0 3 0\n"
+    )
+    table = header + v4 + v4.replace("0100007F", "0200007F") + ended
+    assert list(ports.parse_table(table)) == [
+        (8000, 0, None),
+        (8000, 0xA1B2, pytest.approx(60 - 0x1388 * proc.TICK)),
+    ]

@@ -1,0 +1,231 @@
+"""Sessions of real processes: pinned from birth, wholly seen, provably ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bench import lives
+from servebench.core.errors import LaunchError
+from servebench.core.flags import FlagName
+from servebench.host import proc
+from servebench.host import session as process
+from servebench.host.session import Session
+from serverlings import launch, said
+
+
+@pytest.fixture(autouse=True)
+def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+
+def pids(session: Session) -> set[int]:
+    return {process.pid for process in session.members()}
+
+
+def test_an_obedient_server_ends_cleanly(tmp_path: Path) -> None:
+    """SIGTERM is enough: nothing is killed, the exit code is the program's own."""
+    session = launch(tmp_path, "obedient")
+    said(session, "ready")
+    assert session.poll() is None
+    report = session.stop(30)
+    assert (report.clean, report.exit_code, report.killed) == (True, 0, ())
+    assert session.members() == []
+    assert session.poll() == 0
+
+
+def test_a_master_and_workers_that_ignore_sigterm_are_killed(tmp_path: Path) -> None:
+    """After the grace every process of the session is killed, and nothing of it lives."""
+    session = launch(tmp_path, "stubborn_master")
+    workers = [int(word) for word in said(session, "ready")]
+    assert pids(session) == {session.pid, *workers}
+    assert session.members()[0].pid == session.pid
+    report = session.stop(0.05)
+    assert not report.clean
+    assert report.exit_code == -signal.SIGKILL
+    assert set(report.killed) == {session.pid, *workers}
+    assert not any(map(lives, report.killed))
+    assert session.stop(30) is report
+
+
+def test_a_worker_that_outlives_its_master_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The master ends on SIGTERM, its worker does not: the stop is not clean."""
+    session = launch(tmp_path, "careless_master")
+    (worker,) = map(int, said(session, "ready"))
+    monkeypatch.setattr(process, "_STRAGGLERS_SECONDS", 0.2)
+    report = session.stop(30)
+    assert (report.clean, report.exit_code, report.killed) == (False, 0, (worker,))
+    assert not lives(worker)
+
+
+def test_a_master_that_died_unasked_keeps_its_session(tmp_path: Path) -> None:
+    """Its exit code is known at once, and the worker that it left is still a member."""
+    session = launch(tmp_path, "dying_master")
+    (worker,) = map(int, said(session, "ready"))
+    assert session.wait() == 7
+    assert pids(session) == {worker}
+    report = session.stop(30)
+    assert (report.clean, report.exit_code, report.killed) == (False, 7, (worker,))
+
+
+def test_a_daemon_that_left_the_session_is_a_member(tmp_path: Path) -> None:
+    """A double fork with setsid hides a process from its session, but not its marker."""
+    with launch(tmp_path, "daemon") as session:
+        (orphan,) = map(int, said(session, "ready"))
+        assert os.getsid(orphan) != session.sid
+        assert pids(session) == {session.pid, orphan}
+        assert orphan in session.stop(0.3).killed
+    assert not lives(orphan)
+
+
+def test_a_child_without_marker_or_session_is_a_member(tmp_path: Path) -> None:
+    """A child that has neither is known by its parent, even after the parent has ended."""
+    session = launch(tmp_path, "washed")
+    (child,) = map(int, said(session, "ready"))
+    assert not proc.carries(child, "SERVEBENCH_SESSION", session.marker)
+    assert session.stop(0.3).killed == (child,)
+
+
+def test_the_affinity_reaches_grandchildren(tmp_path: Path) -> None:
+    """Pinning comes before the first instruction, so every descendant has it; we keep ours."""
+    before = os.sched_getaffinity(0)
+    core = max(before)
+    with launch(tmp_path, "affinity", cores=[core]) as session:
+        assert said(session, "grandchild") == [f"[{core}]"]
+        assert said(session, "ready") == [f"[{core}]"]
+    assert os.sched_getaffinity(0) == before
+
+
+def test_ctrl_c_during_the_grace_leaves_nothing(tmp_path: Path) -> None:
+    """An interrupt in the middle of a stop cuts the grace short and still ends the session."""
+    session = launch(tmp_path, "stubborn_master")
+    said(session, "ready")
+    everyone = pids(session)
+    interrupt = threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT])
+
+    def stop() -> None:
+        interrupt.start()
+        session.stop(60)
+
+    with pytest.raises(KeyboardInterrupt):
+        stop()
+    interrupt.join()
+    assert not any(map(lives, everyone))
+    report = session.stop(60)
+    assert set(report.killed) == everyone
+    assert report.seconds < 30
+
+
+def test_an_exception_in_the_with_block_ends_the_session(tmp_path: Path) -> None:
+    """Whatever goes wrong in the launch, its processes end."""
+
+    def fail() -> None:
+        with launch(tmp_path, "obedient") as session:
+            seen.append(session.pid)
+            said(session, "ready")
+            raise RuntimeError
+
+    seen: list[int] = []
+    with pytest.raises(RuntimeError):
+        fail()
+    assert not lives(seen[0])
+
+
+def test_a_command_that_does_not_exist_is_one_sentence(tmp_path: Path) -> None:
+    """A missing generator is the client's failure, names the file, and leaves no record."""
+    with pytest.raises(LaunchError, match=r"/nowhere/oha.*make setup") as failure:
+        Session.start(
+            ["/nowhere/oha", "-z", "1s"],
+            role="client",
+            cores=None,
+            env={},
+            cwd=tmp_path,
+            log=tmp_path / "oha.log",
+        )
+    assert failure.value.flag is FlagName.CLIENT_FAILED
+    assert list((tmp_path / "servebench" / "sessions").iterdir()) == []
+
+
+def test_cores_that_do_not_exist_are_refused(tmp_path: Path) -> None:
+    """A session that cannot be pinned as asked is not started."""
+    with pytest.raises(LaunchError, match="allowed are") as failure:
+        launch(tmp_path, "obedient", cores=[4095])
+    assert failure.value.flag is FlagName.HARNESS_ERROR
+
+
+def test_a_session_is_recorded_while_it_lives(tmp_path: Path) -> None:
+    """The record names the process by pid and start time, and goes with the proven stop."""
+    folder = tmp_path / "servebench" / "sessions"
+    with launch(tmp_path, "obedient") as session:
+        said(session, "ready")
+        (path,) = folder.iterdir()
+        stored = json.loads(path.read_text())
+        found = proc.stat(session.pid)
+        assert found is not None
+        assert (stored["pid"], stored["start"]) == (session.pid, found.start)
+        assert stored["owner_pid"] == os.getpid()
+    assert list(folder.iterdir()) == []
+
+
+def test_an_unwritable_state_folder_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is started that could not be found again."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    with pytest.raises(LaunchError, match="XDG_STATE_HOME"):
+        launch(tmp_path, "obedient")
+
+
+def test_a_client_runs_to_its_end(tmp_path: Path) -> None:
+    """A generator is waited for; its output is in the log and its CPU time known."""
+    session = Session.start(
+        [sys.executable, "-c", "print(sum(range(10**6)))"],
+        role="client",
+        cores=None,
+        env={},
+        cwd=tmp_path,
+        log=tmp_path / "client.log",
+    )
+    with session:
+        assert session.wait(30) == 0
+    assert session.log.read_text() == "499999500000\n"
+    assert session.stop(1).clean
+
+
+def test_waiting_has_an_end(tmp_path: Path) -> None:
+    """A wait that times out says so with None, and the process goes on."""
+    with launch(tmp_path, "obedient") as session:
+        said(session, "ready")
+        assert session.wait(0.01) is None
+        assert lives(session.pid)
+
+
+def test_a_name_with_brackets_and_spaces_is_parsed() -> None:
+    """The program chooses its name, so fields count from the last closing bracket."""
+    line = "42 (a) b (c) Z 7 42 41 0 -1 0 0 0 0 0 150 25 3 4 20 0 9 0 95153 0 0"
+    assert proc.parse_stat(line) == proc.Stat(
+        pid=42, state="Z", parent=7, session=41, ticks=175, children_ticks=7, threads=9, start=95153
+    )
+
+
+def test_only_the_process_of_that_start_time_is_killed(tmp_path: Path) -> None:
+    """A pid that now belongs to somebody else is left alone."""
+    with launch(tmp_path, "stubborn") as session:
+        said(session, "ready")
+        start = psutil.Process(session.pid)
+        found = proc.stat(session.pid)
+        assert found is not None
+        assert not proc.kill(session.pid, found.start + 1)
+        assert start.is_running()
+        assert proc.kill(session.pid, found.start)
+        assert session.wait(30) == -signal.SIGKILL

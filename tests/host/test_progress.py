@@ -1,0 +1,59 @@
+"""What a log of a run says."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+from rich.text import Text
+
+from servebench.core.flags import Flag, FlagName
+from servebench.host.progress import Progress, duration
+from servebench.measure import runner
+from synthetic import failed, ok
+
+
+def test_a_log_has_a_line_per_launch_and_the_time_left_at_each_tenth() -> None:
+    """Twenty launches: after the second, the fourth and so on; never twice the same tenth."""
+    output = io.StringIO()
+    progress = Progress(Console(file=output, width=200))
+    progress.start("20 launches", 200.0, 20)
+    for order in range(20):
+        progress.work("demo/json/py3.14", order, 10.0 * (20 - order))
+        progress.phase("measuring")
+    progress.note("hot")
+    progress.end()
+    lines = output.getvalue().splitlines()
+    assert lines[:2] == ["20 launches", "2 of 20 done, 3 min 00 s left"]
+    assert len(lines) == 11
+    assert lines[-1] == "note: hot"
+
+
+def test_the_time_left_goes_down_inside_a_launch() -> None:
+    """A minute's launch is no minute in which nothing moves."""
+    clock, output = [0.0], io.StringIO()
+    console = Console(file=output, force_terminal=True, width=120, get_time=lambda: clock[0])
+    progress = Progress(console)
+    progress.start("2 launches", 120.0, 2)
+    progress.work("demo/json/py3.14", 0, 110.0)
+    progress.phase("warming up")
+    for passed, shown in ((0.0, "1 min 50 s left"), (50.0, "1 min 00 s left"), (130.0, "0 s left")):
+        clock[0] = passed
+        progress._bar.refresh()
+        assert f"{shown} warming up" in Text.from_ansi(output.getvalue()).plain
+    progress.end()
+
+
+def test_a_launch_is_a_line() -> None:
+    """Figures with the warnings behind them, which are no markup; or why there are none."""
+    noise = Flag(name=FlagName.HOST_NOISE, detail="0.2 cores")
+    launch = ok("demo/json", 0, {"throughput": 9_244.0, "response_p50": 0.002}, noise)
+    assert runner._line(launch, 20).plain == "[1/20] demo/json  9,244/s, 2.00 ms p50  [host_noise]"
+    launch = failed("demo/json", 0, FlagName.WRONG_BODY, "expected 'a', found 'b'")
+    line = "[1/1] demo/json  failed: wrong_body: expected 'a', found 'b'"
+    assert runner._line(launch, 1).plain == line
+
+
+def test_durations_are_said_as_people_say_them() -> None:
+    """Seconds below a minute, then both."""
+    assert [duration(s) for s in (48.4, 60, 725)] == ["48 s", "1 min 00 s", "12 min 05 s"]

@@ -1,0 +1,219 @@
+"""CPU and memory of real process trees, and the arithmetic with figures worked out by hand."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import eventually
+from servebench.host import resource_usage
+from servebench.host.machine import CoreTimes
+from servebench.host.resource_usage import (
+    Edge,
+    MemorySample,
+    ProcessEdge,
+    ProcessMemory,
+    TreeSampler,
+)
+from serverlings import launch, said
+
+MB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+
+def process(pid: int, cpu: float | None, **changes: Any) -> ProcessEdge:
+    known = {"parent": 1, "ticked": 0, "children": 0, "switches": {}}
+    return ProcessEdge(pid=pid, start=1000 + pid, clock=cpu, **{**known, **changes})
+
+
+def burned(folder: Path, threads: int, seconds: float) -> tuple[float, float, resource_usage.Usage]:
+    with launch(folder, "burn", threads, seconds) as session:
+        said(session, "ready")
+        watch = TreeSampler(session)
+        before = watch.edge()
+        os.kill(session.pid, signal.SIGUSR1)
+        (own,) = said(session, "used")
+        usage = resource_usage.between(before, watch.edge())
+    return float(own), threads * seconds, usage
+
+
+def test_cpu_of_a_busy_process_is_known_by_ratio(tmp_path: Path) -> None:
+    """Two threads that burn 0.2 s each cost twice one; both agree with the program's getrusage."""
+    own_1, planned_1, one = burned(tmp_path, 1, 0.2)
+    own_2, planned_2, two = burned(tmp_path, 2, 0.2)
+    assert one.cpu_seconds == pytest.approx(own_1, rel=0.03)
+    assert two.cpu_seconds == pytest.approx(own_2, rel=0.03)
+    assert planned_1 < one.cpu_seconds < planned_1 * 1.2
+    assert planned_2 < two.cpu_seconds < planned_2 * 1.2
+    assert two.cpu_seconds / one.cpu_seconds == pytest.approx(2, rel=0.1)
+    assert two.voluntary > 0
+
+
+def test_cpu_of_a_child_that_came_and_went_is_counted(tmp_path: Path) -> None:
+    """A child between the edges is seen by neither, but its parent waited for it."""
+    with launch(tmp_path, "burn_child", 0.2) as session:
+        said(session, "ready")
+        watch = TreeSampler(session)
+        before = watch.edge()
+        os.kill(session.pid, signal.SIGUSR1)
+        said(session, "used")
+        usage = resource_usage.between(before, watch.edge())
+    assert 0.18 < usage.cpu_seconds < 0.26
+
+
+def test_a_buffer_shared_by_fork_counts_once_in_pss_and_twice_in_rss(tmp_path: Path) -> None:
+    """Parent and child share 50 MB: 25 MB each proportionally, 50 MB each resident."""
+    with launch(tmp_path, "share", 50) as session:
+        said(session, "ready")
+        sample = TreeSampler(session).sample()
+        session.stop(0)  # the child would not hear of a SIGTERM to its parent
+    assert len(sample.processes) == 2
+    for one in sample.processes:
+        assert one.pss is not None
+        assert one.uss is not None
+        assert 25 * MB < one.pss < 40 * MB
+        assert one.uss < 20 * MB
+        assert one.rss > 50 * MB
+    assert sample.rss > 100 * MB
+    assert sample.pss is not None
+    assert sample.pss < 80 * MB
+
+
+def test_the_thread_samples_until_it_is_left(tmp_path: Path) -> None:
+    """Entering takes the idle sample; further ones follow by themselves, at a known small cost."""
+    with launch(tmp_path, "obedient") as session:
+        said(session, "ready")
+        with TreeSampler(session, interval=0.5) as watch:
+            assert watch.memory().samples == 1
+            eventually("further samples", lambda: watch.memory(start=0).samples >= 3)
+            assert session.poll() is None
+            assert watch.cost_seconds > 0
+        memory = watch.memory()
+    assert memory.pss is not None
+    assert memory.pss.idle > 1 * MB
+    assert memory.threads_peak == 1
+
+
+def test_what_is_resident_is_read_more_often(tmp_path: Path) -> None:
+    """Two processes that share 50 MB, both counted; moments in order, the window's alone."""
+    with launch(tmp_path, "share", 50) as session:
+        said(session, "ready")
+        with TreeSampler(session, interval=60) as watch:
+            eventually("readings", lambda: len(watch.memory().course) >= 3)
+        course = watch.memory().course
+        session.stop(0)
+    assert all(100 * MB < size < 200 * MB for _, size in course)
+    moments = [at for at, _ in course]
+    assert moments == sorted(moments)
+    inside = watch.memory(moments[1], moments[2]).course
+    assert inside == course[1:3]
+
+
+def test_a_tree_that_has_ended_has_no_memory(tmp_path: Path) -> None:
+    """A sample of nothing is not a sample of zero bytes."""
+    with launch(tmp_path, "obedient") as session:
+        said(session, "ready")
+        watch = TreeSampler(session)
+        session.stop(30)
+        assert watch.sample().processes == ()
+        assert watch.edge().processes == ()
+        with pytest.raises(ValueError, match="no sample"):
+            watch.memory()
+
+
+def test_usage_is_the_difference_of_the_edges() -> None:
+    """Two processes over 4 s: (3.5 - 1.0) + (2.25 - 2.0) = 2.75 s, 0.6875 cores."""
+    before = Edge(10, (process(1, 1.0, switches={1: (5, 1)}), process(2, 2.0)))
+    after = Edge(14, (process(1, 3.5, switches={1: (9, 3), 7: (2, 0)}), process(2, 2.25, parent=1)))
+    usage = resource_usage.between(before, after)
+    assert usage.cpu_seconds == pytest.approx(2.75)
+    assert usage.cores == pytest.approx(0.6875)
+    assert (usage.voluntary, usage.involuntary) == (6, 2)  # thread 7 counts from 0
+
+
+def test_without_a_clock_ticks_are_counted() -> None:
+    """One process without a clock counts by ticks."""
+    before = Edge(0, (process(1, 1.0), process(2, None, ticked=0.50)))
+    after = Edge(1, (process(1, 1.2), process(2, None, ticked=0.73)))
+    usage = resource_usage.between(before, after)
+    assert usage.cpu_seconds == pytest.approx(0.43)
+
+
+def test_processes_that_come_and_go_are_reported_and_counted() -> None:
+    """Worker 2 (0.5 s so far) ends at 0.8 s, 3 comes with 0.1 s: 0.3 + 0.1 + 0.2 of the master."""
+    before = Edge(0, (process(1, 4.0, children=1.0), process(2, 0.5, parent=1)))
+    after = Edge(2, (process(1, 4.2, children=1.8), process(3, 0.1, parent=1)))
+    usage = resource_usage.between(before, after)
+    assert usage.cpu_seconds == pytest.approx(0.6)
+
+
+def test_a_pid_that_was_given_again_is_another_process() -> None:
+    """The same pid with another start time counts from 0 and is a change."""
+    old, new = process(2, 9.0), ProcessEdge(2, 1, 99_999, 0.25, 0, 0, {})
+    usage = resource_usage.between(Edge(0, (old,)), Edge(1, (new,)))
+    assert usage.cpu_seconds == pytest.approx(0.25)
+
+
+def taken(at: float, *pss: int | None) -> MemorySample:
+    return MemorySample(
+        at,
+        tuple(
+            ProcessMemory(n, p, None if p is None else p // 2, 2 * (p or 50), 2)
+            for n, p in enumerate(pss)
+        ),
+    )
+
+
+def test_memory_is_summarised_over_the_window() -> None:
+    """Idle 100 + 20; in the window 200, 300, 280: median 280, peak 300; 900 comes after it."""
+    samples = [taken(0, 100, 20), taken(5, 150, 50), taken(6, 300), taken(7, 280), taken(9, 900)]
+    memory = resource_usage.summarise(samples, 5, 8)
+    assert memory.pss == resource_usage.Level(120, 280, 300)
+    assert memory.uss == resource_usage.Level(60, 140, 150)
+    assert memory.rss == resource_usage.Level(240, 560, 600)
+    assert (memory.threads_peak, memory.samples) == (4, 3)
+
+
+def test_a_window_without_a_sample_takes_the_last_before_its_end() -> None:
+    """A window shorter than the interval still has a figure, and says that it is one sample."""
+    memory = resource_usage.summarise([taken(0, 100), taken(1, 110), taken(9, 900)], 1.2, 1.8)
+    assert memory.pss == resource_usage.Level(100, 110, 110)
+    assert memory.samples == 1
+
+
+def test_memory_that_may_not_be_read_is_missing_not_zero() -> None:
+    """PSS and USS are None; RSS remains."""
+    memory = resource_usage.summarise([taken(0, 100), taken(1, None)])
+    assert memory.pss is None
+    assert memory.uss is None
+    assert memory.rss == resource_usage.Level(200, 150, 200)
+
+
+def test_the_machines_account_is_a_difference() -> None:
+    """1.9 of two cores busy, 0.1 of them ours; 1 of 20 core seconds stolen."""
+    a = resource_usage.HostEdge(at=0, times=CoreTimes(total=200, busy=100, steal=5), harness=1)
+    b = resource_usage.HostEdge(at=10, times=CoreTimes(total=220, busy=119, steal=6), harness=2)
+    host = resource_usage.host_between(a, b)
+    assert host.busy_cores == pytest.approx(1.9)
+    assert host.steal_share == pytest.approx(0.05)
+    assert host.harness_cores == pytest.approx(0.1)
+
+
+def test_another_process_is_seen_in_the_machines_account(tmp_path: Path) -> None:
+    """Half a core second of a session shows as busy time of the machine."""
+    before = resource_usage.host_edge()
+    with launch(tmp_path, "burn", 1, 0.5) as session:
+        said(session, "ready")
+        os.kill(session.pid, signal.SIGUSR1)
+        said(session, "used")
+    after = resource_usage.host_edge()
+    assert after.times.busy - before.times.busy > 0.4
+    assert after.at > before.at

@@ -1,0 +1,432 @@
+"""asv with our environments: the real program, in small repositories of its own."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asv import util
+from asv.config import Config
+from asv.environment import iter_matrix
+from asv.machine import MachineCollection
+from asv.results import Results
+from asv.runner import BENCHMARK_RUN_SCRIPT
+
+from servebench.core.errors import SetupError
+from servebench.host import asv_machine, machine, paths
+from servebench.host.machine_lock import HOLDER, LOCK, measuring
+from servebench.measure.inprocess import bench_runner
+from servebench.toolchain import interpreters, stacks
+from tiny_index import Index, serving
+
+ROOT = paths.project_root()
+HERE = machine.fingerprint().id
+GIL, VERSION = "guard.Interpreter.track_gil_state", "guard.Packages.track_version"
+# Two of the guard's benchmarks; each of the others is one process more, and shows nothing more.
+QUICK = ("--bench", "track_gil_state", "--bench", r"track_version\('pydantic'\)")
+WITH_GIL, WITHOUT = "servebench-py3.14-stackcurrent", "servebench-py3.14t-stackcurrent"
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository with our plugin in its asv.conf.json, and what asv is started with there."""
+
+    root: Path
+    env: Mapping[str, str]
+
+    def asv(self, *args: str, code: int = 0) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "asv", *args],
+            cwd=self.root,
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout
+        return done.stdout
+
+    def git(self, *args: str) -> str:
+        done = subprocess.run(
+            ["git", *args], cwd=self.root, env=self.env, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    def commit(self, message: str) -> str:
+        self.git("add", "--all", ".", ":!results", ":!.asv")
+        self.git("commit", "--quiet", "--message", message)
+        return self.git("rev-parse", "HEAD")
+
+    def lock(self, *lines: str) -> None:
+        file = self.root / "apps" / "stacks" / "current.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("".join(lines))
+
+    def figures(self, commit: str, environment: str) -> dict[str, float | None]:
+        file = self.root / "results" / "asv" / HERE / f"{commit[:8]}-{environment}.json"
+        results = Results.load(str(file), HERE)
+        found: dict[str, float | None] = {}
+        for key in results.get_all_result_keys():
+            params = results.get_result_params(key)
+            values = results.get_result_value(key, params)
+            for combination, value in zip(itertools.product(*params), values, strict=True):
+                if value is None or not math.isnan(value):
+                    found[" ".join((key, *combination))] = value
+        return found
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    home.mkdir(parents=True, exist_ok=True)
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", LOCK) if name in os.environ}
+    names = {
+        f"GIT_{who}_{what}": value
+        for who in ("AUTHOR", "COMMITTER")
+        for what, value in (("NAME", "somebody"), ("EMAIL", "somebody@localhost"))
+    }
+    # The variables below must not reach a benchmark.
+    return {**kept, **names, "HOME": str(home), "PYTHON_GIL": "1", "PYTHONOPTIMIZE": "1", **more}
+
+
+def lay_out(root: Path) -> None:
+    conf = util.load_json(str(ROOT / "asv.conf.json"), js_comments=True)
+    conf["matrix"]["req"]["stack"] = ["current"]
+    (root / "apps").mkdir(parents=True)
+    (root / "asv.conf.json").write_text(json.dumps(conf))
+    shutil.copy(ROOT / "pyproject.toml", root)
+    (root / "apps" / "pyproject.toml").write_text(
+        '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
+        '[dependency-groups]\ncurrent = ["pydantic"]\n'
+    )
+    (root / "benchmarks").mkdir()
+    for name in ("__init__.py", "_project.py", "guard.py"):
+        shutil.copy(ROOT / "benchmarks" / name, root / "benchmarks")
+
+
+@pytest.fixture(scope="module")
+def index() -> Iterator[Index]:
+    with serving() as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def made(index: Index, tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    folder = tmp_path_factory.mktemp("asv")
+    cache = folder / "cache" / "servebench"
+    cache.mkdir(parents=True)
+    (cache / "interpreters").symlink_to(paths.cache_dir() / "interpreters")
+    repository = Repository(
+        folder / "repository",
+        environment(
+            folder / "home",
+            XDG_CACHE_HOME=str(folder / "cache"),
+            UV_DEFAULT_INDEX=f"{index.address}/simple",
+        ),
+    )
+    lay_out(repository.root)
+    repository.git("init", "--quiet", "--initial-branch", "main")
+    for version in ("2.14.3", "2.14.4"):
+        repository.lock(index.add("pydantic", version, "2026-11-01"))
+        repository.commit(f"pydantic {version}")
+    return repository
+
+
+@pytest.fixture(scope="module")
+def measured(made: Repository) -> Repository:
+    made.asv("run", "ALL", *QUICK, "-E", WITH_GIL, "-E", WITHOUT)
+    return made
+
+
+def test_the_matrix_has_what_the_project_declares() -> None:
+    """Interpreters and stacks are declared elsewhere; asv measures all of their combinations."""
+    conf = Config.load(str(ROOT / "asv.conf.json"))
+    combinations = {
+        (entry["python", None], entry["req", "stack"])
+        for entry in iter_matrix(conf.environment_type, conf.pythons, conf)
+    }
+    assert combinations == {
+        (python, stack) for stack in stacks.names() for python in stacks.pythons(stack)
+    }
+
+
+def test_each_commit_is_measured_with_the_packages_of_its_own_lock(measured: Repository) -> None:
+    """Figures of both commits and interpreters: 2.14.3 is 2.014003; the GIL is as the name says."""
+    for commit, version in (("HEAD~1", 2.014003), ("HEAD", 2.014004)):
+        full = measured.git("rev-parse", commit)
+        for name, gil in ((WITH_GIL, 1), (WITHOUT, 0)):
+            assert measured.figures(full, name) == {GIL: gil, f"{VERSION} 'pydantic'": version}
+
+
+def test_environments_hold_the_lock_and_nothing_else(measured: Repository) -> None:
+    """One for every lock and interpreter, none with anything of asv in it."""
+    environments = Path(measured.env["XDG_CACHE_HOME"]) / "servebench" / "environments"
+    held = sorted(
+        (place.name.rsplit("-", 1)[0], info.name)
+        for place in environments.iterdir()
+        for info in place.glob("lib/python*/site-packages/*.dist-info")
+    )
+    assert held == [
+        (f"current-py{python}", f"pydantic-{version}.dist-info")
+        for python in ("3.14", "3.14t")
+        for version in ("2.14.3", "2.14.4")
+    ]
+
+
+def test_results_are_filed_under_the_machine_of_our_run_files(measured: Repository) -> None:
+    """Its fields, which are keys of the graphs, hold nothing that an update of the kernel moves."""
+    (filed,) = (measured.root / "results" / "asv").glob("*/machine.json")
+    assert filed.parent.name == HERE
+    described = json.loads(filed.read_text())
+    assert described == {**asv_machine.profile(), "version": 1}
+    assert platform.release() not in filed.read_text()
+
+
+def test_a_repetition_takes_what_is_there(measured: Repository) -> None:
+    """What is installed is measured again as it is, unless its environment is gone."""
+    head = measured.git("rev-parse", "HEAD")
+    again = ("run", "HEAD^!", "--bench", "track_gil_state", "-E", WITH_GIL)
+    measured.asv(*again)
+    assert "Building" not in measured.asv(*again)
+    environments = Path(measured.env["XDG_CACHE_HOME"]) / "servebench" / "environments"
+    for place in environments.glob("current-py3.14-*"):
+        shutil.rmtree(place)
+    measured.asv(*again)
+    assert measured.figures(head, WITH_GIL)[GIL] == 1
+
+
+def test_commits_are_compared(measured: Repository) -> None:
+    """`asv continuous` measures two commits and `asv compare` shows them; nothing has changed."""
+    said = measured.asv("continuous", "HEAD~1", "HEAD", "--bench", "gil_state", "-E", WITH_GIL)
+    assert "BENCHMARKS NOT SIGNIFICANTLY CHANGED." in said
+    said = measured.asv("compare", "HEAD~1", "HEAD")
+    assert f"{GIL} [{HERE}/{WITHOUT}]" in said
+
+
+def test_the_published_site_has_both_keys_and_no_false_alarm(measured: Repository) -> None:
+    """Graphs by interpreter and stack with both commits; a newer version is no regression."""
+    measured.asv("publish")
+    site = measured.root / ".asv" / "html"
+    keys = json.loads((site / "index.json").read_text())["params"]
+    assert (keys["python"], keys["stack"]) == (["3.14", "3.14t"], ["current"])
+    assert keys["machine"] == [HERE]
+    graphs = [
+        file
+        for file in site.rglob(f"{VERSION}.json")
+        if {"python-3.14t", "stack-current"} <= set(file.relative_to(site).parts)
+    ]
+    (graph,) = graphs
+    points = [_given(values) for _, values in json.loads(graph.read_text())]
+    assert points == [[2.014003], [2.014004]]
+    assert json.loads((site / "regressions.json").read_text())["regressions"] == []
+
+
+def _given(values: list[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+@pytest.mark.parametrize("kind", ["clone", "worktree"])
+def test_it_works_wherever_the_checkout_is(kind: str, made: Repository, tmp_path: Path) -> None:
+    """In a clone and in a linked worktree, neither of which has anything prepared."""
+    root = tmp_path / kind
+    if kind == "clone":
+        made.git("clone", "--quiet", str(made.root), str(root))
+    else:
+        made.git("worktree", "add", "--quiet", "--detach", str(root), "HEAD~1")
+    there = Repository(root, made.env)
+    there.asv("run", "HEAD^!", "--quick", *QUICK, "-E", WITHOUT)
+    expected = 2.014004 if kind == "clone" else 2.014003
+    figures = there.figures(there.git("rev-parse", "HEAD"), WITHOUT)
+    assert figures == {GIL: 0, f"{VERSION} 'pydantic'": expected}
+
+
+def test_a_broken_lock_is_a_failed_build_and_gives_no_figure(
+    made: Repository, index: Index, tmp_path: Path
+) -> None:
+    """The sentence names commit, file and remedy; other commits of the same call are measured."""
+    made.git("clone", "--quiet", str(made.root), str(tmp_path / "clone"))
+    there = Repository(tmp_path / "clone", made.env)
+    there.lock("pydantic\n")
+    unpinned = there.commit("not pinned")
+    there.lock("pydantic==9.9.9 --hash=sha256:" + "0" * 64 + "\n")
+    unknown = there.commit("no such version")
+    there.lock(index.add("pydantic", "2.14.4", "2026-11-01"))
+    good = there.commit("as it was")
+    said = there.asv("run", "HEAD~3..", *QUICK, "-E", WITH_GIL, code=2)
+    assert f"{WITH_GIL} cannot be made for commit {unpinned[:8]}: apps/stacks/current.txt: " in said
+    assert "line: found 'pydantic'; allowed: name==version" in said
+    assert f"for commit {unknown[:8]}: installing stack current for 3.14 failed" in said
+    assert "Traceback" not in said
+    for commit in (unpinned, unknown):
+        assert set(there.figures(commit, WITH_GIL).values()) == {None}
+    assert there.figures(good, WITH_GIL) == {GIL: 1, f"{VERSION} 'pydantic'": 2.014004}
+
+
+def test_a_commit_older_than_its_stack(made: Repository, tmp_path: Path) -> None:
+    """Without a lock there is nothing to measure with, and asv says which is missing."""
+    made.git("clone", "--quiet", str(made.root), str(tmp_path / "clone"))
+    there = Repository(tmp_path / "clone", made.env)
+    (there.root / "apps" / "stacks" / "current.txt").unlink()
+    there.commit("no lock")
+    said = there.asv("run", "HEAD^!", *QUICK, "-E", WITH_GIL, code=1)
+    assert "has no lock apps/stacks/current.txt: it is older than the stack" in said
+    assert "Traceback" not in said
+    assert not list((there.root / "results").rglob("*-servebench-*.json"))
+
+
+def test_an_interpreter_that_is_not_declared(made: Repository) -> None:
+    """Nothing is measured with it, and asv says what there is."""
+    said = made.asv("run", "HEAD^!", "--python", "3.13", code=1)
+    assert (
+        "no environment for Python 3.13 and stack current: expected one of 3.14, 3.14t, and" in said
+    )
+
+
+def test_nobody_measures_beside_another(made: Repository) -> None:
+    """While somebody measures servers on this machine, asv looks at most, and says why."""
+    with measuring():
+        said = made.asv("run", "HEAD^!", "--dry-run", *QUICK, "-E", WITH_GIL, code=1)
+        # Unless it is the one who measures that has started asv for it.
+        ours = Repository(made.root, {**made.env, HOLDER: str(os.getpid())})
+        ours.asv("run", "HEAD^!", "--dry-run", "--bench", "gil_state", "-E", WITH_GIL)
+    assert "another servebench is measuring on it" in said
+    assert "Traceback" not in said
+
+
+def test_the_whole_suite_is_what_asv_expects(tmp_path: Path) -> None:
+    """`asv check` of our benchmarks, listed by an environment that has the fewest packages."""
+    root = tmp_path / "checkout"
+    for name in ("apps", "benchmarks", "scripts"):
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("asv.conf.json", "pyproject.toml"):
+        shutil.copy(ROOT / name, root)
+    cache = {"XDG_CACHE_HOME": str(paths.cache_dir().parent)}
+    there = Repository(root, environment(tmp_path / "home", **cache))
+    there.git("init", "--quiet")
+    there.commit("all")
+    said = there.asv("check", "-E", "servebench-py3.14t-stackgil-in-process")
+    assert "No problems found." in said
+
+
+def run_guard(
+    benchmark: str, tmp_path: Path, python: str = "3.14", **changed: str
+) -> subprocess.CompletedProcess[str]:
+    executable = stacks.environment("current", python)
+    env = bench_runner.variables(
+        os.environ, executable=executable, python=python, stack="current", checkout=ROOT
+    )
+    argv: list[str | Path] = [executable, BENCHMARK_RUN_SCRIPT, "run", ROOT / "benchmarks"]
+    argv += [benchmark, "{}", "None", tmp_path / "result.json"]
+    return subprocess.run(
+        argv, cwd=tmp_path, env={**env, **changed}, capture_output=True, text=True, check=False
+    )
+
+
+def result(tmp_path: Path) -> Any:
+    return json.loads((tmp_path / "result.json").read_text())
+
+
+@pytest.mark.parametrize("python", ["3.14", "3.14t"])
+def test_the_guard_passes_where_all_is_as_locked(python: str, tmp_path: Path) -> None:
+    """With all packages of interest loaded the GIL is as built; the first version is Python's."""
+    done = run_guard(GIL, tmp_path, python)
+    assert done.returncode == 0, done.stderr
+    assert result(tmp_path) == int(python == "3.14")
+    done = run_guard(f"{VERSION}-0", tmp_path, python)
+    assert done.returncode == 0, done.stderr
+    assert interpreters.locate(python).version == "3.14.7"
+    assert result(tmp_path) == 3.014007
+
+
+def test_the_guard_notices_a_gil_that_was_switched_on(tmp_path: Path) -> None:
+    """A free-threaded build with the GIL gives no figure, and says what may have done it."""
+    done = run_guard(GIL, tmp_path, "3.14t", PYTHON_GIL="1")
+    assert done.returncode != 0
+    assert "expected Python 3.14t with the GIL off, found it on: PYTHON_GIL, -X gil" in done.stderr
+    assert not (tmp_path / "result.json").exists()
+
+
+def test_the_guard_notices_another_interpreter(tmp_path: Path) -> None:
+    """An interpreter that is filed under another's name gives no figure."""
+    done = run_guard(GIL, tmp_path, "3.14", SERVEBENCH_PYTHON="3.14t")
+    assert done.returncode != 0
+    assert "expected Python 3.14t, found 3.14 (3.14.7)" in done.stderr
+
+
+def test_the_guard_notices_other_packages(tmp_path: Path) -> None:
+    """Another version, one too few and one too many: each is named, and there is no figure."""
+    lock = tmp_path / "apps" / "stacks" / "current.txt"
+    lock.parent.mkdir(parents=True)
+    installed = stacks.read("current").packages
+    other = {**installed, "flask": "1.0", "absent": "1"}
+    del other["click"]
+    elsewhere = 'elsewhere==1 ; sys_platform == "win32" --hash=sha256:0\n'
+    lines = [f"{name}=={version} --hash=sha256:0\n" for name, version in other.items()]
+    lock.write_text("".join((elsewhere, *lines)))
+    done = run_guard(f"{VERSION}-0", tmp_path, SERVEBENCH_CHECKOUT=str(tmp_path))
+    assert done.returncode != 0
+    assert (
+        f"absent is absent instead of 1; click {installed['click']} is not in it; "
+        f"flask is {installed['flask']} instead of 1.0. Remove the environment"
+    ) in done.stderr
+
+
+def test_nothing_of_ours_reaches_a_benchmark() -> None:
+    """Variables of the person's own, and what would change an interpreter, are left behind."""
+    inherited = {
+        "PATH": "/bin", "HOME": "/home/me", "PYTHON_GIL": "1", "PYTHONPATH": "/mine",
+        "SERVEBENCH_FULL": "1", "http_proxy": "x", "SERVEBENCH_STACK": "other",
+    }  # fmt: skip
+    variables = bench_runner.variables(
+        inherited, executable=Path("/e/bin/python"), python="3.14", stack="s", checkout=Path("/c")
+    )
+    runner = str(bench_runner.folder())
+    assert variables == {
+        "PATH": "/e/bin:/bin", "HOME": "/home/me", "SERVEBENCH_FULL": "1",
+        "PYTHONPATH": runner, "ASV_PYTHONPATH": runner, "SERVEBENCH_PYTHON": "3.14",
+        "SERVEBENCH_STACK": "s", "SERVEBENCH_CHECKOUT": "/c",
+    }  # fmt: skip
+    assert [entry.name for entry in bench_runner.folder().iterdir()] == ["asv_runner"]
+
+
+def test_a_machine_is_pinned_beside_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once written it stays; other machines' entries are as they were; asv reads both."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    other = {"machine": "other", "os": "Linux 6.1", "arch": "", "cpu": "", "num_cpu": "", "ram": ""}
+    MachineCollection.save("other", other)
+    described = asv_machine.profile()
+    assert asv_machine.pin(described)
+    assert not asv_machine.pin(described)
+    assert MachineCollection.load("other") == other
+    assert MachineCollection.load(HERE) == described
+    assert not list(tmp_path.glob(".asv-machine.json-*"))
+
+
+def test_a_new_kernel_is_the_same_machine() -> None:
+    """Kernel, release and the few bytes that the kernel keeps for itself are no part of it."""
+    here = machine.fingerprint()
+    changed = {"kernel": "99.1", "os": "Another 14", "memory": here.memory - 4096}
+    updated = here.model_copy(update=changed)
+    assert asv_machine.profile(updated) == asv_machine.profile(here)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"version": 2}'])
+def test_a_list_of_machines_that_is_none(
+    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that asv could not read either is left as it is, with a sentence."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    asv_machine.file().write_text(content)
+    with pytest.raises(SetupError, match=r"expected asv's list of machines .* mend or remove it"):
+        asv_machine.pin(asv_machine.profile())
+    assert asv_machine.file().read_text() == content

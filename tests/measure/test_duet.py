@@ -1,0 +1,376 @@
+"""Duets, real: two servers of one case give a ratio near 1, and a failure of either gives none."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench import Bench, declared, eventually, failures_of
+from servebench.compare.samples import judged
+from servebench.core.flags import DISTURBING, FlagName
+from servebench.core.metrics import METRICS
+from servebench.core.model import Case, LoadModel
+from servebench.host import ports, resource_usage
+from servebench.host.session import Session
+from servebench.host.signals import InterruptedRun
+from servebench.measure import duet, oha, oha_results, side_run, validity, warmup
+from servebench.measure import figures as observation
+from servebench.measure.duet import DuetOutcome
+from servebench.measure.side_run import SideCase
+from servebench.measure.testbed import assemble
+from servebench.record.comparison import SideName
+from synthetic import make_case
+
+pytestmark = pytest.mark.usefixtures("patient_verification")
+
+TAILS = {"response_p99", "response_p999"}
+
+
+@pytest.fixture
+def play(
+    state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., DuetOutcome]:
+    monkeypatch.setattr(side_run, "DUET_WARM_UP", 0.8)
+    used: list[int] = []
+    real = ports.free_port
+
+    def free_port() -> int:
+        used.append(real())
+        return used[-1]
+
+    monkeypatch.setattr(ports, "free_port", free_port)
+
+    def do(
+        base: Case, head: Case, *, head_first: bool = False, seconds: float = 1.5
+    ) -> DuetOutcome:
+        used.clear()
+        rig = assemble([base, head], tmp_path / "logs")
+        try:
+            return duet.perform(
+                SideCase(base, rig),
+                SideCase(head, rig),
+                lambda side: tmp_path / "logs" / f"{side}.log",
+                head_first=head_first,
+                seconds=seconds,
+            )
+        finally:
+            assert not list((state_home / "servebench" / "sessions").glob("*.json"))
+            assert len(used) == 2
+            for port in used:
+                ports.require_free(port)
+
+    return do
+
+
+def kill_in_the_middle(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    real, started = oha.Generation.start, [0]
+
+    def start(*arguments: Any, **named: Any) -> oha.Generation:
+        generation = real(*arguments, **named)
+        if started[0] == number:
+            threading.Timer(0.2, os.kill, (generation.session.pid, signal.SIGKILL)).start()
+        started[0] += 1
+        return generation
+
+    monkeypatch.setattr(oha.Generation, "start", start)
+
+
+def void(outcome: DuetOutcome, failed: dict[SideName, str]) -> None:
+    assert outcome.metrics == {"base": {}, "head": {}}
+    for side, flags in outcome.flags.items():
+        names = failures_of(flags)
+        if side in failed:
+            assert failed[side] in names, flags
+        else:
+            assert not names, flags
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    "case_id", ["asgi-wsgi/asgi-io/py3.14/w1/c128", "pydantic-v1-v2/current/py3.14/u200"]
+)
+def test_a_duet_has_what_the_case_is_judged_by(
+    play: Callable[..., DuetOutcome], case_id: str
+) -> None:
+    case = declared(case_id)
+    outcome = play(case, case)
+    for figures in outcome.metrics.values():
+        assert figures.keys() >= set(judged(case)[0]), outcome.flags
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("head_first", [False, True])
+@pytest.mark.parametrize(
+    "case_id", ["asgi-wsgi/asgi-json/py3.14/w1/c128", "asgi-wsgi/asgi-json/py3.14t/w1/c128"]
+)
+def test_a_case_against_itself(
+    play: Callable[..., DuetOutcome], case_id: str, head_first: bool
+) -> None:
+    """All figures of both sides; the ratio of the core time is 1, within what noise explains.
+
+    What belongs to one side and is booked to the other would show in each of three duets; what
+    else the machine does, only in some.
+    """
+    case = declared(case_id)
+    ratios = []
+    for _ in range(3):
+        outcome = play(case, case, head_first=head_first)
+        assert not any(failures_of(flags) for flags in outcome.flags.values()), outcome.flags
+        base, head = outcome.metrics["base"], outcome.metrics["head"]
+        # Which tails there are depends on how many answers a side has got.
+        assert base.keys() - TAILS == head.keys() - TAILS >= set(judged(case)[0])
+        assert base.keys() | head.keys() <= METRICS.keys()
+        assert base["good"] == base["requests"] > 0
+        assert base["connections_reopened"] == head["connections_reopened"] == 0
+        raised = {flag.name for flags in outcome.flags.values() for flag in flags}
+        assert FlagName.MEMORY_GROWS not in raised, outcome.flags
+        assert 1.5 <= outcome.load_seconds < outcome.seconds
+        ratios.append(head["server_cpu_per_request"] / base["server_cpu_per_request"])
+        if abs(ratios[-1] - 1) <= 0.1:
+            break
+    assert ratios[-1] == pytest.approx(1, abs=0.1), ratios
+
+
+@pytest.mark.real
+def test_memory_is_what_a_side_has_without_the_other(
+    play: Callable[..., DuetOutcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[dict[str, float], int, int]] = []
+    real = duet.unshared
+
+    def unshared(
+        metrics: dict[str, float],
+        beside: resource_usage.MemorySample,
+        alone: resource_usage.MemorySample,
+    ) -> dict[str, float]:
+        assert beside.pss is not None
+        assert alone.pss is not None
+        seen.append((dict(metrics), beside.pss, alone.pss))
+        return real(metrics, beside, alone)
+
+    monkeypatch.setattr(duet, "unshared", unshared)
+    case = declared("asgi-wsgi/asgi-json/py3.14/w1/c128")
+    outcome = play(case, case)
+    sides: tuple[SideName, ...] = ("base", "head")
+    for side, (shared, beside, alone) in zip(sides, seen, strict=True):
+        # How much it gains depends on how many servers else have the same files in memory.
+        assert alone > beside
+        found = outcome.metrics[side]
+        for name in ("pss_idle", "pss_steady", "pss_peak"):
+            assert found[name] == pytest.approx(shared[name] + alone - beside)
+        assert found["rss_steady"] == shared["rss_steady"]
+
+
+def test_both_sides_gain_what_they_shared() -> None:
+    """4.25 MB more than 85.5 MB are 4.97 %, and not the 5.56 % of what PSS says beside another."""
+
+    def sample(pss: int | None, uss: int | None) -> resource_usage.MemorySample:
+        return resource_usage.MemorySample(
+            0.0, (resource_usage.ProcessMemory(1, pss, uss, 100_000_000, 5),)
+        )
+
+    beside, alone = sample(72_000_000, 63_000_000), sample(81_000_000, 69_000_000)
+    sides = [
+        {"pss_steady": 76.5e6, "uss_steady": 66e6, "rss_steady": 1e8},
+        {"pss_steady": 80.75e6, "uss_steady": 70.25e6, "rss_steady": 1.0425e8},
+    ]
+    base, head = (duet.unshared(side, beside, alone) for side in sides)
+    assert base == {"pss_steady": 85.5e6, "uss_steady": 72e6}
+    assert head["pss_steady"] / base["pss_steady"] == pytest.approx(1.0497, abs=1e-4)
+    gone = resource_usage.MemorySample(1.0, ())
+    for unknown in (sample(None, None), gone):
+        assert duet.unshared(sides[0], beside, unknown) == {}
+
+
+@pytest.mark.real
+def test_a_case_that_waits(bench: Bench, play: Callable[..., DuetOutcome]) -> None:
+    case = declared("badapps/right", root=bench.root)
+    outcome = play(case, case)
+    assert not any(failures_of(flags) for flags in outcome.flags.values()), outcome.flags
+    for figures in outcome.metrics.values():
+        assert figures["throughput"] <= 40 * 1.01
+        assert figures["response_min"] >= 0.099
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("head", "flag"),
+    [
+        ("wrong", "wrong_body"),
+        ("broken", "not_ready"),
+        ("dying", "server_died"),
+        ("strained", "wrong_status"),
+    ],
+)
+def test_a_side_that_fails(
+    bench: Bench, play: Callable[..., DuetOutcome], head: str, flag: str
+) -> None:
+    right, bad = (declared(f"badapps/{name}", root=bench.root) for name in ("right", head))
+    outcome = play(right, bad)
+    void(outcome, {"head": flag})
+    assert not bench.alive()
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("head", "flag"),
+    [
+        ("empty", "wrong_size"),
+        ("mask", "wrong_body"),
+        ("keep", "memory_grows"),
+        ("quicken", "not_steady"),
+        ("closing", "connections_reopened"),
+    ],
+)
+def test_a_side_that_lies(
+    bench: Bench, play: Callable[..., DuetOutcome], head: str, flag: str
+) -> None:
+    base, liar = (declared(f"badapps/{name}", root=bench.root) for name in ("truthful", head))
+    outcome = play(base, liar, seconds=2.4)
+    void = {FlagName.WRONG_SIZE, FlagName.WRONG_BODY}
+    lies = {flag.name for flag in outcome.flags["head"]} & (DISTURBING | void)
+    assert flag in lies, outcome.flags
+    assert (outcome.metrics["head"] == {}) == (flag in void)
+    # What moves is the ratio, on which both sides have their share.
+    assert flag == "not_steady" or flag not in {one.name for one in outcome.flags["base"]}
+
+
+@pytest.mark.real
+def test_both_sides_are_questioned(bench: Bench, play: Callable[..., DuetOutcome]) -> None:
+    wrong, error = (declared(f"badapps/{name}", root=bench.root) for name in ("wrong", "error"))
+    void(play(wrong, error, head_first=True), {"base": "wrong_body", "head": "wrong_status"})
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("number", "side"), [(0, "base"), (1, "head")])
+def test_a_generator_that_is_killed(
+    bench: Bench,
+    play: Callable[..., DuetOutcome],
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    side: SideName,
+) -> None:
+    kill_in_the_middle(monkeypatch, number)
+    case = declared("badapps/right", root=bench.root)
+    void(play(case, case, seconds=20), {side: "client_failed"})
+    assert not bench.alive()
+
+
+@pytest.mark.real
+def test_a_server_that_is_killed(
+    bench: Bench, play: Callable[..., DuetOutcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers: list[Session] = []
+    real_start, real_over = Session.start, oha.Generation.over
+
+    def start(*arguments: Any, **named: Any) -> Session:
+        session = real_start(*arguments, **named)
+        if named["role"] == "server":
+            servers.append(session)
+        return session
+
+    def over(self: oha.Generation) -> bool:
+        if self.session.started + 0.3 < time.monotonic() and servers[0].poll() is None:
+            os.kill(servers[0].pid, signal.SIGKILL)
+        return real_over(self)
+
+    monkeypatch.setattr(Session, "start", start)
+    monkeypatch.setattr(oha.Generation, "over", over)
+    case = declared("badapps/right", root=bench.root)
+    void(play(case, case, seconds=20), {"base": "server_died"})
+    assert not bench.alive()
+
+
+@pytest.mark.real
+def test_an_interruption_leaves_nothing(
+    bench: Bench, play: Callable[..., DuetOutcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    def over(_self: oha.Generation) -> bool:
+        eventually("two servers and two generators", lambda: len(bench.alive()) == 4)
+        raise InterruptedRun(signal.SIGINT)
+
+    monkeypatch.setattr(oha.Generation, "over", over)
+    case = declared("badapps/right", root=bench.root)
+    with pytest.raises(InterruptedRun):
+        play(case, case, seconds=30)
+    assert not bench.alive()
+
+
+def test_loads_of_a_duet() -> None:
+    """At least as long as asked for and 3.3 services; rates keep what their connections rest on."""
+    quick = make_case("e/quick")
+    assert side_run.duet_load(quick, 3).duration == 3
+    slow = quick.model_copy(
+        update={"endpoint": quick.endpoint.model_copy(update={"floor": 0.9, "takes": 1.0})}
+    )
+    assert side_run.duet_load(slow, 3).duration == pytest.approx(3.3)
+    paced = quick.load.model_copy(update={"model": LoadModel.PACED, "rate": 10.0})
+    assert side_run.duet_load(quick.model_copy(update={"load": paced}), 3) == paced
+
+
+def facts(used: float, beside: float) -> validity.Facts:
+    return validity.Facts(
+        case=make_case("e/x"), figures={"client_cores": used}, client_beside=beside,
+        server_cores=1, client_cores=1,
+    )  # fmt: skip
+
+
+def test_two_generators_share_their_cores() -> None:
+    """0.5 and 0.4 of a core leave some of it; 0.5 and 0.48 are more than 95 %."""
+    names = {flag.name for flag in validity.judge(facts(0.5, 0.4))}
+    assert FlagName.CLIENT_SATURATED not in names
+    found = [f for f in validity.judge(facts(0.5, 0.48)) if f.name is FlagName.CLIENT_SATURATED]
+    assert "the generators to use less than 95% of their 1 cores, found 0.98" in found[0].detail
+
+
+def test_the_other_side_is_no_noise_of_the_host() -> None:
+    """1.6 cores busy: 0.5 + 0.2 this side, 0.45 + 0.25 the other, 0.1 harness: 0.1 of others."""
+    usage = resource_usage.Usage(1.0, 2.0, 0, 0)
+    level = resource_usage.Level(1, 1, 1)
+    empty = np.zeros(0)
+    seen = observation.Observation(
+        result=oha.LoadResult(
+            oha_results.Rows(empty, empty, empty, empty.astype("i8"), empty.astype("i8")),
+            oha_results.Summary.model_validate(
+                {"summary": {"total": 2.0}, "statusCodeDistribution": {}, "errorDistribution": {}}
+            ),
+            2.0,
+            0.2,
+        ),
+        usage=usage,
+        host=resource_usage.HostUsage(2.0, busy_cores=1.6, steal_share=0.0, harness_cores=0.1),
+        memory=resource_usage.Memory(level, level, level, 1, 1),
+        pids_before=frozenset({1}),
+        pids_after=frozenset({1}),
+        connections={},
+        warm_up=warmup.WarmUp(1.0, (), steady=True),
+        handled=None,
+        opened=1,
+    )
+    beside = observation.Beside(server=0.45, client=0.25)
+    assert observation._costs({}, seen, beside)["host_other"] == pytest.approx(0.1)
+
+
+def answers(*ends: float) -> oha_results.Rows:
+    end = np.asarray(ends)
+    return oha_results.Rows(end, end, end, np.full(len(end), 200), np.ones(len(end), dtype="i8"))
+
+
+def test_what_has_to_be_steady_is_the_ratio() -> None:
+    """100 and 110 answers in the halves of both sides: quicker, alike; 100 and 121: not."""
+    half = [*np.linspace(0.01, 0.99, 100)]
+    quicker, much = np.linspace(1.01, 1.99, 110), np.linspace(1.01, 1.99, 121)
+    both = answers(*half, *quicker)
+    assert duet.settled(both, both, 2)
+    assert duet.settled(answers(*half, *quicker, 2.5), both, 2), "after the deadline"
+    assert not duet.settled(both, answers(*half, *much), 2)
+    assert not duet.settled(both, answers(*half), 2)

@@ -1,0 +1,494 @@
+"""Counting instructions: reading Callgrind's dumps, real counts, and what may go wrong."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import servebench
+from bench import PROJECT, carrying, eventually
+from servebench.core.errors import CountError
+from servebench.measure.instructions import callgrind, counting, valgrind
+from servebench.measure.instructions.callgrind import Dump
+from servebench.measure.instructions.counting import Instructions, Uncounted
+from servebench.toolchain import interpreters, stacks
+
+DATA = Path(__file__).parents[1] / "data" / "callgrind"
+PACKAGE = Path(servebench.__file__).parent
+
+needs_valgrind = pytest.mark.skipif(
+    counting.missing() is not None and "CI" not in os.environ, reason=f"{counting.missing()}"
+)
+needs_compiler = pytest.mark.skipif(
+    shutil.which("cc") is None and "CI" not in os.environ, reason="no C compiler"
+)
+
+
+# Reading.
+
+
+def test_a_recorded_dump_is_read() -> None:
+    """A dump that Callgrind wrote at a mark: its number, what caused it, its instructions."""
+    parts = callgrind.read(DATA, 4242)
+    assert parts == RECORDED
+
+
+RECORDED = (Dump(1, "--dump-before=getppid", 20_034), Dump(2, "--dump-before=getppid", 37_924))
+
+
+def test_a_dump_that_was_cut_short_is_refused() -> None:
+    """Whatever is missing at its end, there is no count: a cut number would be a wrong one."""
+    text = (DATA / "4242.2").read_text()
+    for end in range(len(text)):
+        with pytest.raises(CountError, match=r"4242\.2: expected .* is the disk full\?"):
+            callgrind.parse(text[:end], "4242.2")
+
+
+def test_other_counters_are_not_taken_for_instructions() -> None:
+    """The column is found by its name; without it there is no count."""
+    text = (DATA / "4242.2").read_text()
+    more = text.replace("events: Ir", "events: Bc Ir").replace("totals: ", "totals: 7 ")
+    assert callgrind.parse(more, "x") == callgrind.parse(text, "x")
+    with pytest.raises(CountError, match="started with other options"):
+        callgrind.parse(text.replace("events: Ir", "events: Bc"), "x")
+
+
+def test_a_missing_dump_is_noticed(tmp_path: Path) -> None:
+    """The phases are told apart by their order, so that none may be missing."""
+    shutil.copy(DATA / "4242.2", tmp_path)
+    with pytest.raises(CountError, match=r"numbered from 1 on, found \[2\]"):
+        callgrind.read(tmp_path, 4242)
+
+
+# Arithmetic.
+
+
+def parts(*instructions: int) -> list[Dump]:
+    return [
+        Dump(number, "--dump-before=getppid", count)
+        for number, count in enumerate(instructions, start=1)
+    ]
+
+
+def test_the_figure_is_the_difference_of_the_phases() -> None:
+    """(5300 - 3300) / 10 = 200, then 203 and 200: median 200, spread 3 / 200."""
+    counted = parts(99_999, 400, 3300, 5300, 3300, 5330, 3301, 5301)
+    assert counting.figure(counted, 10, 3) == Instructions(200.0, 3 / 200, 10)
+
+
+def test_rounds_that_differ_are_no_figure() -> None:
+    """(2000 - 1000) / 10 = 100 and (2100 - 1000) / 10 = 110: 10 of 105 is 9.52 %."""
+    found = counting.figure(parts(9, 400, 1000, 2000, 1000, 2100), 10, 2)
+    assert found == Uncounted("rounds of 10 units differ by 9.52%: 100, 110 instructions per unit")
+
+
+def test_work_that_costs_nothing_is_no_figure() -> None:
+    """Twice as many units must take more instructions."""
+    found = counting.figure(parts(9, 400, 1000, 1000), 10, 1)
+    assert found == Uncounted("20 units took no more instructions than 10: [1000, 1000]")
+
+
+def test_marks_that_valgrind_did_not_see_are_noticed() -> None:
+    """Without the symbol of either mark the parts would hold something else."""
+    with pytest.raises(CountError, match="down 4 times, found 0 times"):
+        counting.figure([], 10, 1)
+    with pytest.raises(CountError, match="getpgrp sets no counters to zero"):
+        counting.figure(parts(9, 1_000_000, 1000, 2000), 10, 1)
+
+
+# Counting.
+
+PAYLOAD = """
+    import itertools, json, os, signal, threading, time
+    from servebench.measure.instructions.phases import Unit, run
+
+    DOCUMENT = {str(number): {"id": number, "tags": ["a", "b"]} for number in range(20)}
+
+    def loop(steps):
+        for _ in itertools.repeat(None, steps):  # range() would make objects beyond 256
+            pass
+
+    def prepare(target):
+        if target == "raises":
+            raise ValueError("no such thing")
+        if target == "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if target == "threads":
+            start = threading.Thread(target=time.sleep, args=(60,), daemon=True).start
+            return Unit(lambda: start() if threading.active_count() == 1 else None)
+        if target == "hangs":
+            return Unit(lambda: time.sleep(3600))
+        if target == "draws":
+            steps = 1000 + int.from_bytes(os.urandom(2))
+            return Unit(lambda: loop(steps))
+        if target == "waits":
+            return Unit(lambda: time.sleep(0.05))
+        if target == "json":
+            return Unit(lambda: json.loads(json.dumps(DOCUMENT)))
+        if target == "cycles":
+            def cycle():
+                one, other = [], []
+                one.append(other), other.append(one)
+            return Unit(cycle, n=1000)
+        return Unit(lambda: loop(int(target)))
+
+    if __name__ == "__main__":
+        run(prepare)
+"""
+
+
+@pytest.fixture
+def payload(tmp_path: Path) -> list[str]:
+    file = tmp_path / "payload.py"
+    file.write_text(textwrap.dedent(PAYLOAD))
+    return ["-P", str(file)]
+
+
+TROUBLED = ["raises", "1000", "dies", "threads", "cycles", "json"]
+
+
+def figures(outcomes: dict[str, Instructions | Uncounted]) -> dict[str, float]:
+    assert all(isinstance(one, Instructions) for one in outcomes.values()), outcomes
+    return {name: one.per_unit for name, one in outcomes.items() if isinstance(one, Instructions)}
+
+
+@pytest.mark.long
+@needs_compiler
+@needs_valgrind
+@pytest.mark.real
+@pytest.mark.parametrize("python", ["3.14", "3.14t"])
+def test_counts_repeat_exactly(python: str, payload: list[str]) -> None:
+    """Two runs give the same figures; a step of a loop takes 5 to 200 instructions."""
+    executable = interpreters.locate(python).executable
+    targets = ["json", "1000", "2000", "draws"]
+    first, second = (counting.count(executable, payload, targets, rounds=2) for _ in range(2))
+    once = figures(first)
+    assert once == figures(second)
+    assert once["2000"] / once["1000"] == pytest.approx(2, rel=0.02)
+    assert 5 * 1000 < once["1000"] < 200 * 1000
+    assert all(isinstance(one, Instructions) and one.seeded for one in first.values())
+
+
+DRAW = """
+import ctypes, os
+libc, other = ctypes.CDLL(None, use_errno=True), ctypes.create_string_buffer(8)
+libc.getentropy(other, 8)
+print(os.getrandom(8).hex(), os.urandom(8).hex(), other.raw.hex())
+print(libc.syscall(39) == os.getpid() or os.uname().machine)
+print(libc.syscall(10**6), ctypes.get_errno() == 38)
+"""
+
+
+@needs_compiler
+def test_the_library_gives_the_same_bytes_and_leaves_other_calls_alone(tmp_path: Path) -> None:
+    """Every way to draw goes on where the last one stopped; getpid and an unknown call work."""
+    library = valgrind.fixed_random(tmp_path)
+    assert library is not None
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", DRAW],
+            env={"PYTHONHASHSEED": "0", "LD_PRELOAD": preloaded},
+            capture_output=True, check=True, text=True,
+        ).stdout.splitlines()
+        for preloaded in (str(library), str(library), "")
+    ]  # fmt: skip
+    assert said[0] == said[1]
+    assert len(set(said[0][0].split() + said[2][0].split())) == 6
+    assert said[0][1:] == said[2][1:]
+    assert said[0][2] == "-1 True"
+
+
+@needs_valgrind
+@pytest.mark.real
+def test_without_a_compiler_all_is_counted_and_the_figure_says_so(
+    tmp_path: Path, payload: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exactness of what draws random numbers is lost, and nothing else."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for tool in valgrind.NEEDED:
+        # Not a link: Debian's valgrind looks for its other half beside itself.
+        (folder / tool).write_text(f'#!/bin/sh\nexec {shutil.which(tool)} "$@"\n')
+        (folder / tool).chmod(0o755)
+    python = interpreters.locate("3.14").executable
+    monkeypatch.setenv("PATH", str(folder))
+    found = counting.count(python, payload, ["1000"], rounds=1)["1000"]
+    assert isinstance(found, Instructions)
+    assert not found.seeded
+
+
+def test_a_compiler_that_fails_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may lack libc's headers."""
+    (tmp_path / "cc").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "cc").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert valgrind.fixed_random(tmp_path) is None
+
+
+@needs_valgrind
+@pytest.mark.real
+def test_a_target_that_fails_has_a_reason_and_spoils_no_other(payload: list[str]) -> None:
+    """Also on 3.14t: what raises, dies or starts threads is told, the others are counted."""
+    python = interpreters.locate("3.14t").executable
+    found = counting.count(python, payload, TROUBLED, rounds=2)
+    unfit = found.pop("threads")
+    assert isinstance(unfit, Uncounted)
+    assert unfit.unfit
+    assert "it starts threads" in unfit.reason
+    assert found.pop("raises") == Uncounted("ValueError: no such thing")
+    assert found.pop("dies") == Uncounted("its process ended with signal 9")
+    assert set(figures(found)) == {"1000", "cycles", "json"}
+
+
+GREET = "async def greet() -> dict[str, str]:\n"
+SPIN = '    for _ in itertools.repeat(None, int(os.environ["SPIN"])):\n        pass\n'
+STEPS = {"spin-a": 0, "spin-b": 0, "spin-1000": 1000, "spin-100": 100}
+
+
+@pytest.fixture
+def spinning(tmp_path: Path) -> Path:
+    root = tmp_path / "checkout"
+    folder = root / "apps" / "asgi-wsgi"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(PROJECT / "apps" / "asgi-wsgi", folder, ignore=ignored)
+    shutil.copy(PROJECT / "apps" / "identity.py", root / "apps")
+    app, declared = folder / "asgi_app.py", folder / "experiment.toml"
+    text = app.read_text()
+    assert GREET in text
+    app.write_text("import itertools, os\n" + text.replace(GREET, GREET + SPIN))
+    table = declared.read_text().partition("[endpoints.asgi-json]")[2].partition("\n[")[0]
+    endpoints = [
+        f"\n[endpoints.{name}]{table}env = {{ SPIN = '{steps}' }}\n"
+        for name, steps in STEPS.items()
+    ]
+    declared.write_text(declared.read_text() + "".join(endpoints))
+    return root
+
+
+@pytest.mark.long
+@needs_valgrind
+@pytest.mark.real
+def test_a_handler_that_is_one_percent_heavier_shows_as_one_percent(spinning: Path) -> None:
+    """A tenth of what 1,000 steps cost, about 1 % of a request, is found to 0.2 % of a request."""
+    found = figures(
+        counting.count(
+            stacks.environment("current", "3.14"),
+            ["-P", "-m", "benchmarks._counted"],
+            [f"request/asgi-wsgi/{name}" for name in STEPS],
+            env={
+                "PYTHONPATH": str(PROJECT),
+                "SERVEBENCH_CHECKOUT": str(spinning),
+                "SERVEBENCH_STACK": "current",
+            },
+        )
+    )
+    base, same, more, heavier = found.values()
+    # What was allocated before has moved the heap: 0.012 % at most was seen.
+    assert same == pytest.approx(base, rel=0.0005)
+    planted = (more - base) / 10 / base
+    assert 0.003 < planted < 0.03
+    assert heavier / base - 1 == pytest.approx(planted, abs=0.002)
+
+
+# What may go wrong.
+
+
+def test_the_counter_needs_the_standard_library_alone() -> None:
+    """It runs in the stacks' environments, where nothing of the harness's is installed."""
+    shared = ("__init__", "errors", "owned", "procfs")
+    files = [*(PACKAGE / f"{name}.py" for name in shared), *(PACKAGE / "icount").glob("*.py")]
+    for file in files:
+        for node in ast.parse(file.read_text("utf-8")).body:
+            if isinstance(node, ast.ImportFrom) and node.module == "servebench":
+                names = [f"servebench.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            else:
+                continue
+            for name in names:
+                first, _, rest = name.partition(".")
+                ours = first == "servebench" and rest.partition(".")[0] in {*shared, "icount"}
+                assert ours or first in sys.stdlib_module_names, f"{file}: {name}"
+
+
+def pretend(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    folder.mkdir()
+    (folder / "valgrind").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "valgrind").chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join((str(folder), os.environ["PATH"])))
+
+
+LACKING = r"needs valgrind and setarch and setpriv .* `apt-get install valgrind util-linux`"
+
+
+def test_without_valgrind_the_sentence_says_what_to_install(
+    tmp_path: Path, payload: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which tool is missing and how to get it."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CountError, match=LACKING):
+        counting.count(Path(sys.executable), payload, ["1000"])
+
+
+@pytest.mark.parametrize(
+    ("script", "sentence"),
+    [
+        ("kill -KILL $$", r"was ended by signal 9, no instructions counted; it said nothing"),
+        ("echo no memory; exit 1", r"ended with exit code 1, .*; it said: no memory"),
+        ('while expr "$1" : -- >/dev/null; do shift; done; exec "$@"', "8 times, found 0 times"),
+        (":", r"0\.json: expected the report of a target"),
+    ],
+    ids=["killed", "fails", "counts nothing", "does nothing"],
+)
+def test_a_valgrind_that_does_not_count_gives_no_figure(
+    script: str, sentence: str, tmp_path: Path, payload: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However it fails, the message says what was expected and what was found."""
+    pretend(tmp_path / "bin", monkeypatch, script)
+    python = interpreters.locate("3.14").executable
+    with pytest.raises(CountError, match=sentence):
+        counting.count(python, payload, ["1000"])
+
+
+@needs_valgrind
+@pytest.mark.real
+def test_a_payload_that_cannot_start_is_quoted(tmp_path: Path) -> None:
+    """The last words of the payload are in the message."""
+    file = tmp_path / "broken.py"
+    file.write_text("import nothing_of_that_name\n")
+    with pytest.raises(CountError, match="No module named 'nothing_of_that_name'"):
+        counting.count(interpreters.locate("3.14").executable, ["-P", str(file)], ["1000"])
+
+
+@needs_valgrind
+@pytest.mark.real
+def test_what_takes_too_long_is_ended(tmp_path: Path, payload: list[str]) -> None:
+    """Valgrind and all processes of the payload are gone when the time is over."""
+    with pytest.raises(CountError, match="expected Valgrind to finish in 2 s"):
+        counting.count(
+            interpreters.locate("3.14").executable, payload, ["waits"],
+            env={"TOKEN": str(tmp_path)}, timeout=2,
+        )  # fmt: skip
+    eventually("nothing lives", lambda: not carrying(str(tmp_path)))
+
+
+_COUNT = """
+import sys
+from pathlib import Path
+from servebench.measure.instructions.counting import count
+python, token, *payload = sys.argv[1:]
+count(Path(python), payload, ["hangs"], env={"TOKEN": token})
+"""
+
+
+@needs_valgrind
+@pytest.mark.real
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "timed out"])
+def test_nothing_survives_the_process_that_counts(
+    how: signal.Signals, tmp_path: Path, payload: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As asv ends it when its time is over: a signal to its group, with a target at work."""
+    python, token = interpreters.locate("3.14").executable, str(tmp_path / "token")
+    counter = subprocess.Popen(
+        [sys.executable, "-c", _COUNT, str(python), token, *payload],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        start_new_session=True,
+    )
+    eventually("a target works", lambda: len(carrying(token)) >= 2)
+    os.killpg(counter.pid, how)
+    counter.wait()
+    eventually("nothing lives", lambda: not carrying(token))
+    assert len(list(tmp_path.glob("servebench-count-*"))) == 1
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    pretend(tmp_path / "bin", monkeypatch, "exit 1")
+    with pytest.raises(CountError, match="exit code 1"):
+        counting.count(python, payload, ["1000"])
+    assert not list(tmp_path.glob("servebench-count-*"))
+
+
+# The benchmarks.
+
+
+@pytest.fixture
+def instructions(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(PROJECT))
+    monkeypatch.setenv("SERVEBENCH_STACK", "current")
+    return importlib.import_module("benchmarks.instructions")
+
+
+def test_without_valgrind_the_benchmarks_are_skipped_with_that_reason(
+    instructions: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not failed, and never a number."""
+    skipped = importlib.import_module("asv_runner.benchmarks.mark").SkipNotImplemented
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    counted = instructions.setup_cache()
+    assert counted["figures"] == counted["failures"] == {}
+    assert set(counted["unfit"]) == set(instructions.targets())
+    with pytest.raises(skipped, match="apt-get install valgrind"):
+        instructions.Requests().track_request(counted, "asgi-wsgi/asgi-json")
+    with pytest.raises(skipped, match="computes for longer"):
+        instructions.Requests().track_request(counted, "gil-endpoints/async_cpu")
+
+
+def test_a_failure_is_a_failure_and_a_figure_is_a_figure(instructions: ModuleType) -> None:
+    """A target without figure fails with its reason, which asv records as failed."""
+    counted = instructions.Counted(
+        figures={"pydantic/valid/20/json": 1234.5},
+        failures={"request/driver/asgi": "rounds differ"},
+        unfit={},
+        seeded=True,
+    )
+    assert instructions.Pydantic().track_validation(counted, "valid", 20, "json") == 1234.5
+    with pytest.raises(RuntimeError, match="request/driver/asgi: rounds differ"):
+        instructions.Requests().track_request(counted, "driver/asgi")
+
+
+def test_a_figure_that_may_have_moved_says_so(
+    instructions: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line beside it: Valgrind has counted, and yet it may not repeat."""
+    counted = instructions.Counted(
+        figures={"request/driver/asgi": 7.0}, failures={}, unfit={}, seeded=False
+    )
+    assert instructions.Requests().track_request(counted, "driver/asgi") == 7
+    assert "without a C compiler" in capsys.readouterr().err
+
+
+def test_every_benchmark_has_a_target(instructions: ModuleType) -> None:
+    """Parameters and targets are the same set, so that no figure is looked up in vain."""
+    asked: list[str] = []
+
+    class Recording(dict[str, str]):
+        def __contains__(self, key: object) -> bool:
+            asked.append(str(key))
+            return False
+
+    counted = {
+        "unfit": Recording(),
+        "failures": {},
+        "figures": dict.fromkeys(instructions.targets(), 1.0),
+        "seeded": True,
+    }
+    for endpoint in instructions.Requests.params:
+        assert instructions.Requests().track_request(counted, endpoint) == 1
+    documents, sizes, sources = instructions.Pydantic.params
+    for document in documents:
+        for size in sizes:
+            for source in sources:
+                instructions.Pydantic().track_validation(counted, document, size, source)
+    assert asked == instructions.targets()

@@ -1,0 +1,292 @@
+"""The in-process drivers: what they hand to an application, and what they accept from it."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+from wsgiref.validate import validator
+
+import pytest
+
+from servebench.host import paths
+from servebench.toolchain import stacks
+
+ROOT = paths.project_root()
+sys.path.append(str(ROOT))
+drivers = importlib.import_module("benchmarks._drivers")
+
+Message = dict[str, Any]
+
+
+def start(status: int = 200, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Message:
+    return {"type": "http.response.start", "status": status, "headers": headers}
+
+
+def body(content: bytes = b"", more: bool = False) -> Message:
+    return {"type": "http.response.body", "body": content, "more_body": more}
+
+
+@pytest.fixture
+def asgi() -> Iterator[Callable[..., Any]]:
+    made = []
+
+    def make(app: Any, path: str = "/") -> Any:
+        made.append(drivers.asgi(app, path))
+        return made[-1]
+
+    yield make
+    for driver in made:
+        driver.close()
+
+
+def sending(*messages: Message) -> Any:
+    async def app(_scope: Message, _receive: Any, send: Any) -> None:
+        for message in messages:
+            await send(message)
+
+    return app
+
+
+def test_an_asgi_application_gets_a_whole_scope(asgi: Any) -> None:
+    """Path decoded, raw path and query not, header names in lower case; a new scope each time."""
+    scopes: list[Message] = []
+
+    async def app(scope: Message, _receive: Any, send: Any) -> None:
+        scopes.append({**scope, "headers": dict(scope["headers"])})
+        scope["path"] = "changed"
+        scope["headers"].clear()
+        await send(start())
+        await send(body())
+
+    driver = asgi(app, "/caf%C3%A9?offset=0&x=%20")
+    driver()
+    driver()
+    expected = {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.5"},
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": "/café",
+        "raw_path": b"/caf%C3%A9",
+        "query_string": b"offset=0&x=%20",
+        "root_path": "",
+        "headers": {b"host": b"127.0.0.1", b"accept": b"*/*"},
+        "client": ("127.0.0.1", 50_000),
+        "server": ("127.0.0.1", 80),
+    }
+    assert scopes == [expected, expected]
+
+
+def test_an_asgi_answer_is_put_together(asgi: Any) -> None:
+    """Status and headers come from the start, the body from all its pieces."""
+    kind = ((b"content-type", b"text/plain"),)
+    driver = asgi(sending(start(201, kind), body(b"one ", True), body(b"", True), body(b"two")))
+    assert driver() == (201, [*kind], b"one two")
+    assert asgi(sending(start(204), {"type": "http.response.body"}))() == (204, [], b"")
+
+
+def test_the_client_stays_until_it_has_its_answer(asgi: Any) -> None:
+    """The first `receive` gives the request, a second one waits for the answer's end."""
+    seen: list[str] = []
+
+    async def app(_scope: Message, receive: Any, send: Any) -> None:
+        async def listen() -> None:
+            seen.append((await receive())["type"])
+
+        first = await receive()
+        assert (first["type"], first["body"], first["more_body"]) == ("http.request", b"", False)
+        abandoned, listening = asyncio.create_task(listen()), asyncio.create_task(listen())
+        await send(start())
+        await asyncio.sleep(0.01)
+        abandoned.cancel()
+        seen.append("still there")
+        await send(body(b"answer"))
+        await listening
+        seen.append((await receive())["type"])
+
+    assert asgi(app)() == (200, [], b"answer")
+    assert seen == ["still there", "http.disconnect", "http.disconnect"]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        (),
+        (start(),),
+        (start(), body(b"half", True)),
+        (body(b"too soon"),),
+        (start(), start()),
+        (start(), body(), body(b"once more")),
+        ({"type": "websocket.accept"},),
+    ],
+)
+def test_a_broken_asgi_answer_is_an_error(asgi: Any, messages: tuple[Message, ...]) -> None:
+    """Nothing is swallowed, and the driver goes on."""
+    driver = asgi(sending(*messages))
+    for _ in range(2):
+        with pytest.raises(drivers.ProtocolError, match=r"expected|before its answer"):
+            driver()
+
+
+def test_what_an_asgi_application_raises_reaches_the_caller(asgi: Any) -> None:
+    """An error or a cancellation ends the request, not the driver."""
+    turns: list[BaseException | None] = [ZeroDivisionError("mine"), asyncio.CancelledError(), None]
+
+    async def app(_scope: Message, _receive: Any, send: Any) -> None:
+        error = turns.pop(0)
+        await send(start())
+        if error is not None:
+            raise error
+        await send(body(b"well"))
+
+    driver = asgi(app)
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        driver()
+    with pytest.raises(asyncio.CancelledError):
+        driver()
+    assert driver() == (200, [], b"well")
+
+
+def test_all_requests_are_served_by_one_task_on_one_loop(asgi: Any) -> None:
+    """What a framework ties to the task or loop that serves, it makes once; closing ends it."""
+    seen = set()
+
+    async def app(_scope: Message, _receive: Any, send: Any) -> None:
+        await asyncio.sleep(0)
+        seen.add((asyncio.current_task(), asyncio.get_running_loop()))
+        await send(start())
+        await send(body())
+
+    driver = asgi(app)
+    for _ in range(3):
+        driver()
+    ((task, loop),) = seen
+    driver.close()
+    driver.close()
+    assert task is not None
+    assert task.cancelled()
+    assert loop.is_closed()
+
+
+_THREADS = """
+import sys, threading
+sys.path[:0] = sys.argv[1:]
+from benchmarks import _drivers, _project
+before = threading.active_count()
+drive = _drivers.asgi(_project.load_app("gil-endpoints", "endpoints:app"), "/")
+answers = [drive() for _ in range(5)]
+assert {status for status, _, _ in answers} == {200}, answers
+print(threading.active_count() - before)
+"""
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("python", ["3.14", "3.14t"])
+def test_a_def_handler_keeps_its_thread(python: str) -> None:
+    """Five requests share one thread of the framework's pool, and the interpreter still ends."""
+    done = subprocess.run(
+        [stacks.environment("current", python), "-c", _THREADS, ROOT],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert (done.stdout.strip(), done.stderr) == ("1", "")
+
+
+class Closing:
+    """A WSGI body that knows whether it was closed."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self.chunks, self.closed = iter(chunks), 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self.chunks
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_the_wsgi_driver_keeps_to_pep_3333() -> None:
+    """The standard library's validator finds nothing wrong with environ, calls and closing."""
+
+    def app(environ: Message, start_response: Any) -> Iterable[bytes]:
+        assert environ["PATH_INFO"] == "/caf\xc3\xa9"  # the bytes of é, as WSGI wants them
+        assert environ["QUERY_STRING"] == "offset=0"
+        assert environ["wsgi.input"].read(1) == b""
+        start_response("201 Created", [("Content-Type", "text/plain")])
+        return [b"one ", b"two"]
+
+    request = drivers.wsgi(validator(app), "/caf%C3%A9?offset=0")
+    expected = (201, [("Content-Type", "text/plain")], b"one two")
+    assert request() == request() == expected
+
+
+def test_a_wsgi_body_is_always_closed() -> None:
+    """Also after an error, which reaches the caller."""
+
+    def failing() -> Iterator[bytes]:
+        yield b"half"
+        raise ZeroDivisionError
+
+    whole, broken = Closing([b"whole"]), Closing(failing())
+
+    def app(environ: Message, start_response: Any) -> Iterable[bytes]:
+        start_response("200 OK", [])
+        return whole if environ["PATH_INFO"] == "/whole" else broken
+
+    assert drivers.wsgi(app, "/whole")()[2] == b"whole"
+    with pytest.raises(ZeroDivisionError):
+        drivers.wsgi(app, "/broken")()
+    assert (whole.closed, broken.closed) == (1, 1)
+
+
+def test_wsgi_may_start_late_write_and_start_again_with_an_error() -> None:
+    """A generator starts with its first chunk; `write` counts; `exc_info` replaces the status."""
+
+    def late(_environ: Message, start_response: Any) -> Iterator[bytes]:
+        yield b""
+        start_response("200 OK", [])(b"written ")
+        yield b"yielded"
+
+    def twice(_environ: Message, start_response: Any) -> Iterable[bytes]:
+        start_response("200 OK", [])
+        try:
+            1 / 0  # noqa: B018
+        except ZeroDivisionError:
+            start_response("500 Oops", [], sys.exc_info())
+        return [b"sorry"]
+
+    assert drivers.wsgi(late, "/")() == (200, [], b"written yielded")
+    assert drivers.wsgi(twice, "/")() == (500, [], b"sorry")
+
+
+def test_a_broken_wsgi_answer_is_an_error() -> None:
+    """No start, a body before it, a second start, or an error after the body has begun."""
+
+    def never(_environ: Message, _start_response: Any) -> Iterable[bytes]:
+        return []
+
+    def early(_environ: Message, _start_response: Any) -> Iterable[bytes]:
+        return [b"body"]
+
+    def again(_environ: Message, start_response: Any) -> Iterable[bytes]:
+        start_response("200 OK", [])
+        start_response("200 OK", [])
+        return []
+
+    def too_late(_environ: Message, start_response: Any) -> Iterable[bytes]:
+        start_response("200 OK", [])(b"begun")
+        try:
+            1 / 0  # noqa: B018
+        except ZeroDivisionError:
+            start_response("500 Oops", [], sys.exc_info())
+        return []
+
+    for app in (never, early, again):
+        with pytest.raises(drivers.ProtocolError, match="start_response"):
+            drivers.wsgi(app, "/")()
+    with pytest.raises(ZeroDivisionError):
+        drivers.wsgi(too_late, "/")()

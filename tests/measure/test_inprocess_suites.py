@@ -1,0 +1,415 @@
+"""The suites of handlers and of Pydantic, run by asv_runner in the stacks' environments."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servebench.declare import experiments
+from servebench.declare.schema import PROFILES
+from servebench.host import paths
+from servebench.measure.inprocess import bench_runner
+from servebench.toolchain import interpreters, stacks
+
+ROOT = paths.project_root()
+sys.path.append(str(ROOT))
+endpoints = importlib.import_module("benchmarks._endpoints")
+project = importlib.import_module("benchmarks._project")
+requests = importlib.import_module("benchmarks._requests")
+
+QUICKLY = {"repeat": 2, "sample_time": 0.002, "warmup_time": 0.1}
+
+_RUN = """
+import json, os, sys, traceback
+from asv_runner._aux import update_sys_path
+from asv_runner.discovery import disc_benchmarks
+from asv_runner.run import _run
+folder, names, extra = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
+# As asv's fork server does: import all suites, then run each benchmark in a child.
+update_sys_path(folder)
+list(disc_benchmarks(folder, ignore_import_errors=True))
+found = {}
+for name in names:
+    child = os.fork()
+    if not child:
+        try:
+            _run((folder, name, extra, "None", "result.json"))
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        sys.stderr.flush()
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        sys.exit(1)
+    with open("result.json") as file:
+        found[name] = json.load(file)
+print(json.dumps(found))
+"""
+_LIST = """
+import json, sys
+from asv_runner.discovery import list_benchmarks
+with open("found.json", "w") as file:
+    list_benchmarks(sys.argv[1], file)
+"""
+
+
+def attempt(
+    folder: Path,
+    names: list[str],
+    *,
+    stack: str = "current",
+    python: str = "3.14",
+    suites: Path = ROOT,
+    commit: Path | None = None,
+    extra: Mapping[str, Any] = QUICKLY,
+) -> subprocess.CompletedProcess[str]:
+    executable = stacks.environment(stack, python)
+    return subprocess.run(
+        [executable, "-c", _RUN, suites / "benchmarks", json.dumps(names), json.dumps(extra)],
+        env=bench_runner.variables(
+            os.environ, executable=executable, python=python, stack=stack,
+            checkout=commit or suites,
+        ),
+        cwd=folder, capture_output=True, text=True, timeout=200, check=False,
+    )  # fmt: skip
+
+
+def run(folder: Path, names: list[str], **arguments: Any) -> tuple[dict[str, Any], str]:
+    done = attempt(folder, names, **arguments)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("listed")
+    bare = interpreters.locate("3.14").executable
+    runner = bench_runner.folder()
+    subprocess.run(
+        [bare, "-c", _LIST, ROOT / "benchmarks"],
+        env={"PYTHONPATH": str(runner)}, cwd=folder, check=True, timeout=60,
+    )  # fmt: skip
+    return {one["name"]: one for one in json.loads((folder / "found.json").read_text("utf-8"))}
+
+
+def indexed(listed: dict[str, dict[str, Any]], name: str, *values: str) -> str:
+    place = 0
+    for axis, value in zip(listed[name]["params"], values, strict=True):
+        place = place * len(axis) + axis.index(value)
+    return f"{name}-{place}"
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    root = tmp_path / "checkout"
+    ignored = shutil.ignore_patterns("__pycache__")
+    for folder in ("apps", "benchmarks"):
+        shutil.copytree(ROOT / folder, root / folder, ignore=ignored)
+    return root
+
+
+def test_the_suites_know_every_declared_endpoint() -> None:
+    """The same ids and stacks as the harness finds; waits are cut, except where they are fixed."""
+    found = endpoints.declared(ROOT)
+    loaded: dict[str, set[str]] = {}
+    for experiment in experiments.load_experiments():
+        for name in experiment.declared.endpoints:
+            loaded.setdefault(f"{experiment.name}/{name}", set())
+        for profile in PROFILES:
+            for case in experiments.expand(experiment, profile):
+                loaded[f"{case.experiment}/{case.endpoint.name}"].add(case.stack)
+    assert found.keys() == loaded.keys()
+    for name, on in loaded.items():
+        assert found[name].stacks == on or not on, name
+        assert found[name].stacks <= set(stacks.names())
+    fixed = {"asgi-wsgi/asgi-io", "asgi-wsgi/wsgi-io"}
+    assert {name for name, endpoint in found.items() if endpoint.waits} == fixed
+    cut = {name for name, endpoint in found.items() if "SERVEBENCH_WAIT_S" in endpoint.env}
+    assert cut
+    assert {found[name].env["SERVEBENCH_WAIT_S"] for name in cut} == {"0"}
+
+
+def declaration(floor: str, env: str = "") -> str:
+    return f"""
+[profiles]
+quick = {{ wait = 0.3, size = 4 }}
+[endpoints.one]
+app = "app:app"
+interface = "asgi"
+path = "/"
+expect = {{ content_type = "text/plain", text = "x" }}
+floor = {floor}
+{env}
+[defaults]
+stack = ["a", "b"]
+[[cases]]
+endpoint = ["one"]
+workers = [2, 3]
+pairs = [{{ c = 7 }}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("floor", "env", "waits", "given"),
+    [
+        ("0", "", False, {}),
+        ("0.01", "", True, {}),
+        ('"3 * wait"', "", True, {}),
+        ('"3 * wait"', 'env = { W = "{wait}", S = "{size}" }', False, {"W": "0", "S": "4"}),
+        ('"0.01 + wait"', 'env = { W = "{wait}" }', True, {"W": "0"}),
+        ('"wait / threads"', 'env = { W = "{wait}" }', True, {"W": "0"}),
+        ("0", 'env = { W = "{wait}", N = "{workers}-{c}" }', False, {"W": "0.3", "N": "2-7"}),
+    ],
+)
+def test_waits_are_cut_where_the_application_lets_them(
+    tmp_path: Path, floor: str, env: str, waits: bool, given: dict[str, str]
+) -> None:
+    """A parameter in both the floor and a variable is a wait; everything else stays as it is."""
+    folder = tmp_path / "apps" / "some"
+    folder.mkdir(parents=True)
+    (folder / "experiment.toml").write_text(declaration(floor, env), "utf-8")
+    (one,) = endpoints.declared(tmp_path).values()
+    assert (one.id, one.waits, one.env, one.stacks) == ("some/one", waits, given, {"a", "b"})
+
+
+def test_applications_are_imported_from_the_commit_under_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Modules of one name do not meet; another environment imports anew; nothing is left behind."""
+    for root in ("old", "new"):
+        for experiment in ("one", "two"):
+            folder = tmp_path / root / "apps" / experiment
+            folder.mkdir(parents=True)
+            (folder / "same.py").write_text(
+                "import os, shared\nfrom neighbour import WHERE\n"
+                'app = (shared.ROOT, WHERE, os.environ.get("SB_WAIT"))\n'
+            )
+            (folder / "neighbour.py").write_text(f"WHERE = {experiment!r}\n")
+        (tmp_path / root / "apps" / "shared.py").write_text(f"ROOT = {root!r}\n")
+    search = list(sys.path)
+
+    def load(root: str, experiment: str, env: dict[str, str] | None = None) -> Any:
+        monkeypatch.setenv("SERVEBENCH_CHECKOUT", str(tmp_path / root))
+        return project.load_app(experiment, "same:app", env)
+
+    monkeypatch.delenv("SB_WAIT", raising=False)
+    assert load("old", "one") == ("old", "one", None)
+    assert load("old", "two") == ("old", "two", None)
+    assert load("new", "one", {"SB_WAIT": "0"}) == ("new", "one", "0")
+    assert load("new", "one", {"SB_WAIT": "1"}) == ("new", "one", "1")
+    assert load("old", "one") is load("old", "one")
+    assert "SB_WAIT" not in os.environ
+    assert sys.path == search
+    with pytest.raises(ModuleNotFoundError):
+        project.load_app("three", "same:app")
+
+
+def test_without_a_stack_nothing_pretends_to_know_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outside asv the checkout is this one, and asking for the stack is an error that says so."""
+    monkeypatch.delenv("SERVEBENCH_STACK", raising=False)
+    monkeypatch.delenv("SERVEBENCH_CHECKOUT", raising=False)
+    assert project.checkout() == project.tree() == ROOT
+    assert not project.under_asv()
+    with pytest.raises(RuntimeError, match="SERVEBENCH_STACK"):
+        project.stack()
+
+
+def test_the_clock_stands_still_while_something_is_built() -> None:
+    """By hand: 10 s pass, 4 of them while building, also when building fails."""
+    times = iter([100.0, 101.0, 104.0, 105.0, 106.0, 110.0])
+    clock = project.Clock(lambda: next(times))
+
+    def build(fails: bool) -> str:
+        if fails:
+            raise ZeroDivisionError
+        return "built"
+
+    unseen = clock.leaves_out(build)
+    start = clock()  # 100
+    assert unseen(False) == "built"  # 101 to 104
+    with pytest.raises(ZeroDivisionError):
+        unseen(True)  # 105 to 106
+    assert clock() - start == 6.0  # 110
+
+
+def test_answers_are_compared_with_their_declaration() -> None:
+    """Status, media type and body; a text is a pattern for the whole of it."""
+    headers = [(b"Content-Type", b"text/plain; charset=utf-8")]
+    expect = {"content_type": "text/plain", "text": r"Hello, \w+!"}
+    requests.check_answer("x", expect, 200, headers, b"Hello, waiter!")
+    requests.check_answer("x", {"content_type": "", "status": 422}, 422, [], b"")
+    for status, sent, body in (
+        (500, headers, b"Hello, waiter!"),
+        (200, [("content-type", "text/html")], b"Hello, waiter!"),
+        (200, headers, b"Hello, waiter! And more"),
+    ):
+        with pytest.raises(ValueError, match=r"expected .*found"):
+            requests.check_answer("x", expect, status, sent, body)
+    json_value = {"content_type": "", "json_value": {"total": 3}}
+    with pytest.raises(ValueError, match="total"):
+        requests.check_answer("x", json_value, 200, [], b'{"total": 4}')
+
+
+def test_a_bare_interpreter_lists_the_suites(listed: dict[str, dict[str, Any]]) -> None:
+    """Every endpoint and both baselines are parameters; units and versions are as they should."""
+    names = [repr(name) for name in requests.names()]
+    assert names[:2] == ["'driver/asgi'", "'driver/wsgi'"]
+    for kind in ("Wall", "Cpu"):
+        found = listed[f"handlers.{kind}.time_request"]
+        assert (found["params"], found["unit"], found["version"]) == ([names], "seconds", "1")
+    assert {name for name in listed if name.startswith("pydantic_models.")} == {
+        "pydantic_models.Validate.time_valid",
+        "pydantic_models.Reject.time_refused",
+        "pydantic_models.Serialise.time_serialised",
+        "pydantic_models.Define.time_models",
+        "pydantic_models.Import.timeraw_import",
+        "pydantic_models.Memory.peakmem_validated",
+    }
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("python", ["3.14", "3.14t"])
+def test_requests_are_timed_many_at_a_time(
+    tmp_path: Path, listed: dict[str, dict[str, Any]], python: str
+) -> None:
+    """asv_runner chooses how many; handlers that wait have CPU time only; others are left out."""
+    short = ["driver/asgi", "driver/wsgi", "asgi-wsgi/asgi-json", "asgi-wsgi/wsgi-json",
+             "gil-endpoints/greet", "await-patterns/async_concurrent",
+             "pydantic-v1-v2/services", "pydantic-v1-v2/refused"]  # fmt: skip
+    wall = {name: indexed(listed, "handlers.Wall.time_request", repr(name)) for name in short}
+    waiting = indexed(listed, "handlers.Wall.time_request", "'asgi-wsgi/asgi-io'")
+    cpu = indexed(listed, "handlers.Cpu.time_request", "'asgi-wsgi/asgi-io'")
+    for _ in range(3):  # a machine that stands still while one request is tried makes it one
+        found, said = run(
+            tmp_path, [*wall.values(), waiting, cpu], python=python,
+            extra={**QUICKLY, "sample_time": 0.1, "warmup_time": 0.3},
+        )  # fmt: skip
+        if all(found[wall[name]]["number"] > 1 for name in short):
+            break
+    for name in short:
+        figure = found[wall[name]]
+        assert figure["number"] > 1, name
+        assert len(figure["samples"]) == 2, name
+        assert min(figure["samples"]) > 0, name
+    driver, request = (min(found[wall[name]]["samples"]) for name in (short[0], short[2]))
+    assert driver < request
+    assert math.isnan(found[waiting])
+    assert "skipped: asgi-wsgi/asgi-io waits" in said
+    assert found[cpu]["number"] > 1
+    assert 0 < max(found[cpu]["samples"]) < 0.010, "the wait is no CPU time"
+
+
+@pytest.mark.real
+def test_a_commit_is_asked_for_what_it_declares(
+    tmp_path: Path, copied: Path, listed: dict[str, dict[str, Any]]
+) -> None:
+    """A newcomer is measured without a line in the suites, a wrong answer and an old commit not."""
+    folder = copied / "apps" / "echo"
+    folder.mkdir()
+    (folder / "echo.py").write_text(
+        "async def app(scope, receive, send):\n"
+        "    kind = [(b'content-type', b'text/plain')]\n"
+        "    status = 200 if scope['path'] == '/good' else 404\n"
+        "    await send({'type': 'http.response.start', 'status': status, 'headers': kind})\n"
+        "    await send({'type': 'http.response.body', 'body': b'x'})\n"
+    )
+    declared = declaration("0").replace('"app:app"', '"echo:app"').replace('"a", "b"', '"current"')
+    one = declared.replace('path = "/"', 'path = "/good"')
+    two = "[endpoints.two]" + one.partition("[endpoints.one]")[2].partition("[defaults]")[0]
+    (folder / "experiment.toml").write_text(one + two.replace("/good", "/bad"), "utf-8")
+    names = list(endpoints.declared(copied))
+    good, bad = (2 + names.index(f"echo/{name}") for name in ("one", "two"))
+    found, _ = run(tmp_path, [f"handlers.Wall.time_request-{good}"], suites=copied)
+    ((figure),) = found.values()
+    assert figure["number"] > 1
+
+    done = attempt(copied, [f"handlers.Wall.time_request-{bad}"], suites=copied)
+    assert done.returncode != 0
+    assert "echo/two: expected {'status': 200" in done.stderr
+    assert not (copied / "result.json").exists()
+
+    # The suites list what their own tree has; the commit under test may not have it yet.
+    commit = tmp_path / "commit"
+    shutil.copytree(ROOT / "apps", commit / "apps")
+    shutil.rmtree(commit / "apps" / "await-patterns")
+    gone = indexed(listed, "handlers.Wall.time_request", "'await-patterns/async_concurrent'")
+    found, said = run(tmp_path, [gone], commit=commit)
+    assert math.isnan(found[gone])
+    assert "this commit declares no endpoint await-patterns/async_concurrent" in said
+
+
+def pydantic_names(listed: dict[str, dict[str, Any]]) -> dict[str, str]:
+    found = {}
+    for name, one in listed.items():
+        if not name.startswith("pydantic_models."):
+            continue
+        if not one["params"]:
+            found[name] = name
+        axes = one["params"]
+        first, second = [*axes, [""], [""]][:2]
+        if axes:
+            combinations = [(a, b) for a in first for b in second]
+            found |= {f"{name}-{i}": f"{name} {a} {b}" for i, (a, b) in enumerate(combinations)}
+    return found
+
+
+@pytest.mark.real
+def test_both_majors_do_the_same_work(tmp_path: Path, listed: dict[str, dict[str, Any]]) -> None:
+    """Every benchmark of Pydantic gives its kind of figure on both; the newer one is quicker."""
+    words = pydantic_names(listed)
+    assert len(words) == 6 + 4 + 6 + 1 + 2 + 2
+    fastest: dict[str, dict[str, float]] = {}
+    for stack in ("pydantic-v1", "pydantic-v2"):
+        found, said = run(tmp_path, list(words), stack=stack)
+        assert "skipped" not in said
+        peaks = [found.pop(name) for name in sorted(words) if "peakmem" in name]
+        for name, figure in found.items():
+            assert min(figure["samples"]) > 0, name
+            fastest.setdefault(words[name], {})[stack] = min(figure["samples"])
+            # A thousand services take longer than one sample should.
+            many = "1000" not in words[name] and "Import" not in name and "Define" not in name
+            assert figure["number"] > 1 or not many, words[name]
+        # 49,000 services more, each of six fields in a dictionary of its own.
+        assert peaks[1] - peaks[0] > 49_000 * 300
+    for size in ("1", "20", "1000"):
+        both = fastest[f"pydantic_models.Validate.time_valid {size} 'python'"]
+        assert both["pydantic-v2"] < both["pydantic-v1"], size
+
+
+@pytest.mark.real
+def test_the_newest_pydantic_is_measured_without_the_gil_too(
+    tmp_path: Path, listed: dict[str, dict[str, Any]]
+) -> None:
+    """On the stack that exists for 3.14t; what has no place on a stack says so."""
+    valid = indexed(listed, "pydantic_models.Validate.time_valid", "20", "'json'")
+    refused = indexed(listed, "pydantic_models.Reject.time_refused", "20", "'json'")
+    found, _ = run(tmp_path, [valid, refused], python="3.14t")
+    assert min(figure["number"] for figure in found.values()) > 1
+    other = indexed(listed, "handlers.Wall.time_request", "'asgi-wsgi/asgi-json'")
+    found, said = run(tmp_path, [other], stack="pydantic-v1")
+    assert math.isnan(found[other])
+    assert "asgi-wsgi/asgi-json is for stack current" in said
+
+
+@pytest.mark.real
+def test_even_a_single_call_holds_nothing_but_the_request(
+    tmp_path: Path, listed: dict[str, dict[str, Any]]
+) -> None:
+    """With --quick asv times one call, the first: opening the request is not in its figure."""
+    name = indexed(listed, "handlers.Cpu.time_request", "'await-patterns/sync_baseline'")
+    quick = {"number": 1, "repeat": 1, "warmup_time": 0, "rounds": 1}
+    single = run(tmp_path, [name], extra=quick)[0][name]["samples"]
+    many = run(tmp_path, [name])[0][name]["samples"]
+    assert len(single) == 1
+    # Opening it imports an event loop's backend and starts a thread: a hundred requests' time.
+    assert single[0] < 20 * min(many)

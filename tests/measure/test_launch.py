@@ -1,0 +1,378 @@
+"""One launch, real: what a good one gives, that every request is counted, and the same by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shlex
+import sqlite3
+import subprocess
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from bench import PROJECT, Bench, declared, eventually, failures, shortened
+from servebench.core.errors import LaunchError, SetupError
+from servebench.core.flags import FlagName
+from servebench.core.metrics import METRICS
+from servebench.core.model import Case, LoadModel
+from servebench.core.protocol import SPOT_SECONDS
+from servebench.declare import experiments
+from servebench.declare.servers import SERVERS
+from servebench.host import logs, ports
+from servebench.host.machine import allocate
+from servebench.host.session import Session
+from servebench.measure import identity, launch, validity, verify
+from servebench.measure.request_counter import Counter
+from servebench.measure.runner import Outcome
+from servebench.measure.testbed import Rig, assemble
+from tiny_http import Answer, serving
+
+pytestmark = pytest.mark.usefixtures("patient_verification")
+
+Perform = Callable[..., Outcome]
+
+ALWAYS = {
+    *("achieved", "throughput", "requests", "good", "timeouts", "errors", "window"),
+    *(f"response_{point}" for point in ("min", "mean", "p50", "max")),
+    *("in_flight_mean", "server_cpu_per_request", "server_cores", "host_steal", "ready_time"),
+    *("pss_idle", "pss_steady", "pss_peak", "uss_steady", "rss_steady", "threads_peak"),
+    *("switches_voluntary", "switches_involuntary", "unit_service", "warm_up"),
+}  # fmt: skip
+
+BUSY = {FlagName.HOST_NOISE, FlagName.LITTLES_LAW, FlagName.NO_ANSWER}
+"""What a machine that does other things can do to the small load of a test."""
+
+
+def one_per_application() -> list[Case]:
+    found: dict[tuple[str, ...], Case] = {}
+    for experiment in experiments.load_experiments(PROJECT):
+        cases = [c for p in ("quick", "nightly") for c in experiments.expand(experiment, p)]
+        for case in sorted(cases, key=lambda c: (c.workers, c.endpoint.takes, c.endpoint.floor)):
+            key = (case.experiment, case.endpoint.app, case.python, case.stack, case.server)
+            if case.ceiling is None or "unit" not in case.ceiling:
+                found.setdefault(key, case)
+    return list(found.values())
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[validity.Facts]:
+    seen: list[validity.Facts] = []
+    real = validity.judge
+
+    def judge(facts: validity.Facts) -> Any:
+        seen.append(facts)
+        return real(facts)
+
+    monkeypatch.setattr(validity, "judge", judge)
+    return seen
+
+
+@pytest.fixture
+def perform(state_home: Path, tmp_path: Path) -> Perform:
+    def do(
+        case: Case,
+        *,
+        count: bool = False,
+        rig: Callable[[Rig], Rig] = lambda same: same,
+        phase: Callable[[str], None] = lambda _name: None,
+    ) -> Outcome:
+        given = rig(assemble([case], tmp_path / "logs"))
+        options = launch.Options(window=0.1, count=count, phase=phase)
+        outcome = launch.perform(case, given, options, tmp_path / "logs" / "server.log")
+        assert not list((state_home / "servebench" / "sessions").glob("*.json"))
+        return outcome
+
+    return do
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("case", one_per_application(), ids=lambda case: case.id)
+def test_every_application_can_be_measured(
+    case: Case, perform: Perform, judged: list[validity.Facts]
+) -> None:
+    """Valid, with all figures, and where the server counts, it counts what we do."""
+    for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
+        phases: list[str] = []
+        counts = SERVERS[case.server].counter is not None
+        outcome = perform(shortened(case), count=counts, phase=phases.append)
+        if not failures(outcome) or not BUSY & {flag.name for flag in outcome.flags}:
+            break
+        judged.clear()
+    assert not failures(outcome), outcome.flags
+    begun, ended = ["starting", "verifying", "warming up"], ["verifying", "stopping"]
+    assert phases == [*begun, "measuring", *ended]
+    figures = outcome.metrics
+    assert figures.keys() >= ALWAYS
+    assert figures.keys() <= METRICS.keys()
+    assert figures["good"] == figures["requests"] > 0
+    assert 0 < figures["throughput"] <= figures["achieved"]
+    assert figures["server_cpu_per_request"] > 0
+    assert figures["uss_steady"] <= figures["pss_steady"] <= figures["rss_steady"]
+    assert 0 < outcome.load_seconds < outcome.seconds
+    rates = {"offered", "unsent", "queueing_mean", "sched_lag_p99", "sched_lag_max", "service_p50"}
+    assert (figures.keys() & rates) == (set() if case.load.model is LoadModel.CLOSED else rates)
+    (facts,) = judged
+    assert facts.client_total is not None
+    checks = facts.client_total - figures["requests"]
+    assert 0 <= checks <= 1 + outcome.load_seconds / SPOT_SECONDS
+    assert figures["connections_reopened"] == 0
+    if SERVERS[case.server].counter is not None:
+        assert facts.server_handled == facts.client_total
+
+
+@pytest.mark.real
+def test_a_request_of_somebody_else_is_noticed(
+    perform: Perform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three requests, or more if it looks again, that the generator did not send."""
+    real = ports.connections_per_process
+    foreign = []
+
+    def midway(port: int, session: Session) -> dict[int, int]:
+        for _ in range(3):
+            foreign.append(httpx.get(f"http://127.0.0.1:{port}/json", trust_env=False))
+            assert foreign[-1].is_success
+        return real(port, session)
+
+    monkeypatch.setattr(ports, "connections_per_process", midway)
+    case = shortened(declared("asgi-wsgi/asgi-json/py3.14/w1/c128"), duration=2)
+    outcome = perform(case, count=True)
+    assert failures(outcome) == {"count_mismatch"}
+    assert not outcome.metrics
+    (flag,) = [flag for flag in outcome.flags if flag.severity == "fail"]
+    sent, handled = (int(word.strip(",;")) for word in flag.detail.split() if word[0].isdigit())
+    assert handled - sent == len(foreign) >= 3
+
+
+@pytest.mark.real
+def test_workers_and_cores(
+    bench: Bench, perform: Perform, judged: list[validity.Facts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two workers: both are probed, watched, and pinned as all of the server is."""
+    affinities: dict[int, list[int]] = {}
+    real = ports.connections_per_process
+
+    def midway(port: int, session: Session) -> dict[int, int]:
+        affinities.update({p.pid: p.cpu_affinity() or [] for p in session.members()})
+        return real(port, session)
+
+    monkeypatch.setattr(ports, "connections_per_process", midway)
+    case = declared("badapps/right", root=bench.root).model_copy(update={"workers": 2})
+    outcome = perform(shortened(case, duration=3))
+    assert not failures(outcome), outcome.flags
+    (facts,) = judged
+    assert facts.pids_before == facts.pids_after == affinities.keys()
+    assert len(affinities) >= 3, "a master and two workers"
+    cores = allocate()
+    if cores.pinned:
+        assert {tuple(found) for found in affinities.values()} == {cores.server}
+    assert facts.connections is not None
+    assert len(facts.connections) == 2
+    assert sum(facts.connections) == case.load.connections
+
+
+@pytest.mark.real
+def test_a_machine_that_cannot_pin(bench: Bench, perform: Perform) -> None:
+    """The figures stand, with a warning."""
+
+    def unpinned(given: Rig) -> Rig:
+        machine = given.machine.model_copy(update={"pinned": False})
+        return dataclasses.replace(given, machine=machine)
+
+    outcome = perform(declared("badapps/right", root=bench.root), rig=unpinned)
+    assert not failures(outcome), outcome.flags
+    assert FlagName.UNPINNED in {flag.name for flag in outcome.flags}
+
+
+@pytest.mark.real
+@pytest.mark.usefixtures("state_home")
+@pytest.mark.parametrize(
+    "case_id",
+    [
+        "asgi-wsgi/asgi-json/py3.14t/w2/c256",
+        "asgi-wsgi/wsgi-json/py3.14/w1/t64/c128",
+        "gil-endpoints/async_sleep/py3.14t/wait0.3",
+        "pydantic-v1-v2/current/py3.14/c16",
+    ],
+)
+def test_the_recorded_commands_can_be_repeated(case_id: str, tmp_path: Path) -> None:
+    """Copied into a shell in the project's root, with the placeholders set, they do the same."""
+    case = shortened(declared(case_id))
+    rig = assemble([case], tmp_path / "logs")
+    commands, port = rig.commands(case), ports.free_port()
+    env = {
+        "PATH": os.pathsep.join((str(rig.oha.parent), os.environ["PATH"])),
+        "PYTHON": str(rig.pythons[case.stack, case.python]),
+        "PORT": str(port),
+    }
+    base = f"http://127.0.0.1:{port}"
+    with Session.start(
+        ["sh", "-c", commands.server],
+        role="server", cores=None, env=env, cwd=PROJECT, log=tmp_path / "server.log",
+    ):  # fmt: skip
+        workers = identity.probe(
+            base, workers_expected=case.workers if case.threads is None else 1, timeout=60
+        )
+        identity.check_identity(
+            workers,
+            free_threaded=case.free_threaded,
+            python_version=rig.versions[case.python],
+            packages=rig.stacks[case.stack].packages,
+        )
+        verify.verify(case.endpoint, base)
+        done = subprocess.run(
+            ["sh", "-c", commands.load],
+            env=env, cwd=tmp_path, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    statuses = json.loads(done.stdout)["statusCodeDistribution"]
+    with closing(sqlite3.connect(tmp_path / "rows.sqlite")) as database:
+        ((count,),) = database.execute("SELECT count(*) FROM oha")
+    assert statuses == {str(case.endpoint.expect.status): count}
+
+
+def test_recorded_commands_name_no_folder_of_this_machine(tmp_path: Path) -> None:
+    """Every declared case: placeholders, and paths inside the project only."""
+    cases = [
+        case
+        for experiment in experiments.load_experiments(PROJECT)
+        for profile in ("quick", "nightly", "published")
+        for case in experiments.expand(experiment, profile)
+    ]
+    rig = assemble(cases, tmp_path)
+    for case in cases:
+        commands = rig.commands(case)
+        for word in shlex.split(f"{commands.server} {commands.load}"):
+            for part in word.partition("=")[2].split(":") if "=" in word else [word]:
+                assert not Path(part).is_absolute(), (case.id, word)
+        assert commands.server.count("$PORT") == 1
+        assert f"http://127.0.0.1:$PORT{case.endpoint.path}" in shlex.split(commands.load)
+        for name, value in case.env.items():
+            assert f"{name}={value} " in commands.server
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/json?q=$(touch owned)",
+        "/json?q=`touch owned`",
+        '/json?q="; touch owned; "',
+        "/json?q='; touch owned; '",
+        "/json?q=1&touch owned&",
+        "/$HOME/$PORT$PORTS/${PORT}\\$(touch owned)!!",
+    ],
+)
+def test_a_declared_path_is_inert_in_a_shell(path: str, tmp_path: Path) -> None:
+    """Who proposes a declaration runs nothing on the machine of who copies its command."""
+    case = declared("pydantic-v1-v2/current/py3.14/c16")
+    case = case.model_copy(
+        update={
+            "endpoint": case.endpoint.model_copy(update={"path": path}),
+            "env": {"NAME": f"$PYTHON{path}"},
+        }
+    )
+    commands = assemble([case], tmp_path).commands(case)
+    given = {"PORT": "8000", "PYTHON": "python", "HOME": "home", "PATH": os.environ["PATH"]}
+    for command, start in ((commands.load, "http://127.0.0.1:8000"), (commands.server, "NAME=")):
+        done = subprocess.run(
+            ["sh", "-c", f"printf '%s\\n' {command}"],
+            env=given, cwd=tmp_path, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        named = "python" if start == "NAME=" else ""
+        wanted = f"{start}{named}{path}".replace("$PORT$PORTS", "8000$PORTS")
+        assert wanted in done.stdout.splitlines()
+        assert not (tmp_path / "owned").exists()
+
+
+def test_a_server_inherits_what_is_named_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What could change the measurement unseen stays outside; the case's own variables count."""
+    for name in ("PYTHON_GIL", "UVICORN_WORKERS", "GRANIAN_LOOP", "http_proxy", "PYTHONPATH"):
+        monkeypatch.setenv(name, "1")
+    case = declared("await-patterns/async_concurrent/py3.14/wait0.3")
+    environment = assemble([case], tmp_path).environment(case)
+    assert environment.keys() <= {
+        *("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ"),
+        *("PYTHONPATH", "PYTHONUNBUFFERED", "SERVEBENCH_WAIT_S"),
+    }
+    assert environment["SERVEBENCH_WAIT_S"] == "0.3"
+    apps = PROJECT / "apps"
+    assert environment["PYTHONPATH"] == f"{apps / 'await-patterns'}:{apps}"
+
+
+def test_shared_cores_are_all_cores(tmp_path: Path) -> None:
+    """Split: to each its own; shared: both get all."""
+    case = declared("asgi-wsgi/asgi-json/py3.14/w1/c128")
+    rig = assemble([case], tmp_path)
+    machine = rig.machine.model_copy(update={"server_cores": (0, 1, 2), "client_cores": (3,)})
+    rig = dataclasses.replace(rig, machine=machine)
+    assert (rig.server_cores(case), rig.client_cores(case)) == ((0, 1, 2), (3,))
+    shared = case.model_copy(update={"cores": "shared"})
+    assert (rig.server_cores(shared), rig.client_cores(shared)) == ((0, 1, 2, 3),) * 2
+
+
+def test_what_was_never_set_up_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the remedy."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(SetupError, match="make setup"):
+        assemble([declared("asgi-wsgi/asgi-json/py3.14/w1/c128")], tmp_path)
+
+
+METRICS_PAGE = """\
+# TYPE granian_requests_handled counter
+granian_requests_handled{worker="1"} 40
+granian_requests_handled{worker="2"} 2
+granian_connections_active 7
+"""
+
+
+def test_the_counter_is_summed_over_workers() -> None:
+    """40 + 2, and nothing of other counters."""
+    with serving(Answer(body=METRICS_PAGE.encode(), media="text/plain")) as server:
+        port = int(server.url.rpartition(":")[2])
+        assert Counter(port, "granian_requests_handled").read() == 42
+        with pytest.raises(LaunchError, match="expected nonesuch among") as caught:
+            Counter(port, "nonesuch").read()
+        assert caught.value.flag is FlagName.COUNT_MISMATCH
+    with pytest.raises(LaunchError, match="expected the server's metrics"):
+        Counter(port, "granian_requests_handled").read()
+
+
+def test_the_counter_is_waited_for() -> None:
+    """There is none before the first collection; it counts when it stood still for two of them."""
+    pages = ["", "granian_requests_handled 5\n", "granian_requests_handled 9\n"]
+
+    def growing(_path: str, number: int) -> Answer:
+        return Answer(body=pages[min(number, 2)].encode(), media="text/plain")
+
+    with serving(growing) as server:
+        assert (
+            Counter(int(server.url.rpartition(":")[2]), "granian_requests_handled").settled() == 9
+        )
+
+
+def test_reasons_name_no_folder_of_this_machine() -> None:
+    """They are kept in run files that others read."""
+    text = f"in {PROJECT}/apps/x.py of {Path.home()}/y:   no\tspace"
+    assert logs.scrub(text) == "in ./apps/x.py of ~/y: no space"
+
+
+def test_reasons_do_nothing_to_the_reader_s_terminal() -> None:
+    """A server's own words are quoted in them, colours, titles and bells and all."""
+    assert logs.scrub("\x1b[31mred\x1b[0m\x07 \x1b]0;title\x00") == "red ]0;title"
+
+
+def test_nothing_is_left(bench: Bench) -> None:
+    """The helper of the bad days finds what it looks for."""
+    with subprocess.Popen(["sleep", "30"], env={"PATH": os.environ["PATH"]}) as process:
+        try:
+            eventually("sleep", lambda: [p.pid for p in bench.alive()] == [process.pid])
+        finally:
+            process.kill()
+    assert not bench.alive()

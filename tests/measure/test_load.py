@@ -1,0 +1,330 @@
+"""Load from the real oha against real servers: what is asked is what is counted, or it fails."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from servebench.core.errors import LaunchError
+from servebench.core.flags import FlagName
+from servebench.core.model import Endpoint, Expectation, Load, LoadModel
+from servebench.measure import oha as load
+from servebench.measure import warmup
+from servebench.measure.oha_results import figures, sizes
+from servebench.measure.verify import verify
+from tiny_http import Answer, TinyServer, real_oha, serving
+
+pytestmark = pytest.mark.real
+
+LYING = '{"summary":{"total":9},"statusCodeDistribution":{"200":5},"errorDistribution":{}}'
+
+
+@pytest.fixture(autouse=True)
+def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(load, "scratch_base", lambda: tmp_path)
+
+
+@pytest.fixture
+def oha() -> Path:
+    return real_oha()
+
+
+def closed(connections: int = 2, duration: float = 0.3, timeout: float = 30) -> Load:
+    return Load(model=LoadModel.CLOSED, connections=connections, duration=duration, timeout=timeout)
+
+
+def fake(tmp_path: Path, body: str) -> Path:
+    program = tmp_path / "oha"
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(0o755)
+    return program
+
+
+def generate(
+    oha: Path,
+    asked: Load,
+    url: str,
+    *,
+    cores: Sequence[int] | None = None,
+    on_load_end: Callable[[], None] = lambda: None,
+) -> load.LoadResult:
+    with load.Generation.start(oha, asked, url, cores=cores) as generation:
+        generation.wait_load()
+        on_load_end()
+        return generation.collect()
+
+
+def failure(oha: Path, url: str, tmp_path: Path, asked: Load | None = None) -> LaunchError:
+    with pytest.raises(LaunchError) as caught:
+        generate(oha, asked or closed(), url, cores=None)
+    assert caught.value.flag is FlagName.CLIENT_FAILED
+    assert not list(tmp_path.glob("servebench-load-*"))
+    return caught.value
+
+
+def busy(server: TinyServer, requests: int = 1) -> None:
+    ends = time.monotonic() + 10
+    while server.requests < requests:
+        assert time.monotonic() < ends, f"{server.requests} of {requests} requests"
+        time.sleep(0.005)
+
+
+def test_a_command_line_says_everything() -> None:
+    """Rates are latency-corrected, requests in flight are waited for, threads are pinned."""
+    paced = Load(model=LoadModel.PACED, connections=5, rate=10, duration=10, timeout=30)
+    argv = load.command(Path("oha"), paced, "http://127.0.0.1:1/x", Path("rows.sqlite"), threads=1)
+    assert argv == [
+        "oha", "--no-tui", "--output-format", "json", "--worker-threads", "1", "-t", "30000ms",
+        "--redirect", "0", "--disable-compression", "-c", "5", "-z", "10000ms", "-w",
+        "-q", "10", "--latency-correction", "--db-url", "rows.sqlite", "http://127.0.0.1:1/x",
+    ]  # fmt: skip
+    argv = load.command(
+        Path("oha"), closed(duration=0.05), "u", Path("d"), output=Path("o"), threads=2
+    )
+    assert "-q" not in argv
+    assert argv[argv.index("-z") + 1] == "50ms"
+    assert argv[argv.index("-o") + 1] == "o"
+    assert argv[argv.index("--worker-threads") + 1] == "2"
+
+
+def test_every_request_of_a_closed_loop_is_counted(oha: Path, tmp_path: Path) -> None:
+    """The server's count is the rows' count; in flight are the connections; nothing is left."""
+    ends = []
+    cores = sorted(os.sched_getaffinity(0))[-1:]
+    with serving(Answer(delay=0.02)) as server:
+        result = generate(
+            oha, closed(4, 1.5), server.url + "/", cores=cores,
+            on_load_end=lambda: ends.append(server.requests),
+        )  # fmt: skip
+        assert len(result.rows) == server.requests == ends[0]
+        assert server.connections == 4
+    found = figures(result.rows, result.summary, closed(4, 1.5), floor=0.02)
+    assert found["in_flight_mean"] == pytest.approx(4, rel=0.05)
+    assert found["throughput"] <= 4 / 0.02
+    assert found["response_min"] >= 0.019
+    assert result.seconds >= 1.5
+    assert result.client_cores is not None
+    assert 0 < result.client_cores < 1.05
+    assert not list(tmp_path.glob("servebench-load-*"))
+
+
+def test_a_paced_load_keeps_its_limit_and_tells_what_it_did_not_send(oha: Path) -> None:
+    """20/s for 1 s, two in flight, 0.25 s each: 20 ticks, of which most are never sent."""
+    asked = Load(model=LoadModel.PACED, connections=2, rate=20, duration=1, timeout=30)
+    with serving(Answer(delay=0.25)) as server:
+        result = generate(oha, asked, server.url, cores=None)
+    found = figures(result.rows, result.summary, asked, floor=0.25)
+    assert found["requests"] + found["unsent"] == 20
+    assert 2 <= found["requests"] <= 10
+    edges = np.concatenate([result.rows.start, result.rows.end])
+    steps = np.repeat([1, -1], len(result.rows))
+    assert steps[np.argsort(edges, kind="stable")].cumsum().max() <= 2
+    assert found["throughput"] <= 2 / 0.25
+    assert found["response_max"] > found["service_max"]
+
+
+def test_an_open_load_sends_whatever_the_server_does(oha: Path) -> None:
+    """4/s for 2 s with connections to spare: all eight are sent, however slow the answers."""
+    asked = Load(model=LoadModel.OPEN, connections=20, rate=4, duration=2, timeout=30)
+    with serving(Answer(delay=1.5)) as server:
+        result = generate(oha, asked, server.url, cores=None)
+    found = figures(result.rows, result.summary, asked, floor=1.5)
+    assert (found["requests"], found["unsent"]) == (8, 0)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_the_bytes_of_a_body_are_those_that_came(oha: Path, chunked: bool) -> None:
+    """Compressed ones where the server compresses unasked, and no frames of chunks."""
+    body = gzip.compress(b"hello" * 99)
+    expect = Expectation(content_type="text/plain", text="(hello)+")
+    endpoint = Endpoint(name="x", app="a:a", interface="asgi", path="/", expect=expect, floor=0)
+    with serving(Answer(body=body, encoding="gzip", chunked=chunked)) as server:
+        result = generate(oha, closed(), server.url, cores=None)
+        assert verify(endpoint, server.url).sizes == {len(body)}
+    assert sizes(result.rows, 200) == {len(body): len(result.rows)}
+
+
+def test_answers_of_another_status_are_not_good(oha: Path) -> None:
+    """A server that answers only 500 is a success to oha; the figures say otherwise."""
+    with serving(Answer(status=500)) as server:
+        result = generate(oha, closed(), server.url, cores=None)
+    found = figures(result.rows, result.summary, closed())
+    assert found["requests"] > 0
+    assert found["good"] == 0
+    assert not {"throughput", "response_mean"} & set(found)
+
+
+def test_a_redirect_is_counted_not_followed(oha: Path) -> None:
+    """Following would measure another endpoint."""
+    with serving(Answer(status=302)) as server:
+        result = generate(oha, closed(), server.url, cores=None)
+    assert set(result.rows.status.tolist()) == {302}
+
+
+def test_a_server_that_dies_in_the_middle_leaves_errors(oha: Path) -> None:
+    """The requests that it did answer do not hide those that it did not."""
+    with (
+        serving(Answer(delay=0.01)) as server,
+        load.Generation.start(oha, closed(duration=2), server.url, cores=None) as generation,
+    ):
+        busy(server)
+        server.die()
+        result = generation.collect()
+    assert result.summary.errors > 0
+
+
+def test_a_slow_server_leaves_timeouts(oha: Path) -> None:
+    """A request without answer in its time counts as timed out, and has no latency."""
+    with serving(lambda _path, n: Answer(delay=0.0 if n % 2 else 5.0)) as server:
+        asked = closed(duration=2, timeout=1)
+        result = generate(oha, asked, server.url, cores=None)
+    found = figures(result.rows, result.summary, asked)
+    assert found["timeouts"] > 0
+    assert found["errors"] == 0
+    assert found.get("response_max", 0) < 1
+
+
+def test_nothing_listening_leaves_errors_and_no_figures(oha: Path) -> None:
+    """Only counts come of it."""
+    with serving(Answer()) as server:
+        url = server.url
+    result = generate(oha, closed(), url, cores=None)
+    assert len(result.rows) == 0
+    found = figures(result.rows, result.summary, closed())
+    assert found["errors"] > 0
+    assert set(found) == {"requests", "good", "timeouts", "errors"}
+
+
+def test_a_missing_generator_is_one_sentence(tmp_path: Path) -> None:
+    """It names the program and the remedy."""
+    error = failure(tmp_path / "nowhere" / "oha", "http://127.0.0.1:9/", tmp_path)
+    assert "make setup" in error.detail
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("echo rubbish", "expected oha's JSON summary, found ''"),
+        ("echo broken >&2; exit 3", "expected exit code 0, found 3; it said: broken"),
+        ("echo '<html>' >summary.json", "found '<html>"),
+        ("kill -KILL $$", "found -9"),
+        (f"echo '{LYING}' >summary.json", "rows.sqlite, found unable to open"),
+    ],
+)
+def test_a_generator_that_fails_or_prints_rubbish_gives_no_figure(
+    tmp_path: Path, body: str, words: str
+) -> None:
+    """Whatever it leaves behind, the launch fails with what was expected and found."""
+    error = failure(fake(tmp_path, body), "http://127.0.0.1:9/", tmp_path)
+    assert words in error.detail
+
+
+def test_a_generator_that_says_more_than_it_stored_gives_no_figure(
+    oha: Path, tmp_path: Path
+) -> None:
+    """Five answers in the summary and none in the rows."""
+    wrapper = fake(
+        tmp_path, f'"{oha}" "$@"; sed -i \'s/"200": [0-9]*/"200": 5000000/\' summary.json'
+    )
+    with serving(Answer(delay=0.01)) as server:
+        assert "5000000 rows" in failure(wrapper, server.url, tmp_path).detail
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("SIGKILL", "found -9"), ("SIGTERM", "found -15"), ("SIGINT", "s of load")]
+)
+def test_a_generator_that_is_ended_early_gives_no_figure(oha: Path, name: str, words: str) -> None:
+    """On SIGINT oha stores what it has and exits with 0: its time betrays it."""
+    with (
+        serving(Answer(delay=0.01)) as server,
+        load.Generation.start(oha, closed(duration=20), server.url, cores=None) as generation,
+    ):
+        busy(server, 50)  # oha listens for signals a moment after it has begun to send
+        os.kill(generation.session.pid, signal.Signals[name])
+        with pytest.raises(LaunchError, match=words) as caught:
+            generation.collect()
+    assert caught.value.flag is FlagName.CLIENT_FAILED
+
+
+def test_a_generator_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wait has a hard limit, and nothing survives it."""
+    monkeypatch.setattr(load, "START_SECONDS", 0.1)
+    error = failure(
+        fake(tmp_path, "exec sleep 60"), "http://127.0.0.1:9/", tmp_path, closed(1, 0.1, 0.1)
+    )
+    assert "it still runs" in error.detail
+
+
+def test_a_wave_sends_all_at_once(oha: Path) -> None:
+    """Eight requests on eight connections, all answered."""
+    with serving(Answer(delay=0.1)) as server:
+        seconds = warmup.wave(oha, server.url, 8, timeout=30, cores=None)
+        assert (server.requests, server.connections) == (8, 8)
+    assert 0.1 <= seconds < 0.1 * 8
+
+
+@pytest.mark.parametrize(
+    ("answer", "timeout", "flag"),
+    [
+        (Answer(status=503), 30, FlagName.WRONG_STATUS),
+        (Answer(status=0), 30, FlagName.TRANSPORT_ERRORS),
+        (Answer(delay=5), 0.2, FlagName.TRANSPORT_ERRORS),
+    ],
+)
+def test_a_warm_up_fails_at_the_first_bad_answer(
+    oha: Path, answer: Answer, timeout: float, flag: FlagName
+) -> None:
+    """In waves and in windows alike."""
+    with serving(answer) as server:
+        with pytest.raises(LaunchError) as caught:
+            warmup.wave(oha, server.url, 2, timeout=timeout, cores=None)
+        assert caught.value.flag is flag
+        with pytest.raises(LaunchError) as caught:
+            warmup.warm_up(oha, closed(timeout=timeout), server.url, cores=None, window=0.1)
+        assert caught.value.flag is flag
+
+
+def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(oha: Path) -> None:
+    """It says which of the two."""
+    with serving(Answer(delay=0.01)) as server:
+        found = warmup.warm_up(oha, closed(), server.url, cores=None, window=0.1, limit=30)
+        assert found.steady == warmup.is_steady(found.windows)
+        assert len(found.windows) >= warmup.STEADY_WINDOWS
+        short = warmup.warm_up(oha, closed(), server.url, cores=None, window=0.1, limit=0.05)
+        assert (len(short.windows), short.steady) == (1, False)
+
+
+def test_a_rate_is_warmed_up_with_two_windows_of_a_small_closed_loop(oha: Path) -> None:
+    """Its own rate is far below what a window shows, so steadiness is not asked for."""
+    rate = Load(model=LoadModel.PACED, connections=500, rate=500, duration=60, timeout=30)
+    with serving(Answer(delay=0.01)) as server:
+        found = warmup.warm_up(oha, rate, server.url, cores=None, window=0.1, limit=30)
+        assert (len(found.windows), found.steady) == (2, True)
+        assert server.connections == 2 * warmup.RATE_CONNECTIONS
+
+
+@pytest.mark.parametrize(
+    ("windows", "steady"),
+    [
+        ([100] * 4, False),  # too few
+        ([100] * 5, True),
+        ([1, 50, 100, 101, 99, 100, 100], True),  # only the last five count
+        ([95, 105, 100, 95, 105], True),  # five per cent around the mean, going nowhere
+        ([94, 106, 100, 94, 106], False),
+        ([98, 99, 100, 101, 102], True),  # a change of 4 %
+        ([97, 98.5, 100, 101.5, 103], False),  # within 3 % of the mean, but climbing by 6 %
+        ([103, 101.5, 100, 98.5, 97], False),
+        ([0] * 5, False),
+    ],
+)
+def test_steady_means_near_the_mean_and_going_nowhere(windows: list[float], steady: bool) -> None:
+    """Worked out by hand; both limits are 5 %."""
+    assert warmup.is_steady(windows) is steady

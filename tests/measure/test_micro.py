@@ -1,0 +1,302 @@
+"""`servebench inprocess`: what it asks asv for, and a real look inside the process."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from bench import carrying, eventually
+from servebench.cli import inprocess as cli
+from servebench.core.errors import NothingMeasuredError, SetupError, UsageError
+from servebench.host import paths
+from servebench.host.console import Console
+from servebench.measure.inprocess import suite_runs
+from servebench.record.asv_results import Reading, Snapshot
+
+ROOT = paths.project_root()
+
+
+def chosen(*globs: str) -> dict[str, tuple[str, ...]]:
+    return {step.suite: step.benches for step in suite_runs.steps(globs)}
+
+
+def test_every_suite_runs_where_it_says_something() -> None:
+    """Without a selection: all suites, each on its stacks and their interpreters."""
+    steps = {step.suite: step for step in suite_runs.steps()}
+    assert tuple(steps) == tuple(suite.name for suite in suite_runs.suites(ROOT))
+    assert steps["gil"].environments == (
+        "servebench-py3.14-stackgil-in-process",
+        "servebench-py3.14t-stackgil-in-process",
+    )
+    assert steps["pydantic_models"].environments[0] == "servebench-py3.14-stackpydantic-v1"
+    assert "servebench-py3.14t-stackpydantic-v1" not in steps["pydantic_models"].environments
+
+
+@pytest.mark.parametrize(
+    ("glob", "name", "matches"),
+    [
+        ("gil", "gil.Cpu.time_tasks('serial', 4)", True),
+        ("gil", "gilded.time_tasks", False),
+        ("gil.Cpu*", "gil.Cpu.time_tasks('serial', 4)", True),
+        ("gil.Cpu*", "gil.Files.time_round_trips('serial', 1)", False),
+        ("gil.Cpu.time_tasks", "gil.Cpu.time_tasks('serial', 4)", True),
+        ("gil.Cpu.time_task", "gil.Cpu.time_tasks('serial', 4)", False),
+        ("gil.Cpu.time_tasks('serial', *)", "gil.Cpu.time_tasks('serial', 4)", True),
+        ("gil.Cpu.time_tasks('threads', *)", "gil.Cpu.time_tasks('serial', 4)", False),
+        ("*time_tasks*", "gil.Cpu.time_tasks('serial', 4)", True),
+    ],
+)
+def test_globs_mean_what_they_mean_elsewhere(glob: str, name: str, matches: bool) -> None:
+    """The whole name is matched; without parameters in the glob, all of them are meant."""
+    (bench,) = chosen(glob)["gil"]
+    assert bool(re.search(bench, name)) is matches
+
+
+def test_a_glob_selects_its_suites_and_a_wrong_one_is_refused() -> None:
+    """A wildcard at the front asks every suite; a name that no suite begins with, none."""
+    assert list(chosen("scaling.*", "gil.Cpu*")) == ["gil", "scaling"]
+    assert len(chosen("*")) == len(suite_runs.suites(ROOT))
+    for wrong in ("guard.*", "gil-endpoints/*", "gi"):
+        with pytest.raises(UsageError, match=r"expected globs .* gil\., handlers\."):
+            suite_runs.steps([wrong, "gil.*"])
+
+
+def test_asv_is_configured_with_absolute_folders(tmp_path: Path) -> None:
+    """Its results go where they are wanted; a checkout without its configuration is refused."""
+    conf = suite_runs.configuration(ROOT, tmp_path / "results")
+    assert conf["results_dir"] == str(tmp_path / "results")
+    assert (conf["repo"], conf["benchmark_dir"]) == (str(ROOT), str(ROOT / "benchmarks"))
+    assert suite_runs.configuration(ROOT, None)["results_dir"] == str(ROOT / "results" / "asv")
+    with pytest.raises(SetupError, match=re.escape("asv.conf.json")):
+        suite_runs.configuration(tmp_path, None)
+    with pytest.raises(UsageError, match=r"no asv.conf.json: .* servebench's own .* no other"):
+        suite_runs.require_suites(tmp_path)
+    suite_runs.require_suites(ROOT)
+    with pytest.raises(UsageError, match="not in a git repository"):
+        suite_runs.require_commit(tmp_path)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    root = tmp_path / "repository"
+    ignored = shutil.ignore_patterns("__pycache__")
+    for folder in ("benchmarks", "apps"):
+        shutil.copytree(ROOT / folder, root / folder, ignore=ignored)
+    for file in ("pyproject.toml", "asv.conf.json"):
+        shutil.copy(ROOT / file, root)
+    who = ("-c", "user.name=T", "-c", "user.email=t@example.org")
+    for arguments in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "-m", "first")):
+        subprocess.run(["git", "-C", root, *who, *arguments], check=True)
+    return root
+
+
+@contextmanager
+def running_micro(root: Path, home: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    home.mkdir(exist_ok=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from servebench.cli import main; main()", "inprocess", *arguments],
+        cwd=root,
+        env={
+            **os.environ,
+            "HOME": str(home),
+            "XDG_CACHE_HOME": str(paths.cache_dir().parent),
+            "XDG_STATE_HOME": str(home / "state"),
+            "SERVEBENCH_ROOT": str(root),
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        for left in carrying(str(home)):  # none, unless the test has failed
+            left.kill()
+        process.kill()
+        process.communicate()
+
+
+def run_micro(root: Path, home: Path, *arguments: str) -> tuple[int, str, str]:
+    with running_micro(root, home, *arguments) as process:
+        output, said = process.communicate(timeout=250)
+        return process.returncode, output, said
+
+
+@pytest.mark.long
+@pytest.mark.real
+def test_a_real_look_inside(repository: Path, tmp_path: Path) -> None:
+    """Files, and threads in FastAPI, on both builds; a loop that counts wrongly gives no figure."""
+    suite = repository / "benchmarks" / "gil.py"
+    suite.write_text(suite.read_text("utf-8").replace("counted += 1", "counted += 2"), "utf-8")
+    threads = min(2, len(os.sched_getaffinity(0)))
+    globs = (
+        "gil.Files.time_round_trips('serial', 1)",
+        "gil.Cpu.time_tasks('serial', 1)",
+        f"scaling.Scaling.time_threads('fastapi', {threads})",
+    )
+    selection = [argument for glob in globs for argument in ("--select", glob)]
+    code, output, said = run_micro(repository, tmp_path / "home", "--json", *selection)
+    assert code == 1, said
+    assert "failed: gil.Cpu.time_tasks on 3.14, gil-in-process; gil.Cpu.time_tasks on 3.14t" in said
+    log = tmp_path / "home" / "state" / "servebench" / "logs" / "inprocess-gil.log"
+    assert "expected 1 counts of 10000000" in log.read_text("utf-8")
+    described: dict[str, Any] = json.loads(output)
+    (snapshot,) = described["snapshots"]
+    measured = [
+        (reading["benchmark"], reading["python"], dict(reading["params"]))
+        for reading in snapshot["readings"]
+        if reading["status"] == "measured" and reading["value"] > 0
+    ]
+    assert measured == [
+        (benchmark, python, params)
+        for benchmark, params in (
+            ("gil.Files.time_round_trips", {"mode": "serial", "megabytes": "1"}),
+            ("scaling.Scaling.time_threads", {"work": "fastapi", "threads": str(threads)}),
+        )
+        for python in ("3.14", "3.14t")
+    ]
+    assert [section["name"] for section in described["sections"]] == ["gil-in-process", "scaling"]
+    assert "gil (1 of 2)" in said
+    assert not (repository / "results").exists()
+
+
+def test_another_repository_is_told_that_these_are_not_its_suites(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything of it is read, where `no stack 'pydantic-v1'` would only be a riddle."""
+    (tmp_path / "pyproject.toml").write_text("[tool.servebench]\n")
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(tmp_path))
+    with pytest.raises(UsageError, match="measure no other repository"):
+        cli.inprocess_command()
+    with pytest.raises(UsageError, match="measure no other repository"):
+        cli.counted(tmp_path, "HEAD", Console())
+
+
+def test_where_to_keep_results_needs_some_to_be_kept(tmp_path: Path) -> None:
+    """Without --record nothing is kept, and nothing is measured for nobody."""
+    with pytest.raises(UsageError, match="add --record"):
+        cli.inprocess_command(to=tmp_path)
+
+
+def test_nothing_measured_is_said_and_is_no_page() -> None:
+    """Results of another commit, of before, or without a figure do not count: exit code 3."""
+    failed = Reading("gil.Cpu.time_tasks", (), "3.14", "gil-in-process", "seconds", "failed")
+    measured = replace(failed, status="measured", value=1.0)
+
+    def snapshot(commit: str, started: int, reading: Reading) -> Snapshot:
+        return Snapshot("m", 2, "", commit, 0, started, (reading,))
+
+    now = snapshot("a", 2000, measured)
+    others = (snapshot("b", 2000, measured), snapshot("a", 500, measured))
+    assert cli._of_now((now, *others), "a", ("gil",), 1000.0) == (now,)
+    for wrong in (others, (snapshot("a", 2000, failed),)):
+        with pytest.raises(NothingMeasuredError, match="no benchmark gave a figure"):
+            cli._of_now(wrong, "a", ("gil",), 1000.0)
+
+
+@pytest.mark.real
+def test_an_interrupted_look_leaves_nothing_behind(repository: Path, tmp_path: Path) -> None:
+    """Ctrl-C while a benchmark waits for its API: exit code 130, and asv, benchmark and API end."""
+    home = tmp_path / "home"
+
+    def api() -> bool:
+        with suppress(psutil.NoSuchProcess):
+            return any("_slow_api" in str(found.cmdline()) for found in carrying(str(home)))
+        return False
+
+    glob = "gil.Network.time_rounds('serial')"
+    with running_micro(repository, home, "--select", glob) as process:
+        eventually("the API is started", api)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 130, said
+        assert not carrying(str(home))
+        assert not list((home / "state" / "servebench" / "sessions").iterdir())
+
+
+_ALL_MODES = """
+import json
+from benchmarks.gil import count, in_mode
+
+def raised(mode):
+    try:
+        in_mode(mode, count, [1, "many"])
+    except Exception as error:
+        return type(error).__name__
+
+modes = ("serial", "threads", "processes", "asyncio")
+print(json.dumps({mode: [in_mode(mode, count, [1, 10, 100]), raised(mode)] for mode in modes}))
+"""
+
+
+@pytest.fixture
+def suite(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(ROOT))
+    monkeypatch.setenv("SERVEBENCH_STACK", "gil-in-process")
+    return importlib.import_module("benchmarks.gil")
+
+
+def test_every_way_of_doing_work_does_all_of_it(suite: Any, tmp_path: Path) -> None:
+    """Serial, threads, processes and coroutines give the same results and errors."""
+    # In a process of their own: forking pytest, which may have threads, could hang.
+    done = subprocess.run(
+        [sys.executable, "-c", _ALL_MODES], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    modes = ("serial", "threads", "processes", "asyncio")
+    assert json.loads(done.stdout) == {mode: [[1, 10, 100], "TypeError"] for mode in modes}
+    with pytest.raises(ValueError, match="no mode 'magic'"):
+        suite.in_mode("magic", suite.count, [1])
+    assert suite.round_trip(1000, tmp_path / "file") == 1000
+    assert not list(tmp_path.iterdir())
+
+
+def test_large_files_are_not_made_by_accident(
+    suite: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only with SERVEBENCH_FULL=1, and only where there is room."""
+    monkeypatch.delenv("SERVEBENCH_FULL", raising=False)
+    with pytest.raises(NotImplementedError, match="only with SERVEBENCH_FULL=1"):
+        suite._require_room(str(tmp_path), 1000)
+    monkeypatch.setenv("SERVEBENCH_FULL", "1")
+    suite._require_room(str(tmp_path), 1000)
+    with pytest.raises(NotImplementedError, match="GB of files"):
+        suite._require_room(str(tmp_path), 10**18)
+
+
+@pytest.mark.real
+def test_the_slow_api_answers_all_at_once_and_ends_with_its_caller() -> None:
+    """Three requests on one connection take three delays; it ends when its input does."""
+    program = ROOT / "benchmarks" / "_slow_api.py"
+    server = subprocess.Popen(
+        [sys.executable, "-I", program, "0.05"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert server.stdout is not None
+        assert server.stdin is not None
+        url = f"http://127.0.0.1:{int(server.stdout.readline())}/"
+        with httpx.Client(trust_env=False) as client:
+            began = time.monotonic()
+            answers = [client.get(url) for _ in range(3)]
+            assert time.monotonic() - began >= 0.15
+            assert [answer.json() for answer in answers] == [{"waited": 0.05}] * 3
+            server.stdin.close()  # with a connection still open
+            assert server.wait(timeout=30) == 0
+    finally:
+        server.kill()
+        server.wait()

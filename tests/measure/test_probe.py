@@ -1,0 +1,173 @@
+"""Who serves: every worker must answer, and be what the case names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from servebench.core.errors import LaunchError
+from servebench.core.flags import FlagName
+from servebench.measure.identity import Identity, check_identity, probe
+from tiny_http import Answer, serving
+
+LOCK = {"fastapi": "0.163.2", "granian": "2.8.7", "pydantic": "2.14.3", "pywin32": "400"}
+
+
+def identity(**changes: Any) -> Identity:
+    known = {
+        "pid": 100,
+        "thread": 100,
+        "python": "3.14.7",
+        "implementation": "cpython",
+        "build": "GCC 12.2.0 -O3 Py_GIL_DISABLED=0",
+        "gil_enabled": True,
+        "packages": {"fastapi": "0.163.2", "granian": "2.8.7", "pydantic": "2.14.3", "pip": "26"},
+        "loop": "asyncio.unix_events._UnixSelectorEventLoop",
+        "worker": "100-1",
+        "http_parser": "hyper",
+        "thread_limit": 40.0,
+    }
+    return Identity.model_validate(known | changes)
+
+
+def without_gil(**changes: Any) -> Identity:
+    build = "GCC 12.2.0 -O3 Py_GIL_DISABLED=1"
+    return identity(**{"build": build, "gil_enabled": False} | changes)
+
+
+def check(
+    *identities: Identity, free_threaded: bool = False, version: str = "3.14.7", **more: Any
+) -> None:
+    check_identity(
+        identities, free_threaded=free_threaded, python_version=version, packages=LOCK, **more
+    )
+
+
+def workers(*numbers: int) -> Callable[[str, int], Answer]:
+    def behaviour(path: str, n: int) -> Answer:
+        assert path == "/_identity"
+        number = numbers[min(n, len(numbers) - 1)]
+        body = identity(pid=number, worker=f"{number}-a").model_dump_json().encode()
+        return Answer(body=body, media="application/json")
+
+    return behaviour
+
+
+def test_the_right_workers_pass() -> None:
+    """What a lock holds for other systems, and what is installed beside it, does not matter."""
+    check(identity(), identity(worker="100-2"), required=["FastAPI"], loop="asyncio")
+    check(without_gil(loop="uvloop.Loop"), free_threaded=True, loop="uvloop")
+    check(identity(loop=None), loop="none")
+    check(identity(packages={"FastAPI": "0.163.2"}))
+
+
+@pytest.mark.parametrize(
+    ("found", "free_threaded", "words"),
+    [
+        (without_gil(gil_enabled=True), True, "expected the GIL to be off, found it on"),
+        (identity(), True, "expected the GIL to be off"),
+        (without_gil(), False, "expected the GIL to be on, found it off"),
+        # PYTHON_GIL=1 on a free-threaded build: the GIL is on, and yet it is another interpreter.
+        (without_gil(gil_enabled=True), False, "Py_GIL_DISABLED=0, found GCC"),
+    ],
+)
+def test_a_gil_in_the_wrong_state_is_named(
+    found: Identity, free_threaded: bool, words: str
+) -> None:
+    """The state in the serving process counts, not the name of the interpreter."""
+    right = without_gil() if free_threaded else identity()
+    with pytest.raises(LaunchError, match=re.escape(words)) as caught:
+        check(right, found, free_threaded=free_threaded)
+    assert caught.value.flag is FlagName.GIL_MISMATCH
+
+
+@pytest.mark.parametrize(
+    ("found", "more", "words"),
+    [
+        (identity(python="3.14.6"), {}, "expected Python 3.14.7, found 3.14.6"),
+        (
+            identity(packages={"pydantic": "1.10.27"}),
+            {},
+            "pydantic: expected 2.14.3, found 1.10.27",
+        ),
+        (
+            identity(packages={"fastapi": "0.163.2"}),
+            {"required": ["pydantic"]},
+            "pydantic: expected 2.14.3, found none installed",
+        ),
+        (
+            identity(packages={"uvicorn": "0.54.0"}),
+            {"required": ["uvicorn"]},
+            "uvicorn: expected it in the lock, found 0.54.0 installed",
+        ),
+        (identity(), {"loop": "uvloop"}, "expected the event loop uvloop, found asyncio."),
+        (identity(loop=None), {"loop": "asyncio"}, "expected the event loop asyncio, found None"),
+    ],
+)
+def test_another_version_is_named(found: Identity, more: dict[str, Any], words: str) -> None:
+    """Interpreter, packages and event loop, with the worker that has them."""
+    with pytest.raises(LaunchError, match=re.escape(words)) as caught:
+        check(found, **more)
+    assert caught.value.flag is FlagName.VERSION_MISMATCH
+    assert "worker 100-1" in caught.value.detail
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("distinct", ["worker", "pid"])
+def test_every_worker_answers(distinct: Any) -> None:
+    """The second worker gets only the seventh connection: the probe goes on until then."""
+    with serving(workers(*[2] * 6, 1, 2)) as server:
+        found = probe(server.url, workers_expected=2, distinct=distinct)
+        assert server.connections >= 7
+    assert sorted(one.pid for one in found) == [1, 2]
+
+
+@pytest.mark.real
+def test_a_worker_that_never_answers_is_missed() -> None:
+    """It says who did answer."""
+    with serving(workers(7)) as server, pytest.raises(LaunchError) as caught:
+        probe(server.url, workers_expected=2, timeout=2)
+    assert caught.value.flag is FlagName.NOT_READY
+    assert "expected 2 workers" in caught.value.detail
+    assert "found 1 (7-a)" in caught.value.detail
+
+
+@pytest.mark.real
+def test_a_worker_too_many_is_a_restart() -> None:
+    """Three answer where two were started."""
+    with serving(workers(1, 2, 3)) as server, pytest.raises(LaunchError) as caught:
+        probe(server.url, workers_expected=2)
+    assert caught.value.flag is FlagName.WORKER_RESTARTED
+    assert "expected 2 workers, found 3" in caught.value.detail
+
+
+@pytest.mark.real
+def test_a_silent_or_absent_server_is_not_ready() -> None:
+    """It accepts and says nothing, or does not listen; the last problem is named."""
+    with serving(Answer(delay=30)) as server:
+        with pytest.raises(LaunchError) as caught:
+            probe(server.url, workers_expected=1, timeout=0.2)
+        assert caught.value.flag is FlagName.NOT_READY
+        url = server.url
+    with pytest.raises(LaunchError, match="last: ConnectError") as caught:
+        probe(url, workers_expected=1, timeout=1)
+    assert caught.value.flag is FlagName.NOT_READY
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("answer", "flag"),
+    [
+        (Answer(status=500), FlagName.WRONG_STATUS),
+        (Answer(body=b"hello"), FlagName.WRONG_BODY),
+        (Answer(body=b'{"pid": 1}'), FlagName.WRONG_BODY),
+    ],
+)
+def test_somebody_else_who_answers_is_no_worker(answer: Answer, flag: FlagName) -> None:
+    """An answer that is no identity ends the probe at once."""
+    with serving(answer) as server, pytest.raises(LaunchError) as caught:
+        probe(server.url, workers_expected=1)
+    assert caught.value.flag is flag

@@ -1,0 +1,286 @@
+"""Figures from the generator's rows, against figures worked out by hand and real recordings."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from servebench.core.errors import LaunchError
+from servebench.core.flags import FlagName
+from servebench.core.metrics import METRICS
+from servebench.core.model import Load, LoadModel
+from servebench.measure import oha_results
+from servebench.measure.oha_results import Rows, Summary, Window
+
+RECORDED = Path(__file__).parents[1] / "data" / "oha"
+
+
+def made(*requests: tuple[float, float], status: int = 200) -> Rows:
+    """Rows from (start, end) pairs, scheduled when they started."""
+    start, end = (np.array(column, dtype=float) for column in zip(*requests, strict=True))
+    count = len(start)
+    return Rows(start, start, end, np.full(count, status), np.zeros(count, dtype=int))
+
+
+def told(statuses: dict[int, int], failures: dict[str, int] | None = None) -> Summary:
+    return Summary.model_validate(
+        {
+            "summary": {"total": 1.0},
+            "statusCodeDistribution": statuses,
+            "errorDistribution": failures or {},
+        }
+    )
+
+
+def closed(connections: int, duration: float) -> Load:
+    return Load(model=LoadModel.CLOSED, connections=connections, duration=duration, timeout=60)
+
+
+def test_a_cut_wave_does_not_lower_the_throughput_of_a_waiting_service() -> None:
+    """Four connections, 1 s each, 3.5 s: 12 answers in 3 s are 4/s, not 12 in 3.5 s."""
+    waves = made(*[(t, t + 1) for t in (0.0, 1.0, 2.0, 3.0) for _ in range(4)])
+    found = oha_results.figures(waves, told({200: 16}), closed(4, 3.5), floor=1.0)
+    assert found["window"] == 3.0
+    assert found["throughput"] == found["achieved"] == 4.0
+    assert found["in_flight_mean"] == pytest.approx(4.0)
+    assert found["requests"] == found["good"] == 16  # what ends after the deadline still counts
+    # The same where nobody declared a floor, and handlers that share a core end together.
+    assert oha_results.figures(waves, told({200: 16}), closed(4, 3.5))["throughput"] == 4.0
+
+
+def test_a_stalled_server_cannot_hide_behind_the_last_wave() -> None:
+    """One wave after 1 s and silence until 9 s: the window is the whole 9 s."""
+    stalled = made((0, 1), (0, 1), (1, 9.5), (1, 9.5))
+    found = oha_results.figures(stalled, told({200: 4}), closed(2, 9.0), floor=1.0)
+    assert found["window"] == 9.0
+    assert found["throughput"] == pytest.approx(2 / 9)
+
+
+@pytest.mark.parametrize("duration", [1.0, 2.3, 7.7, 12.4, 30.0])
+def test_throughput_never_exceeds_slots_over_floor(duration: float) -> None:
+    """Whatever the stagger and the deadline, N(t)/t stays below the ceiling."""
+    random = np.random.default_rng(1)
+    starts = random.uniform(0, 0.7, 5)
+    requests = [
+        (s + k, s + k + 1.0) for s in starts for k in range(40) if k == 0 or s + k < duration
+    ]
+    load = closed(5, duration)
+    found = oha_results.figures(made(*requests), told({200: len(requests)}), load, floor=1.0)
+    assert found.get("throughput", 0.0) <= 5.0
+
+
+def test_requests_in_flight_are_the_area_under_their_times() -> None:
+    """1 s of one request and 1.5 s of the other, over 2 s: 1.25 in flight."""
+    assert oha_results.in_flight_mean(made((0, 1), (0.5, 2.5)), Window(0.0, 2.0)) == pytest.approx(
+        1.25
+    )
+
+
+def test_an_open_load_is_not_blamed_for_its_first_answers_on_the_way() -> None:
+    """Rate 2, floor 1 s, 4 s: eight answers between 1 s and 5 s are 2/s."""
+    ticks = np.arange(8) / 2
+    load = Load(model=LoadModel.OPEN, connections=50, rate=2, duration=4, timeout=5)
+    answered = made(*[(t, t + 1.1) for t in ticks])
+    found = oha_results.figures(answered, told({200: 8}), load, floor=1.0)
+    assert found["window"] == 4.0
+    assert found["achieved"] == found["offered"] == 2.0
+    assert found["unsent"] == 0
+    assert found["queueing_mean"] == found["sched_lag_max"] == found["sched_lag_p99"] == 0.0
+
+
+def test_an_open_load_that_overwhelms_is_over_when_all_is_answered() -> None:
+    """Ten requests at 10/s that share a core for 0.5 s each all end at 5 s: 2/s, not 0."""
+    load = Load(model=LoadModel.OPEN, connections=10, rate=10, duration=1, timeout=30)
+    shared = made(*[(tick / 10, 5.0) for tick in range(10)])
+    found = oha_results.figures(shared, told({200: 10}), load)
+    assert found["window"] == 5.0
+    assert found["throughput"] == 2.0
+
+
+def test_bodies_are_counted_by_their_bytes() -> None:
+    """Of the declared status only."""
+    mixed = made((0, 1), (0, 1), (0, 1), (0, 1))
+    mixed.size[:] = (27, 0, 27, 9)
+    mixed.status[3] = 500
+    assert oha_results.sizes(mixed, 200) == {0: 1, 27: 2}
+
+
+def test_thirds_of_a_closed_loop_are_medians_of_windows() -> None:
+    """12 windows of 0.25 s: 10 answers each, 20 from 1 s on, 40 from 2 s on; a pause is none."""
+    counts = [10] * 4 + [20, 20, 0, 20] + [40] * 4
+    ends = [0.25 * n + 0.25 * (k + 0.5) / c for n, c in enumerate(counts) for k in range(c)]
+    answered = made(*[(end - 0.001, end) for end in ends], (2.99, 3.01))
+    assert oha_results.throughput_thirds(answered, closed(1, 3), status=200) == (40, 80, 160)
+    # Four waves of 0.0625 s are a window.
+    answered.start[:] = answered.end - 0.063
+    assert oha_results.throughput_thirds(answered, closed(1, 3), status=200) == ()
+    paced = Load(model=LoadModel.PACED, connections=5, rate=2, duration=3, timeout=5)
+    assert oha_results.throughput_thirds(answered, paced, status=200) == ()
+
+
+def test_thirds_of_times_are_by_the_send() -> None:
+    """Five in each third, 30, 20 and 10 ms; the last one is sent at the deadline. Four are few."""
+    sent = [0.0, 0.1, 0.2, 0.3, 0.99, 1.0, 1.1, 1.2, 1.3, 1.99, 2.0, 2.1, 2.2, 2.3, 3.0]
+    took = [0.03] * 5 + [0.02] * 5 + [0.01] * 4 + [9]
+    answered = made(*[(at, at + time) for at, time in zip(sent, took, strict=True)])
+    found = oha_results.time_thirds(answered, closed(5, 3), status=200)
+    assert found == pytest.approx((0.03, 0.02, 0.01))
+    answered.status[0] = 500
+    assert oha_results.time_thirds(answered, closed(5, 3), status=200) == ()
+
+
+def test_memory_that_is_kept_for_every_answer() -> None:
+    """100 answers and 1, 2, 3, 2, 2 MB per window: 20 kB each; scatter 1, 0, 1, 0, 0 MB.
+
+    sqrt(2e12 * 5 / 4) * t(4, 0.975) = 1.581e6 * 2.776 over 500 answers: ± 8779 bytes.
+    """
+    ends = np.linspace(0.005, 4.995, 500)
+    held = np.cumsum([70e6, 1e6, 2e6, 3e6, 2e6, 2e6])
+    course = [(99.5, 1)] + [(100.0 + at, int(size)) for at, size in enumerate(held)]
+    found = oha_results.growth(course, ends[::-1], 100.0)
+    assert found == pytest.approx((20_000, 20_000 - 8_779, 20_000 + 8_779), rel=1e-3)
+    assert oha_results.growth(course[:-1], ends, 100.0) is None, "four windows"
+    assert oha_results.growth(course, ends + 9, 100.0) is None, "no answer"
+
+
+def test_memory_that_grows_by_one_step_may_not_grow() -> None:
+    """All 10 MB in one of ten windows: an arena, as far as anybody can tell."""
+    ends = np.linspace(0.005, 9.995, 1000)
+    course = [(float(at), int(70e6 + 10e6 * (at > 4))) for at in range(11)]
+    found = oha_results.growth(course, ends, 0.0)
+    assert found is not None
+    mean, low, high = found
+    assert mean == 10_000
+    assert low < 0 < high
+
+
+def test_only_good_answers_have_latencies() -> None:
+    """A quick 500 lowers no percentile, and counts as answered, not as good."""
+    mixed = made((0, 0.5), (0, 0.001), (0.1, 0.8))
+    mixed.status[1] = 500
+    found = oha_results.figures(mixed, told({200: 2, 500: 1}), closed(3, 1.0))
+    assert (found["requests"], found["good"]) == (3, 2)
+    assert found["response_min"] == 0.5
+    assert found["throughput"] == 2 / 0.8
+    assert found["achieved"] == 3 / 0.8
+
+
+def test_without_a_good_answer_there_are_counts_only() -> None:
+    """No throughput of zero, no latency of nothing."""
+    found = oha_results.figures(
+        made((0, 0.1), status=500), told({500: 1}, {"timeout": 2}), closed(3, 1)
+    )
+    assert found == {"requests": 1, "good": 0, "timeouts": 2, "errors": 0}
+    late = oha_results.figures(made((0, 1.5)), told({200: 1}), closed(1, 1.0))
+    assert "throughput" not in late
+    assert late["response_max"] == 1.5
+
+
+@pytest.mark.parametrize(
+    ("rate", "duration", "ticks"), [(10, 5, 50), (10, 0.7, 7), (3, 1, 3), (0.5, 3, 2), (7.5, 1, 8)]
+)
+def test_a_rate_asks_for_the_ticks_before_the_deadline(
+    rate: float, duration: float, ticks: int
+) -> None:
+    """The first tick is due at 0; the one at the deadline itself is not sent."""
+    load = Load(model=LoadModel.PACED, connections=1, rate=rate, duration=duration, timeout=1)
+    assert oha_results.ticks(load) == ticks
+
+
+def test_a_paced_recording_of_oha_gives_its_figures() -> None:
+    """10/s for 5 s, at most five in flight, 1 s each: 25 of 50 requests are sent."""
+    load = Load(model=LoadModel.PACED, connections=5, rate=10, duration=5, timeout=30)
+    recorded = oha_results.read_rows(RECORDED / "paced.sqlite")
+    summary = oha_results.read_summary((RECORDED / "paced.json").read_text())
+    found = oha_results.figures(recorded, summary, load, floor=1.0)
+    assert len(recorded) == summary.answered == 25
+    assert (found["offered"], found["requests"], found["unsent"]) == (10, 25, 25)
+    # The last answer before 5 s came at 4.414431165 s, the twentieth; the first start 1.279722 ms.
+    assert found["window"] == pytest.approx(4.414431165 - 0.001279722)
+    assert found["throughput"] == pytest.approx(20 / 4.413151443)
+    # Ticks wait for a free connection: the k-th wave of five for half a second times k.
+    assert found["queueing_mean"] == pytest.approx(1.0, abs=0.02)
+    assert found["response_mean"] == pytest.approx(found["service_mean"] + found["queueing_mean"])
+    assert found["service_min"] == pytest.approx(5.209925864 - 4.209404886)
+    assert found["sched_lag_max"] == pytest.approx(1.702046467 - 1.7)
+    assert set(found) <= set(METRICS)
+
+
+def test_a_closed_recording_of_oha_keeps_littles_law() -> None:
+    """Four connections at 0.1 s each for 1 s: four in flight, no schedule, no queue."""
+    recorded = oha_results.read_rows(RECORDED / "closed.sqlite")
+    summary = oha_results.read_summary((RECORDED / "closed.json").read_text())
+    found = oha_results.figures(recorded, summary, closed(4, 1), floor=0.1)
+    assert found["in_flight_mean"] == pytest.approx(4, rel=0.01)
+    assert 36 <= found["throughput"] <= 40
+    assert not {"offered", "unsent", "queueing_mean", "service_mean"} & set(found)
+    assert set(found) <= set(METRICS)
+
+
+def test_failures_are_counted_by_kind() -> None:
+    """What oha calls a success rate of 1.0 is read as what it was."""
+    refused = oha_results.read_summary((RECORDED / "refused.json").read_text())
+    assert (refused.answered, refused.timeouts, refused.errors) == (0, 0, 289)
+    late = oha_results.read_summary((RECORDED / "timeouts.json").read_text())
+    assert (late.answered, late.timeouts, late.errors) == (0, 4, 0)
+    wrong = oha_results.read_summary((RECORDED / "all-500.json").read_text())
+    assert wrong.statuses == {500: wrong.answered}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "rubbish", "{}", '{"summary": {"total": null}}', "[1]", '{"summary": 3}']
+)
+def test_a_summary_that_is_none_is_refused(text: str) -> None:
+    """The error names the generator and quotes what it printed."""
+    with pytest.raises(LaunchError, match="expected oha's JSON summary") as caught:
+        oha_results.read_summary(text)
+    assert caught.value.flag is FlagName.CLIENT_FAILED
+
+
+def test_a_database_that_is_none_is_refused(tmp_path: Path) -> None:
+    """Missing, not SQLite, without the table, without a column, with an end before its start."""
+    for name, content in (("missing", None), ("text", b"rubbish" * 200), ("empty", b"")):
+        if content is not None:
+            (tmp_path / name).write_bytes(content)
+        with pytest.raises(LaunchError) as caught:
+            oha_results.read_rows(tmp_path / name)
+        assert caught.value.flag is FlagName.CLIENT_FAILED
+    backwards = tmp_path / "backwards.sqlite"
+    with sqlite3.connect(backwards) as file:
+        file.execute("CREATE TABLE oha (start, start_latency_correction, end, status, len_bytes)")
+        file.execute("INSERT INTO oha VALUES (2.0, NULL, 1.0, 200, 5)")
+    with pytest.raises(LaunchError, match="1 of 1 otherwise"):
+        oha_results.read_rows(backwards)
+
+
+def test_percentiles_are_measured_times() -> None:
+    """The smallest time that so many do not exceed, whatever the order; never one in between."""
+    found = oha_results.times("response", np.arange(10_000, 0, -1) / 1e4)
+    assert found == {
+        "response_min": 1e-4, "response_mean": pytest.approx(0.50005), "response_p50": 0.5,
+        "response_p90": 0.9, "response_p95": 0.95, "response_p99": 0.99, "response_p999": 0.999,
+        "response_max": 1.0,
+    }  # fmt: skip
+    four = oha_results.times("service", np.array([0.04, 0.01, 0.03, 0.02]))
+    assert (four["service_p50"], four["service_p90"]) == (0.02, 0.04)
+
+
+@pytest.mark.parametrize(
+    ("answers", "points"),
+    [
+        (1, {"p50", "p90"}),
+        (99, {"p50", "p90"}),
+        (100, {"p50", "p90", "p95"}),
+        (999, {"p50", "p90", "p95"}),
+        (1000, {"p50", "p90", "p95", "p99"}),
+        (10_000, {"p50", "p90", "p95", "p99", "p999"}),
+    ],
+)
+def test_a_percentile_without_support_is_left_out(answers: int, points: set[str]) -> None:
+    """A p99 of twenty requests would be their maximum under another name."""
+    found = oha_results.times("response", np.full(answers, 0.01))
+    assert set(found) == {f"response_{p}" for p in points | {"min", "mean", "max"}}
+    assert list(found.values()) == pytest.approx([0.01] * len(found))

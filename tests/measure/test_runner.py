@@ -1,0 +1,239 @@
+"""Every launch of a plan, in an order that can be repeated, saved after each; none is real."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from rich.text import Text
+
+from servebench.core.errors import NothingMeasuredError, RecordError
+from servebench.core.flags import Flag, FlagName
+from servebench.core.model import Case, Commands, Plan, Run, RunStatus, Status
+from servebench.host.progress import Progress
+from servebench.host.signals import InterruptedRun
+from servebench.measure import runner
+from servebench.measure.runner import LaunchStep, Outcome
+from servebench.record import store
+from synthetic import make_case, make_run
+
+CASES = tuple(make_case(f"experiment/{name}") for name in "abc")
+GOOD = Outcome(flags=(), metrics={"throughput": 40.0}, seconds=3, load_seconds=2)
+BAD = Outcome(
+    # The figure must be lost even if a launch forgets to drop it.
+    flags=(Flag(name=FlagName.WRONG_BODY, detail="left"),),
+    metrics={"throughput": 41.0},
+    seconds=1,
+    load_seconds=0,
+)
+
+
+def make_plan(launches: int = 2, seed: int = 1, cases: tuple[Case, ...] = CASES) -> Plan:
+    return Plan(profile="nightly", launches=launches, seed=seed, cases=cases)
+
+
+def fresh(plan: Plan) -> Run:
+    return make_run(
+        (), status=RunStatus.PARTIAL, finished=None, launches=plan.launches, wall_seconds=0.0
+    )
+
+
+@dataclass
+class Told(Progress):
+    """What a person would see."""
+
+    started: list[tuple[int | None, float]] = field(default_factory=list)
+    work_: list[tuple[str, int]] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    ended: int = 0
+
+    def start(
+        self, sentence: str, seconds: float, total: int | None = None, until: str = "left"
+    ) -> None:
+        assert sentence.startswith(f"{total} launches, about ")
+        assert until == "left"
+        self.started.append((total, seconds))
+
+    def work(self, name: str, done: int, remaining: float) -> None:
+        assert remaining >= 0
+        self.work_.append((name, done))
+
+    def say(self, sentence: str | Text) -> None:
+        self.said.append(str(sentence))
+
+    def note(self, sentence: str) -> None:
+        self.notes.append(sentence)
+
+    def end(self) -> None:
+        self.ended += 1
+
+
+def execute(
+    plan: Plan, header: Run, perform: Callable[[Case], Outcome], results: Path, told: Told
+) -> tuple[Run, Path]:
+    return runner.execute(
+        plan,
+        header,
+        perform=perform,
+        commands=lambda case: Commands(server=f"serve {case.id}", load="load"),
+        expected=lambda _case: 3.0,
+        results=results,
+        progress=told,
+    )
+
+
+def test_every_round_holds_every_case_once() -> None:
+    """Interleaved: no case is launched a second time before all have been launched once."""
+    plan = make_plan(launches=4)
+    steps = runner.sequence(plan)
+    assert len(steps) == 12
+    for number in range(4):
+        part = steps[3 * number : 3 * number + 3]
+        assert {step.round for step in part} == {number}
+        assert sorted(step.case.id for step in part) == [case.id for case in CASES]
+
+
+def test_the_order_is_random_and_can_be_repeated() -> None:
+    """One seed, one order; rounds differ from each other, and seeds too."""
+    cases = tuple(make_case(f"experiment/e{number}") for number in range(20))
+
+    def order(seed: int) -> list[list[str]]:
+        steps = runner.sequence(make_plan(3, seed, cases))
+        return [[s.case.id for s in steps[20 * r : 20 * r + 20]] for r in range(3)]
+
+    assert order(1) == order(1)
+    assert order(1) != order(2)
+    assert len({tuple(round_) for round_ in order(1)}) == 3
+
+
+def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
+    """Done in sequence, saved after each launch, written once, and the partial file removed."""
+    plan, told, saved = make_plan(), Told(), [0]
+
+    def perform(_case: Case) -> Outcome:
+        partial = store.partials(tmp_path)
+        known = [x for p in partial for r in store.load(p).results for x in r.launches]
+        assert len(known) == saved[0]
+        saved[0] += 1
+        return GOOD
+
+    run, path = execute(plan, fresh(plan), perform, tmp_path, told)
+    assert (store.load(path).id, store.load(path).results) == (run.id, run.results)
+    assert run.status is RunStatus.COMPLETE
+    assert run.finished is not None
+    assert not store.partials(tmp_path)
+    assert [result.case for result in run.results] == list(CASES)
+    assert {r.commands.server for r in run.results if r.commands} == {
+        f"serve {case.id}" for case in CASES
+    }
+    done = sorted((x for r in run.results for x in r.launches), key=lambda x: x.order)
+    assert [(x.case, x.round) for x in done] == [
+        (step.case.id, step.round) for step in runner.sequence(plan)
+    ]
+    assert told.started == [(6, 18.0)]
+    assert told.work_ == [(x.case, x.order) for x in done]
+    assert [line.split()[1] for line in told.said] == [x.case for x in done]
+    assert told.ended == 1
+
+
+def test_a_failed_launch_keeps_its_reason_and_no_figure(tmp_path: Path) -> None:
+    """The others go on."""
+    plan = make_plan()
+    run, _ = execute(
+        plan, fresh(plan), lambda case: BAD if case is CASES[1] else GOOD, tmp_path, Told()
+    )
+    for result in run.results:
+        bad = result.case.id == CASES[1].id
+        for launch in result.launches:
+            assert launch.status is (Status.FAILED if bad else Status.OK)
+            assert launch.metrics == ({} if bad else {"throughput": 40.0})
+            assert launch.flags == (BAD.flags if bad else ())
+
+
+def test_nothing_usable_is_said_and_saved(tmp_path: Path) -> None:
+    """Exit code 3; the file holds the reasons."""
+    plan = make_plan()
+    with pytest.raises(NothingMeasuredError, match="none of 6 launches") as caught:
+        execute(plan, fresh(plan), lambda _case: BAD, tmp_path, Told())
+    assert caught.value.exit_code == 3
+    (path,) = store.runs(tmp_path)
+    assert path.name in str(caught.value)
+    assert all(x.flags == BAD.flags for r in store.load(path).results for x in r.launches)
+
+
+def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    """Good launches are kept as they are; the failed and the interrupted ones are done again."""
+    plan, told, calls = make_plan(), Told(), 0
+    first_bad = runner.sequence(plan)[1]
+
+    def perform(_case: Case) -> Outcome:
+        nonlocal calls
+        calls += 1
+        if calls == 4:
+            raise InterruptedRun(signal.SIGTERM)
+        return BAD if calls == 2 else GOOD
+
+    with pytest.raises(InterruptedRun):
+        execute(plan, fresh(plan), perform, tmp_path, told)
+    assert told.ended == 1
+    (path,) = store.partials(tmp_path)
+    partial = store.load(path)
+    assert partial.notes[0].startswith("interrupted by SIGTERM at ")
+    before = {x.order: x for r in partial.results for x in r.launches}
+    assert sorted(before) == [0, 1, 2]
+    assert (before[1].case, before[1].round) == (first_bad.case.id, first_bad.round)
+
+    again: list[LaunchStep] = []
+    told = Told()
+
+    def go_on(case: Case) -> Outcome:
+        again.append(LaunchStep(case, told.work_[-1][1] // 3))
+        return GOOD
+
+    run, _ = execute(plan, partial, go_on, tmp_path, told)
+    assert again == [first_bad, *runner.sequence(plan)[3:]]
+    assert told.started == [(6, 12.0)]
+    after = {x.order: x for r in run.results for x in r.launches}
+    assert sorted(after) == list(range(6))
+    assert (after[0], after[2]) == (before[0], before[2])
+    assert after[1].status is Status.OK
+    assert run.id == partial.id
+    assert run.notes == partial.notes
+
+
+def test_a_save_that_fails_ends_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told, and what was measured is saved with the next launch."""
+    plan, told, real = make_plan(1), Told(), store.save_partial
+    tries = 0
+
+    def save(results: Path, run: Run) -> Path:
+        nonlocal tries
+        tries += 1
+        if tries == 2:
+            raise RecordError("the disk is full")
+        return real(results, run)
+
+    monkeypatch.setattr(store, "save_partial", save)
+    run, _ = execute(plan, fresh(plan), lambda _case: GOOD, tmp_path, told)
+    assert told.notes == ["not saved yet, going on: the disk is full"]
+    assert [len(result.launches) for result in run.results] == [1, 1, 1]
+
+
+def test_a_run_that_cannot_be_written_at_its_end_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The partial file holds everything that could be saved."""
+
+    def full(_results: Path, _run: Run) -> Path:
+        raise RecordError("the disk is full")
+
+    monkeypatch.setattr(store, "finalise", full)
+    plan = make_plan(1)
+    with pytest.raises(RecordError):
+        execute(plan, fresh(plan), lambda _case: GOOD, tmp_path, Told())
+    (path,) = store.partials(tmp_path)
+    assert sum(len(result.launches) for result in store.load(path).results) == 3

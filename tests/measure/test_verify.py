@@ -1,0 +1,237 @@
+"""Verification against real servers: the right answer, in its time, side by side."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from bench import eventually
+from servebench.core.errors import LaunchError
+from servebench.core.flags import FlagName
+from servebench.core.model import Endpoint, Expectation
+from servebench.measure.verify import SpotChecks, check_answer, verify
+from tiny_http import Answer, serving
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"count": {"type": "integer", "minimum": 1}},
+    "required": ["count"],
+}
+
+
+def text(pattern: str = "hello") -> Expectation:
+    return Expectation(content_type="text/plain", text=pattern)
+
+
+def endpoint(expect: Expectation | None = None, floor: float = 0.0, overlap: int = 0) -> Endpoint:
+    return Endpoint(
+        name="x", app="app:app", interface="asgi", path="/x", expect=expect or text(),
+        floor=floor, overlap=overlap,
+    )  # fmt: skip
+
+
+def refusal(expect: Expectation, body: bytes, media: str, status: int = 200) -> LaunchError:
+    with pytest.raises(LaunchError) as caught:
+        check_answer(expect, "GET /x", status, media, body)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("expect", "body", "media"),
+    [
+        (text(), b"hello", "text/plain; charset=utf-8"),
+        (text(r"Hello from [\d.]+t?"), b"Hello from 3.14t", "Text/Plain"),
+        (
+            Expectation(content_type="application/json", json_value={"a": 1, "b": [True, None]}),
+            b'{"b": [true, null],\n"a": 1}',
+            "application/json",
+        ),
+        (
+            Expectation(content_type="application/json", json_schema=SCHEMA),
+            b'{"count": 20}',
+            "application/json",
+        ),
+    ],
+)
+def test_a_right_answer_passes(expect: Expectation, body: bytes, media: str) -> None:
+    """Parameters of the media type and the layout of JSON do not matter."""
+    check_answer(expect, "GET /x", expect.status, media, body)
+
+
+@pytest.mark.parametrize(
+    ("expect", "body", "words"),
+    [
+        (text(), b"hello!", "expected text like 'hello', found 'hello!'"),
+        (text(), b"", "found ''"),
+        (text("."), b"\xff\xfe", "expected text"),
+        (Expectation(content_type="text/plain", json_value={"a": 1}), b'{"a": true}', '{"a": 1}'),
+        (Expectation(content_type="text/plain", json_value=[1]), b"<html>", "expected JSON"),
+        (
+            Expectation(content_type="text/plain", json_schema=SCHEMA),
+            b'{"count": 0}',
+            "$.count: 0 is less than the minimum of 1",
+        ),
+        (Expectation(content_type="text/plain", json_schema=SCHEMA), b"[" * 9, "expected JSON"),
+    ],
+)
+def test_a_wrong_body_says_what_was_expected_and_found(
+    expect: Expectation, body: bytes, words: str
+) -> None:
+    """One sentence, with the beginning of the body."""
+    error = refusal(expect, body, "text/plain")
+    assert error.flag is FlagName.WRONG_BODY
+    assert words in error.detail
+
+
+def test_status_and_media_type_come_first() -> None:
+    """An error page is reported as one, whatever it contains."""
+    error = refusal(text(), b"Internal Server Error" * 9, "text/plain", status=500)
+    assert error.flag is FlagName.WRONG_STATUS
+    assert "expected status 200, found 500" in error.detail
+    assert len(error.detail) < 200
+    error = refusal(text(), b"hello", "text/html")
+    assert error.flag is FlagName.WRONG_BODY
+    assert "expected content type text/plain, found text/html" in error.detail
+
+
+@pytest.mark.real
+def test_a_quick_endpoint_is_asked_one_at_a_time() -> None:
+    """The fastest of three is its unit; no connection is left open."""
+    with serving(Answer()) as server:
+        found = verify(endpoint(), server.url)
+        assert (found.requests, server.requests, server.connections) == (3, 3, 1)
+    assert found.sizes == {5}
+    assert found.unit > 0
+    assert found.overlap_seconds is None
+
+
+@pytest.mark.real
+def test_spot_checks_find_a_wrong_answer_of_the_right_length() -> None:
+    """The third one is wrong: it is kept, and nothing is asked any more."""
+    with serving(lambda _path, number: Answer(body=b"hello" if number < 2 else b"hullo")) as server:
+        port = int(server.url.rpartition(":")[2])
+        with SpotChecks(endpoint(), port, throughput=1e9, timeout=30, cores=None) as checks:
+            eventually("the wrong answer", lambda: checks.problem is not None)
+        assert (checks.asked, server.requests, server.connections) == (3, 3, 3)
+        with SpotChecks(endpoint(), port, throughput=0, timeout=30, cores=None) as too_slow:
+            pass
+        assert (too_slow.asked, too_slow.problem) == (0, None)
+    assert checks.problem is not None
+    assert checks.problem.flag is FlagName.WRONG_BODY
+    assert "GET /x, spot check 3 under load: expected text like 'hello'" in checks.problem.detail
+
+
+@pytest.mark.real
+def test_spot_checks_are_no_more_than_a_share_of_the_requests() -> None:
+    """4,000 requests apart at 10,000/s are 0.4 s: the first after 0.2 s, one in 0.4 s."""
+    with serving(Answer()) as server:
+        port = int(server.url.rpartition(":")[2])
+        began = time.monotonic()
+        with SpotChecks(endpoint(), port, throughput=1e4, timeout=30, cores=None) as checks:
+            eventually("three checks", lambda: checks.asked == 3)
+        assert time.monotonic() - began >= 0.2 + 2 * 0.4
+        assert checks.problem is None
+
+
+@pytest.mark.real
+def test_a_slow_endpoint_that_overlaps_is_asked_once_together() -> None:
+    """Four waits of 0.2 s at once show everything: answer, floor, concurrency."""
+    with serving(Answer(delay=0.2)) as server:
+        found = verify(endpoint(floor=0.2, overlap=4), server.url)
+        assert server.requests == found.requests
+        assert found.requests % 4 == 0  # more than four only if the machine was busy
+    assert found.unit >= 0.199
+    assert found.overlap_seconds is not None
+    assert found.overlap_seconds < 4 * 0.75 * found.unit
+
+
+@pytest.mark.real
+def test_a_short_wait_is_asked_alone_and_together() -> None:
+    """Three in a row give the unit, eight at once the overlap."""
+    with serving(Answer(delay=0.08)) as server:
+        found = verify(endpoint(floor=0.08, overlap=8), server.url)
+    assert found.unit >= 0.079
+    assert found.overlap_seconds is not None
+    assert found.overlap_seconds < 8 * 0.75 * found.unit
+
+
+@pytest.mark.real
+def test_a_server_that_waits_in_turn_is_not_concurrent() -> None:
+    """Six waits of 0.05 s one after another take 0.3 s: no busy machine explains that."""
+    answer = Answer(delay=0.05, serial=True)
+    with serving(answer) as server, pytest.raises(LaunchError) as caught:
+        verify(endpoint(floor=0.05, overlap=6), server.url)
+    assert caught.value.flag is FlagName.NOT_CONCURRENT
+    assert "expected 6 requests at once within" in caught.value.detail
+
+
+@pytest.mark.real
+def test_a_machine_that_was_busy_is_no_serial_server() -> None:
+    """Three singles and three times six in turn, 0.9 s of them, then six together."""
+
+    def busy_at_first(_path: str, number: int) -> Answer:
+        return Answer(delay=0.05, serial=number < 3 + 3 * 6)
+
+    with serving(busy_at_first) as server:
+        found = verify(endpoint(floor=0.05, overlap=6), server.url)
+    assert found.requests >= 3 + 4 * 6
+    assert found.overlap_seconds is not None
+    assert found.overlap_seconds < 6 * 0.75 * found.unit
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("overlap", [0, 3])
+def test_the_right_answer_too_fast_is_too_good_to_be_true(overlap: int) -> None:
+    """A handler that forgot to wait would win every comparison."""
+    with serving(Answer()) as server, pytest.raises(LaunchError) as caught:
+        verify(endpoint(floor=3.0, overlap=overlap), server.url)
+    assert caught.value.flag is FlagName.IMPOSSIBLE
+    assert "too fast to be true: expected at least 3 s" in caught.value.detail
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("answers", "flag"),
+    [
+        ([Answer(status=500)], FlagName.WRONG_STATUS),
+        ([Answer(), Answer(body=b"bye")], FlagName.WRONG_BODY),
+        ([Answer(), Answer(), Answer(media="text/html")], FlagName.WRONG_BODY),
+        ([Answer(status=302)], FlagName.WRONG_STATUS),
+        ([Answer(status=0)], FlagName.TRANSPORT_ERRORS),
+        ([Answer(delay=30)], FlagName.TRANSPORT_ERRORS),
+    ],
+)
+def test_every_answer_counts(answers: list[Answer], flag: FlagName) -> None:
+    """The first bad one ends the verification, with its own flag."""
+    with serving(lambda _path, n: answers[min(n, len(answers) - 1)]) as server:
+        with pytest.raises(LaunchError) as caught:
+            verify(endpoint(), server.url, timeout=0.3 if answers[-1].delay else 30)
+        assert server.requests == len(answers)
+    assert caught.value.flag is flag
+    assert caught.value.detail.startswith("GET /x: ")
+
+
+@pytest.mark.real
+def test_nothing_listening_is_a_transport_error() -> None:
+    """The port of a server that has gone."""
+    with serving(Answer()) as server:
+        url = server.url
+    with pytest.raises(LaunchError) as caught:
+        verify(endpoint(), url)
+    assert caught.value.flag is FlagName.TRANSPORT_ERRORS
+
+
+def test_json_compares_types() -> None:
+    """1, 1.0 and true are three values."""
+    wanted: list[Any] = [1, 1.0, True]
+    for one in wanted:
+        for other in wanted:
+            expect = Expectation(content_type="application/json", json_value=[one])
+            body = json.dumps([other]).encode()
+            if one is other:
+                check_answer(expect, "GET /x", 200, "application/json", body)
+            else:
+                assert refusal(expect, body, "application/json").flag is FlagName.WRONG_BODY

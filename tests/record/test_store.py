@@ -1,0 +1,210 @@
+"""Where run files live, and that nothing that was saved is ever lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import synthetic
+from disks import BALLAST, small_disk
+from servebench.core.errors import RecordError, UsageError
+from servebench.core.model import Profile, Run
+from servebench.record import files, run_file, store
+
+ROOT = Path(__file__).parents[2]
+
+
+def run_at(started: str, profile: Profile = "nightly", cases: int = 2) -> Run:
+    run = synthetic.nightly_run(cases=cases)
+    run_id = store.run_id(started, profile, run.commit)
+    return run.model_copy(update={"id": run_id, "started": started, "profile": profile})
+
+
+def leftovers(folder: Path) -> list[str]:
+    """Files that are neither a run nor a partial run."""
+    return [path.name for path in folder.rglob("*") if path.is_file() and path.suffix != ".json"]
+
+
+def test_a_run_is_named_after_time_profile_and_commit() -> None:
+    """In UTC whatever the offset, so that names sort by time; a missing commit is said."""
+    assert (
+        store.run_id("2026-11-20T10:40:12+01:00", "nightly", "3f2a9c17" * 5)
+        == "20261120T094012Z-nightly-3f2a9c17"
+    )
+    assert store.run_id("2026-11-20T09:40:12Z", "quick", None) == "20261120T094012Z-quick-nocommit"
+    with pytest.raises(RecordError, match="offset"):
+        store.run_id("2026-11-20T09:40:12", "quick", None)
+
+
+def test_a_run_lives_under_its_machine_and_year(tmp_path: Path) -> None:
+    """results/runs/<machine>/<year>/<run>.json; the year is that of UTC."""
+    run = run_at("2026-12-31T23:30:00-01:00")
+    expected = tmp_path / "runs" / "synthetic-2c-0a1b2c3d" / "2027" / f"{run.id}.json"
+    assert store.path_for(tmp_path, run) == expected
+
+
+@pytest.mark.parametrize("name", ["../up", "a/b", "", ".hidden", "a b"])
+def test_an_id_cannot_lead_out_of_the_folder(name: str, tmp_path: Path) -> None:
+    """An id that is no plain file name is refused."""
+    with pytest.raises(RecordError, match="cannot name a file"):
+        store.path_for(tmp_path, run_at("2026-11-20T09:00:00Z").model_copy(update={"id": name}))
+
+
+def test_a_partial_run_is_replaced_and_then_finalised(tmp_path: Path) -> None:
+    """Saved after every launch under one name; the final file takes its place."""
+    small, whole = (run_at("2026-11-20T09:00:00Z", cases=n) for n in (1, 3))
+    partial = store.save_partial(tmp_path, small)
+    assert store.save_partial(tmp_path, whole) == partial
+    assert store.load(partial) == run_file.rounded(whole)
+    assert store.partials(tmp_path) == [partial]
+    final = store.finalise(tmp_path, whole)
+    assert final == store.path_for(tmp_path, whole)
+    assert not partial.exists()
+    assert store.load(final) == run_file.rounded(whole)
+    assert leftovers(tmp_path) == []
+
+
+def test_a_finished_run_is_never_rewritten(tmp_path: Path) -> None:
+    """The same bytes again are success, other bytes are refused and change nothing."""
+    small, other = (run_at("2026-11-20T09:00:00Z", cases=n) for n in (1, 2))
+    final = store.finalise(tmp_path, small)
+    before = final.read_bytes()
+    assert store.finalise(tmp_path, small) == final
+    partial = store.save_partial(tmp_path, other)
+    with pytest.raises(RecordError, match="never rewritten"):
+        store.finalise(tmp_path, other)
+    assert final.read_bytes() == before
+    assert partial.exists(), "what could not be finalised is still there"
+    assert leftovers(tmp_path) == []
+
+
+def test_the_latest_run_is_the_one_started_last(tmp_path: Path) -> None:
+    """Over machines and years; of a profile where asked; partial ones only where asked."""
+    with pytest.raises(RecordError, match="servebench run --profile quick"):
+        store.latest(tmp_path)
+    old = store.finalise(tmp_path, run_at("2025-11-20T09:00:00Z", "quick"))
+    new = store.finalise(tmp_path, run_at("2026-11-20T09:00:00Z"))
+    partial = store.save_partial(tmp_path, run_at("2026-11-21T09:00:00Z", "published"))
+    assert store.latest(tmp_path) == new
+    assert store.latest(tmp_path, profile="quick") == old
+    assert store.latest(tmp_path, partial=True) == partial
+    assert store.runs(tmp_path, partial=True) == [old, new, partial]
+    with pytest.raises(RecordError, match="1 unfinished: servebench run --resume"):
+        store.latest(tmp_path, profile="published")
+
+
+def test_a_run_is_found_by_path_id_or_enough_of_it(tmp_path: Path) -> None:
+    """What is unknown or ambiguous is refused with the names that there are."""
+    first = store.finalise(tmp_path, run_at("2026-11-19T09:00:00Z"))
+    second = store.finalise(tmp_path, run_at("2026-11-20T09:00:00Z", "published"))
+    partial = store.save_partial(tmp_path, run_at("2026-11-21T09:00:00Z", "quick"))
+    assert store.find(tmp_path, str(first)) == first
+    assert store.find(tmp_path, "latest") == second
+    assert store.find(tmp_path, first.stem) == first
+    assert store.find(tmp_path, "published") == second
+    assert store.find(tmp_path, "20261121T090000Z-quick-3f2a9c17") == partial
+    with pytest.raises(UsageError, match="could be any of"):
+        store.find(tmp_path, "202611")
+    with pytest.raises(UsageError, match="20261119T090000Z-nightly"):
+        store.find(tmp_path, "20261118T090000Z-nightly-3f2a9c17")
+    with pytest.raises(UsageError, match="no runs yet"):
+        store.find(tmp_path / "empty", "x")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """Missing and damaged files each say so with their path."""
+    with pytest.raises(RecordError, match=r"gone\.json: cannot be read"):
+        store.load(tmp_path / "gone.json")
+    damaged = tmp_path / "damaged.json"
+    damaged.write_bytes(run_file.encode(run_at("2026-11-20T09:00:00Z"))[:1000])
+    with pytest.raises(RecordError, match=r"damaged\.json: .*truncated"):
+        store.load(damaged)
+
+
+def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
+    """A file where a folder should be: path and remedy, no traceback."""
+    (tmp_path / "runs").write_text("in the way")
+    with pytest.raises(RecordError, match="could not be saved"):
+        store.save_partial(tmp_path, run_at("2026-11-20T09:00:00Z"))
+
+
+@pytest.mark.parametrize("mounted", [True, False], ids=["mounted", "device"])
+def test_room_is_tried_before_it_is_needed(tmp_path: Path, mounted: bool) -> None:
+    """A full disk is noticed by a new file; trying leaves nothing, and changes no old file."""
+    disk = tmp_path / "tiny"
+    disk.mkdir()
+    with small_disk(disk, mounted=mounted) as fill:
+        files.require_room(disk / "new" / "folder")
+        files.require_room(disk)
+        (disk / "old").write_text("as it was")
+        files.require_writable(disk / "old")
+        assert [path.name for path in disk.iterdir()] == ["old"]
+        assert (disk / "old").read_text() == "as it was"
+        fill()
+        with pytest.raises(RecordError, match=r"the disk is full: free some space\. Nothing was d"):
+            files.require_room(disk)
+        assert sorted(path.name for path in disk.iterdir()) == sorted([BALLAST, "old"])
+
+
+@pytest.mark.parametrize("mounted", [True, False], ids=["mounted", "device"])
+def test_a_full_disk_leaves_what_was_saved(tmp_path: Path, mounted: bool) -> None:
+    """ENOSPC for real: path and remedy are named, the previous file is whole, nothing is left over.
+
+    When space has been made, saving goes on.
+    """
+    small, large = (run_at("2026-11-20T09:00:00Z", cases=n) for n in (1, 40))
+    disk = tmp_path / "tiny"
+    disk.mkdir()
+    with small_disk(disk, mounted=mounted) as fill:
+        saved = store.save_partial(disk, small)
+        before = saved.read_bytes()
+        fill()
+        with pytest.raises(RecordError, match="the disk is full: free some space") as caught:
+            store.save_partial(disk, large)
+        assert str(saved) in str(caught.value)
+        assert saved.read_bytes() == before
+        assert leftovers(disk) == [BALLAST]
+        with pytest.raises(RecordError, match="the disk is full"):
+            store.finalise(disk, large)
+        (disk / BALLAST).unlink()
+        assert store.load(saved) == run_file.rounded(small)
+        assert store.finalise(disk, large).exists()
+
+
+def test_a_file_size_limit_leaves_what_was_saved(tmp_path: Path) -> None:
+    """The same where nobody is root: the limit of a child process cuts the write in the middle."""
+    small = run_at("2026-11-20T09:00:00Z", cases=1)
+    saved = store.save_partial(tmp_path, small)
+    before = saved.read_bytes()
+    child = textwrap.dedent(
+        """
+        import resource, signal, sys
+        from pathlib import Path
+        import test_store
+        from servebench import store
+        from servebench.errors import RecordError
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+        try:
+            run = test_store.run_at("2026-11-20T09:00:00Z", cases=40)
+            store.save_partial(Path(sys.argv[1]), run)
+        except RecordError as problem:
+            print(problem)
+        """
+    )
+    path = os.pathsep.join([str(ROOT / "scripts"), str(ROOT / "tests")])
+    done = subprocess.run(
+        [sys.executable, "-c", child, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert "the file size limit is too low" in done.stdout
+    assert saved.read_bytes() == before
+    assert leftovers(tmp_path) == []

@@ -1,0 +1,343 @@
+"""The headline of a comparison and what to do next: no sentence that does not follow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from comparing import (
+    AGAIN,
+    BROKEN,
+    DISTURBED,
+    FASTER,
+    LARGER,
+    LATE,
+    LOOKS,
+    OPEN,
+    SAME,
+    SLOWER,
+    UNCONFIRMED,
+    made,
+    micro,
+    one,
+)
+from duets import duet
+from servebench.compare import inprocess
+from servebench.compare.method import Method
+from servebench.record import comparison_store
+from servebench.record.comparison import (
+    CaseComparison,
+    Comparison,
+    Instructions,
+    Missing,
+    SideRecord,
+)
+from servebench.record.reproduce import rebuilt
+from servebench.report.comparison import make_view
+from servebench.report.rows import INPROCESS_THRESHOLD
+
+MEMORY_OPEN = OPEN.model_copy(update={"metric": "pss_steady"})
+TAIL = SAME.model_copy(update={"metric": "service_p99", "detectable": 0.06})
+A, B = "x/a/py3.14", "x/b/py3.14"
+UNTOUCHED = "Nothing to judge: only documents differ, and no measured case depends on them."
+APART = "Nothing to judge: the sides have no case in common."
+MISSING = (Missing(case="x/a", reason="defined otherwise on head: load.connections 1 → 2"),)
+WORST = "most of all CPU/request of x/a/py3.14 by +2.13 % (+1.61…+2.65 %)"
+SEEN = "changes of CPU/request from 0.81 % on could have been seen"
+BETTER = "Better in 1 of 1 cases, most of all CPU/request of x/a/py3.14 by −3.00 % (−4.00…−2.00 %)"
+
+
+@pytest.mark.parametrize(
+    ("found", "headline"),
+    [
+        (made(one(A, SLOWER), one(B, SAME)), f"Worse in 1 of 2 cases, {WORST}."),
+        (made(one(A, SAME), one(B, SAME)), f"No change in 2 of 2 cases; {SEEN}."),
+        # One open metric is not 'no change'.
+        (
+            made(one(A, SAME, MEMORY_OPEN), one(B, SAME)),
+            f"No change in 1 of 2 cases; {SEEN}; not decided in 1 of 2 cases (PSS steady).",
+        ),
+        # What could be seen is told of CPU, though a tail needs more to be seen.
+        (made(one(A, SAME, TAIL)), f"No change in 1 of 1 cases; {SEEN}."),
+        # Benchmarks are no cases.
+        (
+            made(one(A, SLOWER), micro=(micro("b.One", SLOWER), micro("b.Two", SAME))),
+            f"Worse in 1 of 1 cases and 1 of 2 in-process benchmarks, {WORST}.",
+        ),
+        (made(), "Nothing to judge: the change cannot have touched any measured case."),
+        (made(notes=(UNTOUCHED, "another note")), UNTOUCHED),
+        (made(untouched=0, missing=MISSING, notes=(APART,)), APART),
+        (made(one(A, BROKEN)), "Not comparable in 1 of 1 cases."),
+        (made(one(A)), "Not judged in 1 of 1 cases."),
+        (made(one(A, LATE)), "Not judged in 1 of 1 cases."),
+        (made(one(A, OPEN)), "Not decided in 1 of 1 cases (CPU/request)."),
+        (made(one(A, FASTER, BROKEN)), f"{BETTER}; not comparable in 1 of 1 cases."),
+        (made(one(A, SAME), status="partial"), f"Partial: No change in 1 of 1 cases; {SEEN}."),
+    ],
+)
+def test_people_read_one_sentence(found: Comparison, headline: str) -> None:
+    """What moved, in how many cases; what was not judged is never clean."""
+    assert make_view(found).headline == headline
+
+
+def test_coverage_and_notes_stand_beside_it() -> None:
+    """Cases judged in part, benchmarks by themselves, and what only one side has."""
+    partly = make_view(made(one(A, SAME, MEMORY_OPEN), one(B, SAME)))
+    both = made(one(A, SLOWER), micro=(micro("b.One", SLOWER), micro("b.Two", SAME)))
+    assert [dict(view.facts)["coverage"] for view in (partly, make_view(both))] == [
+        "1 of 2 cases judged, 1 more in part; 3 others cannot have changed",
+        "1 of 1 cases judged; 2 of 2 in-process benchmarks; 3 others cannot have changed",
+    ]
+    assert make_view(made(notes=(UNTOUCHED, "another note"))).notes == ("another note",)
+    apart = make_view(made(untouched=0, missing=MISSING, notes=(APART,)))
+    assert apart.notes == ("x/a: defined otherwise on head: load.connections 1 → 2",)
+
+
+def test_a_choice_of_interpreters_names_both_and_mends_nothing() -> None:
+    """Between two interpreters there is no change that somebody would have to look into."""
+    comparison = made(one("x/a/py3.14t", SLOWER), cross=True)
+    sides = {
+        name: side.model_copy(update={"label": label, "kind": "interpreter"})
+        for name, side, label in (
+            ("base", comparison.base, "3.14"), ("head", comparison.head, "3.14t"),
+        )
+    }  # fmt: skip
+    view = make_view(comparison.model_copy(update=sides))
+    assert view.headline.startswith("3.14t against 3.14: worse in 1 of 1 cases")
+    assert view.steps == ()
+
+
+def test_a_row_s_words_follow_its_metric_and_its_samples() -> None:
+    """Memory gets larger; the duets that confirmed CPU are none of those that settled memory."""
+    memory = SAME.model_copy(update={"metric": "pss_steady", "confirmed": 10})
+    groups = make_view(made(one(A, SLOWER, memory), one(B, LARGER))).groups
+    assert {(row.verdict, row.change, row.samples) for row in groups.all} == {
+        ("▼ slower", "+2.13 %", "8+8"), ("= no change", "+0.04 %", "8"),
+        ("▼ larger", "+10.0 %", "8+8"),
+    }  # fmt: skip
+
+
+def test_what_the_report_may_not_import_is_what_decides() -> None:
+    """The threshold of benchmarks, and the last looks as a record has them."""
+    assert INPROCESS_THRESHOLD == inprocess.THRESHOLD
+    record = Method().record()
+    assert {name: record[name] for name in LOOKS} == LOOKS
+
+
+def steps(*cases: CaseComparison, **more: Any) -> tuple[str, ...]:
+    return make_view(made(*cases, **{"method": LOOKS, **more})).steps
+
+
+WAITING = one(A, OPEN, seconds_to_decide=240.0)
+SPENT = one(B, OPEN.model_copy(update={"screened": 22}), seconds_to_decide=480.0)
+CANDIDATE = UNCONFIRMED.model_copy(update={"screened": 22})
+REFUTED = CANDIDATE.model_copy(update={"confirmed": 28, "reason": "did not confirm it"})
+LACK = "Not decided, for lack of time:"
+HELPLESS = (
+    "Not decided with all the samples that a comparison takes: 1 case. What is there, if anything, "
+    "is too small or too unsteady for this machine; more time does not help."
+)
+
+
+@pytest.mark.parametrize(
+    ("cases", "more", "step"),
+    [
+        (
+            (WAITING,),
+            {},
+            (f"{LACK} 1 case. About 4 min more would probably decide it: a larger --budget."),
+        ),
+        ((SPENT,), {}, HELPLESS),
+        # Nothing was limited: it ended by itself.
+        ((WAITING,), {"budget_seconds": None}, HELPLESS),
+        # Time that cannot be named is not promised.
+        (
+            (WAITING, one(B, UNCONFIRMED)),
+            {},
+            (
+                f"{LACK} 2 cases. About 4 min more would probably "
+                "decide 1 of them: a larger --budget."
+            ),
+        ),
+        ((one(B, UNCONFIRMED),), {}, f"{LACK} 1 case."),
+        # Screening duets are not what a candidate waits for.
+        ((one(A, CANDIDATE),), {}, f"{LACK} 1 case."),
+        ((one(A, REFUTED),), {}, HELPLESS),
+        (
+            (one(A, LATE),),
+            {},
+            (
+                "Not judged: there was no time for 1 case: a larger --budget, or "
+                "fewer cases with --select."
+            ),
+        ),
+        (
+            (one(A, DISTURBED),),
+            {},
+            (
+                "Not judged: in 1 case too few duets were usable; the reasons "
+                "say what disturbed them. A quieter machine would tell."
+            ),
+        ),
+    ],
+)
+def test_time_is_asked_for_only_where_it_helps(
+    cases: tuple[CaseComparison, ...], more: dict[str, Any], step: str
+) -> None:
+    """Sixteen of twenty-two duets are short of time; what had all of them is not."""
+    assert steps(*cases, **more) == (step,)
+
+
+def test_a_candidate_whose_fresh_duets_were_disturbed_is_not_short_of_time() -> None:
+    """Forty-two fresh duets, one and a half times the last look, and too few of them usable."""
+    noisy = UNCONFIRMED.model_copy(
+        update={"confirmed": 3, "excluded": 39, "reason": "3 of 42 fresh duets usable: host_noise"}
+    )
+    fresh = [duet("x/a/py3.14", stage="confirmation") for _ in range(42)]
+
+    def said(tried: int) -> tuple[str, ...]:
+        case = one("x/a/py3.14", noisy, duets=tuple(fresh[:tried]))
+        return steps(case, method={**LOOKS, "patience": 1.5})
+
+    assert said(42) == (
+        (
+            "Not decided, because too few duets were usable: 1 case. A quieter machine would tell; "
+            "more time on this one may not."
+        ),
+    )
+    assert said(41) == ("Not decided, for lack of time: 1 case.",)
+
+
+@pytest.mark.parametrize(
+    ("head", "told"),
+    [
+        (309_000.0, "Its application executes 3.0 % more instructions per request: there is more"),
+        (300_030.0, "Its application executes as many instructions per request as before (+0.01"),
+        (294_000.0, "Its application executes 2.0 % fewer instructions per request, and got slow"),
+    ],
+)
+def test_instructions_tell_added_work_from_the_rest(head: float, told: str) -> None:
+    """Counted on both sides: the report shows them, and does not only point to them."""
+    counted = Instructions(base=300_000.0, head=head, spread=0.0)
+    view = make_view(made(one("x/a/py3.14", SLOWER, instructions=counted)))
+    assert told in view.steps[0]
+    (shown,) = view.counts
+    assert shown[1:3] == ("300,000", f"{head:,.0f}")
+    # More memory is not explained by them.
+    assert make_view(made(one("x/a/py3.14", LARGER, instructions=counted))).steps == ()
+
+
+def test_the_first_row_can_be_measured_alone() -> None:
+    """The command is the same comparison with one case; one that selects is left as it is."""
+    found: Comparison = made(one("x/a b/py3.14", SLOWER), reproduce=(AGAIN,))
+    assert make_view(found).commands == (
+        ("all of it", AGAIN),
+        ("the first that got worse, alone", f"{AGAIN} --select 'x/a b/py3.14'"),
+    )
+    chosen = f"{AGAIN} --select 'x/*'"
+    assert make_view(found.model_copy(update={"reproduce": (chosen,)})).commands == (
+        ("all of it", chosen),
+    )
+
+
+SELECTED = "--select 'x/*' --seed 1 --all --budget 20m"
+REVISIONS = f"servebench compare {'a' * 12} {'b' * 12}"
+
+
+def labelled(kind: str, base: str, head: str) -> dict[str, SideRecord]:
+    """Two sides that are no revisions."""
+    side = made().base.model_copy(update={"kind": kind, "label": base})
+    return {"base": side, "head": side.model_copy(update={"label": head})}
+
+
+@pytest.mark.parametrize(
+    ("written", "facts", "shown"),
+    [
+        (AGAIN, {}, AGAIN),
+        # What it asks for is what was compared, whatever it says.
+        (f"servebench compare x y {SELECTED}", {}, f"{REVISIONS} {SELECTED}"),
+        (f"{AGAIN} --select '$(id)'", {}, f"{AGAIN} --select '$(id)'"),
+        (f'{AGAIN} --select "$(id)"', {}, f"{AGAIN} --select '$(id)'"),
+        (f"{AGAIN}; curl x | sh", {}, None),
+        (f"{AGAIN} && sh", {}, None),
+        (f"{AGAIN} --select x --output ~/.bashrc", {}, None),
+        (f"{AGAIN} --markdown ~/.ssh/authorized_keys", {}, None),
+        (f"{AGAIN} --with evilpkg==1.0", {}, None),
+        (f"{AGAIN} --select --output", {}, None),
+        (f"{AGAIN} 'unbalanced", {}, None),
+        (AGAIN.replace("20m", "9h"), {}, None),
+        (AGAIN.replace(" --budget 20m", ""), {}, None),
+        (
+            "servebench compare --with evilpkg==1.0 --output ~/.bashrc a b",
+            {"budget_seconds": None},
+            REVISIONS,
+        ),
+        (
+            "servebench compare x --seed 2",
+            {
+                "budget_seconds": None,
+                **labelled("stack", "stacks as locked", "granian==2.7.8, a==1"),
+            },
+            "servebench compare --with granian==2.7.8 --with a==1 --seed 2",
+        ),
+        (
+            "servebench compare --seed 2",
+            {
+                "budget_seconds": None,
+                **labelled("stack", "stacks as of 2026-07-01", "stacks as locked"),
+            },
+            "servebench compare --stack-as-of 2026-07-01 --stack-as-of locked --seed 2",
+        ),
+        (
+            "servebench compare --seed 2",
+            {"budget_seconds": None, **labelled("stack", "stacks as locked", "x==1 --output")},
+            None,
+        ),
+        (
+            "servebench compare --seed 2",
+            {"budget_seconds": None, **labelled("interpreter", "3.14", "3.14t")},
+            "servebench compare --python 3.14 3.14t --seed 2",
+        ),
+        (
+            "servebench compare --seed 2",
+            {"budget_seconds": None, **labelled("interpreter", "3.14", "--output")},
+            None,
+        ),
+    ],
+)
+def test_the_command_is_made_from_what_was_compared(
+    written: str, facts: dict[str, Any], shown: str | None
+) -> None:
+    """A record may come from where others' code ran, and people copy what a report shows."""
+    found: Comparison = made(one("x/a/py3.14", SAME), **{**facts, "reproduce": (written,)})
+    commands = make_view(found).commands
+    assert commands == (() if shown is None else (("all of it", shown),))
+
+
+def test_what_was_recorded_in_this_repository_can_be_asked_for_again() -> None:
+    """Each line is the one that the comparison's own values give."""
+    files = sorted((Path(__file__).parents[2] / "results" / "comparisons").glob("*.json"))
+    assert files
+    for file in files:
+        found = comparison_store.read(file)
+        assert found.reproduce == (rebuilt(found),)
+
+
+def test_a_broken_case_is_the_next_thing_to_look_at() -> None:
+    """With its reason, and a command that runs it."""
+    view = make_view(made(one("x/a/py3.14", BROKEN), reproduce=(AGAIN,)))
+    assert view.steps == (
+        "Not comparable: look at x/a/py3.14 first: head: wrong_body: found <script>.",
+    )
+    assert view.commands[1][1] == "servebench run --select x/a/py3.14"
+
+
+def test_duets_that_were_not_used_are_counted() -> None:
+    """Eight of forty-one say something: a reader should know, once per case."""
+    noisy = SAME.model_copy(update={"excluded": 33})
+    memory = noisy.model_copy(update={"metric": "pss_steady"})
+    facts = dict(make_view(made(one("x/a/py3.14", noisy, memory))).facts)
+    assert facts["duets"] == "8 usable, 33 not: disturbed or failed"
+    assert "duets" not in dict(make_view(made(one("x/a/py3.14", SAME))).facts)

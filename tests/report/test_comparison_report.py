@@ -1,0 +1,249 @@
+"""The reports of a comparison: the right blocks first, nothing lost silently, never too long."""
+
+from __future__ import annotations
+
+import io
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+from rich.console import Console
+
+from comparing import (
+    AGAIN,
+    BROKEN,
+    CPU,
+    DISTURBED,
+    LARGER,
+    LATE,
+    OPEN,
+    SAME,
+    SLOWER,
+    UNCONFIRMED,
+    made,
+    micro,
+    one,
+)
+from servebench.compare.method import Method
+from servebench.core.flags import Flag, FlagName
+from servebench.record.comparison import (
+    SEARCHED,
+    Comparison,
+    Duet,
+    Event,
+    Instructions,
+    Missing,
+    PackageChange,
+    Verdict,
+)
+from servebench.report import formats
+from servebench.report.comparison import make_view
+from servebench.report.markdown import LIMIT
+from servebench.report.markdown import comparison as markdown
+from servebench.report.terminal import print_comparison
+from servebench.site.charts.forest import ROWS, of_comparison
+
+ROOT: Final = Path(__file__).parents[2]
+GOLDEN: Final = Path(__file__).parents[1] / "data" / "comparison"
+EVENT = Event(
+    factor="server", value="granian", metric=CPU, verdict=Verdict.SLOWER, ratio=1.02,
+    low=1.018, high=1.022, cases=("x/a/py3.14", "x/b/py3.14", "x/c/py3.14"),
+)  # fmt: skip
+HEAD = (
+    "| case | metric | verdict | change | 95 % interval | could see | base → head | samples |\n"
+    "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |\n"
+)
+
+
+def test_an_event_is_one_sentence() -> None:
+    """Forty rows with one cause are one piece of news."""
+    view = make_view(made(one("x/a/py3.14", SLOWER), events=(EVENT,)))
+    assert view.events == (
+        (
+            "One event: 3 cases that share the server granian moved alike: CPU/request ▼ slower, "
+            "+2.00 % (+1.80…+2.20 %)."
+        ),
+    )
+
+
+def test_the_rows_of_an_event_are_folded() -> None:
+    """What it tells is not told again by each row; a row of another metric stays in sight."""
+    cases = [one(f"x/{name}/py3.14", SLOWER) for name in "abc"]
+    text = markdown(made(*cases, one("x/d/py3.14", LARGER), events=(EVENT,)))
+    open_, folded, rest = text.partition("<details><summary>3 rows of the event above</summary>")
+    assert folded
+    assert "| x/d/py3.14 | PSS steady | ▼ larger |" in open_
+    assert "| x/a/py3.14 |" not in open_
+    assert all(f"| x/{name}/py3.14 | CPU/request | ▼ slower |" in rest for name in "abc")
+    alone = markdown(made(*cases, events=(EVENT,)))
+    assert "### Worse\n\n<details><summary>3 rows of the event above</summary>" in alone
+
+
+def test_the_legend_says_from_which_size_on_a_change_counts() -> None:
+    """Each metric's floor once, that of benchmarks as the record has it; none without figures."""
+    found = made(
+        one("x/a/py3.14", SLOWER, LARGER),
+        one("x/b/py3.14", SAME),
+        micro=(micro("b.One", SAME),),
+        method={"inprocess_floor": 0.01},
+    )
+    legend = dict(make_view(found).legend)
+    assert legend["relevance floor"].endswith(
+        ": PSS steady 0.4 %, CPU/request 0.2 %, time in process 1 %"
+    )
+    assert "base → head" not in legend
+    assert f"relevance floor: {legend['relevance floor']}" in printed(found, 120)
+    assert make_view(made(one("x/a/py3.14", LATE))).legend == ()
+
+
+def test_what_older_comparisons_decided_by_is_said_beside_them() -> None:
+    """One-sided verdicts, and memory that the other server shared: their rows bear another word."""
+    then = made(one("x/a/py3.14", SLOWER, LARGER), method={"confirmation_rate": 0.05})
+    told = dict(make_view(then).legend)
+    assert "By the rule of that time a verdict asked on one side only" in told["95 % interval"]
+    assert "changes are shown up to a tenth larger than they are" in told["PSS steady"]
+    now = dict(make_view(then.model_copy(update={"method": Method().record()})).legend)
+    assert "all of it to lie beyond the relevance floor" in now["95 % interval"]
+    assert "PSS steady" not in now
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "results" / "comparisons").glob("*.json")), ids=str)
+def test_no_stored_comparison_contradicts_itself(path: Path) -> None:
+    """Verdict, change, interval and both figures of a row point to the same side."""
+    comparison = Comparison.model_validate_json(path.read_text("utf-8"))
+    groups = make_view(comparison).groups
+    bases = {case.case.id: case.absolute_base for case in comparison.cases}
+    shown = 0
+    for row in (*groups.worse, *groups.better):
+        judged = row.judged
+        assert judged.ratio is not None
+        assert judged.low is not None
+        assert judged.high is not None
+        assert judged.low > 1 or judged.high < 1
+        if row.figures:
+            shown += 1
+            head = bases[row.case][row.metric] * judged.ratio
+            assert row.figures.endswith(f"→ {formats.figure(row.metric, head)}")
+    assert shown
+    seen = [row for row in groups.undecided if row.judged.reason.startswith(SEARCHED)]
+    assert seen
+    for row in seen:
+        assert row.verdict == "? seen in the screening, not confirmed: no time"
+        assert row.why.startswith("seen in the screening, not confirmed: no time was left")
+
+
+def test_what_was_not_measured_is_a_line_and_not_a_table_of_dashes() -> None:
+    """Forty cases without time are one reason; their figures are none."""
+    cases = [one(f"x/{index}/py3.14", LATE) for index in range(40)]
+    text = markdown(made(*cases, one("x/loud/py3.14", DISTURBED)))
+    assert (
+        "### Not judged\n\n"
+        "- 40 × no time for a duet: x/0/py3.14, x/1/py3.14, x/2/py3.14, x/3/py3.14, x/4/py3.14, "
+        "x/5/py3.14 and 34 more\n"
+        "- 1 × none of 33 duets was usable: host\\_noise: x/loud/py3.14\n"
+    ) in text
+    assert "— | — |" not in text
+
+
+def test_what_does_not_work_is_not_among_what_is_open() -> None:
+    """A head that answers wrongly is news of its own, with the reason."""
+    text = markdown(made(one("x/a/py3.14", BROKEN), one("x/b/py3.14", OPEN)))
+    broken, heading, open_ = text.partition("### Not decided\n")
+    assert heading
+    assert "### Not comparable\n\n- x/a/py3.14: head: wrong\\_body" in broken
+    assert "neither a change nor its absence is shown yet" in open_
+    assert "| x/a/py3.14 |" not in text
+
+
+@pytest.mark.parametrize("cases", [1, 300, 2000])
+def test_the_comment_always_fits(cases: int) -> None:
+    """GitHub refuses what is too long, and with it the news; the rest is counted."""
+    many = [one(f"x/{'long' * 40}{index}/py3.14", SLOWER, OPEN, LARGER) for index in range(cases)]
+    text = markdown(made(*many))
+    assert len(text) <= LIMIT
+    assert text.startswith("## Worse in")
+    assert "▼ larger" in text
+    if cases > 1:
+        assert "more, in the comparison's JSON" in text
+        assert text.splitlines()[-1].startswith("Left out, for lack of room: Not decided")
+
+
+def printed(comparison: Comparison, width: int) -> str:
+    out = io.StringIO()
+    print_comparison(Console(file=out, width=width), comparison)
+    return out.getvalue()
+
+
+def every_block() -> Comparison:
+    """A comparison in which everything happened."""
+    flag = Flag(name=FlagName.HOST_NOISE, detail="0.3 cores")
+    duet = Duet(
+        case="x/a/py3.14", stage="screening", order=0, head_first=False,
+        started="2026-11-20T12:00:00Z", seconds=8.0, load_seconds=4.0, flags_base=(flag,),
+        base={CPU: 1e-4}, head={CPU: 1e-4},
+    )  # fmt: skip
+    return made(
+        one(
+            "x/a/py3.14", SLOWER, duets=(duet,), absolute_base={CPU: 1.0e-4},
+            absolute_head={CPU: 0.97e-4},  # a launch alone scatters: not shown
+            instructions=Instructions(base=303_012.0, head=309_072.0, spread=0.0001),
+        ),
+        one("x/b/py3.14", SAME),
+        one("x/c/py3.14", BROKEN),
+        one("x/d/py3.14", LATE),
+        one("x/e/py3.14", UNCONFIRMED),
+        packages=(PackageChange(stack="current", package="granian", base="2.7.8", head=None),),
+        missing=(Missing(case="x/new", reason="only head has it"),),
+        noise=0.0071,
+        reproduce=(AGAIN,),
+        notes=("something happened",),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "draw"),
+    [
+        ("comment.md", markdown),
+        ("terminal.txt", lambda found: printed(found, 120)),
+    ],
+)
+def test_each_reader_gets_what_was_agreed(name: str, draw: Callable[[Comparison], str]) -> None:
+    """Golden: the whole of it. What is to change is written into the file, and the diff read."""
+    drawn = draw(every_block())
+    assert drawn.rstrip() == (GOLDEN / name).read_text("utf-8").rstrip()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_names_are_whole_on_any_terminal(width: int) -> None:
+    """A name stands above its rows, on one line to be copied; no row is broken into two."""
+    name = "await-patterns/async_independent/py3.14/wait0.3/granian-and-what-else-there-is-to-say"
+    figures = {"absolute_base": {CPU: 1.0e-4}, "absolute_head": {CPU: 1.0213e-4}}
+    bench = "handlers.Cpu.time_request('pydantic-v1-v2/services-from-json')"
+    text = printed(
+        made(one(name, SLOWER, LARGER, **figures), one("x/b/py3.14", SAME),
+             micro=(micro(bench, SLOWER),)), width
+    )  # fmt: skip
+    lines = text.splitlines()
+    assert name in lines
+    assert f"{bench} [current, 3.14]" in lines
+    (slower,) = [line for line in lines if line.startswith("  CPU/request") and "slower" in line]
+    assert "+2.13 %  +1.61…+2.65 %" in slower
+    assert len(slower) <= width
+    assert ("100 µs → 102 µs" in slower) == (width == 120)
+
+
+def test_the_forest_has_one_mark_per_judged_row() -> None:
+    """What moved comes first; rows without a ratio have no mark; too many are counted."""
+    rows = one("x/a/py3.14", SAME), one("x/b/py3.14", SLOWER), one("x/c/py3.14", BROKEN)
+    picture = ET.fromstring(of_comparison(made(*rows)))
+    assert [g.findtext("{*}title") for g in picture.iterfind("{*}g")] == [
+        "x/b/py3.14 · CPU/request: ▼ slower +2.13 %, 95 % interval +1.61…+2.65 %",
+        "x/a/py3.14 · CPU/request: = no change +0.04 %, 95 % interval −0.39…+0.47 %",
+    ]
+    assert "fill: var(--paper)" in "".join(picture.itertext())
+    many = of_comparison(made(*(one(f"x/{i}/py3.14", SAME) for i in range(ROWS + 5))))
+    assert len(ET.fromstring(many).findall("{*}g")) == ROWS
+    assert "5 of 85 rows are not drawn" in many
+    assert not ET.fromstring(of_comparison(made())).findall("{*}g")

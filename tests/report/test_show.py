@@ -1,0 +1,522 @@
+"""`servebench show`: figures beside the published ones, failures in words, comparisons again."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from rich.console import Console
+from rich.control import Control
+from rich.table import Table as RichTable
+from rich.text import Text
+from typer.testing import CliRunner
+
+import records
+import synthetic
+from bench import invoke
+from comparing import BROKEN, SAME, SLOWER, made, one
+from servebench.cli.show import schema_command, show_command
+from servebench.core.errors import RecordError, UsageError
+from servebench.core.flags import Flag, FlagName
+from servebench.core.model import CaseResult, Load, LoadModel, Run, RunStatus
+from servebench.declare.experiments import expand, load_experiments
+from servebench.declare.published import Published, load_published
+from servebench.host import console as printing
+from servebench.record import change, comparison_store, store
+from servebench.record.comparison import Comparison
+from servebench.record.run_file import encode, schema
+from servebench.report import formats, markdown
+from servebench.report.markdown import comparison as report
+from servebench.report.page import Page, make_page
+from servebench.report.shapes import judge
+from servebench.report.tables import experiment_tables
+from servebench.report.terminal import print_comparison, print_page
+from servebench.series.summary import Estimate, summarise
+from servebench.site.charts.forest import of_comparison
+
+ROOT = Path(__file__).parents[2]
+COMPARED = "20261120T120000Z-compare-bbbbbbbb"
+HOSTILE = "\x1b]0;mine\x07\x1b[2J\x9b2J\x7f"
+"""Sets a window's title, empties the screen twice, and deletes."""
+PUBLISHED = Published.model_validate(
+    {
+        "source": "A page, 2025",
+        "cases": {"gil": "demo/json/py3.14", "ft": "demo/json/py3.14t"},
+        "figures": {"gil": {"throughput": 100.0, "response_mean": 0.01}},
+        "tables": [
+            {
+                "title": "Main",
+                "select": ["demo/json/*"],
+                "keys": ["python"],
+                "columns": ["throughput", "response_mean", "ceiling"],
+                "headings": {"response_mean": "mean"},
+            }
+        ],
+        "shapes": [
+            {
+                "statement": "faster [bold] without",
+                "metric": "throughput",
+                "numerator": "ft",
+                "denominator": "gil",
+                "least": 1.5,
+            }
+        ],
+        "answers": ["{{ fig('ft', 'throughput') }} is {{ change('ft', 'gil', 'throughput') }}."],
+    }
+)
+
+
+def demo_run() -> Run:
+    """A measured case with noise on one launch, a failed one, and one of another endpoint."""
+    gil, ft, other = (
+        synthetic.make_case(f"demo/{name}") for name in ("json/py3.14", "json/py3.14t", "io")
+    )
+    noise = Flag(name=FlagName.HOST_NOISE, detail="0.2 cores")
+    figures = [{"throughput": x, "response_mean": 0.0125, "ceiling": 200.0} for x in (90, 100, 110)]
+    return synthetic.make_run(
+        [
+            CaseResult(
+                case=gil,
+                launches=tuple(
+                    synthetic.ok(gil.id, number, row, *[noise] * (number == 1))
+                    for number, row in enumerate(figures)
+                ),
+            ),
+            CaseResult(
+                case=ft,
+                launches=tuple(
+                    synthetic.failed(ft.id, number, FlagName.WRONG_BODY, "expected a | b, found c")
+                    for number in range(3)
+                ),
+            ),
+            synthetic.steady_result(other, {"throughput": 7.0}),
+        ]
+    )
+
+
+def page_of(run: Run, published: Published | None = PUBLISHED) -> Page:
+    return make_page(summarise(run), {"demo": published} if published else {}, {})
+
+
+def on_terminal(page: Page, width: int) -> str:
+    stream = io.StringIO()
+    print_page(Console(file=stream, width=width, highlight=False), page)
+    return stream.getvalue()
+
+
+def test_markdown_literally() -> None:
+    """Ours with its interval, the published figure beneath, the failure in words, all escaped."""
+    section = markdown.section_text(page_of(demo_run()).sections[0])
+    assert section == (
+        "## demo\n\n"
+        "Published: A page, 2025.\n\n"
+        "- Not measured: throughput of demo/json/py3.14t.\n\n"
+        "### Main\n\n"
+        "| Python |  | throughput | mean | ceiling | flags |\n"
+        "| --- | --- | ---: | ---: | ---: | --- |\n"
+        "| 3.14 | ours | 99.7/s (77.7…128/s) | 12.5 ms | 200/s | a |\n"
+        "|  | published | 100/s | 10.0 ms | — |  |\n"
+        "| 3.14t | ours | failed | — | — |  |\n\n"
+        "- a host\\_noise — other processes or the hypervisor took core time during the "
+        "measurement (for example: 0.2 cores)\n"
+        "- 3.14t: 3 of 3 launches failed: wrong\\_body: expected a \\| b, found c\n\n"
+        "### Further cases\n\n"
+        "| endpoint |  | throughput |\n"
+        "| --- | --- | ---: |\n"
+        "| io | ours | 7.00/s |\n\n"
+        "### Does the published shape hold?\n\n"
+        "| statement | expected | published | ours | verdict |\n"
+        "| --- | ---: | ---: | ---: | --- |\n"
+        "| faster \\[bold\\] without | ≥ 1.5 | — | — | not measured: no figures of json/py3.14t |"
+    )
+
+
+def test_a_terminal_shows_the_same() -> None:
+    """The words and figures of the page, at 100 columns."""
+    published = PUBLISHED.model_copy(update={"source": "A page, 2025, nothing [bold] of a file"})
+    text = on_terminal(page_of(demo_run(), published), 100)
+    for part in (
+        "99.7/s",
+        "77.7…128/s",
+        "published",
+        "10.0 ms",
+        "failed",
+        "wrong_body: expected a",
+    ):
+        assert part in text
+    assert "A page, 2025" in text
+    assert "nothing [bold] of a file" in text, "nothing of a file is read as markup"
+    assert "6 of 9 launches, 2 of 3 cases" in text
+
+
+def test_statements_about_what_was_not_measured_are_one_line() -> None:
+    """A run of one case has no need of a table of all that other cases would have said."""
+    shape = PUBLISHED.shapes[0]
+    held = shape.model_copy(update={"statement": "it serves", "denominator": None, "least": 1.0})
+    own = held.model_copy(update={"numerator": "gil"})
+    published = PUBLISHED.model_copy(update={"shapes": (own, shape, held)})
+    text = " ".join(on_terminal(page_of(demo_run(), published), 200).split())
+    assert "it serves ≥ 1 100 99.7" in text
+    assert "2 of 3 statements: not measured, for lack of figures" in text
+    assert "faster [bold] without" not in text
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_no_figure_is_cut_however_narrow_the_terminal(width: int) -> None:
+    """All experiments with wide intervals: every figure and interval stands there in one piece."""
+    source = random.Random(5)
+    results = []
+    for experiment in load_experiments(ROOT):
+        for case in expand(experiment, "published"):
+            launches = [
+                synthetic.ok(case.id, n, synthetic.figures(source, source.uniform(2, 70_000)))
+                for n in range(3)
+            ]
+            results.append(CaseResult(case=case, launches=tuple(launches)))
+    page = make_page(summarise(synthetic.make_run(results)), load_published(ROOT), {})
+    text = on_terminal(page, width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    for section in page.sections:
+        for table in section.tables:
+            for row in table.rows:
+                for cell in row.cells:
+                    assert cell.ours in text
+                    assert cell.interval in text
+                    assert cell.published in text
+
+
+def test_an_experiment_nobody_declared_gets_a_table() -> None:
+    """Told apart by what varies, with the figures that there are; nothing needs a declaration."""
+    page = page_of(demo_run(), None)
+    (table,) = page.sections[0].tables
+    assert table.title == "All cases"
+    assert table.keys == ("endpoint", "Python")
+    assert table.columns == ("throughput", "response mean", "ceiling")
+    assert [row.keys for row in table.rows] == [("json", "3.14"), ("json", "3.14t"), ("io", "3.14")]
+
+
+def test_rows_that_look_alike_get_their_ids() -> None:
+    """Keys that do not tell two cases apart are helped out by the case's id."""
+    cases = [synthetic.make_case(f"demo/json/{name}") for name in ("b", "a")]
+    run = synthetic.make_run(synthetic.steady_result(c, {"throughput": 1.0}) for c in cases)
+    (table,) = experiment_tables(tuple(summarise(run).cases.values()), PUBLISHED)
+    assert table.keys == ("Python", "case")
+    assert [row.keys for row in table.rows] == [("3.14", "json/b"), ("3.14", "json/a")]
+
+
+def test_a_property_can_become_the_columns() -> None:
+    """Percentiles against users: one line per percentile, columns by size, gaps as dashes."""
+
+    def paced(users: int, python: str) -> CaseResult:
+        load = Load(
+            model=LoadModel.PACED, connections=users, rate=float(users), duration=1, timeout=1
+        )
+        case = synthetic.make_case(f"demo/u{users}/py{python}", load=load)
+        return synthetic.steady_result(case, {"service_p50": users / 1000})
+
+    layout = {
+        "title": "Users",
+        "select": ["demo/*"],
+        "keys": ["python"],
+        "columns": ["service_p50"],
+        "across": "users",
+    }
+    published = Published.model_validate({"source": "s", "tables": [layout]})
+    run = synthetic.make_run([paced(200, "3.14"), paced(10, "3.14"), paced(10, "3.14t")])
+    (table,) = experiment_tables(tuple(summarise(run).cases.values()), published)
+    assert table.keys == ("users →", "Python")
+    assert table.columns == ("10", "200")
+    assert [(row.keys, [cell.ours for cell in row.cells]) for row in table.rows] == [
+        (("service p50", "3.14"), ["10.0 ms", "200 ms"]),
+        (("service p50", "3.14t"), ["10.0 ms", "—"]),
+    ]
+
+
+def test_a_flag_of_all_rows_is_said_once() -> None:
+    """With one launch each every case has few launches: one note, no marks."""
+    cases = [synthetic.make_case(f"demo/json/py{name}") for name in ("3.14", "3.14t")]
+    run = synthetic.make_run(
+        [synthetic.steady_result(case, {"throughput": 1.0}, launches=1) for case in cases],
+        launches=1,
+    )
+    (table,) = experiment_tables(tuple(summarise(run).cases.values()), PUBLISHED)
+    assert table.notes == (
+        "all rows: few_launches — too few launches for an interval (1 of at least 3 launches)",
+    )
+    assert [row.marks for row in table.rows] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (1.6, 1.9, "holds"),
+        (1.4, 1.9, "not decided"),
+        (1.0, 1.4, "does not hold"),
+        (None, None, "not decided"),
+    ],
+)
+def test_a_shape_is_decided_by_its_whole_interval(
+    low: float | None, high: float | None, verdict: str
+) -> None:
+    """At least 1.5: above, across, below, and a single launch, which has none."""
+    estimate = Estimate(n=3, mean=1.7 if verdict != "does not hold" else 1.2, low=low, high=high)
+    assert judge(estimate, 1.5, None) == verdict
+    assert judge(None, 1.5, None) == "not measured"
+
+
+@pytest.mark.parametrize(
+    ("estimate", "text"),
+    [
+        (Estimate(n=3, mean=0.01, low=0.0099, high=0.0101), "±1.0 %"),
+        (Estimate(n=3, mean=0.01, low=0.005, high=0.02), "5.00…20.0 ms"),
+        (Estimate(n=3, mean=0.01, low=0.0005, high=0.2), "500 µs…200 ms"),
+        (Estimate(n=3, mean=0.01, low=0.01, high=0.01), ""),
+        (Estimate(n=1, mean=0.01), ""),
+        (None, ""),
+    ],
+)
+def test_intervals_are_short(estimate: Estimate | None, text: str) -> None:
+    """Per cent where both halves are nearly equal, both ends where not, nothing without any."""
+    assert formats.interval("response_mean", estimate) == text
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with one run and one declared experiment."""
+    (tmp_path / "pyproject.toml").write_text("[tool.servebench]\n")
+    (tmp_path / "apps" / "demo").mkdir(parents=True)
+    (tmp_path / "apps" / "demo" / "experiment.toml").write_text('question = "Is it faster?"\n')
+    (tmp_path / "apps" / "demo" / "published.toml").write_text('source = "A page, 2025"\n')
+    store.finalise(tmp_path / "results", demo_run())
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(tmp_path))
+    return tmp_path
+
+
+def called(arguments: Sequence[str]) -> str:
+    """Output of the command line; its errors are raised."""
+    app = typer.Typer()
+    app.command("show")(show_command)
+    app.command("schema")(schema_command)
+    # Workers of pytest-xdist have a width in their environment.
+    runner = CliRunner(env={"COLUMNS": None})
+    result = runner.invoke(app, list(arguments), catch_exceptions=False, standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result.output
+
+
+@pytest.mark.usefixtures("checkout")
+def test_the_command_prints_the_latest_run() -> None:
+    """Run, machine, commit, stacks, question and source are all there."""
+    text = called(["show"])
+    for part in (
+        "Run 20261120T090000Z-nightly-3f2a9c17",
+        "synthetic-2c-0a1b2c3d: Synthetic CPU",
+        "3f2a9c173f2a",
+        "fastapi 1.2.3",
+        "Is it faster?",
+        "A page, 2025",
+    ):
+        assert part in text
+
+
+@pytest.mark.usefixtures("checkout")
+def test_json_is_for_programs() -> None:
+    """SI units, intervals, statuses and reasons; a failed case has no metric at all."""
+    found = json.loads(called(["show", "latest", "--json", "--select", "demo/json/*"]))
+    assert [case["id"] for case in found["cases"]] == ["demo/json/py3.14", "demo/json/py3.14t"]
+    good, bad = found["cases"]
+    assert good["metrics"]["throughput"]["n"] == 3
+    assert good["metrics"]["throughput"]["low"] == pytest.approx(77.67, abs=0.01)
+    assert bad["status"] == "failed"
+    assert bad["metrics"] == {}
+    assert bad["failures"][0]["reason"] == "wrong_body: expected a | b, found c"
+    assert found["run"]["machine"]["id"] == "synthetic-2c-0a1b2c3d"
+    assert found["coverage"] == {"measured": 3, "expected": 6}
+
+
+@pytest.mark.usefixtures("checkout")
+def test_markdown_of_a_selection() -> None:
+    """Only the chosen cases stand in the tables."""
+    text = called(["show", "--markdown", "--select", "demo/io"])
+    assert "| io | ours | 7.00/s |" in text
+    assert "99.7/s" not in text
+
+
+def test_a_partial_run_says_so(checkout: Path) -> None:
+    """An interrupted run can be shown by its file, and is called partial."""
+    run = demo_run().model_copy(
+        update={
+            "id": "20261121T090000Z-nightly-3f2a9c17",
+            "status": RunStatus.PARTIAL,
+            "notes": ("interrupted after 7 launches",),
+        }
+    )
+    path = store.save_partial(checkout / "results", run)
+    text = called(["show", str(path)])
+    assert "(partial)" in text
+    assert "interrupted after 7 launches" in text
+
+
+def test_wrong_calls_are_refused_with_what_there_is(checkout: Path) -> None:
+    """An unknown run, a glob that matches nothing, two formats at once, no run at all."""
+    with pytest.raises(UsageError, match="no run goes by 'tomorrow'"):
+        called(["show", "tomorrow"])
+    with pytest.raises(
+        UsageError, match=r"no case of run .* matches nothing/at-all; its cases: demo"
+    ):
+        called(["show", "--select", "nothing/at-all"])
+    with pytest.raises(UsageError, match="choose one"):
+        called(["show", "--json", "--markdown"])
+    for path in (checkout / "results").rglob("*.json"):
+        path.unlink()
+    with pytest.raises(RecordError, match="no run has been recorded"):
+        called(["show"])
+
+
+def a_comparison(**more: Any) -> Comparison:
+    """Two cases, one of them slower."""
+    cases = (one("x/a/py3.14", SLOWER), one("x/b/py3.14", SAME))
+    return made(*cases, **{"id": COMPARED, **more})
+
+
+@pytest.mark.usefixtures("checkout")
+def test_a_stored_comparison_is_shown_as_it_was(tmp_path: Path) -> None:
+    """In the words of the report, whatever the format; the plot is a file besides."""
+    found, stream, plot = a_comparison(), io.StringIO(), tmp_path / "c.svg"
+    path = comparison_store.save(found, tmp_path)
+    print_comparison(Console(file=stream, width=120, highlight=False), found)
+    assert "Worse in 1 of 2 cases" in stream.getvalue()
+    assert called(["show", str(path)]) == stream.getvalue()
+    assert called(["show", str(path), "--markdown", "--svg", str(plot)]) == report(found)
+    assert plot.read_text("utf-8") == of_comparison(found)
+    assert Comparison.model_validate_json(called(["show", str(path), "--json"])) == found
+
+
+def acting(text: str) -> set[str]:
+    """Control characters, but for those of text."""
+    return {one for one in text if unicodedata.category(one) == "Cc"} - {"\n", "\t"}
+
+
+@pytest.mark.usefixtures("checkout")
+def test_what_a_file_holds_does_nothing_on_a_terminal(tmp_path: Path) -> None:
+    """Names, reasons, notes and commands, of comparisons and of runs, are shown in every format."""
+    broken = BROKEN.model_copy(update={"reason": f"head: {HOSTILE}"})
+    hostile = {"notes": (HOSTILE,), "reproduce": (f"servebench compare {HOSTILE}",)}
+    compared = made(one(f"x/{HOSTILE}", SLOWER), one("x/b", broken), id=COMPARED, **hostile)
+    case = synthetic.make_case(f"demo/{HOSTILE}")
+    failed = synthetic.failed(case.id, 0, FlagName.WRONG_BODY, f"found {HOSTILE}")
+    run = tmp_path / "run.json"
+    run.write_bytes(encode(synthetic.make_run([CaseResult(case=case, launches=(failed,))])))
+    shown = {"": "␛]0;mine␛[2J\ufffd2J␡", "--json": "\\u001b]0;mine\\u0007",
+             "--markdown": "␛\\]0;mine␇␛\\[2J\ufffd2J␡"}  # fmt: skip
+    for path in (comparison_store.save(compared, tmp_path), run):
+        for word, pictures in shown.items():
+            text = called(["show", str(path), *([word] if word else [])])
+            assert (acting(text), pictures in text) == (set(), True), (path, word)
+    document = called(["show", str(tmp_path / f"{COMPARED}.json"), "--json"])
+    assert Comparison.model_validate_json(document) == compared
+
+
+def test_an_error_about_a_file_does_nothing_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was found in it is named."""
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps({HOSTILE: 1}))
+    done = invoke(capsys, monkeypatch, ("show", path))
+    assert (done.code, acting(done.err)) == (4, set())
+    assert "found JSON with the keys ␛]0;mine␛[2J\ufffd2J␡\n" in done.err
+
+
+def test_the_console_acts_by_its_own_styles_and_movements_alone() -> None:
+    """Text in a table and on a line of its own; what rich itself sends a terminal still arrives."""
+    stream = io.StringIO()
+    console = printing.Console(file=stream, force_terminal=True, width=60)
+    table = RichTable("name")
+    table.add_row(HOSTILE)
+    console.print(table)
+    console.print(Text(f"{HOSTILE}\tand\nmore", style="bold"))
+    console.print(Control.clear())
+    text = stream.getvalue()
+    assert (text.count("␛]0;mine␛[2J"), text.count("␛]0;mine␛[2J\ufffd2J␡")) == (2, 1)
+    assert ("\x1b]" in text, "\x9b" in text, "\x7f" in text) == (False, False, False)
+    assert ("\x1b[1m" in text, text.count("\x1b[2J")) == (True, 1)
+    assert "more" in text.splitlines()[-2]
+
+
+def test_files_and_pipes_have_one_width(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """120 columns, or as many as COLUMNS says, of whatever verb."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    folders = (checkout / "results", checkout / "no")
+    (checkout / "no").mkdir()
+
+    def widest(*words: str | Path) -> int:
+        done = invoke(capsys, monkeypatch, words)
+        return max(len(line) for line in done.out.splitlines())
+
+    assert 80 < widest("show") <= 120
+    assert printing.Console(file=io.StringIO()).width == 120
+    monkeypatch.setenv("COLUMNS", "70")
+    assert widest("show", "--results", folders[0]) <= 70
+    assert printing.Console(file=io.StringIO()).width == 70
+    with pytest.raises(RecordError, match=f"{folders[1]}/runs: no run has been recorded"):
+        called(["show", "--results", str(folders[1])])
+
+
+@pytest.mark.usefixtures("state_home")
+def test_comparisons_go_by_their_ids(checkout: Path) -> None:
+    """Evidence among the results, and what was made here, also if it was interrupted."""
+    interrupted = "20261121T120000Z-compare-cccccccc"
+    comparison_store.save(a_comparison(), checkout / "results" / "comparisons")
+    comparison_store.save(a_comparison(id=interrupted, status="partial"))
+    assert "Partial: " not in called(["show", COMPARED])
+    assert "Partial: " in called(["show", "Z-compare-ccc"])
+    assert "Run 20261120T090000Z-nightly-3f2a9c17" in called(["show"])
+    with pytest.raises(UsageError, match=f"could be any of .*{COMPARED}.*; say more of it"):
+        called(["show", "Z-compare-"])
+    with pytest.raises(UsageError, match=f"no run goes by 'x'.*; comparisons: {COMPARED}, "):
+        called(["show", "x"])
+    with pytest.raises(
+        UsageError, match=f"no comparison goes by 'x-compare-y'; .* {COMPARED}, {interrupted}"
+    ):
+        called(["show", "x-compare-y"])
+
+
+def test_other_files_are_refused_by_what_they_are(checkout: Path) -> None:
+    """What fits the other kind only, a record of something else, another format, half a file."""
+    path = comparison_store.save(a_comparison(), checkout)
+    with pytest.raises(UsageError, match="is a comparison, and shown whole"):
+        called(["show", str(path), "--select", "x/*"])
+    with pytest.raises(UsageError, match=r"--svg draws comparisons; .* is a run"):
+        called(["show", "--svg", str(checkout / "c.svg")])
+    with pytest.raises(RecordError, match="cannot be written"):
+        called(["show", str(path), "--svg", str(checkout / "no" / "c.svg")])
+    record = change.save(checkout, records.a_record())
+    with pytest.raises(RecordError, match="found JSON with the keys format, id, status, series, "):
+        called(["show", str(record)])
+    text = path.read_text("utf-8")
+    path.write_text(text.replace('"format": 1', '"format": 2', 1), "utf-8")
+    with pytest.raises(RecordError, match=r"a comparison of format 1: format: .*, found 2\."):
+        called(["show", str(path)])
+    path.write_text(text[: len(text) // 2], "utf-8")
+    with pytest.raises(RecordError, match="truncated or damaged"):
+        called(["show", str(path)])
+
+
+def test_the_schema_can_be_written(checkout: Path) -> None:
+    """To a file or to standard output."""
+    assert called(["schema"]) == schema()
+    called(["schema", "-o", str(checkout / "schema.json")])
+    assert (checkout / "schema.json").read_text("utf-8") == schema()
+    with pytest.raises(RecordError, match="cannot be written"):
+        called(["schema", "-o", str(checkout / "no" / "schema.json")])

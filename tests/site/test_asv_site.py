@@ -1,0 +1,207 @@
+"""asv's site: complete, with its regressions, and without any other host."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import random
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import asv_files
+import repos
+from asv_files import Bench
+from browsing import Watched, browser, kept, served
+from servebench.cli.asv import asv_app
+from servebench.core.errors import SetupError, UsageError
+from servebench.host import paths
+from servebench.host.progress import Narrator
+from servebench.site import asv_publish
+
+COMMITS = 24
+STEP = 14
+"""The first commit at which the planted benchmark takes 10 % longer."""
+FIRST = 1_700_000_000
+"""Date of the first commit in s since 1970; each further one is a day later."""
+
+PLANTED, STEADY, FREE, NEVER = (
+    Bench(f"demo.Suite.time_{name}") for name in ("planted", "steady", "free", "never")
+)
+
+
+@dataclass(frozen=True)
+class Published:
+    """A repository with asv's results, and the site made of them."""
+
+    root: Path
+    site: Path
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
+    """The site of commits with 1 % of scatter, in which one benchmark becomes 10 % slower."""
+    folder = tmp_path_factory.mktemp("published")
+    root, site, source = folder / "repository", folder / "site", random.Random(3)
+    root.mkdir()
+    repos.git(root, "init", "--quiet", "--initial-branch", "main")
+    stream = "".join(
+        f"commit refs/heads/main\ncommitter T <t@example.org> {FIRST + 86_400 * day} +0000\n"
+        f"data 5\nnight\nM 100644 inline day\ndata {len(str(day))}\n{day}\n"
+        for day in range(COMMITS)
+    )
+    subprocess.run(["git", "fast-import", "--quiet"], cwd=root, input=stream, text=True, check=True)
+    commits = repos.git(root, "rev-list", "--reverse", "main").split()
+    for name in ("asv.conf.json", "pyproject.toml"):
+        shutil.copy(paths.OWN / name, root)
+    (root / "benchmarks").mkdir()
+    results = root / "results" / "asv"
+    asv_files.list_benchmarks(results, [PLANTED, STEADY, FREE, NEVER])
+    for day, commit in enumerate(commits):
+        slower = 1.1 if day >= STEP else 1.0
+        for python, figures in {
+            "3.14": [(PLANTED, slower), (STEADY, 1.0)],
+            "3.14t": [(FREE, 1.0)],
+        }.items():
+            asv_files.write(
+                results,
+                python,
+                "current",
+                [(one, {(): 1e-4 * by * source.lognormvariate(0, 0.01)}) for one, by in figures],
+                commit=commit,
+                committed=1000 * (FIRST + 86_400 * day),
+            )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(folder))
+        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        patch.setenv("SERVEBENCH_ROOT", str(paths.OWN))
+        asv_publish.publish(root, site, Narrator(Console(quiet=True)))
+        yield Published(root, site)
+
+
+def test_a_planted_step_is_among_the_regressions(published: Published) -> None:
+    """The 10 % are found at the commit where they were planted, and nothing in steady series."""
+    found = json.loads((published.site / "regressions.json").read_text())["regressions"]
+    (regression,) = found
+    name, path, _, _, last, best, jumps = regression
+    assert name == PLANTED.name
+    assert "python-3.14" in path
+    assert "stack-current" in path
+    assert last / best == pytest.approx(1.1, abs=0.02)
+    ((before, after, low, high),) = jumps
+    assert (before, after) == (None, STEP)
+    assert high / low == pytest.approx(1.1, abs=0.02)
+
+
+def test_every_commit_is_a_point(published: Published) -> None:
+    """The graph of a benchmark has a figure of every commit."""
+    (graph,) = published.site.glob(f"graphs/**/python-3.14/**/{PLANTED.name}.json")
+    points = json.loads(graph.read_text())
+    assert [revision for revision, _ in points] == list(range(COMMITS))
+    assert all(value == pytest.approx(1e-4, rel=0.05) for _, value in points[:STEP])
+    index = json.loads((published.site / "index.json").read_text())
+    assert index["benchmarks"][PLANTED.name]["unit"] == "seconds"
+    assert index["params"]["stack"] == ["current"]
+
+
+def test_a_graph_that_no_run_has_is_empty(published: Published) -> None:
+    """Every benchmark has a file under every combination of keys, so that no request fails."""
+    graphs = [*published.site.glob(f"graphs/**/{NEVER.name}.json")]
+    assert len(graphs) == 3  # 3.14, 3.14t, and the grid's
+    assert {graph.read_text() for graph in graphs} == {"[]"}
+    assert asv_publish.complete(published.site) == 0
+
+
+def test_the_site_names_no_other_host(published: Published) -> None:
+    """Every library of the page is a file of the site, and is the one that asv's page demanded."""
+    page = (published.site / "index.html").read_text()
+    assert not asv_publish._REMOTE.search(page)
+    for name in asv_publish.copies().values():
+        assert f'"vendor/{name}"' in page
+        ours = (asv_publish.VENDOR / name).read_bytes()
+        assert (published.site / "vendor" / name).read_bytes() == ours
+
+
+def test_the_site_is_made_again_in_its_place(
+    published: Published, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A site that asv made is replaced; a folder with anything else in it is left alone."""
+    (published.site / "old").touch()
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(published.root))
+    done = CliRunner().invoke(asv_app, ["publish", "--output", str(published.site)])
+    assert done.exit_code == 0, done.output
+    assert f"the site is in {published.site};" in done.output
+    assert not (published.site / "old").exists()
+    assert (published.site / "vendor").is_dir()
+    with pytest.raises(UsageError, match="found something else: name another folder"):
+        asv_publish.publish(published.root, published.root, Narrator(Console(quiet=True)))
+
+
+def test_an_asv_that_wants_other_libraries_is_refused(tmp_path: Path) -> None:
+    """A new address or checksum in asv's page is told, and the page stays as it was."""
+    page = tmp_path / "index.html"
+    address = "https://example.org/jquery.js"
+    text = f'<script src="{address}" integrity="sha256-x"></script>'
+    page.write_text(text)
+    with pytest.raises(SetupError, match=rf"loads {address} \(sha256-x\), and there is no copy"):
+        asv_publish.localise(tmp_path)
+    assert page.read_text() == text
+    page.write_text(f'<link href="{address}">')
+    with pytest.raises(SetupError, match="without checksum"):
+        asv_publish.localise(tmp_path)
+
+
+def test_every_copy_is_what_was_taken_and_comes_with_its_licence() -> None:
+    """Its bytes have the checksum that the page demands, or the declared one of another build."""
+    rows = tomllib.loads((asv_publish.VENDOR / "vendored.toml").read_text())["files"]
+    for row in rows:
+        algorithm, _, wanted = row.get("integrity", row["wanted"]).partition("-")
+        digest = hashlib.new(algorithm, (asv_publish.VENDOR / row["file"]).read_bytes()).digest()
+        assert base64.b64encode(digest).decode() == wanted, row["file"]
+    licences = {file.name for file in (asv_publish.VENDOR / "licences").iterdir()}
+    assert licences == {f"{row['package'].split('@')[0]}.txt" for row in rows}
+    files = {file.name for file in asv_publish.VENDOR.iterdir() if file.is_file()}
+    assert files == {"vendored.toml", *(row["file"] for row in rows)}
+
+
+@pytest.mark.real
+def test_the_site_in_a_browser(published: Published) -> None:
+    """Grid, graph, list and regressions show in Chromium: no error, no other host."""
+    with served(published.site) as base, browser() as chromium:
+        page = chromium.new_page(viewport={"width": 1280, "height": 800})
+        watched = Watched(page, base)
+        page.goto(base)
+        page.wait_for_selector(".benchmark-container")
+        assert page.locator(".benchmark-container").count() == 4
+        assert "Suite.time_planted" in page.inner_text("body")
+
+        page.goto(f"{base}#{PLANTED.name}")
+        page.wait_for_selector("#main-graph canvas.flot-base")
+        drawn = "$('#main-graph').data('plot').getData().map(series => series.data.length)"
+        page.wait_for_function(f"{drawn}.includes({COMMITS})")
+        kept(page, "asv-graph")
+
+        # Measured on one interpreter only, which is not the first; and declared, but not measured.
+        for name in (FREE.name, NEVER.name):
+            page.goto(f"{base}#{name}")
+            page.wait_for_function(f"$('#title').text() === '{name}'")
+            # All of its data must be there before the next page hides the plot they go into.
+            page.wait_for_function("$.active === 0 && $('#main-graph').data('plot') !== undefined")
+
+        page.goto(f"{base}#/summarylist")
+        page.wait_for_selector("#summarylist-body table tbody tr")
+
+        page.goto(f"{base}#/regressions")
+        row = page.wait_for_selector("#regressions-body table tbody tr")
+        assert row is not None
+        assert PLANTED.name in row.inner_text()
+        kept(page, "asv-regressions")
+        assert watched.troubles == []

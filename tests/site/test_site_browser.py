@@ -1,0 +1,473 @@
+"""The site in Chromium: years of nights on one machine, and one run on another.
+
+The histories are made up, their change points planted; the pages are those that anybody would see.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
+
+import browsing
+import made_up
+import site_builds
+from browsing import Watched
+from servebench.record.change import ChangeRecord
+from servebench.report import formats as verdicts
+from servebench.series import table as history
+from servebench.series.table import Table
+from servebench.site.pages import addresses
+
+pytestmark = pytest.mark.real
+
+CASE: Final = "asgi-wsgi/endpoint0/py3.14/w1/c128"
+CPU: Final = "server_cpu_per_request"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A site, where it is served, and what it was made from."""
+
+    folder: Path
+    base: str
+    table: Table | None = None
+    records: tuple[ChangeRecord, ...] = ()
+
+    @property
+    def change(self) -> ChangeRecord:
+        """The open change."""
+        (found,) = (record for record in self.records if record.status == "open")
+        return found
+
+    @property
+    def nights(self) -> Table:
+        """The table of the made-up machine."""
+        assert self.table is not None
+        return self.table
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browsing.browser() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
+    """Five years of eight cases on one machine, and one run on another."""
+    folder, imagined = site_builds.history(tmp_path_factory.mktemp("past"))
+    (table,) = history.tables(made_up.generate(imagined))
+    with browsing.served(folder) as base:
+        yield Seen(folder, base, table, made_up.records(imagined))
+
+
+@pytest.fixture
+def context(chromium: Browser) -> Iterator[BrowserContext]:
+    """A browser of the width of a desk's screen."""
+    found = chromium.new_context(viewport={"width": 1280, "height": 900})
+    found.set_default_timeout(20_000)
+    yield found
+    found.close()
+
+
+def kinds(past: Seen) -> dict[str, str]:
+    """One address of every kind of page."""
+    newest = past.nights.nights[-1].run
+    with_file = next((past.folder / "runs").glob("*.json")).stem
+    return {
+        "front": addresses.FRONT,
+        "experiments": addresses.EXPERIMENTS,
+        "experiment": addresses.experiment("asgi-wsgi"),
+        "case": addresses.case(CASE),
+        "compare": addresses.COMPARE,
+        "changes": addresses.CHANGES,
+        "change": addresses.change(past.change.id),
+        "runs": addresses.RUNS,
+        "night": addresses.run(newest),
+        "run": addresses.run(with_file),
+        "machines": addresses.MACHINES,
+        "machine": addresses.machine(past.nights.machine),
+        "data": addresses.DATA,
+        "method": addresses.METHOD,
+        "glossary": addresses.GLOSSARY,
+        "missing": addresses.NOT_FOUND,
+    }
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width"), [("light", 1280), ("dark", 390)], ids=["light", "dark"]
+)
+def test_every_kind_of_page_can_be_read_by_everybody(
+    chromium: Browser, past: Seen, scheme: Any, width: int
+) -> None:
+    """Nothing that axe-core objects to, nothing wider than the page, nothing from elsewhere."""
+    context = chromium.new_context(
+        viewport={"width": width, "height": 844}, color_scheme=scheme, reduced_motion="reduce"
+    )
+    context.set_default_timeout(20_000)
+    watched = Watched(context.new_page(), past.base)
+    axe, found = Axe(), {}
+    for kind, address in kinds(past).items():
+        page = watched.open(address)
+        browsing.kept(page, f"{kind}-{scheme}")
+        violations = axe.run(page).response["violations"]
+        problems = [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in violations]
+        for room in (width, 640):  # which is 1280 px at 200 % zoom
+            page.set_viewport_size({"width": room, "height": 844})
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            if wide > room:
+                problems.append(f"{wide} px wide where there are {room}")
+        page.set_viewport_size({"width": width, "height": 844})
+        if problems := [*problems, *watched.troubles]:
+            found[kind] = problems
+        watched.troubles.clear()
+    context.close()
+    assert found == {}
+
+
+def test_from_a_change_to_its_trend_to_its_run_and_back(
+    context: BrowserContext, past: Seen
+) -> None:
+    """Each step is a link on the page before."""
+    watched = Watched(context.new_page(), past.base)
+    page = watched.open("")
+    record = past.change
+    assert record.after_run is not None
+    page.locator(f'main a[href$="{addresses.change(record.id)}"]').first.click()
+    expect(page.locator("h1")).to_contain_text(verdicts.percent(record.ratio))
+    expect(page.locator("#evidence svg").first).to_be_visible()
+    case = addresses.case(record.series.case)
+    page.locator(f'main p a[href*="{case}?metric={CPU}"]').first.click()
+    expect(page.locator("h1")).to_have_text(record.series.case)
+    page.locator(f'main a[href$="{addresses.change(record.id)}"]').first.click()
+    page.locator(f'.facts a[href$="{addresses.run(record.after_run)}"]').click()
+    expect(page.locator("h1")).to_contain_text(record.after_run)
+    page.locator(f'main a[href*="{case}"]').first.click()
+    expect(page.locator("h1")).to_have_text(record.series.case)
+    for _ in range(5):
+        page.go_back()
+    expect(page).to_have_url(past.base)
+    assert watched.troubles == []
+
+
+def test_the_file_of_a_run_is_a_link_away(context: BrowserContext, past: Seen) -> None:
+    """As it was recorded, byte for byte."""
+    page = Watched(context.new_page(), past.base).open(kinds(past)["run"])
+    href = page.locator('main a[href$=".json"]').first.evaluate("link => link.href")
+    run = href.removeprefix(past.base)
+    assert page.request.get(href).body() == (past.folder / run).read_bytes()
+
+
+def around(past: Seen) -> tuple[str, str]:
+    """The runs before the open change and after it."""
+    record = past.change
+    assert record.before_run is not None
+    assert record.after_run is not None
+    return record.before_run, record.after_run
+
+
+def rows(page: Page) -> list[list[str]]:
+    """The comparison's table, cell by cell; what stands below a figure is left out."""
+    page.wait_for_selector("#compare-result:not(.waiting)")
+    return [
+        [text.partition("\n")[0] for text in row.locator("th, td").all_inner_texts()]
+        for row in page.locator("#compare-rows tr").all()
+    ]
+
+
+def test_a_comparison_is_sorted_by_how_far_it_is_beyond_the_noise(
+    context: BrowserContext, past: Seen
+) -> None:
+    """And hidden rows are counted."""
+    watched = Watched(context.new_page(), past.base)
+    a, b = around(past)
+    page = watched.open(f"{addresses.compare(a, b)}&show=all")
+    found = rows(page)
+    assert len(found) == len(past.nights.cases) == 8
+    groups = [row.get_attribute("data-group") for row in page.locator("#compare-rows tr").all()]
+    ranked = [
+        row for row, group in zip(found, groups, strict=True) if group in {"beyond", "within"}
+    ]
+    factors = [float(row[4].rstrip("×")) for row in ranked]
+    assert factors == sorted(factors, reverse=True)
+    page.get_by_role("link", name="Show only what differs").click()
+    moved = rows(page)
+    assert [row[0] for row in moved] == [
+        row[0] for row, group in zip(found, groups, strict=True) if group == "beyond"
+    ]
+    assert past.change.series.case in {row[0] for row in moved}
+    hidden = page.locator("#compare-hidden").inner_text()
+    assert sum(map(int, re.findall(r"(\d+) w", hidden))) == 8 - len(moved)
+    assert watched.troubles == []
+
+
+def test_an_address_restores_a_comparison(context: BrowserContext, past: Seen) -> None:
+    """Sides, metric, filter and rows; what nobody knows is said and dropped."""
+    watched = Watched(context.new_page(), past.base)
+    a, b = around(past)
+    query = f"{addresses.compare(a, b)}&metric=throughput&q=py3.14t&show=all"
+    page = watched.open(f"{query}&zebra=1&show=stripes")
+    expect(page.locator("#compare-says")).to_contain_text("does not know “zebra=1”")
+    expect(page).to_have_url(past.base + query)
+    values = {"a": a, "b": b, "metric": "throughput", "q": "py3.14t", "show": "all"}
+    for name, value in values.items():
+        expect(page.locator(f"[name={name}]")).to_have_value(value)
+    found = rows(page)
+    assert len(found) == 4
+    assert all("py3.14t" in row[0] for row in found)
+    expect(page.locator("#compare-hidden")).to_contain_text("4 that the filter leaves out")
+    page.locator("[name=q]").fill("gil-endpoints")
+    page.locator("[name=metric]").select_option(CPU)
+    expect(page.locator("#compare-rows tr")).to_have_count(2)
+    expect(page).to_have_url(f"{past.base}{addresses.compare(a, b)}&q=gil-endpoints&show=all")
+    page.reload()
+    expect(page.locator("#compare-rows tr")).to_have_count(2)
+    assert watched.troubles == []
+
+
+def test_interpreters_and_stacks_are_compared_too(context: BrowserContext, past: Seen) -> None:
+    """Cases that differ in nothing else; nights of one lock as a mean; other mixtures refused."""
+    watched = Watched(context.new_page(), past.base)
+    page = watched.open(f"{addresses.compare('py:3.14', 'py:3.14t')}&show=all")
+    assert len(rows(page)) == 4
+    expect(page.locator("#compare-command")).to_have_text("servebench compare --python 3.14 3.14t")
+    days = [f"stack:current@{year}-11-01" for year in (2025, 2026)]
+    page = watched.open(f"{addresses.compare(*days)}&show=all")
+    assert len(rows(page)) == 8
+    expect(page.locator("#compare-sides")).to_contain_text("nights up to")
+    page = watched.open(addresses.compare("py:3.14", days[0]))
+    expect(page.locator("#compare-says")).to_contain_text("no mixture")
+    expect(page.locator("#compare-result")).to_be_hidden()
+    other = next((past.folder / "runs").glob("*.json")).stem
+    page = watched.open(addresses.compare(other, around(past)[1]))
+    expect(page.locator("#compare-says")).to_contain_text("different machines")
+    assert watched.troubles == []
+
+
+def test_a_trend_s_view_is_in_its_address(context: BrowserContext, past: Seen) -> None:
+    """Figure and span; what nobody knows is said and dropped, and defaults are left out."""
+    watched = Watched(context.new_page(), past.base)
+    case = addresses.case(CASE)
+    page = watched.open(f"{case}?metric=throughput&from=2025-01-01&zebra=1&to=never")
+    note = page.locator(".trend-note")
+    expect(note).to_contain_text("“zebra=1”")
+    expect(note).to_contain_text("“to=never”")
+    expect(page).to_have_url(f"{past.base}{case}?metric=throughput&from=2025-01-01")
+    expect(page.locator("[name=metric]")).to_have_value("throughput")
+    expect(page.locator("[name=from]")).to_have_value("2025-01-01")
+    expect(page.locator("#trend canvas")).to_be_visible()
+    page.locator("[name=metric]").select_option(CPU)
+    page.locator("[name=reset]").click()
+    expect(page).to_have_url(past.base + case)
+    assert watched.troubles == []
+
+
+@pytest.mark.parametrize("kind", ["drawn", "plotted"])
+def test_charts_are_read_with_the_keyboard(context: BrowserContext, past: Seen, kind: str) -> None:
+    """Arrows go through the figures, a live region says each, Enter opens its run."""
+    watched = Watched(context.new_page(), past.base)
+    record = past.change
+    chart, address = {
+        "drawn": ("#around", addresses.change(record.id)),
+        "plotted": ("#trend", f"{addresses.case(record.series.case)}?metric={CPU}"),
+    }[kind]
+    page = watched.open(address)
+    expect(page.locator(f"{chart} :is(canvas, svg)").first).to_be_visible()
+    page.locator(chart).focus()
+    said = page.locator(f"{chart} [role=status]")
+    page.keyboard.press("End")
+    expect(said).to_contain_text(re.compile(r"20\d\d"))
+    last = said.inner_text()
+    page.keyboard.press("ArrowLeft")
+    expect(said).not_to_have_text(last)
+    page.keyboard.press("ArrowRight")
+    expect(said).to_have_text(last)
+    page.keyboard.press("ArrowDown")
+    expect(said).to_contain_text(re.compile("slower|faster", re.IGNORECASE))
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(re.escape(past.base) + r"runs/[^/]+/$"))
+    assert watched.troubles == []
+
+
+def test_everything_can_be_read_without_javascript(chromium: Browser, past: Seen) -> None:
+    """Text, figures and drawings are in the pages; what needs a script says so."""
+    context = chromium.new_context(java_script_enabled=False)
+    context.set_default_timeout(20_000)
+    watched = Watched(context.new_page(), past.base)
+    for kind, address in kinds(past).items():
+        page = watched.page
+        page.goto(watched.base + address)
+        assert page.locator("h1").inner_text(), kind
+        assert len(page.locator("main").inner_text()) > 120, kind
+        if kind in {"experiment", "case", "change"}:
+            assert page.locator("main svg.chart-drawing.wide").first.is_visible(), kind
+        if kind == "compare":
+            assert "does not run" in page.locator("main").inner_text()
+            assert not page.locator("#compare-form").is_visible()
+    context.close()
+    assert watched.troubles == []
+
+
+FORCED: Final = """() => {
+  const style = (one, ...names) => names.map(name => getComputedStyle(one)[name]).join(' ');
+  const series = {};
+  for (const chart of document.querySelectorAll('main .chart')) {
+    for (const mark of chart.querySelectorAll('.wide [class*="s-"]')) {
+      const dot = mark.querySelector('.dot:not(.hollow)');
+      const line = mark.matches('path.line') ? mark : null;
+      const name = [...mark.classList].filter(one => /^[sd]-/.test(one)).join(' ');
+      if (!dot && !line) continue;
+      const looks = (series[chart.id] ??= {})[name] ??= new Set();
+      looks.add(dot ? dot.getAttribute('class') : style(line, 'strokeDasharray'));
+    }
+  }
+  const looks = Object.fromEntries(Object.entries(series).map(([chart, many]) =>
+    [chart, Object.values(many).map(seen => [...seen].join())]));
+  const texts = [...document.querySelectorAll('main .chart-drawing text')];
+  const under = one => getComputedStyle(one).borderBottomColor;
+  const [others, current] = [':not([aria-current])', '[aria-current]'].map(
+    which => [...document.querySelectorAll(`.site-head nav a${which}`)].map(under));
+  return {
+    forced: matchMedia('(forced-colors: active)').matches,
+    looks,
+    smeared: texts.filter(one => style(one, 'fill') === style(one, 'stroke')).length,
+    texts: texts.length,
+    current: current.length && !others.includes(current[0]),
+  };
+}"""
+
+
+def test_series_differ_in_a_system_s_own_few_colours(chromium: Browser, past: Seen) -> None:
+    """By marker and dash; no text is filled up by its own rim; the page in the menu is marked."""
+    context = chromium.new_context(forced_colors="active", viewport={"width": 1280, "height": 900})
+    watched = Watched(context.new_page(), past.base)
+    page = watched.open(kinds(past)["experiment"])
+    browsing.kept(page, "experiment-forced")
+    found = page.evaluate(FORCED)
+    context.close()
+    assert found["forced"]
+    assert found["texts"] > 20
+    assert found["smeared"] == 0
+    assert found["current"]
+    assert max(map(len, found["looks"].values())) > 1
+    for chart, looks in found["looks"].items():
+        assert len(set(looks)) == len(looks), (chart, looks)
+
+
+PAPER: Final = 718
+"""Px between the margins of a sheet: A4 less a centimetre on either side."""
+CUT: Final = """() => {
+  const told = (one, what) => `${what}: ${one.outerHTML.slice(0, 160)}`;
+  const found = [];
+  for (const one of [document.documentElement, ...document.querySelectorAll('body *')]) {
+    if (one.closest('svg') || !one.clientWidth) continue;
+    if (one.scrollWidth > one.clientWidth + 1) found.push(told(one, 'wider than its place'));
+    if (getComputedStyle(one).overflowY !== 'visible' && one.scrollHeight > one.clientHeight + 1) {
+      found.push(told(one, 'higher than its place'));
+    }
+  }
+  for (const one of document.querySelectorAll('main details > summary')) {
+    const says = getComputedStyle(one, '::after').content.includes('closed');
+    if (says === one.parentElement.open) found.push(told(one, 'open or closed'));
+  }
+  const paper = getComputedStyle(document.body).backgroundColor;
+  if (paper !== 'rgb(255, 255, 255)') found.push(`printed on ${paper}`);
+  return found.slice(0, 5);
+}"""
+
+
+def test_pages_can_be_printed(chromium: Browser, past: Seen) -> None:
+    """On white, with nothing cut off at the sheet's edge; what is closed says so."""
+    context = chromium.new_context(
+        color_scheme="dark", viewport={"width": PAPER, "height": 1046}, reduced_motion="reduce"
+    )
+    watched = Watched(context.new_page(), past.base)
+    watched.page.emulate_media(media="print")
+    found = {}
+    for kind, address in kinds(past).items():
+        page = watched.open(address)
+        browsing.kept(page, f"{kind}-print")
+        if problems := page.evaluate(CUT):
+            found[kind] = problems
+    context.close()
+    assert found == {}
+
+
+def damage(page: Page, pattern: str, how: str) -> None:
+    """Answer requests for these files with nothing, or with bytes that are not theirs."""
+
+    def answer(route: Route) -> None:
+        if how == "missing":
+            route.fulfill(status=404)
+        elif how == "cut":
+            body = route.fetch().body()
+            route.fulfill(status=200, content_type="application/json", body=body[: len(body) // 2])
+        else:
+            body = route.fetch().body()
+            route.fulfill(
+                status=200,
+                content_type="application/json",
+                body=body.replace(b'"nights":', b'"knights":'),
+            )
+
+    page.route(pattern, answer)
+
+
+@pytest.mark.parametrize(
+    ("how", "told"), [("missing", "missing"), ("cut", "damaged"), ("changed", "damaged")]
+)
+def test_files_that_are_missing_or_damaged_are_told(
+    context: BrowserContext, past: Seen, how: str, told: str
+) -> None:
+    """The page keeps what it was made with, and says what is wrong."""
+    watched = Watched(context.new_page(), past.base)
+    page = watched.page
+    damage(page, "**/series/**", how)
+    watched.open(addresses.case(CASE))
+    expect(page.locator(".trend-note")).to_contain_text(told)
+    expect(page.locator("#trend svg.chart-drawing.wide")).to_be_visible()
+    damage(page, "**/across/**", how)
+    watched.open(addresses.compare(*around(past)))
+    expect(page.locator("#compare-says")).to_contain_text(told)
+    expect(page.locator("#compare-form")).to_be_visible()
+
+
+def test_without_its_manifest_a_page_still_says_something(
+    context: BrowserContext, past: Seen
+) -> None:
+    """Everything else on it stays."""
+    watched = Watched(context.new_page(), past.base)
+    page = watched.page
+    damage(page, "**/manifest.json", "missing")
+    watched.open(addresses.case(CASE))
+    expect(page.locator(".trend-note")).to_contain_text("manifest.json is missing")
+    expect(page.locator("#trend svg.chart-drawing.wide")).to_be_visible()
+    watched.open(addresses.COMPARE)
+    expect(page.locator("#compare-says")).to_contain_text("manifest.json is missing")
+
+
+def test_pages_weigh_little(context: BrowserContext, past: Seen) -> None:
+    """Compressed: the first page 150 kB, a case with its data 250 kB, a page's scripts 46 kB."""
+    weights: dict[str, dict[str, int]] = {}
+    for kind in ("front", "experiment", "case", "compare"):
+        watched = Watched(context.new_page(), past.base)
+        watched.open(kinds(past)[kind])
+        weights[kind] = browsing.compressed(past.folder, past.base, watched.fetched)
+        watched.page.close()
+    assert sum(weights["front"].values()) <= 150_000
+    assert sum(weights["case"].values()) <= 250_000
+    assert sum(weights["compare"].values()) <= 250_000
+    scripts = {
+        kind: sum(size for name, size in files.items() if name.endswith(".js"))
+        for kind, files in weights.items()
+    }
+    assert max(scripts.values()) <= 46_000, scripts
+    assert scripts["compare"] <= 25_000, scripts

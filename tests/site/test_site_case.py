@@ -1,0 +1,155 @@
+"""Case pages: the trend that is drawn, launches, and what scripts are told."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import made_up
+import site_builds
+import synthetic as runs
+from made_up import Imagined
+from servebench.core.flags import Flag, FlagName
+from servebench.core.metrics import METRICS
+from servebench.core.model import CaseResult
+from servebench.host import paths
+from servebench.series.summary import summarise
+from servebench.site.pages import addresses, case, launches, trends
+from servebench.site.pages.site import Site
+
+CPU = "server_cpu_per_request"
+
+
+@pytest.fixture(scope="module")
+def past(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Imagined]:
+    """Two years of two cases."""
+    folder = tmp_path_factory.mktemp("past")
+    imagined = made_up.imagine(2, 40, seed=11)
+    made_up.write(imagined, folder / "results")
+    return site_builds.gathered(folder), imagined
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory, reference_results: Path) -> dict[str, str]:
+    """Case pages of this checkout's reference results, by the case's address."""
+    folder = tmp_path_factory.mktemp("real")
+    (folder / "results").symlink_to(reference_results)
+    made = case.pages(site_builds.gathered(folder))
+    return {page.path.removesuffix("index.html"): page.html for page in made}
+
+
+def test_every_format_of_the_registry_has_a_name_for_scripts() -> None:
+    """A new formatter needs its like in formats.js."""
+    names = {trends.format_name(name) for name in METRICS}
+    assert names <= {"seconds", "rate", "size", "share", "cores", "count", "significant"}
+    assert trends.format_name("instructions") == "instructions"
+
+
+def test_a_page_shows_the_newest_nights_of_its_first_metric(
+    past: tuple[Site, Imagined],
+) -> None:
+    """The cost of a request; 400 of all nights."""
+    site, imagined = past
+    (table,) = site.tables.values()
+    name = imagined.cases[0]
+    assert trends.metrics(table, name)[0] == CPU
+    data = trends.trend("../", table, site.events[table.machine, "load"], site.changes, name, CPU)
+    assert len(data.points) == trends.RECENT
+    assert data.points[-1].run == table.nights[-1].run
+    assert re.search(r"The newest 400 of [67]\d\d nights", data.about.caption)
+    assert data.bumps
+    assert {point.href for point in data.points} <= {
+        f"../{addresses.run(night.run)}" for night in table.nights
+    }
+
+
+def test_what_scripts_are_told_leads_to_files_that_exist(past: tuple[Site, Imagined]) -> None:
+    """Every metric of the case is in a shard of the manifest, and every change has its page."""
+    site, imagined = past
+    moved = {one.series.case: one for one in site.changes}
+    name = next(one for one in imagined.cases if one in moved)
+    pages = {page.path: page for page in case.pages(site)}
+    html = pages[addresses.file(addresses.case(name))].html
+    found = re.search(r'<script type="application/json" id="trend-data">(.*?)</script>', html)
+    assert found is not None
+    told = json.loads(found[1])
+    (machine,) = told["machines"]
+    (table,) = site.tables.values()
+    assert told["case"] == name
+    assert [one["name"] for one in machine["metrics"]] == list(trends.metrics(table, name))
+    assert machine["nights"] in site.manifest["nights"]
+    assert set(machine["shards"]) == {one["name"] for one in machine["metrics"]}
+    assert set(machine["shards"].values()) <= set(site.manifest["series"])
+    record = moved[name]
+    assert machine["stack"] == record.base.stack
+    (change,) = [one for one in machine["changes"] if one["time"] == record.when.timestamp()]
+    assert change["ratio"] == record.ratio
+    assert change["href"].endswith(addresses.change(record.id))
+    assert f'href="{"../" * 6}{addresses.change(record.id)}"' in html
+
+
+def test_every_series_is_in_the_table_of_newest_figures(real: dict[str, str]) -> None:
+    """With its unit, its interval and a sentence what it is; figures as in FINDINGS.md."""
+    page = real["b/asgi-wsgi/asgi-json/py3.14/w1/c128/"]
+    assert "Core time of the whole server process tree per answered request." in page
+    rows = re.findall(r'<th scope="row"><a href="\?([^"]*)#over-time">([^<]*)</a>', page)
+    assert rows[0] == ("", METRICS[CPU].title)
+    assert ("metric=throughput", "throughput") in rows
+    assert "servebench run --profile nightly" in page
+    assert "git switch --detach c5891dce5294" in page
+    assert "closed loop, 128 connections" in page
+
+
+def test_a_case_without_a_trend_has_a_page_that_says_so(real: dict[str, str]) -> None:
+    """Two workers were measured by the published profile only; its run is a link away."""
+    page = real["b/asgi-wsgi/asgi-json/py3.14/w2/c256/"]
+    assert "No trend: the runs that trends are made of do not measure this case." in page
+    assert 'href="../../../../../../runs/20261120T110053Z-published-316bba91/"' in page
+    assert "trend-data" not in page
+    assert "servebench run --profile published" in page
+
+
+def test_every_case_of_every_run_has_a_page(real: dict[str, str]) -> None:
+    """44 cases of the nightly run and 56 of the published one, 80 different ones."""
+    lists = (paths.project_root() / "tests" / "data" / "case_ids.txt").read_text().splitlines()
+    planned = {
+        addresses.case(line.partition(" ")[2])
+        for line in lists
+        if line.partition(" ")[0] in {"nightly", "published"}
+    }
+    assert planned <= real.keys()
+
+
+def a_result(*made: Any) -> CaseResult:
+    """A case with these launches."""
+    return CaseResult(case=runs.make_case("a/b"), launches=made)
+
+
+def test_each_launch_is_a_mark() -> None:
+    """What failed has its reason, what was disturbed is hollow; both are runs of the same case."""
+    noisy = Flag(name=FlagName.HOST_NOISE, detail="x")
+    result = a_result(
+        runs.ok("a/b", 0, {CPU: 1e-4}),
+        runs.ok("a/b", 1, {CPU: 2e-4}, noisy),
+        runs.failed("a/b", 2, FlagName.NOT_READY, "60 s were not enough"),
+    )
+    summary = summarise(runs.make_run([result]))
+    chart = launches.chart(launches.results([summary], "a/b"), CPU, lambda run: f"../runs/{run}/")
+    assert chart is not None
+    assert [mark.say for mark in chart.wide.marks] == [
+        "nightly, 2026-11-20, launch 1: 100 µs",
+        "nightly, 2026-11-20, launch 2: 200 µs, not judged, host_noise",
+        "nightly, 2026-11-20, launch 3: no figure: failed: not_ready: 60 s were not enough",
+    ]
+    assert chart.wide.marks[0].href == f"../runs/{summary.run.id}/"
+
+
+def test_one_launch_is_no_distribution() -> None:
+    """One figure needs no chart."""
+    summary = summarise(runs.make_run([a_result(runs.ok("a/b", 0, {CPU: 1e-4}))]))
+    found = launches.results([summary], "a/b")
+    assert launches.chart(found, CPU, lambda run: run) is None

@@ -1,0 +1,226 @@
+"""`servebench site` as people use it: built, served here, built again when results change."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import servebench
+import sites
+import synthetic as runs
+from bench import eventually
+from servebench.cli import app
+from servebench.core.errors import UsageError
+from servebench.core.model import Run
+from servebench.record import store
+from servebench.site import local
+from servebench.site.local import Stamp
+
+JSON = "asgi-wsgi/asgi-json/py3.14/w1/c128"
+_MAIN = "from servebench.cli import main; main()"
+
+
+def a_run(day: int) -> Run:
+    """A nightly run of one case."""
+    started = f"2026-11-{day:02d}T03:00:00+00:00"
+    commit = f"{day:02d}" * 20
+    result = runs.steady_result(runs.make_case(JSON), {"throughput": 5000.0})
+    id_ = store.run_id(started, "nightly", commit)
+    return runs.make_run([result], id=id_, started=started, commit=commit)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a server said."""
+
+    status: int
+    type: str
+    body: bytes
+
+
+def get(address: str, path: str, method: str = "GET") -> Answer:
+    """Ask for a path as it is, without any normalisation."""
+    host = address.removeprefix("http://").rstrip("/")
+    connection = http.client.HTTPConnection(host, timeout=30)
+    try:
+        connection.request(method, path)
+        response = connection.getresponse()
+        return Answer(response.status, response.getheader("Content-Type", ""), response.read())
+    finally:
+        connection.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with results and the site of them."""
+    folder = tmp_path_factory.mktemp("served")
+    store.finalise(folder / "results", a_run(1))
+    sites.made(folder, folder / "results")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    """Where the site is served."""
+    with local.served(folder / "site", 0) as address:
+        yield address
+
+
+def test_pages_data_and_modules_are_served_with_their_types(address: str, folder: Path) -> None:
+    """Modules that are served as anything but JavaScript do not run."""
+    page = get(address, "/")
+    assert (page.status, page.type) == (200, "text/html")
+    assert page.body == (folder / "site" / "index.html").read_bytes()
+    assert get(address, f"/runs/{a_run(1).id}/").status == 200
+    assert get(address, "/changes.atom").type == "application/atom+xml"
+    assert get(address, "/manifest.json").type == "application/json"
+    (module,) = (folder / "site" / "static").rglob("ages.js")
+    path = module.relative_to(folder / "site").as_posix()
+    assert get(address, f"/{path}").type == "text/javascript"
+    assert get(address, "/", "HEAD").body == b""
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/nothing/", "/static/", "/../results/", "/%2e%2e/results/", "/..%2f..%2fetc/passwd", "//etc"],
+)
+def test_nothing_but_files_of_the_site_is_served(address: str, path: str) -> None:
+    """No list of a folder, and nothing above it; the page that says so is ours."""
+    answer = get(address, path)
+    assert answer.status in {301, 404}
+    if answer.status == 404:
+        assert b"This address leads to no page" in answer.body
+
+
+def test_it_listens_on_the_loopback_interface_only(address: str) -> None:
+    """Results of a private machine are nobody else's business."""
+    assert address.startswith("http://127.0.0.1:")
+
+
+def test_a_port_that_is_taken_is_named(address: str, folder: Path) -> None:
+    """With what to do."""
+    port = int(address.rstrip("/").rpartition(":")[2])
+    with (
+        pytest.raises(UsageError, match=rf"port {port}: .*choose another one with --port"),
+        local.served(folder / "site", port),
+    ):
+        pass
+
+
+def test_a_change_is_acted_on_once_it_has_settled() -> None:
+    """Seen in two looks running; the build itself does not call for another one."""
+    a, b, c = (frozenset({(name, 1, 1)}) for name in "abc")
+    looks = iter([a, b, c, c, c, c, b, b])
+    stopped = threading.Event()
+    calls: list[int] = []
+    seen: list[Stamp] = []
+
+    def look() -> Stamp:
+        found = next(looks, None)
+        if found is None:
+            stopped.set()
+            return seen[-1]
+        seen.append(found)
+        return found
+
+    local.watch(look, lambda: calls.append(len(seen)), stopped, built=a, period=0.001)
+    assert calls == [4, 8]  # at the second look that found c, and at the second that found b
+
+
+def test_the_stamp_moves_with_every_file(tmp_path: Path) -> None:
+    """Its name, size or date."""
+    before = local.stamp(tmp_path)
+    (tmp_path / "one").write_text("1")
+    after = local.stamp(tmp_path)
+    assert before != after
+    os.utime(tmp_path / "one", ns=(1, 1))
+    assert local.stamp(tmp_path) != after
+    assert local.stamp(tmp_path / "not there") == frozenset()
+
+
+def test_the_verb_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a sentence for people, and as JSON for programs."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    store.finalise(tmp_path / "results", a_run(1))
+    common = ["site", "--no-asv", "--results", str(tmp_path / "results")]
+    place = str(tmp_path / "made")
+    done = CliRunner().invoke(app, [*common, "-o", place, "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["output"] == place
+    assert told["pages"] > 5
+    done = CliRunner().invoke(app, [*common, "-o", place])
+    assert done.exit_code == 0, done.output
+    said = done.output.replace("\n", " ")
+    assert f"{place}: {told['pages']} pages" in said
+    assert "0 files written" in said
+    assert f"servebench site -o {place} --serve" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--serve", "--json"], "choose one"),
+        (["--base", "example.org"], "expected an address like"),
+        (["--results", "/no/such/folder"], "expected a results folder"),
+    ],
+)
+def test_wrong_usage_is_explained(tmp_path: Path, options: list[str], message: str) -> None:
+    """Before anything is built."""
+    done = CliRunner().invoke(app, ["site", "-o", str(tmp_path / "made"), *options])
+    assert isinstance(done.exception, UsageError)
+    assert message in str(done.exception)
+    assert not (tmp_path / "made").exists()
+
+
+def test_the_address_is_in_the_feed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a slash at its end, whether or not it was given."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "results").mkdir()
+    command = ["site", "--no-asv", "--results", str(tmp_path / "results")]
+    command += ["-o", str(tmp_path / "made"), "--base", "https://example.org/bench"]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    feed = (tmp_path / "made" / "changes.atom").read_text()
+    assert 'href="https://example.org/bench/changes.atom"' in feed
+
+
+def test_a_new_run_appears_while_the_site_is_served(tmp_path: Path) -> None:
+    """The verb as a process: it serves, builds again, and Ctrl-C ends it without an error."""
+    results = tmp_path / "results"
+    store.finalise(results, a_run(1))
+    command = [sys.executable, "-u", "-c", _MAIN, "site", "--no-asv", "--results", str(results)]
+    command += ["-o", str(tmp_path / "made"), "--serve", "--port", "0"]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(servebench.__file__).parents[1]),
+        "SERVEBENCH_ROOT": str(sites.PROJECT),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+    }
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        assert process.stdout is not None
+        line = next(line for line in process.stdout if line.startswith("http://"))
+        address = line.partition(" ")[0]
+        assert a_run(1).id.encode() in get(address, "/runs/").body.replace(b"<wbr>", b"")
+        store.finalise(results, a_run(2))
+        eventually("the new run", lambda: get(address, f"/runs/{a_run(2).id}/").status == 200)
+        process.send_signal(signal.SIGINT)
+        rest = process.stdout.read()
+        assert process.wait(30) == 0, rest
+        assert "Traceback" not in rest
+    finally:
+        process.kill()
+        process.wait()

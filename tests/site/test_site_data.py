@@ -1,0 +1,421 @@
+"""From run files to the site's data files: figures, states, breaks, and what is not made again."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import synthetic as runs
+from servebench.core.errors import UsageError
+from servebench.core.flags import Flag, FlagName
+from servebench.core.metrics import HEADLINES, METRICS
+from servebench.core.model import CaseResult, Run, RunStatus
+from servebench.record import asv_results, run_file, store
+from servebench.series import asv, columns, events, reading
+from servebench.series import table as history
+from servebench.series.columns import of_run
+from servebench.series.table import Table
+from servebench.site import data, data_files, overview
+from servebench.site.folder import Folder
+
+JSON = "asgi-wsgi/asgi-json/py3.14/w1/c128"
+OTHER = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
+
+
+def a_run(day: int, throughput: float = 5000.0, **changes: Any) -> Run:
+    """A nightly run of one case whose three launches agree, on a day of November 2026."""
+    case = runs.make_case(JSON)
+    results = changes.pop("results", [runs.steady_result(case, {"throughput": throughput})])
+    started = changes.pop("started", f"2026-11-{day:02d}T03:00:00+00:00")
+    profile = changes.get("profile", "nightly")
+    commit = f"{day:02d}" * 20
+    return runs.make_run(
+        results,
+        id=store.run_id(started, profile, commit),
+        started=started,
+        commit=commit,
+        **changes,
+    )
+
+
+def table_of(*measured: Run) -> Table:
+    """The one table of these runs."""
+    (table,) = history.tables(of_run(run) for run in measured)
+    return table
+
+
+def built(folder: Path) -> Folder:
+    """Build the data of `results` below `site`, both in this folder."""
+    sources = reading.read(folder / "results", folder / "cache", folder)
+    site = Folder(folder / "site")
+    data.write(site, sources, history.tables(sources.nights))
+    site.remove_others(*data.OURS)
+    return site
+
+
+def fetched(site: Path) -> list[dict[str, Any]]:
+    """All series files of a site."""
+    return [json.loads(path.read_bytes()) for path in sorted((site / "series").rglob("*.json"))]
+
+
+def test_a_night_holds_the_run_s_means_and_intervals() -> None:
+    """Of 100, 200 and 400: geometric mean 200, t(2)/√3 = 2.4842 times ln 2 to both sides."""
+    case = runs.make_case(JSON)
+    launches = tuple(runs.ok(JSON, n, {"throughput": 100.0 * 2**n}) for n in range(3))
+    night = of_run(a_run(1, results=[CaseResult(case=case, launches=launches)]))
+    column = night.header.metrics.index("throughput")
+    assert night.mean[0, column] == pytest.approx(200)
+    factor = 2 ** (4.30265 / math.sqrt(3))
+    assert night.low[0, column] == pytest.approx(200 / factor, rel=1e-5)
+    assert night.high[0, column] == pytest.approx(200 * factor, rel=1e-5)
+    assert night.launches[0, column] == 3
+    assert np.isnan(night.mean[0, night.header.metrics.index("pss_steady")])
+
+
+def test_headlines_share_the_first_file_and_exist() -> None:
+    """What people look at first is fetched at once."""
+    assert len(HEADLINES) == data_files.PER_FILE
+    assert columns.TRENDS[: data_files.PER_FILE] == HEADLINES
+    assert set(columns.TRENDS) == {n for n, row in METRICS.items() if row.better != "neither"}
+
+
+def test_failed_cases_are_gaps_with_a_reason() -> None:
+    """A failure is never a number, and neither is what an interrupted run did not come to."""
+    failure = runs.failed(JSON, 0, FlagName.NOT_READY, "60 s were not enough")
+    table = table_of(
+        a_run(1, results=[CaseResult(case=runs.make_case(JSON), launches=(failure,))]),
+        a_run(2),
+        a_run(3, results=[CaseResult(case=runs.make_case(JSON))], status=RunStatus.PARTIAL),
+    )
+    first, second, third = history.points(table, JSON, "throughput")
+    assert (first.status, first.mean) == ("failed", None)
+    assert first.reason == "not_ready: 60 s were not enough"
+    assert first.flags == ("not_ready",)
+    assert (second.status, second.mean, second.launches) == ("measured", 5000, 3)
+    assert (third.status, third.mean) == ("not measured", None)
+    assert "ended before" in third.reason
+
+
+@pytest.mark.parametrize(("disturbed", "status"), [(1, "measured"), (2, "disturbed")])
+def test_a_point_is_not_judged_when_half_of_its_launches_were_disturbed(
+    disturbed: int, status: str
+) -> None:
+    """One of three is a nuisance; two of three are no measurement."""
+    noise = Flag(name=FlagName.HOST_NOISE, detail="another process")
+    launches = tuple(
+        runs.ok(JSON, n, {"throughput": 5000.0}, *[noise] * (n < disturbed)) for n in range(3)
+    )
+    table = table_of(a_run(1, results=[CaseResult(case=runs.make_case(JSON), launches=launches)]))
+    (point,) = history.points(table, JSON, "throughput")
+    assert (point.status, point.flags, point.mean) == (status, ("host_noise",), 5000)
+
+
+def test_a_series_without_a_figure_in_one_night_says_so() -> None:
+    """The case was measured, the metric was not."""
+    both = runs.steady_result(runs.make_case(JSON), {"throughput": 5000.0, "efficiency": 0.5})
+    table = table_of(a_run(1, results=[both]), a_run(2))
+    assert [p.mean for p in history.points(table, JSON, "efficiency")] == [0.5, None]
+    assert history.points(table, JSON, "efficiency")[1].reason == "this run has no such figure"
+
+
+def test_runs_of_other_profiles_do_not_enter_a_trend() -> None:
+    """Their loads last differently; without a nightly run they are what there is."""
+    short, night = a_run(1, 9.0, profile="quick"), a_run(2)
+    assert [p.mean for p in history.points(table_of(short, night), JSON, "throughput")] == [5000]
+    assert [p.mean for p in history.points(table_of(short), JSON, "throughput")] == [9]
+
+
+def test_machines_are_never_joined() -> None:
+    """One table each."""
+    other = runs.MACHINE.model_copy(update={"id": "other-4c-1"})
+    found = history.tables(of_run(run) for run in (a_run(1), a_run(2, machine=other)))
+    assert [(table.machine, len(table.nights)) for table in found] == [
+        ("other-4c-1", 1),
+        (runs.MACHINE.id, 1),
+    ]
+
+
+def test_breaks_where_machine_interpreter_or_case_changed() -> None:
+    """Each at the night that differs from the last one that had the case, and nowhere else."""
+    kernel = runs.MACHINE.model_copy(update={"kernel": "6.2.0"})
+    plain = a_run(1)
+    newer = tuple(r.model_copy(update={"version": "3.14.8"}) for r in plain.interpreters)
+    longer = [runs.steady_result(runs.make_case(JSON, workers=2), {"throughput": 1.0})]
+    table = table_of(
+        plain,
+        a_run(2),
+        a_run(3, machine=kernel),
+        a_run(4, machine=kernel, results=[]),
+        a_run(5, machine=kernel, interpreters=newer),
+        a_run(6, machine=kernel, interpreters=newer, results=longer),
+    )
+    found = events.breaks(table)[JSON]
+    assert [(b.night, b.what) for b in found] == [(2, "machine"), (4, "interpreter"), (5, "case")]
+    assert "6.1.0" in found[0].before
+    assert "6.2.0" in found[0].after
+
+
+def test_another_stack_is_a_bump_with_its_packages() -> None:
+    """It is what is measured, and no break."""
+    plain = a_run(1)
+    stack = plain.stacks[0]
+    packages = {**stack.packages, "granian": "2.9.0", "new": "1.0"}
+    del packages["h11"]
+    bumped = stack.model_copy(update={"digest": "f" * 64, "packages": packages})
+    table = table_of(plain, a_run(2, stacks=(bumped, *plain.stacks[1:])))
+    (bump,) = events.bumps(table)
+    assert (bump.night, bump.stack) == (1, "current")
+    assert [(c.package, c.base, c.head) for c in bump.packages] == [
+        ("granian", "1.2.3", "2.9.0"),
+        ("h11", "1.2.3", None),
+        ("new", None, "1.0"),
+    ]
+    assert events.breaks(table) == {JSON: ()}
+
+
+def test_missing_nights_are_gaps() -> None:
+    """One day is usual here; three days are a gap, between the third night and the fourth."""
+    assert events.gaps(table_of(*(a_run(day) for day in (1, 2, 3, 6, 7)))) == ((2, 3),)
+    assert events.gaps(table_of(a_run(1), a_run(20))) == ()
+
+
+def test_a_shard_holds_five_digits_as_integers() -> None:
+    """5,000 and 5,100 requests/s are 50,000 and 51,000 steps of 0.1; a gap is null."""
+    failure = runs.failed(JSON, 0, FlagName.NOT_READY, "no")
+    table = table_of(
+        a_run(1, 5000.0),
+        a_run(2, results=[CaseResult(case=runs.make_case(JSON), launches=(failure,))]),
+        a_run(3, 5100.0),
+    )
+    (shard,), (year,) = data_files.series_files(table), data_files.years(table)
+    document = data_files.series_document(data_files.scaled(table, year), shard)
+    (series,), (case,) = document["series"], document["cases"]
+    assert (series["metric"], series["unit"], series["better"]) == ("throughput", "1/s", "higher")
+    assert (series["exponent"], series["mean"]) == (-1, [50000, None, 51000])
+    assert series["low"] == series["high"] == [0, None, 0]
+    assert series["launches"] == [[1, 3], [1, 0], [1, 3]]
+    assert (case["id"], case["status"]) == (JSON, "mfm")
+    assert case["flag_sets"] == [[], ["not_ready"]]
+    assert case["flags"] == [[1, 0], [1, 1], [1, 0]]
+    assert case["reasons"] == {"1": "not_ready: no"}
+
+
+def test_intervals_are_distances_in_steps() -> None:
+    """200·2^±2.4841: 164.25 below and 919.00 above, in steps of 0.1, outwards."""
+    launches = tuple(runs.ok(JSON, n, {"throughput": 100.0 * 2**n}) for n in range(3))
+    table = table_of(a_run(1, results=[CaseResult(case=runs.make_case(JSON), launches=launches)]))
+    (shard,), (year,) = data_files.series_files(table), data_files.years(table)
+    (series,) = data_files.series_document(data_files.scaled(table, year), shard)["series"]
+    assert (series["exponent"], series["mean"]) == (-2, [20000])
+    assert (series["low"], series["high"]) == ([1643], [9190])
+
+
+def test_a_dozen_series_per_file() -> None:
+    """A case with all metrics has its headlines in one file, and the rest in others."""
+    every = dict.fromkeys(columns.TRENDS, 1.0)
+    table = table_of(a_run(1, results=[runs.steady_result(runs.make_case(JSON), every)]))
+    found = data_files.series_files(table)
+    assert [len(shard.series) for shard in found[:-1]] == [12] * (len(found) - 1)
+    assert sum(len(shard.series) for shard in found) == len(columns.TRENDS)
+    assert [table.metrics[metric] for _, metric in found[0].series] == list(HEADLINES)
+    assert len({shard.id for shard in found}) == len(found)
+
+
+def test_years_are_cut_at_new_year() -> None:
+    """In UTC: 31 December 23:00 at −02:00 is next year."""
+    table = table_of(
+        a_run(1, started="2025-12-31T23:59:00+00:00"), a_run(2, started="2025-12-31T23:00:00-02:00")
+    )
+    assert [(y.year, y.start, y.stop) for y in data_files.years(table)] == [
+        (2025, 0, 1),
+        (2026, 1, 2),
+    ]
+
+
+def test_another_night_changes_the_files_of_its_year(tmp_path: Path) -> None:
+    """The same results write nothing; a year with another night is another file."""
+    results = tmp_path / "results"
+    for run in (a_run(1, started="2025-11-01T03:00:00+00:00"), a_run(2)):
+        store.finalise(results, run)
+    first = built(tmp_path)
+    assert first.written == len([p for p in (tmp_path / "site").rglob("*") if p.is_file()])
+    again = built(tmp_path)
+    assert (again.written, again.kept) == (0, first.written)
+    old = {path.name for path in (tmp_path / "site" / "series").rglob("2025-*")}
+    store.finalise(results, a_run(3))
+    built(tmp_path)
+    assert {path.name for path in (tmp_path / "site" / "series").rglob("2025-*")} == old
+    assert len(list((tmp_path / "site" / "series").rglob("2026-*.json"))) == 1
+    means = {d["year"]: d["series"][0]["mean"] for d in fetched(tmp_path / "site")}
+    assert means == {2025: [50000], 2026: [50000, 50000]}
+
+
+def test_names_say_what_is_inside_and_the_manifest_lists_them(tmp_path: Path) -> None:
+    """Every file of figures is found from the manifest, with its size."""
+    store.finalise(tmp_path / "results", a_run(1))
+    built(tmp_path)
+    site = tmp_path / "site"
+    manifest = json.loads((site / "manifest.json").read_bytes())
+    for section in ("series", "nights"):
+        for name, by_year in manifest[section].items():
+            for year, (digest, size) in by_year.items():
+                path = site / section / name / f"{year}-{digest}.json"
+                assert path.stat().st_size == size
+    (run,) = (site / "runs").iterdir()
+    assert run_file.decode(run.read_bytes(), run.name) == run_file.rounded(a_run(1))
+
+
+def test_an_empty_history_has_all_small_files(tmp_path: Path) -> None:
+    """Nothing was measured, and that is said."""
+    built(tmp_path)
+    names = {
+        p.relative_to(tmp_path / "site").as_posix() for p in (tmp_path / "site").rglob("*.json")
+    }
+    assert {"manifest.json", "overview.json", "index.json", "badge/changes.json"} <= names
+    badge = json.loads((tmp_path / "site" / "badge" / "asgi.json").read_bytes())
+    assert (badge["schemaVersion"], badge["message"]) == (1, "not measured")
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_is_shown(tmp_path: Path) -> None:
+    """A damaged run file costs its night only, and paths of the machine are not told."""
+    results = tmp_path / "results"
+    store.finalise(results, a_run(1))
+    broken = store.finalise(results, a_run(2))
+    broken.write_bytes(b"{")
+    built(tmp_path)
+    overview_ = json.loads((tmp_path / "site" / "overview.json").read_bytes())
+    (problem,) = overview_["problems"]
+    assert problem.startswith(f"runs/{runs.MACHINE.id}/2026/{broken.name}: expected a run file")
+    assert fetched(tmp_path / "site")[0]["nights"] == 1
+
+
+def test_a_file_with_other_bytes_is_read_again(tmp_path: Path) -> None:
+    """Whatever its name; a damaged cache is made anew, and one that was used has another date."""
+    results, cache = tmp_path / "results", tmp_path / "cache"
+    path = store.finalise(results, a_run(1))
+    reading.read(results, cache, tmp_path)
+    path.write_bytes(run_file.encode(a_run(1, 6000.0, notes=("another",))))
+    for _ in range(3):
+        (night,) = reading.read(results, cache, tmp_path).nights
+        assert night.mean[0, night.header.metrics.index("throughput")] == 6000
+        (kept,) = cache.rglob("columns.pickle")
+        assert kept.stat().st_mtime > 10**9
+        os.utime(kept, (0, 0))
+        kept.write_bytes(kept.read_bytes()[:-7])
+
+
+def test_what_runs_have_in_common_is_kept_once(tmp_path: Path) -> None:
+    """Read again they are the same, and share their cases."""
+    results, cache = tmp_path / "results", tmp_path / "cache"
+    for day in (1, 2):
+        store.finalise(results, a_run(day))
+    first = reading.read(results, cache, tmp_path).nights
+    one, other = reading.read(results, cache, tmp_path).nights
+    assert one.header.cases is other.header.cases
+    for before, after in zip(first, (one, other), strict=True):
+        assert before.header == after.header
+        for name in ("mean", "low", "high", "launches"):
+            np.testing.assert_array_equal(getattr(before, name), getattr(after, name))
+
+
+def test_asv_s_figures_have_series_with_their_own_units() -> None:
+    """One per benchmark, parameters, interpreter and stack; skipped ones have none."""
+    reading_ = asv_results.Reading(
+        benchmark="handlers.Cpu.time_handler",
+        params=(("endpoint", "json"),),
+        python="3.14t",
+        stack="current",
+        unit="seconds",
+        status="measured",
+        value=2e-4,
+        quartiles=(1e-4, 3e-4),
+        samples=(1e-4, 2e-4, 3e-4),
+    )
+    snapshot = asv_results.Snapshot(
+        machine="m", cores=2, described="a machine", commit="ab" * 20,
+        started=1_763_000_000_000, committed=1_762_900_000_000,
+        readings=(
+            reading_,
+            replace(reading_, python="3.14", status="skipped", value=None, quartiles=None),
+            replace(reading_, stack="pydantic-v1", status="failed", value=None, quartiles=None),
+        ),
+    )  # fmt: skip
+    (table,) = history.tables([asv.of_snapshot(snapshot)])
+    name = "inprocess/handlers.Cpu.time_handler(endpoint=json)/py3.14t"
+    assert table.cases == (f"{name}/current", f"{name}/pydantic-v1")
+    (point,) = history.points(table, f"{name}/current", "seconds")
+    assert (point.mean, point.low, point.high) == pytest.approx((2e-4, 1e-4, 3e-4))
+    assert (point.launches, point.time, point.run) == (
+        3,
+        1_762_900_000,
+        "20251113T021320Z-asv-abababab",
+    )
+    (shard,) = data_files.series_files(table)
+    scaled = data_files.scaled(table, data_files.years(table)[0])
+    document = data_files.series_document(scaled, shard)
+    assert "not independent" in document["interval"]
+    assert document["series"][0]["unit"] == "seconds"
+
+
+def test_a_ratio_s_interval_is_wider_than_either_s() -> None:
+    """Halves of 3 % and 4 % on the logarithms make 5 %."""
+    table = table_of(a_run(1))
+    (point,) = history.points(table, JSON, "throughput")
+    above = replace(point, mean=2.0, low=2 * math.exp(-0.03), high=2 * math.exp(0.03))
+    below = replace(point, mean=1.0, low=math.exp(-0.04), high=math.exp(0.04))
+    assert overview.ratio(above, below) == pytest.approx(
+        (2, 2 * math.exp(-0.05), 2 * math.exp(0.05))
+    )
+    assert overview.ratio(replace(point, mean=None), below) is None
+
+
+def test_badges_show_figures_of_one_night_only() -> None:
+    """The free-threaded ratio needs both cases in the same run."""
+    cases = [runs.make_case(name) for name in (JSON, OTHER)]
+    one = runs.steady_result(cases[0], {"throughput": 5000.0})
+    two = runs.steady_result(cases[1], {"throughput": 6000.0})
+    found = overview.badges([table_of(a_run(1, results=[one, two]))], ())
+    assert found["free-threaded-asgi"]["message"] == "1.20×"
+    assert found["asgi"]["message"] == "5,000/s"
+    assert found["changes"] == {
+        "schemaVersion": 1, "label": "open regressions", "message": "none", "color": "blue",
+    }  # fmt: skip
+    apart = table_of(a_run(1, results=[one]), a_run(2, results=[two]))
+    assert overview.badges([apart], ())["free-threaded-asgi"]["message"] == "not measured"
+
+
+def test_the_overview_has_the_newest_figure_of_every_series() -> None:
+    """With its state, how old it is, and how many points there are."""
+    table = table_of(a_run(1, 5000.0), a_run(2, 5100.0), a_run(3, results=[]))
+    (machine,) = overview.overview([table], (), ())["machines"]
+    assert machine["series"] == {
+        "case": [0], "metric": [1], "mean": [5100], "low": [5100], "high": [5100],
+        "status": "m", "when": [1], "points": [2],
+    }  # fmt: skip
+    assert machine["cases"] == (JSON,)
+    assert machine["newest"]["time"] == "2026-11-03T03:00:00+00:00"
+
+
+@pytest.mark.parametrize("name", ["../outside.json", "/etc/outside", ""])
+def test_nothing_is_written_outside_of_the_site(tmp_path: Path, name: str) -> None:
+    """Whatever a run file is called."""
+    with pytest.raises(UsageError, match="inside the site"):
+        Folder(tmp_path).put(name, b"")
+
+
+def test_hostile_names_are_text_in_the_data(tmp_path: Path) -> None:
+    """They are JSON strings, and name no folder."""
+    hostile = '<img onerror=alert(1)>"\\\u0000\u2028' + "x" * 10_000
+    night = of_run(a_run(1))
+    header = replace(night.header, cases=(hostile,), groups=(hostile,), machine="../../" + hostile)
+    data.write(Folder(tmp_path), reading.Sources(), history.tables([replace(night, header=header)]))
+    (document,) = fetched(tmp_path)
+    assert document["cases"][0]["id"] == hostile
+    assert all(p.is_relative_to(tmp_path) for p in tmp_path.rglob("*"))

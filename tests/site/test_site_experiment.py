@@ -1,0 +1,375 @@
+"""Experiment pages: declared charts, answers beside what was published, and where it comes from."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+import site_builds
+import synthetic as runs
+from servebench.core import units
+from servebench.core.model import Load, LoadModel
+from servebench.declare.chart_layouts import BarsLayout, HeatLayout, LinesLayout
+from servebench.declare.published import Published
+from servebench.declare.suites import SHARED_PAGE, SuiteDeclaration
+from servebench.record.asv_results import Snapshot, newest
+from servebench.report.shapes import ONE_LAUNCH
+from servebench.report.speed_ups import SpeedUp, speed_ups
+from servebench.series.summary import CaseSummary, summarise_case
+from servebench.site.charts import declared, speedups
+from servebench.site.charts.declared import ChartCases
+from servebench.site.charts.figure import Chart
+from servebench.site.charts.svg import Mark
+from servebench.site.pages import addresses, evidence, experiment, front, run
+from servebench.site.pages.site import Site
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, reference_results: Path) -> Site:
+    """What pages are made of from this checkout's reference results."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "results").symlink_to(reference_results)
+    return site_builds.gathered(folder)
+
+
+@pytest.fixture(scope="module")
+def written(site: Site) -> dict[str, str]:
+    """All experiment pages by their path."""
+    return {page.path: page.html for page in experiment.pages(site)}
+
+
+def page_of(written: dict[str, str], name: str) -> str:
+    """An experiment's page."""
+    return written[addresses.file(addresses.experiment(name))]
+
+
+def summary(case_id: str, throughput: float, **changes: Any) -> CaseSummary:
+    """A case whose three launches served exactly so much."""
+    case = runs.make_case(case_id, **changes)
+    return summarise_case(runs.steady_result(case, {"throughput": throughput}), 3)
+
+
+def shown(*cases: CaseSummary, published: Published | None = None) -> ChartCases:
+    """Charts of these cases."""
+    return ChartCases(cases, published, lambda case: f"../../b/{case}/", "From here.")
+
+
+def says(marks: tuple[Mark, ...]) -> list[str]:
+    """What is said of each mark."""
+    return [mark.say for mark in marks]
+
+
+def cells(chart: Chart) -> list[str]:
+    """Row and column of the cells that a heat map has."""
+    found = re.findall(r'data-series="(\d+)" data-point="(\d+)"', chart.grid)
+    return [" ".join(place) for place in found]
+
+
+def test_every_declared_chart_is_drawn_from_the_reference_runs(
+    site: Site, written: dict[str, str]
+) -> None:
+    """Each has figures: a declaration that selects nothing would be a chart that nobody sees."""
+    declared_ = {name: one.charts for name, one in site.published.items()}
+    assert {chart.kind for charts in declared_.values() for chart in charts} == {
+        "bars", "percentiles", "sweep", "curve", "heat",
+    }  # fmt: skip
+    for name, charts in declared_.items():
+        page = page_of(written, name)
+        assert [chart.name for chart in charts if f'id="{chart.name}"' not in page] == [], name
+
+
+def test_charts_have_the_intervals_that_runs_have(site: Site) -> None:
+    """The night's twelve cases with theirs; what only the one-launch run measured is hollow."""
+    found = evidence.sources(site, "asgi-wsgi")
+    assert [(one.profile, one.summary.run.launches) for one in found] == [
+        ("published", 1), ("nightly", 3),
+    ]  # fmt: skip
+    by_profile = {one.profile: {case.id: case for case in one.cases} for one in found}
+    chart = next(evidence.charts(site, "asgi-wsgi", "../../", found)).chart
+    assert chart.about.caption.endswith(
+        "From the nightly profile, 3 launches per case. "
+        "Others: from the published profile, 1 launch per case."
+    )
+    dots = {mark.href.removeprefix("../../b/").strip("/"): mark for mark in chart.wide.marks}
+    assert by_profile["nightly"].keys() & dots.keys()
+    assert dots.keys() - by_profile["nightly"].keys()
+    for case, mark in dots.items():
+        kinds = " ".join(shape.kind for shape in mark.shapes).split()
+        judged = case in by_profile["nightly"] and "not judged" not in mark.say
+        assert ("whisker" in kinds) == (case in by_profile["nightly"]), case
+        assert ("hollow" in kinds) != judged, case
+
+
+def test_a_page_answers_its_question_with_figures_of_the_reference_run(
+    written: dict[str, str],
+) -> None:
+    """Ours, the published figure, the verdict on the shape and its reason, as in FINDINGS.md."""
+    page = page_of(written, "asgi-wsgi")
+    assert "With everything else still, what do throughput" in page
+    answer = page.partition('class="says"')[2].partition("</p>")[0]
+    assert re.search(r"3\.14t served [\d,]+/s \(.+ against [\d,]+/s \(.+ on 3\.14", answer)
+    assert "9,904/s" in page
+    assert "published 30,415/s" in page
+    assert "WSGI json scales with cores only without the GIL" in page
+    assert "it moves with every release of the interpreter and the framework" in page
+    assert 'href="../../b/asgi-wsgi/asgi-json/py3.14/w1/c128/"' in page
+    assert 'href="../../runs/20261120T110053Z-published-316bba91.json"' in page
+    assert "servebench run --profile published --select 'asgi-wsgi/*'" in html.unescape(page)
+
+
+def test_the_heat_map_has_the_five_cells_that_the_article_has(site: Site) -> None:
+    """1 × 2, 1 × 4, 2 × 1, 2 × 2 and 4 × 1 workers × threads."""
+    (chart,) = (
+        one.chart
+        for one in evidence.charts(site, "asgi-wsgi", "../../", evidence.sources(site, "asgi-wsgi"))
+        if one.chart.kind == "heat"
+    )
+    assert cells(chart) == ["0 1", "0 2", "1 0", "1 1", "2 0"]
+    assert chart.grid.count("published") == 5
+
+
+APART = {"does not hold", "not decided"}
+
+
+def test_every_statement_of_every_experiment_is_on_its_page(
+    site: Site, written: dict[str, str]
+) -> None:
+    """And each that does not hold, or is not decided, is explained."""
+    for name, published in site.published.items():
+        found = evidence.sources(site, name)
+        rows = evidence.statements(found)
+        assert [row.text for row in rows] == [shape.statement for shape in published.shapes]
+        page = page_of(written, name)
+        # What one launch does not decide is told together, by run.
+        reasons = [
+            [one.reason for one in source.section.shapes if one.verdict in APART]
+            for source in found
+        ]
+        apart = sum(
+            (ONE_LAUNCH in told) + sum(reason != ONE_LAUNCH for reason in told) for told in reasons
+        )
+        explained = page.partition("Where it differs, and why")[2].partition("</ul>")[0]
+        assert explained.count("<li>") == apart, name
+
+
+GIL = "gil-in-process"
+
+
+def of_gil(site: Site) -> tuple[SuiteDeclaration, Snapshot, dict[str, SpeedUp]]:
+    """The suite, its newest figures, and what four threads gain, by interpreter."""
+    suite = next(one for one in site.suites if one.title == GIL)
+    snapshot = newest(site.snapshots(), *suite.benchmarks)
+    assert snapshot is not None
+    found = {
+        one.python: one
+        for one in speed_ups(snapshot, suite, suite.table("cpu"))
+        if (one.variant, one.where) == ("threads", {"tasks": "4"})
+    }
+    return suite, snapshot, found
+
+
+def test_speed_ups_are_those_of_asv_s_figures(site: Site) -> None:
+    """Serial over threads of the same row, the published ones beside, the cores as the ceiling."""
+    suite, snapshot, found = of_gil(site)
+    cpu = next(speedups.charts(snapshot, suite, lambda case: f"../../{addresses.case(case)}"))
+    serial, threads = (
+        next(
+            one.value
+            for one in snapshot.of("gil.Cpu.time_tasks")
+            if one.python == "3.14t" and one.param == {"mode": mode, "tasks": "4"}
+        )
+        for mode in ("serial", "threads")
+    )
+    assert serial
+    assert threads
+    assert found["3.14t"].gain == pytest.approx(serial / threads)
+    gain = units.significant(serial / threads)
+    assert any(
+        say.startswith(f"4 tasks, threads, 3.14t: {gain}, ceiling {snapshot.cores}")
+        for say in says(cpu.wide.marks)
+    )
+    # The source's first run: 2.1103 s one after another, 2.7011 s in threads.
+    assert any(
+        say.startswith("4 tasks, threads, 3.14: ") and say.endswith("published 0.781")
+        for say in says(cpu.wide.marks)
+    )
+
+
+def test_the_experiment_inside_the_process_has_its_page(written: dict[str, str]) -> None:
+    """With its tables and statements; what else asv measured has a page beside it."""
+    page = page_of(written, GIL)
+    assert "What does the GIL do to threads, processes and coroutines in one process?" in page
+    assert "with the GIL, four CPU threads are no faster than serial" in page
+    assert 'id="speed-up-network"' in page
+    threads = "b/inprocess/gil.Cpu.time_tasks(mode=threads,%20tasks=4)/py3.14t/gil-in-process/"
+    assert page.count(f'href="../../{threads}"') > 1  # in the chart's table, and in the large one
+    assert "12 published statements: 9 hold, 2 not decided, 1 not measured." in page
+    further = page_of(written, SHARED_PAGE)
+    assert "Time of one request" in further
+    assert "four CPU threads" not in further
+
+
+def test_a_run_inside_the_process_is_folded_by_suite(site: Site) -> None:
+    """It has more figures than a phone should scroll through; each fold says how many it holds."""
+    night = next(one for one in site.nights.values() if one.header.kind == "inprocess")
+    path = addresses.file(addresses.run(night.header.run))
+    (page,) = (one.html for one in run.pages(site) if one.path == path)
+    folds = re.findall(
+        r"<details class=\"long\"><summary>(\w+): ([\d,]+) cases?(?:, [\d,]+ without a figure)?<"
+        r".*?<table(.*?)</table>",
+        page,
+        re.DOTALL,
+    )
+    suites = Counter(case.partition("/")[2].partition(".")[0] for case in night.header.cases)
+    assert {suite: int(number) for suite, number, _ in folds} == suites
+    links = {suite: table.count('<a class="case"') for suite, _, table in folds}
+    assert links == {**suites, "guard": 0}  # versions have no pages
+    assert len(suites) > 1
+
+
+def test_the_answer_inside_the_process_is_the_same_wherever_it_stands(
+    site: Site, written: dict[str, str]
+) -> None:
+    """It has the quotients of asv's own medians, and no interval."""
+    suite, snapshot, found = of_gil(site)
+    gains = [f"{one.gain:.2f} times as fast on {python}" for python, one in found.items()]
+    question = next(one for one in experiment.questions(site) if one.name == suite.title)
+    answer = question.answer
+    assert answer is not None
+    assert answer.text == (
+        "CPU, 4 tasks in threads instead of one after another: "
+        f"{gains[0]} and {gains[1]} (medians)."
+    )
+    assert answer.run.endswith(f"-asv-{snapshot.commit[:8]}")
+    (first,) = front.pages(site)
+    for page in (
+        first.html, page_of(written, GIL), written[addresses.file(addresses.EXPERIMENTS)]
+    ):  # fmt: skip
+        assert answer.text in page
+    assert f'<a href="./{addresses.run(answer.run)}">asv run</a>' in first.html
+
+
+def test_the_list_has_every_experiment(site: Site, written: dict[str, str]) -> None:
+    """Each with a link and its question."""
+    page = written[addresses.file(addresses.EXPERIMENTS)]
+    for name in (*site.experiments(), SHARED_PAGE):
+        assert f'href="../x/{name}/"' in page
+    assert page.count('class="asks"') == 6
+
+
+def test_an_experiment_without_declared_charts_has_bars_of_all_its_cases() -> None:
+    """One per case, by id, longest first or not: in the order of the ids' declaration."""
+    cases = [summary("echo/a/py3.14", 100.0), summary("echo/a/py3.14t", 90.0, python="3.14t")]
+    layout = declared.default_layout(cases)
+    chart = declared.draw(shown(*cases), layout)
+    assert chart is not None
+    assert says(chart.wide.marks) == ["a/py3.14: 100/s", "a/py3.14t: 90.0/s"]
+    assert [mark.href for mark in chart.wide.marks] == [
+        "../../b/echo/a/py3.14/", "../../b/echo/a/py3.14t/",
+    ]  # fmt: skip
+
+
+def test_bars_that_would_read_the_same_are_told_apart_by_their_ids() -> None:
+    """Two cases of one endpoint and interpreter: the label gets the case's id."""
+    layout = BarsLayout(
+        kind="bars", name="x", title="X", select=("*",), metric="throughput", keys=("python",)
+    )
+    cases = summary("e/a/py3.14/c1", 10.0), summary("e/a/py3.14/c2", 20.0)
+    chart = declared.draw(shown(*cases), layout)
+    assert chart is not None
+    assert says(chart.wide.marks) == ["3.14, a/py3.14/c1: 10.0/s", "3.14, a/py3.14/c2: 20.0/s"]
+
+
+def test_lines_go_over_the_property_that_was_varied() -> None:
+    """Ten users before nine hundred, whatever the order of the cases; p50 and p99 are two lines."""
+
+    def users(number: int, latency: float) -> CaseSummary:
+        load = Load(model=LoadModel.PACED, connections=number, rate=number, duration=8, timeout=9)
+        case = runs.make_case(f"e/a/u{number}", load=load)
+        figures = {"service_p50": latency, "service_p99": 3 * latency}
+        return summarise_case(runs.steady_result(case, figures), 3)
+
+    layout = LinesLayout(
+        kind="percentiles", name="x", title="X", select=("*",), x="users", series=("stack",),
+        metrics=("service_p50", "service_p99"), unit="time",
+    )  # fmt: skip
+    chart = declared.draw(shown(users(900, 0.05), users(10, 0.01)), layout)
+    assert chart is not None
+    stack = users(10, 1).case.stack
+    assert says(chart.wide.marks) == [
+        f"{stack} p50, 10 users: 10.0 ms",
+        f"{stack} p50, 900 users: 50.0 ms",
+        f"{stack} p99, 10 users: 30.0 ms",
+        f"{stack} p99, 900 users: 150 ms",
+    ]
+
+
+def test_a_heat_map_leaves_out_pairs_that_are_not_declared() -> None:
+    """Of 2 × 2 cells three are declared; rows and columns are sorted by size."""
+    layout = HeatLayout(
+        kind="heat", name="x", title="X", select=("*",), metric="throughput",
+        rows="workers", columns="threads",
+    )  # fmt: skip
+    cases = [
+        summary(f"e/w{workers}/t{threads}", 10.0 * workers, workers=workers, threads=threads)
+        for workers, threads in ((2, 16), (1, 16), (1, 2))
+    ]
+    chart = declared.draw(shown(*cases), layout)
+    assert chart is not None
+    assert cells(chart) == ["0 0", "0 1", "1 1"]
+    assert chart.table.rows[0][:3] == ("1", "2", "10.0/s")
+
+
+def test_a_chart_without_figures_is_not_drawn() -> None:
+    """Nothing is selected, or nothing of it was measured."""
+    layout = BarsLayout(
+        kind="bars", name="x", title="X", select=("other/*",), metric="throughput", keys=("id",)
+    )
+    assert declared.draw(shown(summary("e/a", 1.0)), layout) is None
+    never = layout.model_copy(update={"select": ("*",), "metric": "pss_steady"})
+    assert declared.draw(shown(summary("e/a", 1.0)), never) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"keys": ["colour"]}, r"unknown properties \['colour'\]"),
+        ({"metric": "speed"}, r"unknown metrics \['speed'\]"),
+        ({"name": "Ä b"}, "String should match pattern"),
+        ({"kind": "pie"}, "'bars', 'percentiles'"),
+    ],
+)
+def test_a_chart_that_cannot_be_drawn_is_refused(change: dict[str, Any], told: str) -> None:
+    """With the key that is wrong, and what is known."""
+    chart = {
+        "kind": "bars", "name": "x", "title": "X", "select": ["*"], "metric": "throughput",
+        "keys": ["python"], **change,
+    }  # fmt: skip
+    with pytest.raises(ValidationError, match=told):
+        Published.model_validate({"source": "s", "charts": [chart]})
+    good = {**chart, "kind": "bars", "name": "x", "metric": "throughput", "keys": ["python"]}
+    with pytest.raises(ValidationError, match="charts need names of their own"):
+        Published.model_validate({"source": "s", "charts": [good, good]})
+
+
+def test_marks_of_all_kinds_lead_to_their_cases(site: Site) -> None:
+    """Bars, lines and curves: every mark of a drawn chart of ours has the case's address."""
+    known = {f"../../{addresses.case(case)}" for one in site.headers.values() for case in one.cases}
+    for name in site.published:
+        for drawn in evidence.charts(site, name, "../../", evidence.sources(site, name)):
+            if drawn.chart.kind != "heat":
+                hrefs = {mark.href for mark in drawn.chart.wide.marks}
+                assert hrefs <= known, (name, drawn.chart.about.id)
+
+
+def test_anchors_of_a_page_are_its_own(written: dict[str, str]) -> None:
+    """No id twice on any page: the same chart of another run has another anchor."""
+    for path, page in written.items():
+        ids = re.findall(r' id="([^"]+)"', page)
+        assert sorted(ids) == sorted(set(ids)), path

@@ -1,0 +1,284 @@
+"""Workflows run by act on this host: stand-in actions, a bare repository, a fake of GitHub's API.
+
+Host mode is no sandbox and knows neither permissions nor concurrency; what is tested is that steps,
+files, verbs, conditions and results fit together. A machine that does not exist is a label that
+nothing is mapped to: act skips such a job and calls that success, so results are asserted by job.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from fake_github import FakeGitHub
+from servebench.core.errors import SetupError
+from servebench.toolchain import tools
+
+PROJECT: Final = Path(__file__).parents[2]
+STANDINS: Final = PROJECT / "tests" / "standins"
+REPOSITORY: Final = "owner/name"
+TOKEN: Final = "token-of-the-stand-in"
+HOSTED: Final = "ubuntu-24.04"
+PATIENCE: Final = 600.0
+
+_USES: Final = re.compile(r"uses: +([\w-]+/[\w-]+)@([0-9a-f]{40})\b")
+_runs: Final = count(1)
+
+
+def need(name: str) -> Path:
+    """A program that set-up builds for tests; without it the test is skipped, but never in CI."""
+    try:
+        return tools.go_tool(name)
+    except SetupError as absent:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(absent))
+
+
+@dataclass(frozen=True)
+class Acted:
+    """What came of a run: results by job (`job/1` of a matrix; none if skipped), failed steps."""
+
+    results: dict[str, str]
+    failed: dict[str, list[str]]
+    text: str
+    number: int
+
+
+@dataclass
+class Stage:
+    """A repository on a stand-in of GitHub, whose workflows can be run."""
+
+    folder: Path
+    tree: Path
+    github: FakeGitHub
+    variables: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def remote(self) -> Path:
+        """The bare repository."""
+        return self.folder / "remotes" / f"{REPOSITORY}.git"
+
+    def site(self, run: int) -> Path:
+        """The site as a run has published it."""
+        return self.folder / "pages" / str(run)
+
+    def branch(self, name: str) -> dict[str, str]:
+        """The files of a branch of the bare repository: path → blob."""
+        listed = self.git("ls-tree", "-r", name).splitlines()
+        return {line.partition("\t")[2]: line.split()[2] for line in listed}
+
+    def read(self, name: str, path: str) -> Any:
+        """A JSON file of a branch."""
+        return json.loads(self.git("show", f"{name}:{path}"))
+
+    def git(self, *arguments: str) -> str:
+        """Ask the bare repository."""
+        done = subprocess.run(
+            ["git", "-C", self.remote, *arguments], capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    def act(self, workflow: str, event: str, payload: Mapping[str, Any], **more: Any) -> Acted:
+        """Run a workflow to its end; the arguments are those of `start`."""
+        return self.start(workflow, event, payload, **more).end()
+
+    def start(
+        self,
+        workflow: str,
+        event: str,
+        payload: Mapping[str, Any],
+        *,
+        labels: Iterable[str] = ("self-hosted",),
+        env: Mapping[str, str] | None = None,
+        variables: Mapping[str, str] | None = None,
+        tree: Path | None = None,
+        local: Mapping[str, Path] | None = None,
+        job: str | None = None,
+    ) -> Running:
+        """Start a workflow."""
+        tree = tree or self.tree
+        number = next(_runs)
+        place = self.folder / "runs" / str(number)
+        place.mkdir(parents=True)
+        (place / "event.json").write_text(json.dumps(payload))
+        (place / "actrc").touch()
+        given = {
+            **self.variables,
+            "GITHUB_API_URL": self.github.url,
+            "GITHUB_REPOSITORY": REPOSITORY,
+            "GITHUB_RUN_ID": str(number),
+            "NO_PROXY": "127.0.0.1",
+            **(env or {}),
+        }
+        argv: list[str | Path] = [need("act"), event, "--directory", tree, "--json"]
+        argv += ["--workflows", f".github/workflows/{workflow}"]
+        argv += ["--eventpath", place / "event.json", "--actor", "somebody"]
+        argv += ["--defaultbranch", "main", "--action-cache-path", place / "work"]
+        # No Docker, no servers of act's own, and checkouts from the bare repository.
+        argv += ["--container-daemon-socket", "-", "--artifact-server-addr", "127.0.0.1"]
+        argv += [
+            "--no-cache-server",
+            "--no-skip-checkout",
+            "--rm",
+            "--secret",
+            f"GITHUB_TOKEN={TOKEN}",
+        ]
+        if job is not None:
+            argv += ["--job", job]
+        for label in (HOSTED, *labels):
+            argv += ["--platform", f"{label}=-self-hosted"]
+        for name, value in given.items():
+            argv += ["--env", f"{name}={value}"]
+        for name, value in (variables or {}).items():
+            argv += ["--var", f"{name}={value}"]
+        for pin, folder in {**pinned(PROJECT / ".github"), **(local or {})}.items():
+            argv += ["--local-repository", f"{pin}={folder}"]
+        heard = place / "act.log"  # no pipe: two that run at once would wait for their reader
+        with heard.open("w") as output:
+            process = subprocess.Popen(
+                argv,
+                env={**_clean(), **given, "XDG_CONFIG_HOME": str(_configured(place))},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+            )
+        return Running(process, heard, number)
+
+
+@dataclass
+class Running:
+    """A workflow that runs."""
+
+    process: subprocess.Popen[str]
+    heard: Path
+    number: int
+
+    def end(self) -> Acted:
+        """Wait for it; a test that waits too long ends everything that it has started."""
+        try:
+            self.process.wait(PATIENCE)
+        finally:
+            if self.process.poll() is None:
+                os.killpg(self.process.pid, signal.SIGTERM)  # verbs end what they have started
+                with suppress(subprocess.TimeoutExpired):
+                    self.process.wait(30)
+            self.process.kill()
+        return read(self.heard.read_text(), self.number)
+
+
+def read(said: str, number: int) -> Acted:
+    """Read what act says as JSON lines; a matrix's jobs have the numbers that act gives them."""
+    results: dict[str, str] = {}
+    failed: dict[str, list[str]] = {}
+    lines = []
+    for line in said.splitlines():
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            lines.append(line)
+            continue
+        job = _name(entry)
+        lines.append(f"[{job}] {entry.get('msg', '').rstrip()}")
+        if entry.get("stepResult") == "failure" and len(entry.get("stepID", ())) == 1:
+            failed.setdefault(job, []).append(str(entry["step"]))
+        if "jobResult" in entry:
+            results[job] = entry["jobResult"]
+            if entry.get("matrix") and job not in failed:
+                results[job] = "success"  # act gives all jobs of a matrix the worst result so far
+    return Acted(results, failed, "\n".join(lines), number)
+
+
+def _name(entry: Mapping[str, Any]) -> str:
+    matrix = entry.get("matrix") or {}
+    # Jobs of a workflow that a matrix calls have no matrix, but the name of who called them.
+    calling = re.match(r"Shard (\d+)", entry.get("job", ""))
+    number = calling[1] if calling else matrix.get("shard") or matrix.get("machine")
+    return f"{entry.get('jobID', '')}/{number}" if number else str(entry.get("jobID", ""))
+
+
+def pinned(folder: Path) -> dict[str, Path]:
+    """The actions that workflows pin, with what stands in for each."""
+    found = {}
+    for file in sorted(folder.rglob("*.yml")):
+        for name, sha in _USES.findall(file.read_text("utf-8")):
+            if name.startswith("actions/"):
+                found[f"{name}@{sha}"] = STANDINS / name.partition("/")[2]
+    return found
+
+
+def workflows(folder: Path = PROJECT / ".github") -> dict[str, dict[str, Any]]:
+    """All workflows by file name, as YAML 1.2 means them: `on` is a word."""
+    return {
+        file.name: load(file.read_text("utf-8"))
+        for file in sorted((folder / "workflows").glob("*.yml"))
+    }
+
+
+def load(text: str) -> dict[str, Any]:
+    """Read a workflow or an action."""
+    document = yaml.safe_load(text)
+    # YAML 1.1, which the library reads, takes the key `on` for a truth value.
+    return {"on" if key is True else key: value for key, value in document.items()}
+
+
+def write_command(path: Path) -> None:
+    """Write a `servebench` that is ours, with state of its own per job, as on as many machines."""
+    path.write_text(
+        f"""#!/bin/sh
+export XDG_STATE_HOME="${{RUNNER_TEMP:-/tmp}}/state" SERVEBENCH_LOCK="servebench-tests-$$"
+case "$1 $2" in "ci fleet") shift 2 ;; esac
+case "$* " in *"--shard ${{STANDIN_DEAD_SHARD:-none}} "*) kill -KILL $$ ;; esac
+case "$1" in inprocess) [ -z "$STANDIN_MICRO" ] || exec sh "$STANDIN_MICRO"; exit 0 ;; esac
+case "$1 $2" in "detect --confirm")
+    if [ -d "$STANDIN_CONFIRMED" ]; then cp -R "$STANDIN_CONFIRMED" confirmed; exit; fi ;;
+esac
+exec {sys.executable} -P -c 'from servebench.cli import main; main()' "$@"
+"""
+    )
+    path.chmod(0o755)
+
+
+MAKEFILE: Final = """\
+# Stand-in: the harness is there already.
+.PHONY: harness tools setup check test
+harness:
+\t@mkdir -p .venv/bin
+\t@ln -sf "$(STANDIN_FOLDER)/servebench" .venv/bin/servebench
+# The tools of the machine; the stacks too, since there is no room that would make them.
+setup tools: harness
+\t@.venv/bin/servebench setup
+check test:
+\t@echo "stand-in for make $@"
+"""
+
+
+def _configured(place: Path) -> Path:
+    """A folder in which act finds an (empty) configuration, so that it does not ask for one."""
+    folder = place / "config" / "act"
+    folder.mkdir(parents=True)
+    (place / "actrc").rename(folder / "actrc")
+    return place / "config"
+
+
+def _clean() -> dict[str, str]:
+    """Our environment without what belongs to another job or checkout."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("GITHUB_", "RUNNER_", "ACTIONS_", "SERVEBENCH_", "GIT_"))
+    } | {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}

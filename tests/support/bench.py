@@ -1,0 +1,223 @@
+"""A checkout whose only experiment misbehaves (`badapps`), and the command line run in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+import servebench
+from servebench import cli
+from servebench.core.flags import Flag
+from servebench.core.model import Case, Launch, Profile, Run, Status
+from servebench.declare import experiments
+from servebench.host import proc
+from servebench.measure.runner import Outcome
+from servebench.record import store
+
+PROJECT = Path(__file__).parents[2]
+PATIENCE = 60.0
+_MAIN = "from servebench.cli import main; main()"
+
+
+def make_checkout(folder: Path) -> Path:
+    """Lay out a checkout: our settings and stacks, and `badapps` as the only experiment."""
+    apps = folder / "apps"
+    apps.mkdir(parents=True)
+    shutil.copy(PROJECT / "pyproject.toml", folder)
+    for name in ("pyproject.toml", "identity.py"):
+        shutil.copy(PROJECT / "apps" / name, apps)
+    shutil.copytree(PROJECT / "apps" / "stacks", apps / "stacks")
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(PROJECT / "tests" / "badapps", apps / "badapps", ignore=ignored)
+    return folder
+
+
+def declared(case_id: str, profile: Profile = "quick", root: Path = PROJECT) -> Case:
+    """Give a declared case by its id."""
+    return next(
+        case
+        for experiment in experiments.load_experiments(root)
+        for case in experiments.expand(experiment, profile)
+        if case.id == case_id
+    )
+
+
+def shortened(case: Case, connections: int = 8, duration: float = 0.6) -> Case:
+    """The same case under a small load: long enough for two rounds of answers."""
+    takes = max(case.endpoint.takes, case.endpoint.floor)
+    load = case.load.model_copy(
+        update={
+            "connections": min(connections, case.load.connections),
+            "duration": max(duration, 2.2 * takes),
+        }
+    )
+    return case.model_copy(update={"load": load})
+
+
+def eventually(what: str, found: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    deadline = time.monotonic() + PATIENCE
+    while not found():
+        assert time.monotonic() < deadline, f"never: {what}"
+        time.sleep(0.02)
+
+
+def carrying(word: str) -> list[psutil.Process]:
+    """List the live processes, this one not, in whose environment a word occurs.
+
+    A program that the kernel is still loading shows no environment yet, though whoever started
+    it goes on already: such descendants of ours are given a second to become themselves.
+    """
+    deadline = time.monotonic() + 1
+    while any(map(_is_loading, psutil.Process().children(recursive=True))):
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.01)
+    return [
+        process
+        for process in psutil.process_iter()
+        if process.pid != os.getpid() and word in str(_environment(process))
+    ]
+
+
+def _is_loading(process: psutil.Process) -> bool:
+    return _environment(process) == {} and lives(process.pid)
+
+
+def _environment(process: psutil.Process) -> dict[str, str] | None:
+    """What it was started with; None of a process that has ended or is somebody else's."""
+    try:
+        return process.environ()
+    except psutil.Error:
+        return None
+
+
+def lives(pid: int) -> bool:
+    """Tell whether a process lives; one that has ended may wait for its parent for a while."""
+    found = proc.stat(pid)
+    return found is not None and found.alive
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that has ended: exit code and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+
+def invoke(
+    capture: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, words: Iterable[str | Path]
+) -> Done:
+    """Run a verb in this process, through the real `main`."""
+    capture.readouterr()
+    patch.setattr(sys, "argv", ["servebench", *map(str, words)])
+    code = 0
+    try:
+        cli.main()
+    except SystemExit as end:
+        code = int(end.code or 0)
+    said = capture.readouterr()
+    return Done(code, said.out, said.err)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The command line in a checkout, with state and results of the test's own.
+
+    Attributes:
+        root: The checkout.
+        folder: Where everything else is kept.
+        token: A word in the environment of every process that the commands start.
+    """
+
+    root: Path
+    folder: Path
+    token: str
+    capture: pytest.CaptureFixture[str]
+    patch: pytest.MonkeyPatch
+
+    @property
+    def results(self) -> Path:
+        """The results folder."""
+        return self.folder / "results"
+
+    @property
+    def sessions(self) -> list[Path]:
+        """Records of sessions that have not been ended."""
+        return sorted((self.folder / "state" / "servebench" / "sessions").glob("*.json"))
+
+    def __call__(self, *arguments: str | Path) -> Done:
+        """Run a verb in this process, through the real `main`."""
+        return invoke(self.capture, self.patch, arguments)
+
+    def run(self, *cases: str) -> Done:
+        """Measure cases of `badapps`, by the quick profile, in this process."""
+        return self("run", "--results", self.results, *_selected(cases))
+
+    def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
+        """Start `servebench run` as a process of its own; the environment is this one's."""
+        return subprocess.Popen(
+            [sys.executable, "-c", _MAIN, "run", "--results", self.results, *arguments],
+            env={**os.environ, "PYTHONPATH": str(Path(servebench.__file__).parents[1])},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # a process group of its own, as a shell gives it
+        )
+
+    def recorded(self) -> Run:
+        """Load the only finished run."""
+        (path,) = store.runs(self.results)
+        return store.load(path)
+
+    def unfinished(self) -> Run | None:
+        """Load the partial run, if one has been saved."""
+        paths = store.partials(self.results)
+        return store.load(paths[0]) if paths else None
+
+    def alive(self) -> list[psutil.Process]:
+        """List the live processes that the commands started."""
+        return carrying(self.token)
+
+
+def _selected(cases: tuple[str, ...]) -> list[str]:
+    return [word for case in cases for word in ("--select", f"badapps/{case}")]
+
+
+def launches(run: Run) -> dict[str, list[Launch]]:
+    """The launches of a run by the name of the case."""
+    return {
+        result.case.id.removeprefix("badapps/"): list(result.launches) for result in run.results
+    }
+
+
+def failures(launch: Launch | Outcome) -> set[str]:
+    """Names of the flags that void a launch."""
+    return failures_of(launch.flags)
+
+
+def failures_of(flags: Iterable[Flag]) -> set[str]:
+    """Names of those that void."""
+    return {flag.name.value for flag in flags if flag.severity == "fail"}
+
+
+def valid(launch: Launch) -> bool:
+    """Whether a launch of `right` gave what it must: at most 40/s, nothing below 0.1 s."""
+    figures = launch.metrics
+    return (
+        launch.status is Status.OK
+        and figures["good"] == figures["requests"] > 0
+        and 0 < figures["throughput"] <= 40 * 1.01
+        and figures["response_min"] >= 0.099
+    )

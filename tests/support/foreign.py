@@ -1,0 +1,201 @@
+"""A night's plan, what its shards would send, and a checkout's facts: builders for attacks."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from servebench import __version__
+from servebench.automation.incoming.facts import Checkout, Lock
+from servebench.automation.incoming.inprocess import COLUMNS
+from servebench.core.model import Case, CaseResult, Machine, Plan, Run
+from servebench.host import asv_machine
+from servebench.measure import testbed
+from servebench.record import run_file
+from servebench.record.change import ChangeRecord, SeriesName, StackState
+from servebench.record.comparison import CaseComparison, Comparison, SideRecord, Verdict
+from servebench.record.night import NightPlan, Shard
+from synthetic import MACHINE, figures, make_case, make_run, ok
+
+NOW: Final = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+COMMIT: Final = "3f2a9c17" * 5
+BASE, HEAD = "a" * 40, "b" * 40
+MACHINES: Final = tuple(
+    MACHINE.model_copy(update={"id": f"synthetic-2c-00000{number}"}) for number in (1, 2, 3)
+)
+_NAMES: Final = tuple(one.id for one in MACHINES)
+_SOURCE: Final = make_run(())
+
+DATE: Final = 1_795_000_000_000
+"""Of the night's commit, ms since 1970: 2026-11-18."""
+
+TRUSTED: Final = Checkout(
+    servebench=__version__,
+    oha=_SOURCE.oha,
+    interpreters={record.name: record.version for record in _SOURCE.interpreters},
+    locks={
+        record.name: Lock(record.digest, frozenset(record.packages.items()))
+        for record in _SOURCE.stacks
+    },
+    suites=frozenset({"gil", "guard", "handlers", "instructions", "pydantic_models", "scaling"}),
+    dates={COMMIT: DATE},
+)
+
+
+def night(machines: Sequence[str | None] = _NAMES) -> NightPlan:
+    """A night of one shard per machine; every shard has two cases of its own."""
+    return NightPlan(
+        id="20261120T085500Z-nightly-3f2a9c17",
+        created="2026-11-20T08:55:00Z",
+        commit=COMMIT,
+        shards=tuple(
+            Shard(
+                number=number,
+                machine=machine,
+                expected_seconds=60,
+                plan=Plan(profile="nightly", launches=3, seed=1, cases=_cases(number)),
+            )
+            for number, machine in enumerate(machines, start=1)
+        ),
+    )
+
+
+def _cases(number: int) -> tuple[Case, ...]:
+    ids = [f"asgi-wsgi/e{number}{letter}/py3.14/w1/c128" for letter in "ab"]
+    return tuple(make_case(name, slots=None) for name in ids)  # 12,800/s at most
+
+
+def commands(case: Case, machine: Machine) -> Any:
+    """The command lines that servebench writes for a case."""
+    nowhere = Path("/")
+    return testbed.Rig(
+        apps=nowhere, oha=nowhere, machine=machine, pythons={}, versions={}, stacks={},
+        logs=nowhere, inherited={},
+    ).commands(case)  # fmt: skip
+
+
+def shard_run(number: int, plan: NightPlan | None = None, **changes: Any) -> Run:
+    """What an honest machine sends for a shard."""
+    plan = plan or night()
+    shard = plan.shard(number)
+    assert shard is not None
+    machine = MACHINES[number - 1]
+    source = random.Random(number)
+    results = [
+        CaseResult(
+            case=case,
+            commands=commands(case, machine),
+            launches=tuple(ok(case.id, i, figures(source)) for i in range(3)),
+        )
+        for case in shard.plan.cases
+    ]
+    fields = {
+        "servebench": __version__,
+        "machine": machine,
+        "night": plan.id,
+        "shard": number,
+        **changes,
+    }
+    return make_run(results, **fields)
+
+
+def put(folder: Path, artifact: str, *runs: Run) -> None:
+    """Lay an artifact out as the download does."""
+    for run in runs:
+        place = folder / artifact / "runs" / run.machine.id / "2026"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{run.id}.json").write_bytes(run_file.encode(run))
+
+
+def inside(machine: Machine = MACHINES[0], **changes: Any) -> dict[str, Any]:
+    """What asv writes about one environment at the commit; three figures, one of them none."""
+    stack = {"stack": "current"}
+    samples = [[0.5, 0.7], None, [0.25, 0.25]]
+    row: list[Any] = [
+        [0.6, None, 0.25], [["'serial'"], ["1", "2", "4"]], "1", 1_795_166_000_000, 3.2,
+        [0.4, None, 0.2], [0.8, None, 0.3], [0.55, None, 0.25], [0.65, None, 0.25],
+        [1, None, 1], [2, None, 2], samples,
+    ]  # fmt: skip
+    document: dict[str, Any] = {
+        "commit_hash": COMMIT,
+        "env_name": "servebench-py3.14-stackcurrent",
+        "date": DATE,
+        "params": {**asv_machine.profile(machine), "python": "3.14", **stack},
+        "python": "3.14",
+        "requirements": stack,
+        "env_vars": {},
+        "result_columns": list(COLUMNS),
+        "results": {"gil.Cpu.time_tasks": row},
+        "durations": {"<build>": 1.5},
+        "version": 2,
+    }
+    return {**document, **changes}
+
+
+def put_inside(folder: Path, artifact: str, document: Any, machine: Machine = MACHINES[0]) -> Path:
+    """Lay asv's results out as the download does; where they are."""
+    place = folder / artifact / "asv" / machine.id
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "machine.json").write_text("{}")
+    (place.parent / "benchmarks.json").write_text("{}")
+    file = place / f"{COMMIT[:8]}-servebench-py3.14-stackcurrent.json"
+    file.write_text(document if isinstance(document, str) else json.dumps(document))
+    return file
+
+
+def comparison(**changes: Any) -> Comparison:
+    """What an honest machine sends for a pull request."""
+    machine = MACHINES[0]
+    case = make_case("asgi-wsgi/e/py3.14/w1/c128")
+    sides = {
+        name: SideRecord(
+            label=name, kind="revision", commit=commit, dirty=False, stacks=(), interpreters=()
+        )
+        for name, commit in (("base", BASE), ("head", HEAD))
+    }
+    fields: dict[str, Any] = {
+        "id": "20261120T090000Z-aaaaaaaa-bbbbbbbb",
+        "status": "complete",
+        "started": "2026-11-20T09:00:00+00:00",
+        "servebench": __version__,
+        "oha": TRUSTED.oha,
+        "machine": machine,
+        **sides,
+        "planned": 1,
+        "untouched": 7,
+        "cases": (
+            CaseComparison(case=case, because="apps changed", commands=commands(case, machine)),
+        ),
+        "reproduce": (
+            f"servebench compare {BASE[:12]} {HEAD[:12]} --select 'asgi-wsgi/*' --seed 1",
+        ),
+    }
+    return Comparison(**{**fields, **changes})
+
+
+def change(**changes: Any) -> ChangeRecord:
+    """A change that a machine has confirmed."""
+    stack = StackState(stack="current", digest="0" * 64)
+    fields: dict[str, Any] = {
+        "id": "current-20261120-0a1b",
+        "status": "open",
+        "series": SeriesName(
+            machine=MACHINES[0].id,
+            case="asgi-wsgi/e/py3.14/w1/c128",
+            metric="server_cpu_per_request",
+        ),
+        "when": "2026-11-19T01:17:00Z",
+        "base": stack,
+        "head": stack,
+        "ratio": 1.05,
+        "low": 1.04,
+        "high": 1.06,
+        "verdict": Verdict.SLOWER,
+        "evidence": "20261120T090000Z-aaaaaaaa-bbbbbbbb",
+        "method": "Step detection, then duets.",
+    }
+    return ChangeRecord(**{**fields, **changes})

@@ -1,0 +1,93 @@
+"""Histories for tests: bare remotes that can misbehave, and runs to put into them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import synthetic
+from servebench.core.model import Case, CaseResult, Launch, Run, RunStatus
+from servebench.host.git import BRANCH, Patience, Remote
+from servebench.record import store
+
+QUICK = Patience(tries=20, first=0.05, longest=1.0)
+"""Patience for a remote that is near."""
+
+FIRST = datetime(2026, 11, 1, 3, tzinfo=UTC)
+
+
+def make_remote(folder: Path, name: str = "remote.git") -> Remote:
+    """A bare repository without any branch, which serves partial clones as GitHub does."""
+    place = folder / name
+    subprocess.run(["git", "init", "--quiet", "--bare", str(place)], check=True)
+    git(place, "config", "uploadpack.allowFilter", "true")
+    return Remote(place.as_uri())
+
+
+def git(place: Path, *arguments: str) -> str:
+    """Ask a bare repository."""
+    done = subprocess.run(
+        ["git", f"--git-dir={place}", *arguments], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def place_of(remote: Remote) -> Path:
+    """Where a remote is."""
+    return Path(remote.address.removeprefix("file://"))
+
+
+def listing(remote: Remote) -> list[str]:
+    """The files of the branch."""
+    return git(place_of(remote), "ls-tree", "-r", "--name-only", BRANCH).splitlines()
+
+
+def hook(remote: Remote, name: str, script: str) -> None:
+    """Give a remote a hook; `$COUNT` is how often it was called before."""
+    path = place_of(remote) / "hooks" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(
+        "#!/bin/sh\n"
+        "COUNT=$(cat counted 2>/dev/null || echo 0); echo $((COUNT + 1)) > counted\n" + script
+    )
+    path.chmod(0o755)
+
+
+def night_run(
+    number: int = 0,
+    machine: str = "alpha-2c-000001",
+    results: Sequence[CaseResult] | None = None,
+    **changes: object,
+) -> Run:
+    """The run of a night and machine."""
+    started = (FIRST + timedelta(days=number)).isoformat()
+    run = synthetic.nightly_run(cases=2) if results is None else synthetic.make_run(results)
+    return run.model_copy(
+        update={
+            "id": store.run_id(started, "nightly", run.commit),
+            "started": started,
+            "machine": run.machine.model_copy(update={"id": machine}),
+            **changes,
+        }
+    )
+
+
+def result_of(case: Case, *launches: Launch) -> CaseResult:
+    """A case with these launches."""
+    return CaseResult(case=case, launches=launches)
+
+
+def good(case: Case, seconds: float = 20.0, figures: Mapping[str, float] | None = None) -> Launch:
+    """A good launch that took so long."""
+    metrics = {"throughput": 100.0, **(figures or {})}
+    return synthetic.ok(case.id, 0, metrics).model_copy(update={"seconds": seconds})
+
+
+def save(folder: Path, *runs: Run) -> Path:
+    """A results folder with these runs, partial ones as such."""
+    for run in runs:
+        keep = store.finalise if run.status is RunStatus.COMPLETE else store.save_partial
+        keep(folder, run)
+    return folder

@@ -1,0 +1,325 @@
+"""Histories that never happened: nights with planted changes, gaps, breaks and failures.
+
+For tests, and to see whether the site holds what years of nights ask of it. The figures scatter as
+those of a small virtual machine do; what was planted is known, and said in change records. The same
+seed always gives the same history.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from servebench.core.metrics import METRICS
+from servebench.record import change as changes
+from servebench.record import store
+from servebench.record.change import ChangeRecord, Release, SeriesName, StackState
+from servebench.record.comparison import PackageChange, Verdict
+from servebench.series.columns import TRENDS, CaseState, RunColumns, RunHeader, empty
+from servebench.series.reading import Sources
+from servebench.series.reading import read as read_results
+
+PROJECT: Final = Path(__file__).parents[2]
+MACHINE: Final = "synthetic-2c-0a1b2c3d"
+STACK: Final = "current"
+LAST: Final = datetime(2026, 11, 20, 3, tzinfo=UTC)
+"""Start of the newest night."""
+
+PER_CASE: Final = 20
+"""Metrics per case; of the last case fewer, so that the number of series is as asked for."""
+SCATTER: Final = 0.01
+"""Standard deviation of a figure's logarithm from night to night."""
+HALF_WIDTH: Final = 0.02
+"""Of an interval, relative."""
+
+_EXPERIMENTS: Final = ("gil-endpoints", "asgi-wsgi", "pydantic-v1-v2", "await-patterns")
+_PACKAGES: Final = ("fastapi", "granian", "pydantic", "starlette", "uvicorn", "uvloop")
+_TYPICAL: Final = {"s": 1e-3, "1/s": 5000.0, "B": 9e7, "1": 0.5}
+_MISSING, _FAILED, _DISTURBED, _PARTIAL = 0.02, 0.003, 0.04, 0.005
+_FILE: Final = "made-up.pickle"  # of a results folder: its nights
+_OUTAGE: Final = 9  # nights, once a year
+_BUMPED: Final = 0.05  # share of nights before which a package had a release
+_MARGIN: Final = 20  # nights at either end without a change
+_CASES_PER_CHANGE: Final = 25  # so many cases have one change a year
+_MOVED: Final = (*(round(1 + n / 100, 2) for n in (3, 5, 8, 12, 20)), 0.95, 0.9, 0.8)
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A change: from this night on, these cases cost `factor` times as much per request."""
+
+    night: int
+    cases: tuple[int, ...]
+    factor: float
+    package: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Imagined:
+    """All of a history but its figures, which are drawn night by night.
+
+    Attributes:
+        times: Starts of the nights that took place, oldest first.
+        cases: Ids.
+        metrics: Names.
+        levels: Cases × metrics: where the series began; NaN: no such series.
+        planted: Changes; `night` is a place in `times`.
+        moved: Night from which on the machine had another kernel, and everything cost 8 % more.
+        versions: Per night, package → minor version.
+        seed: Of everything.
+    """
+
+    times: tuple[datetime, ...]
+    cases: tuple[str, ...]
+    metrics: tuple[str, ...]
+    levels: npt.NDArray[np.float64]
+    planted: tuple[Planted, ...]
+    moved: int
+    versions: tuple[dict[str, int], ...]
+    seed: int
+
+
+def imagine(years: float, series: int, seed: int) -> Imagined:
+    """Decide what will have happened."""
+    source = np.random.default_rng(seed)
+    times = _times(max(1, round(365 * years)), source)
+    metrics = TRENDS[: min(PER_CASE, series)]
+    number = math.ceil(series / len(metrics))
+    cases = tuple(
+        f"{_EXPERIMENTS[n % 4]}/endpoint{n // 8}/py3.14{'t' if n // 4 % 2 else ''}/w1/c128"
+        for n in range(number)
+    )
+    typical = np.array([_TYPICAL[METRICS[name].unit] for name in metrics])
+    levels = typical * source.lognormal(0, 1, (number, len(metrics)))
+    levels.reshape(-1)[series:] = math.nan
+    planted = _plant(len(times), years, number, source)
+    return Imagined(
+        times=times,
+        cases=cases,
+        metrics=metrics,
+        levels=levels,
+        planted=planted,
+        moved=round(0.6 * len(times)),
+        versions=_versions(len(times), planted, source),
+        seed=seed,
+    )
+
+
+def generate(history: Imagined) -> Iterator[RunColumns]:
+    """The nights, oldest first."""
+    source = np.random.default_rng((history.seed, 1))
+    level = history.levels.copy()
+    for place, time in enumerate(history.times):
+        if place and place == history.moved:
+            level = level * _effect(history.metrics, 1.08)
+        for change in history.planted:
+            if change.night == place:
+                level[list(change.cases)] *= _effect(history.metrics, change.factor)
+        yield _night(history, place, time, level, source)
+
+
+def records(history: Imagined) -> tuple[ChangeRecord, ...]:
+    """A record of each planted change; those of the last year are open."""
+    found = []
+    for number, change in enumerate(history.planted):
+        when = history.times[change.night]
+        before, after = (history.versions[change.night - 1], history.versions[change.night])
+        names = [SeriesName(machine=MACHINE, case=history.cases[case],
+                            metric="server_cpu_per_request") for case in change.cases]  # fmt: skip
+        found.append(
+            ChangeRecord(
+                id=f"{when:%Y%m%d}-{change.package}-{number}",
+                status="open" if LAST - when < timedelta(days=365) else "closed",
+                series=names[0],
+                others=tuple(names[1:]),
+                when=when,
+                before_run=_run(history, change.night - 1),
+                after_run=_run(history, change.night),
+                base=StackState(stack=STACK, digest=_digest(before)),
+                head=StackState(stack=STACK, digest=_digest(after)),
+                packages=tuple(
+                    PackageChange(
+                        stack=STACK,
+                        package=name,
+                        base=f"1.{before[name]}.0",
+                        head=f"1.{after[name]}.0",
+                    )
+                    for name in _PACKAGES
+                    if before[name] != after[name]
+                ),
+                ratio=change.factor,
+                low=change.factor * 0.994,
+                high=change.factor * 1.006,
+                verdict=Verdict.SLOWER if change.factor > 1 else Verdict.FASTER,
+                culprit=Release(
+                    package=change.package,
+                    version=f"1.{after[change.package]}.0",
+                    previous=f"1.{before[change.package]}.0",
+                ),
+                method="Planted by the generator of synthetic histories.",
+            )
+        )
+    return tuple(found)
+
+
+def write(history: Imagined, folder: Path) -> int:
+    """Write a history as a results folder that `read` understands, with records of the changes.
+
+    Returns:
+        How many nights there are.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / _FILE).write_bytes(pickle.dumps(tuple(generate(history))))
+    for record in records(history):
+        changes.save(folder, record)
+    return len(history.times)
+
+
+def read(results: Path, cache: Path, root: Path = PROJECT) -> Sources:
+    """As `series.reading.read`, and with the nights that were made up."""
+    sources = read_results(results, cache, root)
+    path = results / _FILE
+    if not path.is_file():
+        return sources
+    return replace(sources, nights=(*sources.nights, *pickle.loads(path.read_bytes())))
+
+
+def _times(days: int, source: np.random.Generator) -> tuple[datetime, ...]:
+    """Nights that took place: some are missing, and once a year some in a row; never the last."""
+    there = source.random(days) >= _MISSING
+    for start in range(days % 365 + 100, days - _OUTAGE, 365):
+        there[start : start + _OUTAGE] = False
+    there[-1] = True
+    return tuple(LAST - timedelta(days=days - 1 - int(day)) for day in np.flatnonzero(there))
+
+
+def _plant(
+    nights_: int, years: float, cases: int, source: np.random.Generator
+) -> tuple[Planted, ...]:
+    if nights_ <= 2 * _MARGIN:
+        return ()
+    number = max(1, round(years * cases / _CASES_PER_CHANGE))
+    when = np.sort(source.choice(np.arange(_MARGIN, nights_ - _MARGIN), number, replace=True))
+    found = []
+    for night in when.tolist():
+        first, many = int(source.integers(cases)), int(source.integers(1, 6))
+        found.append(
+            Planted(
+                night=night,
+                cases=tuple(range(first, min(first + many, cases))),
+                factor=float(source.choice(_MOVED)),
+                package=str(source.choice(_PACKAGES)),
+            )
+        )
+    return tuple(found)
+
+
+def _versions(
+    nights_: int, planted: tuple[Planted, ...], source: np.random.Generator
+) -> tuple[dict[str, int], ...]:
+    """Minor versions per night: a release before some nights, and before every planted change."""
+    causes: dict[int, set[str]] = {}
+    for change in planted:
+        causes.setdefault(change.night, set()).add(change.package)
+    now = dict.fromkeys(_PACKAGES, 0)
+    found = []
+    for night in range(nights_):
+        released = set(causes.get(night, ()))
+        if source.random() < _BUMPED:
+            released.add(str(source.choice(_PACKAGES)))
+        now = {name: minor + (name in released) for name, minor in now.items()}
+        found.append(now)
+    return tuple(found)
+
+
+def _effect(metrics: tuple[str, ...], factor: float) -> npt.NDArray[np.float64]:
+    """By metric: how a request that costs `factor` times as much moves it."""
+    effects = {"1/s": 1 / factor, "s": factor}
+    return np.array(
+        [
+            1 / factor if name == "efficiency" else effects.get(METRICS[name].unit, 1.0)
+            for name in metrics
+        ]
+    )
+
+
+def _night(
+    history: Imagined,
+    place: int,
+    time: datetime,
+    level: npt.NDArray[np.float64],
+    source: np.random.Generator,
+) -> RunColumns:
+    cases = history.cases
+    versions = history.versions[place]
+    header = RunHeader(
+        run=_run(history, place),
+        kind="load",
+        profile="nightly",
+        time=int(time.timestamp()),
+        commit=_commit(place),
+        machine=MACHINE,
+        fingerprint=f"Synthetic CPU, 2 cores, kernel {'6.12' if place >= history.moved else '6.1'}",
+        interpreters={name: f"{name}.{time.year - 2019}; synthetic" for name in ("3.14", "3.14t")},
+        stacks={STACK: _digest(versions)},
+        packages={STACK: {name: f"1.{minor}.0" for name, minor in versions.items()}},
+        cases=cases,
+        groups=cases,
+        definitions=("0" * 12,) * len(cases),
+        pythons=tuple("3.14t" if "/py3.14t/" in case else "3.14" for case in cases),
+        stack_of=(STACK,) * len(cases),
+        metrics=history.metrics,
+        odd=_odd(len(cases), source),
+    )
+    mean, low, high, launches = empty(header)
+    figures = level * source.lognormal(0, SCATTER, level.shape)
+    widths = HALF_WIDTH * source.uniform(0.5, 1.5, level.shape)
+    mean[:] = figures
+    low[:] = figures * (1 - widths)
+    high[:] = figures * (1 + widths)
+    launches[:] = 3
+    for case, odd in header.odd.items():
+        if odd.status in {"failed", "not measured"}:
+            for block in (mean, low, high):
+                block[case] = math.nan
+            launches[case] = 0
+    launches[np.isnan(mean)] = 0
+    return RunColumns(header, mean, low, high, launches)
+
+
+def _odd(cases: int, source: np.random.Generator) -> dict[int, CaseState]:
+    found: dict[int, CaseState] = {}
+    chance = source.random(cases)
+    for case in np.flatnonzero(chance < _FAILED + _DISTURBED).tolist():
+        found[case] = (
+            CaseState("failed", ("not_ready",), "not_ready: the server was not ready in 60 s")
+            if chance[case] < _FAILED
+            else CaseState("disturbed", ("host_noise",))
+        )
+    if source.random() < _PARTIAL:
+        reason = "the run ended before it came to this case"
+        found |= {
+            case: CaseState("not measured", (), reason) for case in range(cases * 9 // 10, cases)
+        }
+    return found
+
+
+def _run(history: Imagined, place: int) -> str:
+    return store.run_id(history.times[place].isoformat(), "nightly", _commit(place))
+
+
+def _commit(place: int) -> str:
+    return hashlib.sha256(f"commit {place}".encode()).hexdigest()[:40]
+
+
+def _digest(versions: dict[str, int]) -> str:
+    return hashlib.sha256(repr(sorted(versions.items())).encode()).hexdigest()

@@ -1,0 +1,187 @@
+"""Checkouts in git repositories of their own, and a cache that tests may write to."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from servebench.host import paths
+
+PROJECT = Path(__file__).parents[2]
+
+TINY_EXPERIMENT = """\
+question = "Does it change?"
+
+[source]
+title = "Made up"
+date = "2026-11"
+
+[profiles]
+quick = { seconds = 1 }
+
+[endpoints.dependent]
+app = "dependent:app"
+interface = "asgi"
+path = "/"
+expect = { content_type = "text/plain", text = "right" }
+
+[endpoints.alone]
+app = "alone:app"
+interface = "asgi"
+path = "/"
+expect = { content_type = "text/plain", text = "right" }
+
+[loads.closed]
+model = "closed"
+connections = 8
+duration = "seconds"
+timeout = 10
+
+[[cases]]
+id = "{endpoint}/py{python}"
+profiles = ["quick"]
+cores = "split"
+endpoint = ["dependent", "alone"]
+python = "3.14"
+stack = "one"
+server = "granian"
+loop = "asyncio"
+load = "closed"
+"""
+
+
+def git(root: Path, *arguments: str) -> str:
+    """Ask git, as nobody in particular."""
+    who = ("-c", "user.name=Nobody", "-c", "user.email=nobody@example.invalid")
+    done = subprocess.run(
+        ["git", "-C", root, *who, *arguments], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def commit(root: Path, message: str, **files: str) -> str:
+    """Write files (`apps__x` is apps/x), commit everything, and give the commit."""
+    for name, text in files.items():
+        write(root, name.replace("__", "/"), text)
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--allow-empty", "--message", message)
+    return git(root, "rev-parse", "HEAD")
+
+
+def write(root: Path, name: str, text: str) -> None:
+    """Write a file of a checkout."""
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+
+
+def make_repository(root: Path) -> Path:
+    """Make a repository with our own applications, locks and settings as its first commit."""
+    root.mkdir(parents=True)
+    shutil.copy(PROJECT / "pyproject.toml", root)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(PROJECT / "apps", root / "apps", ignore=ignored)
+    write(root, "README.md", "# A checkout\n")
+    write(root, ".gitignore", "__pycache__/\n")
+    write(root, "results/runs/one.json", "{}\n")
+    git(root, "init", "--quiet", "--initial-branch=main")
+    commit(root, "Everything")
+    return root
+
+
+def make_tiny(root: Path) -> Path:
+    """Lay out a checkout, without git, whose only stack `one` is `alpha`, not locked yet."""
+    root.mkdir(parents=True)
+    shutil.copy(PROJECT / "pyproject.toml", root)
+    write(
+        root,
+        "apps/pyproject.toml",
+        '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
+        '[dependency-groups]\none = ["alpha"]\n',
+    )
+    write(root, "apps/tiny/experiment.toml", TINY_EXPERIMENT)
+    write(root, "apps/tiny/dependent.py", "import alpha\n\napp = alpha\n")
+    write(root, "apps/tiny/alone.py", "import asyncio\n\napp = asyncio\n")
+    return root
+
+
+SHOP: dict[str, str] = {
+    "pyproject.toml": '[project]\nname = "shop"\nversion = "0"\n\n[tool.servebench]\n',
+    "apps/pyproject.toml": (
+        '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
+        '[dependency-groups]\ncurrent = ["fastapi", "granian", "uvicorn"]\n'
+    ),
+    "apps/load/load_app.py": (
+        "import sys\nfrom pathlib import Path\n\n"
+        'sys.path.insert(0, str(Path(__file__).parents[2] / "src"))\n\n'
+        "from identity import identity\nfrom shop.api import app\n\n\n"
+        '@app.get("/_identity")\n'
+        "async def identify() -> dict[str, object]:\n    return identity()\n"
+    ),
+    "apps/load/experiment.toml": TINY_EXPERIMENT.replace(
+        TINY_EXPERIMENT[
+            TINY_EXPERIMENT.index("[endpoints.dependent]") : TINY_EXPERIMENT.index("[loads.")
+        ],
+        '[endpoints.items]\napp = "load_app:app"\ninterface = "asgi"\npath = "/items/7"\n'
+        'expect = { content_type = "application/json", json_value = { item = 7 } }\n\n',
+    )
+    .replace('["dependent", "alone"]', '"items"')
+    .replace('"one"', '"current"')
+    .replace('"granian"', '"uvicorn"'),
+}
+"""What a repository of somebody else's adds to have its application measured."""
+
+SHOP_CODE: dict[str, str] = {
+    "pyproject.toml": '[project]\nname = "shop"\nversion = "0"\n',
+    "src/shop/__init__.py": "",
+    "src/shop/api.py": (
+        "from fastapi import FastAPI\n\napp = FastAPI()\n\n\n"
+        '@app.get("/items/{item}")\n'
+        'async def read(item: int) -> dict[str, int]:\n    return {"item": item}\n'
+    ),
+    "tests/test_shop.py": "import shop\n",
+}
+"""Its application."""
+
+SHOP_CASE = "load/items/py3.14"
+
+
+def make_shop(root: Path, *, declared: bool = True) -> Path:
+    """Make somebody else's repository, whose application is in `src/`, on our current stack.
+
+    Args:
+        root: Where.
+        declared: Whether its first commit says what is to be measured; see `declare`.
+    """
+    for name, text in SHOP_CODE.items():
+        write(root, name, text)
+    git(root, "init", "--quiet", "--initial-branch=main")
+    if declared:
+        declare(root)
+    commit(root, "A shop")
+    return root
+
+
+def declare(root: Path) -> None:
+    """Write what is to be measured of the shop, with the lock."""
+    for name, text in SHOP.items():
+        write(root, name, text)
+    (root / "apps" / "stacks").mkdir()
+    shutil.copy(PROJECT / "apps" / "identity.py", root / "apps")
+    shutil.copy(PROJECT / "apps" / "stacks" / "current.txt", root / "apps" / "stacks")
+
+
+def borrow_cache(folder: Path, patch: pytest.MonkeyPatch) -> Path:
+    """Use what set-up has made, and write what is new elsewhere."""
+    made, place = paths.cache_dir(), folder / "servebench"
+    (place / "environments").mkdir(parents=True)
+    for name in ("interpreters", "tools"):
+        (place / name).symlink_to(made / name)
+    for environment in (made / "environments").iterdir():
+        if environment.is_dir() and environment.name[0] != ".":
+            (place / "environments" / environment.name).symlink_to(environment)
+    patch.setenv("XDG_CACHE_HOME", str(folder))
+    return place

@@ -1,0 +1,206 @@
+"""Small programs that misbehave as servers do: `python programs.py NAME [ARGUMENT…]`.
+
+Each prints `ready` when its misbehaviour is set up. They end by themselves after a minute, so that
+a failing test leaves nothing behind for long.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+HERE = Path(__file__)
+LIFETIME = 60
+
+
+def say(word: str) -> None:
+    sys.stdout.write(word + "\n")
+    sys.stdout.flush()
+
+
+def wait_for_end() -> NoReturn:
+    time.sleep(LIFETIME)
+    raise SystemExit
+
+
+def lingering_child(*, new_session: bool = False, env: dict[str, str] | None = None) -> int:
+    """Start a grandchild of the test that ignores SIGTERM, and wait until it does."""
+    child = subprocess.Popen(
+        [sys.executable, str(HERE), "stubborn"],
+        stdout=subprocess.PIPE,
+        start_new_session=new_session,
+        env=env,
+    )
+    assert child.stdout is not None
+    child.stdout.readline()
+    return child.pid
+
+
+def obedient() -> NoReturn:
+    """End on SIGTERM, as a good server does."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    say("ready")
+    wait_for_end()
+
+
+def stubborn() -> NoReturn:
+    """Ignore SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    say("ready")
+    wait_for_end()
+
+
+def stubborn_master() -> NoReturn:
+    """Ignore SIGTERM, and so do two workers."""
+    workers = [lingering_child() for _ in range(2)]
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    say(f"ready {workers[0]} {workers[1]}")
+    wait_for_end()
+
+
+def careless_master() -> NoReturn:
+    """End on SIGTERM and leave a worker."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    say(f"ready {lingering_child()}")
+    wait_for_end()
+
+
+def dying_master() -> NoReturn:
+    """Die unasked, with exit code 7, and leave a worker."""
+    say(f"ready {lingering_child()}")
+    raise SystemExit(7)
+
+
+def daemon() -> NoReturn:
+    """Double-fork a process into a session of its own, whose parent is gone."""
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        pid = lingering_child()
+        os.write(write, str(pid).encode())
+        os._exit(0)
+    pid = int(os.read(read, 20))
+    os.wait()
+    say(f"ready {pid}")
+    wait_for_end()
+
+
+def washed() -> NoReturn:
+    """Start a child that has left the session and has an empty environment."""
+    say(f"ready {lingering_child(new_session=True, env={})}")
+    wait_for_end()
+
+
+def listen(port: str, shared: str = "") -> NoReturn:
+    """Listen on a port; `shared` with SO_REUSEPORT. Accept connections for ever."""
+    server = socket.socket()
+    if shared:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    server.bind(("127.0.0.1", int(port)))
+    server.listen()
+    say("ready")
+    kept = []
+    while True:
+        kept.append(server.accept())
+        say("accepted")
+
+
+def burn(threads: str, seconds: str) -> NoReturn:
+    """On SIGUSR1, burn so many CPU seconds in each of so many threads, which then end."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    say("ready")
+    signal.sigwait({signal.SIGUSR1})
+    before = used()
+
+    def work() -> None:
+        while time.thread_time() < float(seconds):
+            sum(range(10_000))
+
+    workers = [threading.Thread(target=work) for _ in range(int(threads))]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    say(f"used {used() - before}")
+    wait_for_end()
+
+
+def used() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def burn_child(seconds: str) -> NoReturn:
+    """On SIGUSR1, have a short-lived child burn so many CPU seconds, and wait for it."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    say("ready")
+    signal.sigwait({signal.SIGUSR1})
+    if os.fork() == 0:
+        while time.thread_time() < float(seconds):
+            sum(range(10_000))
+        os._exit(0)
+    os.wait()
+    say("used")
+    wait_for_end()
+
+
+def share(megabytes: str) -> NoReturn:
+    """Fill a buffer and share it with a forked child."""
+    size = int(megabytes) << 20
+    # Anonymous and private: what fork shares until somebody writes.
+    buffer = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    buffer.write(b"x" * size)
+    if os.fork() == 0:
+        wait_for_end()
+    say("ready")
+    wait_for_end()
+
+
+def affinity() -> NoReturn:
+    """Print the affinity of this process and, from a grandchild, its own."""
+    if os.fork() == 0:
+        if os.fork() == 0:
+            say(f"grandchild {sorted(os.sched_getaffinity(0))}")
+            os._exit(0)
+        os.wait()
+        os._exit(0)
+    os.wait()
+    say(f"ready {sorted(os.sched_getaffinity(0))}")
+    wait_for_end()
+
+
+def owner(folder: str) -> NoReturn:
+    """Be a servebench that has started a session with a worker, and wait to be killed."""
+    from servebench.host.session import Session
+
+    session = Session.start(
+        [sys.executable, str(HERE), "stubborn_master"],
+        role="server",
+        cores=None,
+        env=os.environ,
+        cwd=Path(folder),
+        log=Path(folder) / "server.log",
+    )
+    while "ready" not in session.log.read_text():
+        time.sleep(0.01)
+    say(session.log.read_text())
+    wait_for_end()
+
+
+PROGRAMS: dict[str, Callable[..., NoReturn]] = {
+    f.__name__: f
+    for f in (obedient, stubborn, stubborn_master, careless_master, dying_master, daemon, washed)
+} | {f.__name__: f for f in (listen, burn, burn_child, share, affinity, owner)}
+
+if __name__ == "__main__":
+    PROGRAMS[sys.argv[1]](*sys.argv[2:])

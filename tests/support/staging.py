@@ -1,0 +1,219 @@
+"""A small repository to run workflows on: four cases of a second each, one stack, no network.
+
+Its stack is a real server, packed again from an environment that set-up made, and a made-up package
+`alpha`, so that a release can come out whenever a test wants one.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import re
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+from typing import Final
+
+import pytest
+from packaging.utils import canonicalize_name
+
+from acting import MAKEFILE, PROJECT, REPOSITORY, Stage, write_command
+from fake_github import FakeGitHub, State
+from repos import borrow_cache, commit, git, write
+from servebench.toolchain import locks, stacks
+from tiny_index import Index, serving
+
+SERVER: Final = frozenset({"uvicorn", "httptools", "click", "h11"})
+ENDPOINTS: Final = ("one", "two", "three", "four")
+LONG_AGO: Final = "2026-01-01"
+
+_APP: Final = """\
+import asyncio
+
+from bare_asgi import Answer, App
+
+
+async def right(_: App) -> Answer:
+    await asyncio.sleep(0.1)
+    return 200, "right"
+
+
+app = App({path: right for path in ("/one", "/two", "/three", "/four")})
+"""
+_ENDPOINT: Final = """
+[endpoints.{name}]
+app = "short:app"
+interface = "asgi"
+path = "/{name}"
+expect = {{ content_type = "text/plain", text = "right" }}
+floor = 0.1
+"""
+_EXPERIMENT: Final = """\
+question = "Does it find its way through the workflows?"
+
+[source]
+title = "Made up"
+date = "2026-11"
+
+[profiles]
+quick = { seconds = 0.6 }
+nightly = { seconds = 0.6 }
+
+[loads.closed]
+model = "closed"
+connections = 4
+duration = "seconds"
+timeout = 10
+
+[defaults]
+id = "{endpoint}"
+profiles = ["quick", "nightly"]
+python = "3.14"
+stack = "current"
+server = "uvicorn"
+loop = "asyncio"
+load = "closed"
+cores = "split"
+
+[[cases]]
+"""
+_STACKS: Final = """\
+[project]
+name = "apps"
+version = "0"
+requires-python = ">=3.14"
+
+[dependency-groups]
+current = ["alpha", "httptools", "uvicorn"]
+
+[tool.servebench.stacks.current]
+interpreters = ["3.14"]
+"""
+_HARNESS: Final = """\
+[project]
+name = "harness"
+version = "0"
+requires-python = ">=3.11"
+dependencies = ["alpha"]
+
+[dependency-groups]
+dev = []
+
+[tool.servebench]
+"""
+_LEFT_BEHIND: Final = {"INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json"}
+
+
+@contextmanager
+def theatre(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, Index]]:
+    """An empty stage with a fake of GitHub, an index without packages, and a cache to write to."""
+    borrow_cache(folder / "cache", patch)
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
+        patch.setenv(name, "/dev/null")
+    for name in ("UV_FIND_LINKS", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_OFFLINE"):
+        patch.delenv(name, raising=False)
+    patch.delenv("SERVEBENCH_ROOT", raising=False)
+    state = State(repository=REPOSITORY, uploads=str(folder / "artifacts"))
+    with serving() as index, FakeGitHub(state) as github:
+        patch.setenv("UV_DEFAULT_INDEX", f"{index.address}/simple")
+        patch.setenv("UV_CACHE_DIR", str(folder / "uv"))
+        write_command(folder / "servebench")
+        variables = {"STANDIN_FOLDER": str(folder)}
+        yield Stage(folder, folder / "tree", github, variables), index
+
+
+@contextmanager
+def staged(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, Index]]:
+    """The stage, with the small repository on it."""
+    with theatre(folder, patch) as (stage, index):
+        stock(index, SERVER)
+        index.add("alpha", "1.0", LONG_AGO)
+        make_tree(stage.tree)
+        publish(stage.tree, stage.remote)
+        yield stage, index
+
+
+def stock(index: Index, names: frozenset[str] | None = None) -> None:
+    """Fill the index with packages of the stack `current`; all of them if none are named."""
+    site = stacks.environment("current", "3.14").parents[1]
+    (packages,) = site.glob("lib/python3*/site-packages")
+    for found in distributions(path=[str(packages)]):
+        name = canonicalize_name(found.metadata["Name"])
+        if names is None or name in names:
+            filename, content = packed_again(found, packages)
+            index.files[filename] = (name, LONG_AGO, content)
+
+
+def packed_again(found: Distribution, packages: Path) -> tuple[str, bytes]:
+    """Make a wheel of an installed distribution: its file's name and contents."""
+    tag = re.findall(r"^Tag: (\S+)$", found.read_text("WHEEL") or "", re.MULTILINE)[0]
+    record, information, packed = "", "", io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for file in found.files or ():
+            if file.parts[0] == ".." or "__pycache__" in file.parts:
+                continue
+            if file.parts[0].endswith(".dist-info"):
+                information = file.parts[0]
+                if file.name in _LEFT_BEHIND:
+                    continue
+            content = (packages / file).read_bytes()
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
+            record += f"{file},sha256={digest.decode()},{len(content)}\n"
+            entry = zipfile.ZipInfo(str(file))
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, content)
+        archive.writestr(f"{information}/RECORD", f"{record}{information}/RECORD,,\n")
+    return f"{information.removesuffix('.dist-info')}-{tag}.whl", packed.getvalue()
+
+
+def make_tree(root: Path) -> Path:
+    """Lay out the repository: our workflows, and an experiment of its own; one commit on main."""
+    shutil.copytree(PROJECT / ".github", root / ".github")
+    write(root, "pyproject.toml", _HARNESS)
+    make_apps(root)
+    write(root, "Makefile", MAKEFILE)
+    write(root, "README.md", "# A small repository\n")
+    write(root, "results/README.md", "# Results\n")
+    write(root, ".gitignore", ".venv/\n__pycache__/\n")
+    keep(root)
+    return root
+
+
+def make_apps(root: Path, endpoints: Sequence[str] = ENDPOINTS) -> None:
+    """Lay out the folder of applications, with a lock; `pyproject.toml` is there already."""
+    (root / "apps" / "short").mkdir(parents=True)
+    shutil.copy(PROJECT / "apps" / "identity.py", root / "apps")
+    shutil.copy(PROJECT / "tests" / "badapps" / "bare_asgi.py", root / "apps" / "short")
+    write(root, "apps/pyproject.toml", _STACKS)
+    write(root, "apps/short/short.py", _APP)
+    tables = "".join(_ENDPOINT.format(name=name) for name in endpoints)
+    listed = f"endpoint = {json.dumps(list(endpoints))}\n"
+    write(root, "apps/short/experiment.toml", _EXPERIMENT + listed + tables)
+    lock(root)
+
+
+def lock(root: Path) -> None:
+    """Resolve the stack `current`."""
+    text = locks.resolve("current", None, root=root)
+    locks.write(stacks.lock_file("current", root), text)
+
+
+def keep(root: Path) -> str:
+    """Make a repository of a folder, with one commit on main."""
+    git(root.parent, "init", "--quiet", "--initial-branch=main", str(root))
+    return commit(root, "Everything")
+
+
+def publish(tree: Path, remote: Path) -> None:
+    """Make the bare repository, from which any commit can be fetched, as from GitHub."""
+    remote.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["git", "clone", "--quiet", "--bare", tree, remote], check=True)
+    for key in ("allowAnySHA1InWant", "allowFilter"):
+        git(remote, "config", f"uploadpack.{key}", "true")
+    git(tree, "remote", "add", "origin", f"file://{remote}")

@@ -1,0 +1,127 @@
+"""A step of a workflow: its environment, its verb, and the GitHub that it talks to."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import Done, invoke
+from fake_github import BOT, FakeGitHub, Table
+from servebench.automation.github import client
+from servebench.automation.github.client import Client
+from servebench.automation.github.context import Context
+from servebench.automation.github.repository import Repository
+from servebench.record.comparison import Comparison
+
+BASE, HEAD, NEXT = "b" * 40, "a" * 40, "c" * 40
+TOKEN = "ghs_notToBeShown"
+__all__ = ["BASE", "BOT", "HEAD", "NEXT", "TOKEN", "Step"]
+
+
+@dataclass
+class Step:
+    """A step. Waiting is not waited for, but written down in `waits`, s."""
+
+    github: FakeGitHub
+    folder: Path
+    capture: pytest.CaptureFixture[str]
+    patch: pytest.MonkeyPatch
+    waits: list[float] = field(default_factory=list)
+
+    @classmethod
+    @contextmanager
+    def on(
+        cls,
+        github: FakeGitHub,
+        folder: Path,
+        patch: pytest.MonkeyPatch,
+        capture: pytest.CaptureFixture[str],
+    ) -> Iterator[Step]:
+        """A step of run 7 in `owner/name`, with pull request 12 open."""
+        for name in [name for name in os.environ if name.startswith(("GITHUB_", "SERVEBENCH_"))]:
+            patch.delenv(name)
+        made = cls(github, folder, capture, patch)
+        made.set(
+            GITHUB_API_URL=github.url,
+            GITHUB_REPOSITORY="owner/name",
+            GITHUB_TOKEN=TOKEN,
+            GITHUB_RUN_ID="7",
+            GITHUB_STEP_SUMMARY=str(folder / "summary.md"),
+            NO_PROXY="127.0.0.1",
+        )
+        # Not time.sleep itself: the stand-in sleeps in this process too.
+        patch.setattr(client, "WAIT", made.waits.append)
+        github.add_pull(12, HEAD, BASE)
+        yield made
+
+    def set(self, **variables: str) -> None:
+        """Set variables of the environment."""
+        for name, value in variables.items():
+            self.patch.setenv(name, value)
+
+    def __call__(self, *words: str | Path) -> Done:
+        """Run a verb in this process, through the real `main`."""
+        done = invoke(self.capture, self.patch, words)
+        assert TOKEN not in done.out + done.err + self.summary
+        return done
+
+    @contextmanager
+    def repository(self, **options: Any) -> Iterator[Repository]:
+        """The repository, without a verb."""
+        with closing(Client(Context.of(os.environ), **options)) as client:
+            yield Repository(client, "owner/name")
+
+    @property
+    def summary(self) -> str:
+        """What the run's page shows."""
+        path = self.folder / "summary.md"
+        return path.read_text("utf-8") if path.exists() else ""
+
+    def asked(self, method: str) -> list[str]:
+        """Paths that were asked for, below the repository's."""
+        before = f"{method} /repos/owner/name"
+        return [
+            one.removeprefix(before)
+            for one in self.github.state.requests
+            if one.startswith(f"{method} ")
+        ]
+
+    def ours(self) -> list[str]:
+        """The texts of our comments on the pull request."""
+        return [one["body"] for one in self.comments() if one["user"]["login"] == BOT]
+
+    def comments(self) -> list[Table]:
+        """All comments on the pull request."""
+        return self.github.comments_of(12)
+
+    def keep(self, comparison: Comparison, name: str = "comparison.json") -> Path:
+        """Write a comparison to a file."""
+        path = self.folder / name
+        path.write_text(comparison.model_dump_json(), "utf-8")
+        return path
+
+    def comment(self, body: str, login: str = "alice", action: str = "created") -> Table:
+        """Let somebody comment on the pull request, and make that the event of this step."""
+        comment = self.github.say(12, login, body)
+        event = {
+            "action": action,
+            "comment": comment,
+            "issue": {"number": 12, "pull_request": {"url": "x"}, "title": "A title"},
+            "repository": {"full_name": "owner/name", "default_branch": "main"},
+            "sender": comment["user"],
+        }
+        self.set_event(event)
+        return event
+
+    def set_event(self, event: Table) -> None:
+        """Make this the event of the step."""
+        path = self.folder / "event.json"
+        path.write_text(json.dumps(event), "utf-8")
+        self.set(GITHUB_EVENT_NAME="issue_comment", GITHUB_EVENT_PATH=str(path))

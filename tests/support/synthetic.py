@@ -1,0 +1,250 @@
+"""Run builders for tests: figures with the scatter of a real machine, but from a seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from servebench.core.flags import Flag, FlagName
+from servebench.core.model import (
+    Case,
+    CaseResult,
+    Commands,
+    Endpoint,
+    Expectation,
+    InterpreterRecord,
+    Launch,
+    Load,
+    LoadModel,
+    Machine,
+    Profile,
+    Run,
+    RunStatus,
+    StackRecord,
+    Status,
+)
+
+PACKAGES = [
+    "annotated-doc",
+    "annotated-types",
+    "anyio",
+    "blinker",
+    "click",
+    "fastapi",
+    "flask",
+    "granian",
+    "h11",
+    "httptools",
+    "idna",
+    "itsdangerous",
+    "jinja2",
+    "markupsafe",
+    "pydantic",
+    "pydantic-core",
+    "rloop",
+    "starlette",
+    "typing-extensions",
+    "typing-inspection",
+    "uvicorn",
+    "uvloop",
+    "werkzeug",
+]
+
+MACHINE = Machine(
+    id="synthetic-2c-0a1b2c3d",
+    cpu="Synthetic CPU @ 2.80GHz",
+    cores=2,
+    server_cores=(0,),
+    client_cores=(1,),
+    memory=8_241_336_320,
+    kernel="6.1.0",
+    os="Test OS 1",
+    virtual="kvm",
+    governor=None,
+    pinned=True,
+)
+
+
+def make_case(case_id: str, **changes: Any) -> Case:
+    """A case with the id's experiment; other fields can be changed."""
+    experiment, name = [*case_id.split("/"), "endpoint"][:2]
+    endpoint = Endpoint(
+        name=name,
+        app="module:app",
+        interface="asgi",
+        path=f"/{name}",
+        expect=Expectation(content_type="application/json", json_value={"message": "hi"}),
+        floor=0.01,
+    )
+    fields: dict[str, Any] = {
+        "id": case_id,
+        "experiment": experiment,
+        "endpoint": endpoint,
+        "python": "3.14t" if "py3.14t" in case_id else "3.14",
+        "stack": "current",
+        "server": "uvicorn",
+        "loop": "asyncio",
+        "workers": 1,
+        "threads": None,
+        "slots": 40,
+        "load": Load(model=LoadModel.CLOSED, connections=128, duration=8, timeout=10),
+        "cores": "split",
+        "ceiling": "min(c, slots) / floor",
+    }
+    return Case(**{**fields, **changes})
+
+
+def figures(source: random.Random, throughput: float = 5000.0) -> dict[str, float]:
+    """One launch's metrics: about as many digits and as much scatter as a real launch."""
+
+    def near(value: float, spread: float = 0.03) -> float:
+        return value * source.lognormvariate(0, spread)
+
+    rate = near(throughput)
+    points = {"min": 0.3, "mean": 1, "p50": 0.95, "p90": 1.4, "p95": 1.7, "p99": 3, "p999": 6}
+    latencies = {
+        f"{kind}_{point}": near(128 / throughput * factor, 0.05)
+        for kind in ("response", "service")
+        for point, factor in {**points, "max": 12}.items()
+    }
+    requests = float(round(rate * 8))
+    return {
+        "achieved": rate,
+        "throughput": rate,
+        **latencies,
+        "queueing_mean": near(1e-4, 0.2),
+        "sched_lag_p99": near(5e-4, 0.3),
+        "sched_lag_max": near(1e-3, 0.3),
+        "requests": requests,
+        "good": requests,
+        "unsent": 0.0,
+        "timeouts": 0.0,
+        "errors": 0.0,
+        "window": near(8.0, 1e-4),
+        "in_flight_mean": near(127.5, 1e-3),
+        "server_cpu_per_request": near(0.97 / throughput),
+        "server_cores": near(0.97, 0.01),
+        "client_cores": near(0.4),
+        **{
+            name: float(round(near(9e7, 0.01)))
+            for name in ("pss_idle", "pss_steady", "pss_peak", "uss_steady", "rss_steady")
+        },
+        "threads_peak": 66.0,
+        "switches_voluntary": near(0.4, 0.1),
+        "switches_involuntary": near(0.1, 0.2),
+        "connections_max_share": near(0.55, 0.1),
+        "ready_time": near(0.9, 0.1),
+        "unit_service": near(1e-3),
+        "ceiling": 12800.0,
+        "efficiency": min(rate / 12800, 1.0),
+        "warm_up": near(5.0, 0.01),
+        "host_steal": near(0.004, 0.5),
+        "host_other": near(0.05, 0.5),
+    }
+
+
+def ok(case: str, number: int, metrics: Mapping[str, float], *flags: Flag) -> Launch:
+    """A good launch with these metrics."""
+    return Launch(
+        case=case,
+        round=number,
+        order=number,
+        started=f"2026-11-20T09:{number % 60:02d}:07.123456+00:00",
+        seconds=17.8312345,
+        load_seconds=13.0123456,
+        status=Status.OK,
+        flags=flags,
+        metrics=dict(metrics),
+    )
+
+
+def failed(case: str, number: int, flag: FlagName, detail: str) -> Launch:
+    """A launch that failed for a reason."""
+    return Launch(
+        case=case,
+        round=number,
+        order=number,
+        started="2026-11-20T09:30:00+00:00",
+        seconds=3.25,
+        load_seconds=0.0,
+        status=Status.FAILED,
+        flags=(Flag(name=flag, detail=detail),),
+    )
+
+
+def make_run(results: Iterable[CaseResult], **changes: Any) -> Run:
+    """A finished run of these results."""
+    profile: Profile = changes.pop("profile", "nightly")
+    fields: dict[str, Any] = {
+        "id": f"20261120T090000Z-{profile}-3f2a9c17",
+        "status": RunStatus.COMPLETE,
+        "started": "2026-11-20T09:00:00+00:00",
+        "finished": "2026-11-20T09:55:10+00:00",
+        "wall_seconds": 3310.123456,
+        "servebench": "0.1.0",
+        "commit": "3f2a9c17" * 5,
+        "dirty": False,
+        "profile": profile,
+        "launches": 3,
+        "seed": 1,
+        "machine": MACHINE,
+        "oha": "1.16.0",
+        "interpreters": tuple(
+            InterpreterRecord(
+                name=name,
+                version="3.14.7",
+                build="gcc 12.2.0 -O3",
+                origin="source",
+                free_threaded=name.endswith("t"),
+            )
+            for name in ("3.14", "3.14t")
+        ),
+        "stacks": tuple(
+            StackRecord(
+                name=name,
+                digest=random.Random(name).randbytes(32).hex(),
+                packages=dict.fromkeys(PACKAGES, "1.2.3"),
+            )
+            for name in ("current", "pydantic1", "pydantic2")
+        ),
+        "results": tuple(results),
+    }
+    return Run(**{**fields, **changes})
+
+
+def steady_result(case: Case, metrics: Mapping[str, float], launches: int = 3) -> CaseResult:
+    """A case whose launches all have exactly these metrics."""
+    return CaseResult(
+        case=case, launches=tuple(ok(case.id, number, metrics) for number in range(launches))
+    )
+
+
+def nightly_run(cases: int = 80, launches: int = 3, seed: int = 7) -> Run:
+    """As large as a nightly run: figures with scatter, flags with details, command lines."""
+    source = random.Random(seed)
+    results = []
+    for number in range(cases):
+        experiment = ("gil-endpoints", "asgi-wsgi", "pydantic-v1-v2", "await-patterns")[number % 4]
+        python = "3.14t" if number % 2 else "3.14"
+        case = make_case(
+            f"{experiment}/endpoint{number % 7}/py{python}/w{number % 3 + 1}/c{128 + number}"
+        )
+        flags = (
+            Flag(
+                name=FlagName.HOST_NOISE,
+                detail=f"other processes used {source.uniform(0.05, 0.3):.2f} cores; 0.05 allowed",
+            ),
+        )
+        rows = [
+            ok(case.id, i, figures(source, source.uniform(5, 20000)), *flags * (i % 2))
+            for i in range(launches)
+        ]
+        commands = Commands(
+            server=f"python{python} -m granian --interface asgi --host 127.0.0.1 --port PORT "
+            f"--workers {number % 3 + 1} --loop asyncio --backpressure 512 module:app",
+            load=f"oha --no-tui --output-format json --worker-threads 1 -c {128 + number} -z 8s -w "
+            f"-t 10s --db-url rows.sqlite http://127.0.0.1:PORT/endpoint{number % 7}",
+        )
+        results.append(CaseResult(case=case, commands=commands, launches=tuple(rows)))
+    return make_run(results)

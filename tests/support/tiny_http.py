@@ -1,0 +1,136 @@
+"""A small HTTP server on loopback whose answers a test decides, and oha for the tests."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from servebench.core.errors import SetupError
+from servebench.toolchain import tools
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a request gets: after `delay` s, one at a time if `serial`; status 0 cuts it off.
+
+    In two chunks if `chunked`.
+    """
+
+    status: int = 200
+    body: bytes = b"hello"
+    media: str = "text/plain; charset=utf-8"
+    delay: float = 0.0
+    serial: bool = False
+    chunked: bool = False
+    encoding: str = "identity"
+
+
+Behaviour = Callable[[str, int], Answer | Awaitable[Answer]]
+"""Path and number of the request (from 0) to its answer."""
+
+
+class TinyServer:
+    """The server of one test; `url` has no path."""
+
+    def __init__(self, behaviour: Behaviour):
+        self.url = ""
+        self.requests = 0
+        self.connections = 0
+        self._behaviour = behaviour
+        self._loop = asyncio.new_event_loop()
+        self._serial = asyncio.Lock()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._listener: asyncio.Server | None = None
+
+    def die(self) -> None:
+        """Refuse new connections and reset all others, from any thread."""
+        self._loop.call_soon_threadsafe(self._die)
+
+    def _die(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        for writer in self._writers:
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self._writers.add(writer)
+        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                number, self.requests = self.requests, self.requests + 1
+                found = self._behaviour(head.split(" ")[1], number)
+                answer = found if isinstance(found, Answer) else await found
+                if answer.serial:
+                    async with self._serial:
+                        await asyncio.sleep(answer.delay)
+                elif answer.delay:
+                    await asyncio.sleep(answer.delay)
+                if not answer.status:
+                    break
+                body, length = answer.body, f"content-length: {len(answer.body)}"
+                if answer.chunked:
+                    chunks = (body[:2], body[2:], b"")
+                    body = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks)
+                    length = "transfer-encoding: chunked"
+                writer.write(
+                    f"HTTP/1.1 {answer.status} X\r\ncontent-type: {answer.media}\r\n"
+                    f"content-encoding: {answer.encoding}\r\n{length}\r\n\r\n".encode()
+                    + body
+                )
+                await writer.drain()
+        self._writers.discard(writer)
+        writer.close()
+
+    def run(self, ready: threading.Event) -> None:
+        """Serve until `finish`; the thread's body."""
+        asyncio.set_event_loop(self._loop)
+        self._listener = self._loop.run_until_complete(
+            asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=1024)
+        )
+        port = self._listener.sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+        ready.set()
+        self._loop.run_forever()
+        self._die()
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self._loop.close()
+
+    def finish(self) -> None:
+        """Stop serving."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+
+@contextmanager
+def serving(behaviour: Behaviour | Answer) -> Iterator[TinyServer]:
+    """Serve an answer, or what a behaviour decides, in a thread."""
+    server = TinyServer(
+        (lambda _path, _n: behaviour) if isinstance(behaviour, Answer) else behaviour
+    )
+    ready = threading.Event()
+    thread = threading.Thread(target=server.run, args=(ready,))
+    thread.start()
+    try:
+        assert ready.wait(30)
+        yield server
+    finally:
+        server.finish()
+        thread.join()
+
+
+def real_oha() -> Path:
+    """Find the oha that set-up made, or else one on PATH."""
+    try:
+        return tools.oha()
+    except SetupError:
+        found = shutil.which("oha")
+        assert found, "no oha: run `make setup`"
+        return Path(found)

@@ -1,0 +1,118 @@
+"""The doctor: everything on one page, also when much is missing."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from servebench.cli.doctor import summary, tables
+from servebench.declare import settings
+from servebench.host import paths
+from servebench.toolchain import doctor, interpreters, stacks
+from servebench.toolchain.doctor import Diagnosis
+
+DOCTOR = [sys.executable, "-c", "from servebench.cli import main; main()", "doctor"]
+
+
+def call(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*DOCTOR, *arguments],
+        cwd=paths.project_root(),
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_machine_that_is_set_up() -> None:
+    """All is ok, exit code 0; GIL states, versions, checksums and cores are in the JSON."""
+    done = call("--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    diagnosis = Diagnosis.model_validate(json.loads(done.stdout))
+    assert diagnosis.healthy
+    by_name = {finding.what: finding.detail for finding in diagnosis.interpreters}
+    for name, spec in interpreters.declared().items():
+        state = "off" if spec.free_threaded else "on"
+        assert by_name[f"CPython {name}"].startswith(f"{spec.version}, GIL {state}, ")
+    (oha,) = (finding for finding in diagnosis.tools if finding.what == "oha")
+    assert settings.load().oha.version in oha.detail
+    assert re.search(r", (prebuilt|source), SHA-256 [0-9a-f]{64}; /", oha.detail)
+    expected = {
+        f"{name} for {python}" for name in stacks.names() for python in stacks.pythons(name)
+    }
+    assert {finding.what for finding in diagnosis.stacks} == expected
+    assert diagnosis.machine.server_cores
+    assert all(finding.build for finding in diagnosis.interpreters)
+    assert summary(diagnosis).startswith("Ready to measure")
+    *_, last = call(COLUMNS="100").stdout.splitlines()
+    assert last == summary(diagnosis)
+
+
+def test_a_machine_where_nothing_was_made(tmp_path: Path) -> None:
+    """It still shows all, says what is missing with its remedy, and ends with 1."""
+    done = call(XDG_CACHE_HOME=str(tmp_path), COLUMNS="200")
+    assert done.returncode == 1
+    assert "has not been made: run `make setup`" in done.stdout
+    assert "remedy: make setup" in done.stdout
+    *_, last = done.stdout.splitlines()
+    assert last.startswith("Not ready to measure: CPython 3.14, CPython 3.14t, oha")
+    for title in ("Machine", "Interpreters", "Tools", "Stacks", "Warnings"):
+        assert title in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_missing_compiler_matters_only_while_something_is_to_be_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With everything built, no cargo is no fault; with nothing built it is."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    states = {finding.what: finding.state for finding in doctor.diagnose().tools}
+    assert (states.pop("oha"), states.pop("uv")) == ("ok", "ok")
+    assert states.pop("git") == "missing"  # whatever is built: it says what is measured
+    assert states == dict.fromkeys(("cargo", "cc", "make", "valgrind", "chromium"), "absent")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    states = {finding.what: finding.state for finding in doctor.diagnose().tools}
+    assert states["cargo"] == "missing"
+
+
+def test_a_cargo_that_is_too_old_is_wrong_while_oha_is_to_be_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found before it has fetched an index for minutes; harmless once oha is there."""
+    old = tmp_path / "cargo"
+    old.write_text("#!/bin/sh\necho cargo 1.56.0\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    def found() -> doctor.Finding:
+        return next(finding for finding in doctor.diagnose().tools if finding.what == "cargo")
+
+    assert (found().state, found().remedy) == ("ok", None)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert found().state == "wrong"
+    assert "or newer, found" in str(found().remedy)
+
+
+def test_an_interpreter_that_no_longer_runs_and_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was remembered is proven again; compilers' brackets are no mark-up of tables."""
+    proof = {"version": "3.14.7", "free_threaded": False, "gil": True}
+    monkeypatch.setattr(interpreters, "prove", lambda _executable: proof)
+    diagnosis = doctor.diagnose()
+    states = {finding.what: finding.state for finding in diagnosis.interpreters}
+    assert states["CPython 3.14t"] == "wrong"
+    assert not diagnosis.healthy
+    assert not [found.detail for found in diagnosis.interpreters if "CFLAGS" in found.detail]
+    odd = diagnosis.interpreters[0].model_copy(update={"detail": "[GCC 12.2.0] [/] x"})
+    console = Console(record=True, width=200, file=io.StringIO())
+    for table in tables(diagnosis.model_copy(update={"interpreters": (odd,)})):
+        console.print(table)
+    assert "[GCC 12.2.0] [/] x" in console.export_text()

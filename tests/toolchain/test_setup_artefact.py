@@ -1,0 +1,210 @@
+"""Artefacts are whole or absent, whoever is killed, and however many make them."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+import psutil
+import pytest
+from rich.console import Console
+
+from servebench.core.errors import SetupError
+from servebench.host import cache
+from servebench.host.progress import Narrator
+
+QUIET = Narrator(Console(quiet=True))
+
+# The tool of a maker: it runs for as many seconds as it is told.
+TOOL = "import sys, time; time.sleep(float(sys.argv[1]))"
+
+# Another one, which runs until a file is there.
+GATED = """
+import sys, time
+from pathlib import Path
+while not Path(sys.argv[1]).exists():
+    time.sleep(0.01)
+"""
+
+# A maker in a process of its own: it counts its builds, starts its tool, and writes what it hears
+# to stdout.
+MAKER = """
+import sys
+from pathlib import Path
+from rich.console import Console
+from servebench.signals import interruptible
+from servebench.toolchain import artefact, command
+from servebench.progress import Narrator
+
+folder = Path(sys.argv[1])
+target = folder / "thing"
+
+def build(staging):
+    with (folder / "builds").open("a") as file:
+        file.write("x")
+    (staging / "half").write_text("done")
+    tool = [sys.executable, "-c", *sys.argv[2:]]
+    command.run(tool, what="waiting", log=folder / "log", tick=lambda line: None)
+    return {"answer": 42}
+
+def fault(place):
+    return None if artefact.facts(place) else "absent"
+
+with interruptible():
+    artefact.make(target, fault=fault, build=build, narrator=Narrator(Console()))
+"""
+
+
+def start_maker(
+    folder: Path, told: float | Path, tool: str = TOOL, output: int | IO[str] = subprocess.PIPE
+) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-u", "-c", MAKER, str(folder), tool, str(told)], stdout=output, text=True
+    )
+
+
+def until(condition: object, what: str) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, f"never saw: {what}"
+        time.sleep(0.01)
+
+
+def tool_of(maker: subprocess.Popen[str], seconds: float) -> psutil.Process:
+    """Wait until a maker's child has become its tool.
+
+    Before, it is a copy of the maker and then setpriv, which have not yet told the kernel to end it
+    with the maker; the whole command line is compared because the maker's holds the tool's.
+    """
+    children: list[psutil.Process] = []
+
+    def seen() -> bool:
+        children[:] = [
+            child
+            for child in psutil.Process(maker.pid).children()
+            if child.cmdline() == [sys.executable, "-c", TOOL, str(seconds)]
+        ]
+        return bool(children)
+
+    until(seen, "the maker's tool")
+    return children[0]
+
+
+def gone(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE or not process.is_running()
+    except psutil.NoSuchProcess:
+        return True
+
+
+def absent(place: Path) -> str | None:
+    return None if cache.facts(place) else "absent"
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_an_end_in_the_middle_leaves_nothing_visible_and_can_be_repeated(
+    tmp_path: Path, end: signal.Signals
+) -> None:
+    """The artefact is absent, the tool ends, and the next maker makes it whole."""
+    first = start_maker(tmp_path, 60)
+    tool = tool_of(first, 60)
+    first.send_signal(end)
+    assert first.wait(30) != 0
+    assert not (tmp_path / "thing").exists()
+    until(lambda: gone(tool), "the end of the tool")
+    # One that hears of its end removes what it has begun.
+    assert bool(list(tmp_path.glob(".making-thing-*"))) == (end is signal.SIGKILL)
+
+    second = start_maker(tmp_path, 0)
+    assert second.wait(30) == 0
+    assert cache.facts(tmp_path / "thing") == {"answer": 42, "seconds": pytest.approx(0, abs=60)}
+    assert (tmp_path / "thing" / "half").read_text() == "done"
+    assert not list(tmp_path.glob(".making-thing-*"))
+
+
+def test_two_at_once_build_once_and_the_second_says_it_waits(tmp_path: Path) -> None:
+    """The second maker waits for the first, says so, and finds the work done."""
+    gate, logs = tmp_path / "gate", [tmp_path / "first.log", tmp_path / "second.log"]
+    makers = []
+    for log in logs:
+        with log.open("w") as output:
+            makers.append(start_maker(tmp_path, gate, GATED, output))
+
+    def told() -> int:
+        heard = "".join(log.read_text() for log in logs)
+        return heard.count("another set-up is making thing: waiting for it")
+
+    try:
+        until(told, "that one waits")
+    finally:
+        gate.touch()
+    assert [maker.wait(60) for maker in makers] == [0, 0]
+    assert (tmp_path / "builds").read_text() == "x"
+    assert told() == 1
+
+
+def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
+    """Neither one that ends in an error, nor one whose artefact is still faulty."""
+
+    def build(staging: Path) -> cache.Facts:
+        (staging / "half").write_text("")
+        raise SetupError("no")
+
+    with pytest.raises(SetupError, match="no"):
+        cache.make(tmp_path / "thing", fault=absent, build=build, narrator=QUIET)
+    with pytest.raises(SetupError, match="thing was made and is not right: never right"):
+        cache.make(
+            tmp_path / "thing", fault=lambda _: "never right", build=lambda _: {}, narrator=QUIET
+        )
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".thing.lock"]
+
+
+def test_a_faulty_artefact_is_made_again_and_the_reason_told(tmp_path: Path) -> None:
+    """What is there and wrong is replaced, with a sentence why; what is right is left alone."""
+    heard = io.StringIO()
+    versions = iter(["old", "new"])
+
+    def fault(wanted: str, place: Path) -> str | None:
+        version = (cache.facts(place) or {}).get("version")
+        return None if version == wanted else f"version is {version}"
+
+    for wanted in ("old", "new", "new"):
+        cache.make(
+            tmp_path / "thing",
+            fault=partial(fault, wanted),
+            build=lambda _staging: {"version": next(versions)},
+            narrator=Narrator(Console(file=heard)),
+        )
+    assert "thing is made again: version is old" in heard.getvalue()
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".thing.lock", "thing"]
+
+
+def test_a_damaged_stamp_counts_as_absent(tmp_path: Path) -> None:
+    """Half a stamp, or one that is no object, is no artefact; digests keep their parts apart."""
+    for text in ('{"answer": ', "[]", ""):
+        (tmp_path / cache.STAMP).write_text(text)
+        assert cache.facts(tmp_path) is None
+    assert cache.digest("ab", "c") != cache.digest("a", "bc")
+    assert len(cache.digest("a")) == 12
+
+
+def test_a_lock_is_not_inherited_by_tools(tmp_path: Path) -> None:
+    """A tool that outlives its maker does not keep the artefact locked."""
+    with cache.exclusive(tmp_path / "thing", QUIET):
+        orphan = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        with cache.exclusive(tmp_path / "thing", QUIET):
+            assert orphan.poll() is None
+    finally:
+        os.kill(orphan.pid, signal.SIGKILL)
+        orphan.wait()
+        assert orphan.stdin is not None
+        orphan.stdin.close()

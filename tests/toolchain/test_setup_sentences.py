@@ -1,0 +1,335 @@
+"""Whatever is missing, set-up ends in one sentence that says what to do."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+from pathlib import Path
+
+import pytest
+from pytest_httpserver import HTTPServer
+from rich.console import Console
+
+from servebench.core.errors import SetupError
+from servebench.declare import settings
+from servebench.host import cache, command, paths
+from servebench.host.progress import Narrator
+from servebench.toolchain import archive, cpython, interpreters, oha, setup, stacks
+
+NOBODY = "http://127.0.0.1:9"  # the discard port, where nothing listens
+QUIET = Narrator(Console(quiet=True))
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache in which nothing was made, and no archive that somebody has named."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv(archive.VARIABLE, raising=False)
+    return tmp_path / "cache" / "servebench"
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proxies that nobody listens on: every request for the network is refused at once."""
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, NOBODY)
+        monkeypatch.setenv(name.upper(), NOBODY)
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def tools_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A PATH with nothing on it but what a test puts there."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def script(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_missing_headers_are_named_with_their_packages(tools_only: Path) -> None:
+    """Headers are looked for before a build that would fail a minute later; as is make."""
+    script(tools_only, "cc", "read line; case $line in *openssl*) exit 1;; esac")
+    headers, make = cpython.faults(settings.load())
+    assert "Python's ssl are missing: install libssl-dev" in headers
+    assert "make is needed to build CPython, and is not on PATH" in make
+    script(tools_only, "make", "exit 0")
+    script(tools_only, "cc", "exit 0")
+    assert cpython.faults(settings.load()) == []
+
+
+@pytest.mark.usefixtures("offline")
+def test_all_that_is_missing_is_told_at_once_before_anything_is_built(
+    empty_cache: Path, tools_only: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With nothing prebuilt in reach: tools, a cargo that is only a shim, and room, each once."""
+    script(tools_only, "cargo", "echo error: no override and no default toolchain set >&2; exit 1")
+    configured = settings.load()
+    vast = configured.model_copy(update={"setup": settings.SetupSpec(disk_gb=1e9)})
+    monkeypatch.setattr(settings, "load", lambda _root=None: vast)
+    heard = io.StringIO()
+    with pytest.raises(SetupError) as caught:
+        setup.set_up(Narrator(Console(file=heard, width=1000)))
+    first, *faults = str(caught.value).splitlines()
+    assert first == "5 things are missing, so nothing was built:"
+    expected = (
+        "git is needed to say what is measured",
+        "cc is needed to compile what has to be built",
+        "make is needed to build CPython",
+        "GB free, and building needs 1e+09 GB",
+        "it does not say its version. With rustup",
+    )
+    assert all(part in fault for part, fault in zip(expected, faults, strict=True)), faults
+    assert "prebuilt interpreters cannot be had" in heard.getvalue()
+    assert "a prebuilt oha 1.16.0 cannot be had" in heard.getvalue()
+    assert not [*empty_cache.glob("downloads/*"), *empty_cache.glob("building/*")]
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        ("", r"^cargo is needed to build the load generator oha.*Rust"),
+        ("echo cargo 1.63.0", r"needs Rust 1\.88 or newer, found .*/cargo: 1\.63\.0\. With rustup"),
+        ("echo cargo 1.87.0-nightly", r"1\.88 or newer, found .*/cargo: 1\.87\.0-nightly"),
+        ("exit 1", r"found .*/cargo: it does not say its version\. With rustup"),
+        ("echo cargo 1.88.0", ""),
+        ("echo cargo '1.101.0-beta.2 (f2d3ce0bd 2026-03-21)'", ""),
+        ("echo cargo 2.0.0", ""),
+    ],
+)
+def test_a_rust_that_is_missing_or_too_old(tools_only: Path, says: str, told: str) -> None:
+    """With what is needed, which the documentation names as well, and what to do."""
+    script(tools_only, "cc", "exit 0")
+    if says:
+        script(tools_only, "cargo", says)
+    found = oha.faults(settings.load())
+    assert re.search(told, found[0]) if told else found == []
+    assert f"cargo (Rust ≥ {oha.RUST})" in (paths.project_root() / "docs" / "install.md").read_text(
+        "utf-8"
+    )
+
+
+@pytest.mark.usefixtures("offline")
+def test_cargo_without_network(
+    empty_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real cargo, cut off, ends in a sentence about the network."""
+    monkeypatch.setenv("CARGO_NET_RETRY", "0")
+    home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
+    monkeypatch.setenv("RUSTUP_HOME", os.environ.get("RUSTUP_HOME", str(home.parent / ".rustup")))
+    monkeypatch.setenv("CARGO_HOME", str(tmp_path / "cargo"))  # without what was fetched before
+    with pytest.raises(SetupError, match=r"building oha failed.*network.*what is done is kept"):
+        oha.build(settings.load().oha, QUIET)
+    assert not list((empty_cache / "tools").glob("oha-*"))
+
+
+def test_another_crate_or_program_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crate in cargo's cache stops the build; a changed program is noticed unstarted."""
+    spec = settings.load().oha
+    crate = tmp_path / "registry" / "cache" / "index" / f"oha-{spec.version}.crate"
+    crate.parent.mkdir(parents=True)
+    crate.write_bytes(b"something else")
+    monkeypatch.setenv("CARGO_HOME", str(tmp_path))
+    with pytest.raises(SetupError, match=f"expected SHA-256 {spec.sha256}, found "):
+        oha.require_crate(spec)
+    (tmp_path / "bin").mkdir()
+    script(tmp_path / "bin", "oha", "echo oha 1.16.0")
+    (tmp_path / cache.STAMP).write_text('{"sha256": "0"}')
+    assert oha.fault(spec, tmp_path) == "its program is not the one that was made"
+
+
+def test_a_cache_that_cannot_be_written_or_has_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below something that is no folder, and on a small disk: figures and remedy."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(SetupError, match=r"Not a directory: .*set XDG_CACHE_HOME"):
+        setup.set_up(QUIET)
+    room = r"GB free, and building needs 1e\+09 GB: make room, or set XDG_CACHE_HOME"
+    with pytest.raises(SetupError, match=room):
+        command.require_space(tmp_path / "not" / "yet" / "there", 1e9)
+    command.require_space(tmp_path, 1e-9)
+
+
+def test_no_network_for_a_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real uv, offline and with an empty cache, ends in a sentence about the network."""
+    interpreter = interpreters.locate("3.14")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
+    with pytest.raises(SetupError, match=r"installing stack current for 3\.14 failed.*network"):
+        stacks.make_environment(stacks.read("current"), interpreter, QUIET)
+
+
+def fetched(tmp_path: Path) -> Path:
+    """Ask for an archive with the content `source`."""
+    recipe = settings.SourceBuild(
+        archive="pool/python.tar",
+        sha256=hashlib.sha256(b"source").hexdigest(),
+        cflags="-O3",
+        configure=(),
+    )
+    return archive.fetch(recipe, tmp_path / "kept", QUIET)
+
+
+def test_archive_from_a_path_is_taken_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the pinned checksum only, else both are told; once kept it is not needed again."""
+    given = tmp_path / "given.tar"
+    given.write_bytes(b"tampered")
+    monkeypatch.setenv(archive.VARIABLE, str(given))
+    with pytest.raises(SetupError, match=r"expected SHA-256 [0-9a-f]{64}, found [0-9a-f]{64}"):
+        fetched(tmp_path)
+    assert [p.name for p in (tmp_path / "kept").iterdir()] == [".python.tar.lock"]
+    given.write_bytes(b"source")
+    kept = fetched(tmp_path)
+    assert kept.read_bytes() == b"source"
+    given.unlink()
+    assert fetched(tmp_path) == kept
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_archive_comes_from_the_mirrors_of_apt(
+    tmp_path: Path, httpserver: HTTPServer, tools_only: Path
+) -> None:
+    """The bases that apt names are tried, security archives last, until one has it.
+
+    Some machines, as GitHub's, name a file that lists them, with their priorities.
+    """
+    address = httpserver.url_for("")
+    httpserver.expect_request("/debian/pool/python.tar").respond_with_data(b"source")
+    names = ("debian-security/", "other", "debian/", "debian/")
+    script(tools_only, "apt-get", "; ".join(f"echo {address}/{name}" for name in names))
+    assert archive.mirrors() == (
+        f"{address}/other", f"{address}/debian/", f"{address}/debian-security/",
+    )  # fmt: skip
+    (tmp_path / "mirrors").write_text(f"{address}/first/\tpriority:1\n{address}/debian/\n")
+    script(tools_only, "apt-get", f"echo cdrom:/x; echo mirror+file:{tmp_path}/mirrors/")
+    assert archive.mirrors() == (f"{address}/first/", f"{address}/debian/")
+    assert fetched(tmp_path).read_bytes() == b"source"
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_archive_that_no_mirror_has(
+    tmp_path: Path, httpserver: HTTPServer, tools_only: Path
+) -> None:
+    """The sentence says what was tried, how it ended, and that a copy can be named."""
+    with pytest.raises(SetupError, match=f"apt names no mirror.*set {archive.VARIABLE}"):
+        fetched(tmp_path)
+    missing = httpserver.url_for("/debian/")
+    httpserver.expect_request("/debian/pool/python.tar").respond_with_data(b"", status=404)
+    script(tools_only, "apt-get", f"echo {missing}; echo {NOBODY}/debian/; echo mirror+file:/none/")
+    tried = f"answered 404.*no connection.*set {archive.VARIABLE} to a copy"
+    with pytest.raises(SetupError, match=tried):
+        fetched(tmp_path)
+
+
+@pytest.mark.usefixtures("offline")
+def test_a_bare_machine_without_network(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole set-up, offline and with nothing made: prebuilt fails fast, then the archive."""
+    monkeypatch.setattr(oha, "faults", lambda _configured: [])
+    with pytest.raises(SetupError, match=r"source archive .* cannot be had"):
+        setup.set_up(QUIET)
+    assert paths.cache_dir() == empty_cache
+    assert not list(empty_cache.glob("interpreters/*/3.14*"))
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_interpreters_are_all_of_one_origin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the second prebuilt one cannot be had, all are built from source, the first too."""
+    asked: list[str] = []
+    built: list[str] = []
+
+    def prebuilt(name: str, *_args: object) -> None:
+        asked.append(name)
+        if name == "3.14t":
+            raise SetupError("not to be had")
+
+    monkeypatch.setattr(cpython, "_install_prebuilt", prebuilt)
+    monkeypatch.setattr(cpython, "_from_source", lambda name, *_: built.append(name))
+    assert cpython.ensure(settings.load(), QUIET)
+    assert (asked, built) == (["3.14", "3.14t"], ["3.14", "3.14t"])
+
+
+def test_only_what_is_built_needs_a_recipe(
+    empty_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without its source archive a version can be declared; that it cannot be built is told."""
+    text = (paths.project_root() / "pyproject.toml").read_text()
+    (tmp_path / "pyproject.toml").write_text(text.replace('build."3.14.7"', 'build."3.14.6"'))
+    configured = settings.load(tmp_path)
+    assert not empty_cache.exists()
+    monkeypatch.setenv(archive.VARIABLE, "set")  # prebuilt ones are not asked for
+    told = r"interpreter 3\.14: .*source-build\.\"3\.14\.7\"\].*declare"
+    with pytest.raises(SetupError, match=told):
+        cpython.ensure(configured, QUIET)
+
+
+def failed(folder: Path, said: str) -> str:
+    """What is told of a tool that has said something and failed."""
+    (folder / "said").write_text(said)
+    shell: list[str | Path] = ["/bin/sh", "-c", f"cat {folder}/said; exit 1"]
+    with pytest.raises(command.CommandError) as caught:
+        command.run(shell, what="trying", log=folder / "log", tick=lambda _line: None)
+    (folder / "log").unlink()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "working\nerror: no such thing\nbye\n",
+            "trying failed (exit code 1): it said: error: no such thing. Log: ",
+        ),
+        # Beneath its error uv says why: without that, nobody knows which package it is about.
+        (
+            (
+                "error: No solution found when resolving dependencies\n"
+                "  cause: Because there is no version of granian==99.99, it fails.\n"
+                "\nhint: a hint is left to the log\n"
+            ),
+            (
+                "trying failed (exit code 1): it said: error: No solution found when resolving "
+                "dependencies: Because there is no version of granian==99.99, it fails. "
+                "Log: "
+            ),
+        ),
+        ("error: Failed\n" + "  cause: many words\n" * 99, " …. Log: "),
+        ("curl: (6) Could not resolve host: x", "the network or the index cannot be reached"),
+        ("error sending request: dns error", "the network or the index cannot be reached"),
+        ("write failed: No space left on device", "the disk is full"),
+    ],
+)
+def test_a_tool_that_fails_is_explained_by_its_own_words(
+    tmp_path: Path, said: str, told: str
+) -> None:
+    """The first line that calls itself an error, known causes, and the log's place."""
+    sentence = failed(tmp_path, said)
+    assert told in sentence
+    assert str(tmp_path / "log") in sentence
+    assert len(sentence) < 800
+
+
+def test_what_tools_say_is_shown_as_it_is(tmp_path: Path) -> None:
+    """Brackets in a compiler's output are no mark-up; a path without a program is no traceback."""
+    heard = io.StringIO()
+    with Narrator(Console(file=heard, force_terminal=True)).step("building", "why") as tick:
+        tick("[/50%] [bold")
+    assert "building: done in 0 s" in heard.getvalue()
+    with pytest.raises(command.CommandError, match=r"trying"):
+        command.run(
+            [tmp_path / "nothing"], what="trying", log=tmp_path / "log", tick=lambda _line: None
+        )
