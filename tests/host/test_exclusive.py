@@ -18,8 +18,8 @@ from servebench.host.machine_lock import HOLDER, measuring
 
 _TRY: Final = """# \x1b[2J
 import sys
-from servebench.errors import BusyError
-from servebench.exclusive import measuring
+from servebench.core.errors import BusyError
+from servebench.host.machine_lock import measuring
 try:
     with measuring():
         print("measuring", flush=True)

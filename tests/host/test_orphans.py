@@ -114,9 +114,9 @@ def test_servebench_never_takes_itself_for_an_orphan(monkeypatch: pytest.MonkeyP
     """Carriers of an id are others, even if this process carries it."""
     marker = str(uuid4())
     script = (
-        "from servebench import orphans, procfs; import os;"
+        "from servebench.host import orphans, proc; import os;"
         "m = os.environ[orphans.MARKER];"
-        "print(procfs.carries(os.getpid(), orphans.MARKER, m), orphans.carriers(m))"
+        "print(proc.carries(os.getpid(), orphans.MARKER, m), orphans.carriers(m))"
     )
     monkeypatch.setenv(orphans.MARKER, marker)
 

@@ -186,8 +186,8 @@ def test_a_file_size_limit_leaves_what_was_saved(tmp_path: Path) -> None:
         import resource, signal, sys
         from pathlib import Path
         import test_store
-        from servebench import store
-        from servebench.errors import RecordError
+        from servebench.record import store
+        from servebench.core.errors import RecordError
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
         try:
@@ -197,7 +197,8 @@ def test_a_file_size_limit_leaves_what_was_saved(tmp_path: Path) -> None:
             print(problem)
         """
     )
-    path = os.pathsep.join([str(ROOT / "scripts"), str(ROOT / "tests")])
+    folders = (ROOT / "scripts", ROOT / "tests" / "support", Path(__file__).parent)
+    path = os.pathsep.join(map(str, folders))
     done = subprocess.run(
         [sys.executable, "-c", child, str(tmp_path)],
         capture_output=True,

@@ -39,9 +39,9 @@ MAKER = """
 import sys
 from pathlib import Path
 from rich.console import Console
-from servebench.signals import interruptible
-from servebench.toolchain import artefact, command
-from servebench.progress import Narrator
+from servebench.host import cache, command
+from servebench.host.progress import Narrator
+from servebench.host.signals import interruptible
 
 folder = Path(sys.argv[1])
 target = folder / "thing"
@@ -55,10 +55,10 @@ def build(staging):
     return {"answer": 42}
 
 def fault(place):
-    return None if artefact.facts(place) else "absent"
+    return None if cache.facts(place) else "absent"
 
 with interruptible():
-    artefact.make(target, fault=fault, build=build, narrator=Narrator(Console()))
+    cache.make(target, fault=fault, build=build, narrator=Narrator(Console()))
 """
 
 

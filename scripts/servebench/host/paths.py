@@ -12,7 +12,7 @@ import platformdirs
 from servebench.core.errors import UsageError
 
 _NAME: Final = "servebench"
-OWN: Final = Path(__file__).resolve().parents[2]
+OWN: Final = Path(__file__).resolve().parents[3]
 """The checkout that this package is part of."""
 
 _PROJECTS: Final = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")

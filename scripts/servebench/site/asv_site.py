@@ -59,8 +59,11 @@ def _publish(root: Path, cache: Path, place: Path, narrator: Narrator) -> None:
 def _digest(root: Path, recorded: Path) -> str:
     """Of all that asv's site depends on besides the commits themselves, which never change."""
     digest = hashlib.sha256(importlib.metadata.version("asv").encode())
-    programs = Path(__file__).parents[1] / "inprocess"
-    every = [root / _CONFIGURATION, *sorted(recorded.rglob("*.json")), *sorted(programs.glob("*"))]
+    ours = [
+        Path(__file__).with_name("asv_publish.py"),
+        *Path(__file__).with_name("vendor").glob("*"),
+    ]
+    every = [root / _CONFIGURATION, *sorted(recorded.rglob("*.json")), *sorted(ours)]
     for path in every:
         if path.is_file():
             digest.update(f"\0{path.name}\0".encode())
