@@ -14,7 +14,7 @@ from servebench.core.model import Case, CaseResult
 from servebench.declare.experiments import expand, load_experiments
 from servebench.declare.published import Published, load_published, read_published
 from servebench.declare.schema import PROFILES
-from servebench.report import sentences, shapes, tables
+from servebench.report import claims, tables
 from servebench.series.summary import RunSummary, summarise
 
 ROOT = Path(__file__).parents[2]
@@ -80,8 +80,8 @@ def test_sentences_and_shapes_can_be_filled_from_any_profile(name: str, profile:
     """No template is wrong; of the published profile's run every sentence is complete."""
     summary = complete_run(name, profile)
     published = PUBLISHED[name]
-    filled = [sentences.fill(text, summary, published, name) for text in published.answers]
-    checked = shapes.check_all(summary, published)
+    filled = [claims.fill(text, summary, published, name) for text in published.answers]
+    checked = claims.check_all(summary, published)
     assert filled
     assert checked
     if profile == "published":
@@ -128,7 +128,7 @@ def test_the_published_figures_have_the_shape_that_is_expected(name: str) -> Non
             for case_id in published.published_ids()
         )
     )
-    for found in shapes.check_all(summary, published):
+    for found in claims.check_all(summary, published):
         assert found.verdict in {"holds", "not measured"}, found.statement
         if found.ours is not None and found.published is not None:
             assert found.ours.mean == pytest.approx(found.published)
@@ -186,5 +186,5 @@ def test_a_wrong_sentence_is_refused(template: str, told: str) -> None:
     case = synthetic.make_case("x/a")
     summary = summarise(synthetic.make_run([CaseResult(case=case)]))
     with pytest.raises(DeclarationError, match="answers") as caught:
-        sentences.fill(template, summary, published, "apps/x/published.toml")
+        claims.fill(template, summary, published, "apps/x/published.toml")
     assert told in str(caught.value)

@@ -16,9 +16,9 @@ from servebench.core.model import CaseResult, Profile, Run
 from servebench.declare.experiments import expand, load_experiments
 from servebench.declare.published import Published, load_published
 from servebench.record import store
-from servebench.report.findings import Source, write_findings
+from servebench.report.claims import change
+from servebench.report.findings import RunSource, write_findings
 from servebench.report.page import About
-from servebench.report.sentences import change
 from servebench.series.summary import Estimate, summarise
 
 ROOT = Path(__file__).parents[2]
@@ -61,7 +61,7 @@ def result(case_id: str, *throughputs: float, flag: FlagName | None = None) -> C
 
 
 def page(*runs: Run) -> str:
-    sources = [Source(f"{run.profile} profile", "file.json", summarise(run)) for run in runs]
+    sources = [RunSource(f"{run.profile} profile", "file.json", summarise(run)) for run in runs]
     about = {"demo": About("Does it scale?", ("Another generator.",))}
     return write_findings(sources, {"demo": PUBLISHED}, about)
 

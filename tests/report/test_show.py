@@ -33,9 +33,9 @@ from servebench.record import change, comparison_store, store
 from servebench.record.comparison import Comparison
 from servebench.record.run_file import encode, schema
 from servebench.report import formats, markdown
+from servebench.report.claims import judge
 from servebench.report.markdown import comparison as report
-from servebench.report.page import Page, make_page
-from servebench.report.shapes import judge
+from servebench.report.page import RunPage, make_page
 from servebench.report.tables import experiment_tables
 from servebench.report.terminal import print_comparison, print_page
 from servebench.series.summary import Estimate, summarise
@@ -101,11 +101,11 @@ def demo_run() -> Run:
     )
 
 
-def page_of(run: Run, published: Published | None = PUBLISHED) -> Page:
+def page_of(run: Run, published: Published | None = PUBLISHED) -> RunPage:
     return make_page(summarise(run), {"demo": published} if published else {}, {})
 
 
-def on_terminal(page: Page, width: int) -> str:
+def on_terminal(page: RunPage, width: int) -> str:
     stream = io.StringIO()
     print_page(Console(file=stream, width=width, highlight=False), page)
     return stream.getvalue()

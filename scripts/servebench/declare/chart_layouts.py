@@ -50,7 +50,6 @@ class _Layout(Frozen):
 
     @property
     def figures(self) -> tuple[str, ...]:
-        """All metrics that it names."""
         return self._named(self.metric_fields)
 
     def _named(self, fields: tuple[str, ...]) -> tuple[str, ...]:

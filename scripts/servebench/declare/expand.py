@@ -156,7 +156,6 @@ class Expansion:
                 yield {**dict(zip(axes, combination, strict=True)), **pair}
 
     def _check_free(self, key: tuple[str | int, ...], name: str, axes: Collection[str]) -> None:
-        """Refuse a name that an axis or parameter has already."""
         taken = {*axes, *_WORDS, "gil", "slots", "floor", "rate", "duration", "timeout"}
         taken |= {name for profile in self.declared.profiles.values() for name in profile}
         if name in taken or not _FREE_AXIS.fullmatch(name):
@@ -214,7 +213,6 @@ class Expansion:
     def _check_fit(
         self, index: int, word: Mapping[str, str], endpoint: EndpointTable, threads: int | None
     ) -> None:
-        """Refuse what exists but does not go together."""
         name, speaks = word["endpoint"], endpoint.interface
         server, pythons = self.known.servers[word["server"]], self.known.stacks[word["stack"]]
         if speaks not in server.interfaces:
@@ -276,7 +274,6 @@ class Expansion:
     def _number(
         self, key: tuple[str | int, ...], formula: str, values: Mapping[str, float]
     ) -> float:
-        """Work out a formula that must not be negative."""
         try:
             number = evaluate(formula, values)
         except FormulaError as error:
@@ -292,7 +289,6 @@ class Expansion:
         return int(number)
 
     def _render(self, key: tuple[str | int, ...], template: str, values: Mapping[str, str]) -> str:
-        """Fill in {names}, and nothing more than names."""
         try:
             fields = [part[1:] for part in Formatter().parse(template) if part[1] is not None]
         except ValueError as error:
@@ -312,7 +308,6 @@ class Expansion:
 
 
 def _plain(number: float) -> str:
-    """Spell a number as in an id: 3, 0.3."""
     return str(int(number)) if float(number).is_integer() else str(number)
 
 

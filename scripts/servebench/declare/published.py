@@ -116,7 +116,7 @@ class Published(Frozen):
     shapes: tuple[Shape, ...] = ()
     headlines: tuple[Headline, ...] = Field(default=(), description="For the site's front page.")
     answers: tuple[str, ...] = Field(
-        default=(), description="Sentences with figures: templates, see report/sentences.py."
+        default=(), description="Sentences with figures: templates, see report/claims.py."
     )
 
     @model_validator(mode="after")

@@ -31,12 +31,10 @@ _Kind = TypeVar("_Kind", bound=BaseModel)
 
 
 def _formula(value: object) -> object:
-    """A number is a formula too."""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 def _several(value: object) -> object:
-    """One value is a list of one."""
     return value if isinstance(value, list | tuple) else (value,)
 
 
@@ -203,6 +201,5 @@ def key_path(location: Sequence[str | int]) -> str:
 
 
 def _fields(location: Sequence[str | int]) -> list[str]:
-    """The keys that the table around a location may have."""
     table = _TABLES.get(str(location[0]), Declaration) if len(location) > 1 else Declaration
     return list((Expectation if "expect" in location[:-1] else table).model_fields)

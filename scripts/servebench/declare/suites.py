@@ -174,17 +174,14 @@ class SuiteDeclaration(Frozen):
 
     @property
     def title(self) -> str:
-        """How it is named in reports."""
         return self.name or self.suite
 
     @property
     def page(self) -> str:
-        """Name of the page that it is on."""
         return self.title if self.source else SHARED_PAGE
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
-        """All benchmarks, or starts of their names, that are shown."""
         named = [(table.benchmark, table.slowest) for table in self.tables]
         return tuple(dict.fromkeys(name for pair in named for name in pair if name))
 

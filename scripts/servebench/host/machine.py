@@ -244,7 +244,6 @@ def _os_release() -> dict[str, str]:
 
 
 def _core_list(text: str) -> set[int]:
-    """Read the kernel's list notation: `0-2,5`."""
     cores: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")

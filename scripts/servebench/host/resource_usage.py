@@ -278,7 +278,6 @@ class TreeSampler:
             self._look()
 
     def _look(self) -> None:
-        """Note what the processes of the last sample hold now, unless one has ended."""
         began = time.thread_time()
         sizes = [proc.resident(process.pid) for process in self._samples[-1].processes]
         if None not in sizes:

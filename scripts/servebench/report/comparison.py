@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from servebench.core import units
 from servebench.core.flags import FLAGS
 from servebench.core.metrics import METRICS
 from servebench.record.comparison import Comparison, Event, SideRecord, Verdict
-from servebench.report import formats, headline, rows
-from servebench.report.grid import Block, grid
-from servebench.report.rows import ComparisonRow, Groups
+from servebench.report import formats, rows
+from servebench.report.rows import ComparisonRow, Grid, Groups, grid
 
 _INTERVAL: Final = (
     "each row's own and two-sided, good whenever measuring stopped. A verdict takes all of it to "
@@ -47,7 +46,7 @@ _NAMED: Final = 6  # cases that are named where all of them would be too many
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ComparisonView:
     """A comparison, ready to be written in any format.
 
     Attributes:
@@ -83,12 +82,35 @@ class View:
     notes: tuple[str, ...]
 
 
-def make_view(comparison: Comparison) -> View:
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of a report.
+
+    Attributes:
+        name: What to call it where it did not fit.
+        title: Its heading; empty: none.
+        kind: How its lines are written.
+        lines: A name, which may be empty, and a sentence.
+        grid: Below the lines.
+        folded: Whether it is closed until somebody opens it.
+        under: The heading that a folded block stands below.
+    """
+
+    name: str
+    title: str = ""
+    kind: Literal["facts", "news", "list", "legend", "commands"] = "list"
+    lines: tuple[tuple[str, str], ...] = ()
+    grid: Grid | None = None
+    folded: bool = False
+    under: str = ""
+
+
+def make_view(comparison: Comparison) -> ComparisonView:
     """Arrange a comparison for reading."""
     found = rows.grouped(comparison)
-    sentence = headline.headline(comparison, found)
+    sentence = rows.headline(comparison, found)
     missing = tuple(f"{one.case}: {one.reason}" for one in comparison.missing)
-    return View(
+    return ComparisonView(
         headline=sentence,
         facts=tuple(_facts(comparison, found)),
         events=tuple(_event(event) for event in comparison.events),
@@ -104,13 +126,13 @@ def make_view(comparison: Comparison) -> View:
             for change in comparison.packages
         ),
         flags=tuple(_flags(comparison)),
-        steps=tuple(headline.steps(comparison, found)),
-        commands=headline.commands(comparison, found),
+        steps=tuple(rows.steps(comparison, found)),
+        commands=rows.commands(comparison, found),
         notes=(*(note for note in comparison.notes if note != sentence), *missing),
     )  # fmt: skip
 
 
-def blocks(view: View) -> Iterator[Block]:
+def blocks(view: ComparisonView) -> Iterator[Block]:
     """Its parts, in the order of their importance."""
     groups = view.groups
     yield Block("facts", kind="facts", lines=view.facts)
@@ -134,7 +156,6 @@ def blocks(view: View) -> Iterator[Block]:
 
 
 def _moved(title: str, moved: Sequence[ComparisonRow], events: int) -> Iterator[Block]:
-    """What moved; what an event tells together is folded."""
     alone = [row for row in moved if not row.grouped]
     together = [row for row in moved if row.grouped]
     if alone:
@@ -145,8 +166,7 @@ def _moved(title: str, moved: Sequence[ComparisonRow], events: int) -> Iterator[
         yield Block(title, told, grid=shown, folded=True, under="" if alone else title)
 
 
-def _folded(view: View) -> Iterator[Block]:
-    """What is closed until somebody wants to see it."""
+def _folded(view: ComparisonView) -> Iterator[Block]:
     if unchanged := view.groups.unchanged:
         told = f"No change: {formats.many(len(unchanged), 'row')}"
         shown = rows.table(unchanged, "verdict", "base → head", "why")
@@ -208,7 +228,6 @@ def _only_head(reason: str) -> bool:
 
 
 def _anything_judged(comparison: Comparison) -> bool:
-    """Whether any case or benchmark has a verdict that says whether it moved."""
     judged = {Verdict.FASTER, Verdict.SLOWER, Verdict.NO_CHANGE}
     found = [one.verdict for case in comparison.cases for one in case.judgements]
     return any(one in judged for one in (*found, *(m.judgement.verdict for m in comparison.micro)))
@@ -295,7 +314,6 @@ def _event(event: Event) -> str:
 
 
 def _legend(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
-    """What the columns mean, and from which change on one is called; nothing without rows."""
     shown = (*found.worse, *found.better, *found.undecided, *found.unchanged)
     if not shown:
         return
@@ -344,7 +362,7 @@ def _counts(comparison: Comparison) -> tuple[tuple[str, str, str, str], ...]:
     found = []
     for case in comparison.cases:
         counted = case.instructions
-        ratio = headline.change(counted) if counted is not None else None
+        ratio = rows.change(counted) if counted is not None else None
         if counted is not None and ratio is not None:
             sides = units.count(counted.base), units.count(counted.head)
             found.append((abs(ratio - 1), (case.case.id, *sides, formats.percent(ratio))))

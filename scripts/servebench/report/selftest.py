@@ -100,7 +100,6 @@ def _tried(trials: Sequence[Trial]) -> str:
 
 
 def _read(trials: Sequence[Trial]) -> Iterator[str]:
-    """What a reader of the tables has to know of these trials."""
     planted = [trial for trial in trials if trial.kind in {"busy", "dependency"}]
     floor = METRICS[CPU_METRIC].floor
     counted = sum(
