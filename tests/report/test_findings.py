@@ -67,7 +67,6 @@ def page(*runs: Run) -> str:
 
 
 def test_a_question_is_answered_with_its_figures() -> None:
-    """Twice as many, with the interval, the published figure, the run and the flags."""
     run = synthetic.make_run(
         [
             result("demo/x/py3.14", 4.95, 5.0, 5.05),
@@ -90,7 +89,6 @@ def test_a_question_is_answered_with_its_figures() -> None:
 
 
 def test_nothing_is_decided_from_disturbed_launches() -> None:
-    """The interval is clear of the limit, but somebody else used the cores."""
     run = synthetic.make_run(
         [
             result("demo/x/py3.14", 4.95, 5.0, 5.05),

@@ -278,7 +278,6 @@ def test_the_findings_tell_what_was_measured_inside(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_declaration_is_refused(tmp_path: Path, replaced: str, by: str, said: str) -> None:
-    """The file and what is wrong are named."""
     text = (paths.project_root() / "benchmarks" / "gil.toml").read_text("utf-8")
     assert replaced in text
     (tmp_path / "benchmarks").mkdir()
@@ -326,7 +325,6 @@ most = 1
 def test_a_suite_is_added_by_its_declaration_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is run with the others, and has its page, chart, statement and answer on the site."""
     root, project = tmp_path / "checkout", paths.project_root()
     shutil.copytree(project / "benchmarks", root / "benchmarks")
     shutil.copy(project / "pyproject.toml", root)

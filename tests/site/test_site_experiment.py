@@ -15,7 +15,7 @@ import site_builds
 import synthetic as runs
 from servebench.core import units
 from servebench.core.model import Load, LoadModel
-from servebench.declare.chart_layouts import BarsLayout, HeatLayout, LinesLayout
+from servebench.declare.layouts import BarsLayout, HeatLayout, LinesLayout
 from servebench.declare.published import Published
 from servebench.declare.suites import SHARED_PAGE, SuiteDeclaration
 from servebench.record.asv_results import Snapshot, newest

@@ -39,13 +39,7 @@ _FREE_AXIS: Final = re.compile(r"[a-z][a-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a declaration's words may refer to.
-
-    Attributes:
-        interpreters: Declared interpreters.
-        stacks: Declared stacks, each with the interpreters that it is made for.
-        servers: The server registry.
-    """
+    """What a declaration's words may refer to; stacks with the interpreters they are made for."""
 
     interpreters: Collection[str]
     stacks: Mapping[str, Collection[str]]
@@ -63,11 +57,7 @@ class Expansion:
     known: Known
 
     def check_references(self) -> None:
-        """Refuse words that refer to nothing, and endpoints that nothing refers to.
-
-        Raises:
-            DeclarationError: As said.
-        """
+        """Refuse words that refer to nothing, and endpoints that nothing refers to."""
         allowed: dict[str, Collection[str]] = {
             "endpoint": [n for n, e in self.declared.endpoints.items() if not e.verify_only],
             "python": self.known.interpreters,
@@ -95,11 +85,7 @@ class Expansion:
                     ) from error
 
     def cases(self, profile: Profile) -> tuple[Case, ...]:
-        """Expand for one profile.
-
-        Raises:
-            DeclarationError: Something does not resolve, does not fit together or is there twice.
-        """
+        """Expand for one profile, if all resolves, fits together and is there once."""
         cases: list[Case] = []
         owner: dict[str, int] = {}
         for index, block in enumerate(self.declared.cases):
@@ -119,11 +105,7 @@ class Expansion:
         return tuple(cases)
 
     def check_one_meaning(self, cases: Mapping[Profile, tuple[Case, ...]]) -> None:
-        """Refuse an id that means different things in different profiles.
-
-        Raises:
-            DeclarationError: As said.
-        """
+        """Refuse an id that means different things in different profiles."""
         first: dict[str, tuple[Profile, Case]] = {}
         for profile, many in cases.items():
             for case in many:

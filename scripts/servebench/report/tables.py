@@ -13,7 +13,7 @@ from typing import Final
 
 from servebench.core.flags import FLAGS
 from servebench.core.metrics import METRICS
-from servebench.declare.case_keys import KEYS, Key
+from servebench.declare.layouts import KEYS, Key
 from servebench.declare.published import Published, TableLayout
 from servebench.report import formats
 from servebench.series.summary import CaseSummary

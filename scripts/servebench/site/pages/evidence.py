@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from servebench.core.flags import FLAGS
-from servebench.declare.chart_layouts import ChartLayout
+from servebench.declare.layouts import ChartLayout
 from servebench.report import findings, formats
 from servebench.report.claims import ShapeResult
 from servebench.report.page import Section, facts, make_section
