@@ -28,15 +28,9 @@ _LISTED: Final = 40  # rows of a table
 class SpeedUp:
     """How much faster one variant is than the base of its row, on one interpreter.
 
-    Attributes:
-        where: The row's parameters.
-        variant: The variant.
-        python: The interpreter.
-        reading: Its time; None: there is none.
-        gain: Work per second over that of the base; None: not both were measured.
-        best: The shortest possible time in seconds; None: not declared, or not known.
-        ceiling: The gain at that time.
-        published: Time and gain of every run of the source that has it.
+    `gain` is work per second over that of the base, `ceiling` the gain at the shortest possible
+    time `best` (s); None where that is not declared or was not measured. `published` has time (s)
+    and gain of every run of the source.
     """
 
     where: dict[str, str]
@@ -186,12 +180,9 @@ class CountRow:
 
 @dataclass(frozen=True, slots=True)
 class InstructionChanges:
-    """Two commits side by side.
+    """Two commits side by side: `rows` counted on both, the largest increase first.
 
-    Attributes:
-        rows: What was counted on both sides, the largest increase first.
-        broken: What head fails at, and base does not.
-        others: How many were counted on one side only, for other reasons.
+    `broken` is what head alone fails at; `others` were counted on one side for other reasons.
     """
 
     rows: tuple[CountRow, ...]

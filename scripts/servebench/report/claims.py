@@ -140,11 +140,7 @@ def _of_one_launch(ratio: float) -> str:
 
 
 def fill(template: str, summary: RunSummary, published: Published, file: str) -> Sentence:
-    """Fill one sentence.
-
-    Raises:
-        DeclarationError: The template is wrong, or names what is not declared.
-    """
+    """Fill one sentence; DeclarationError: the template is wrong, or names what is not declared."""
     figures = _Figures(summary, published)
     # Text for Markdown and terminals, not HTML: nothing to escape.
     environment = SandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
@@ -191,8 +187,7 @@ class ShapeResult(Frozen):
     def figure(self) -> str:
         if self.ours is None:
             return formats.MISSING
-        interval = formats.ratio_interval(self.ours)
-        return formats.ratio(self.ours.mean) + (f" ({interval})" if interval else "")
+        return formats.ratio_with_interval(self.ours)
 
     @property
     def told(self) -> str:

@@ -47,23 +47,10 @@ _NAMED: Final = 6  # cases that are named where all of them would be too many
 
 @dataclass(frozen=True, slots=True)
 class ComparisonView:
-    """A comparison, ready to be written in any format.
+    """A comparison, ready to be written in any format; empty is what there is nothing to say of.
 
-    Attributes:
-        headline: The one sentence.
-        facts: Names and values: what was compared, how much of it, on what.
-        events: Sentences: many rows with one cause.
-        groups: The rows, by what was said of them.
-        unjudged: How many were not judged, and why → which.
-        same: From which size on "no change" excludes one; empty where it is not said.
-        legend: What the columns of the rows mean; empty where no row has a figure.
-        counts: Case, instructions per request of both sides, and change; the largest first.
-        because: How many were judged, and why → which.
-        packages: Stack, package, and its version on both sides.
-        flags: Validity flags of duets: name with number, and meaning.
-        steps: What to do next.
-        commands: What a command does, and the command.
-        notes: What else a reader should know.
+    `unjudged` and `because` are pairs of how many with a reason, and which; `counts` instructions
+    per request, the largest change first; `packages` and `counts` name base before head.
     """
 
     headline: str
@@ -84,16 +71,10 @@ class ComparisonView:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of a report.
+    """A part of a report, called `name` where it did not fit.
 
-    Attributes:
-        name: What to call it where it did not fit.
-        title: Its heading; empty: none.
-        kind: How its lines are written.
-        lines: A name, which may be empty, and a sentence.
-        grid: Below the lines.
-        folded: Whether it is closed until somebody opens it.
-        under: The heading that a folded block stands below.
+    `lines` are pairs of a name, which may be empty, and a sentence, above the `grid`. A folded
+    block is closed until somebody opens it, and stands below the heading `under`.
     """
 
     name: str
@@ -194,14 +175,10 @@ def _folded(view: ComparisonView) -> Iterator[Block]:
 def exit_code(comparison: Comparison, *, lenient: bool = False) -> int:
     """Say how a comparison ended: 0, 1 or 3 of `errors.EXIT_CODES`.
 
-    1: something got slower, or head breaks it. Between two interpreters nobody got slower: they are
-    a choice. 3: something that was to be judged was not; so 0 says that all of it was, and that
-    nothing got slower. Benchmarks inside the process that there was no time for make no 3 beside
-    cases, whose duets judge the same change.
-
-    Args:
-        comparison: What was measured and judged.
-        lenient: What stayed undecided is no 3 where anything was judged.
+    1: something got slower, or head breaks it; between two interpreters nobody got slower. 3:
+    something that was to be judged was not; if `lenient`, only where nothing was judged. Benchmarks
+    inside the process that there was no time for make no 3 beside cases, whose duets judge the same
+    change.
     """
     cases = [one for case in comparison.cases for one in case.judgements]
     for one in (*cases, *(micro.judgement for micro in comparison.micro)):
@@ -249,13 +226,8 @@ def _facts(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
         yield "duets", f"{used} usable, {unused} not: disturbed or failed"
     if comparison.noise is not None:
         label = formats.title(rows.CPU)
-        yield (
-            "noise",
-            (
-                f"{label} of base against itself scatters by {formats.size(comparison.noise)} from "
-                "duet to duet (standard deviation)"
-            ),
-        )
+        scatter = f"{label} of base against itself scatters by {formats.size(comparison.noise)}"
+        yield "noise", f"{scatter} from duet to duet (standard deviation)"
     spent = formats.duration(comparison.wall_seconds)
     if comparison.budget_seconds is not None:
         spent += f" of {formats.duration(comparison.budget_seconds)}"

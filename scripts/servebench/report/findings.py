@@ -57,14 +57,7 @@ def write_findings(
     about: Mapping[str, About],
     inprocess: Sequence[Section] = (),
 ) -> str:
-    """Write the page.
-
-    Args:
-        sources: Runs in the order in which they speak, those with several launches first.
-        published: What is declared about each experiment's source.
-        about: Each experiment's question and deviations.
-        inprocess: What was measured inside the process.
-    """
+    """Write the page; `sources` speak in their order, those with several launches first."""
     ran = {case.case.experiment for source in sources for case in source.summary.cases.values()}
     parts = [_OPENING]
     for source in sources:

@@ -49,13 +49,7 @@ def make_page(
     suites: Iterable[SuiteDeclaration],
     run: RunSummary | None = None,
 ) -> RunPage:
-    """Everything that was measured, as a page.
-
-    Args:
-        snapshots: Newest first.
-        suites: What is declared.
-        run: A run with real servers, for tables that show one beside.
-    """
+    """All snapshots (newest first) as a page; tables may show a `run` with servers beside."""
     facts = [("measured", where(snapshot)) for snapshot in snapshots]
     return RunPage(TITLE, tuple(facts[:1]), sections(snapshots, suites, run))
 
@@ -182,7 +176,7 @@ def _cells(one: SpeedUp, *, best: bool) -> Iterator[Cell]:
     times = ", ".join(units.seconds(seconds) for seconds, _ in one.published)
     gains = ", ".join(formats.ratio(gain) for _, gain in one.published if gain)
     yield _cell(one.reading, times)
-    yield Cell(_ratio_text(one.gain), published=gains)
+    yield Cell(formats.ratio(one.gain), published=gains)
     if best:
         share = one.gain / one.ceiling if one.gain and one.ceiling else None
         yield Cell(formats.MISSING if one.best is None else units.seconds(one.best))
@@ -204,7 +198,7 @@ def _figures(snapshot: Snapshot, table: SuiteTable, run: RunSummary | None) -> F
         if all(side is None or side.status == "skipped" for side in sides):
             continue
         cells = (
-            Cell(_ratio_text(quotient(*(sides[place] for place in column.over))))
+            Cell(formats.ratio(quotient(*(sides[place] for place in column.over))))
             if column.over
             else _cell(side)
             for column, side in zip(columns, sides, strict=True)
@@ -265,7 +259,7 @@ def _beside(table: SuiteTable, run: RunSummary) -> Iterator[FigureRow]:
 def _gain(run: RunSummary, sides: Sequence[Case | None], metric: str) -> Cell | None:
     above, below = ([] if one is None else summary.values(run.run, one.id, metric) for one in sides)
     gain = summary.ratio(above, below)
-    return None if gain is None else Cell(_estimate_text(gain))
+    return None if gain is None else Cell(formats.ratio_with_interval(gain))
 
 
 def _of_run(run: RunSummary, case: Case | None, metric: str) -> Cell | None:
@@ -371,12 +365,3 @@ def _best_note(snapshot: Snapshot, table: SuiteTable, pythons: Sequence[str]) ->
         if (longest := slowest(snapshot, table, python)) is not None
     ]
     return text + (f" (the slowest single round: {', '.join(rounds)})" if rounds else "")
-
-
-def _ratio_text(ratio: float | None) -> str:
-    return formats.MISSING if ratio is None else formats.ratio(ratio)
-
-
-def _estimate_text(ratio: Estimate) -> str:
-    interval = formats.ratio_interval(ratio)
-    return formats.ratio(ratio.mean) + (f" ({interval})" if interval else "")

@@ -60,19 +60,13 @@ class RunPage:
 
 
 def read_about(root: Path) -> dict[str, About]:
-    """Question and deviations of every experiment of a checkout.
-
-    Raises:
-        DeclarationError: A file cannot be read.
-    """
-    written = {
-        path.parent.name: read_toml(path, path.relative_to(root).as_posix())
-        for path in sorted((root / "apps").glob(f"*/{EXPERIMENT}"))
-    }
-    return {
-        name: About(str(table.get("question", "")), tuple(table.get("deviations", ())))
-        for name, table in written.items()
-    }
+    """Question and deviations of every experiment of a checkout; DeclarationError: a bad file."""
+    found = {}
+    for path in sorted((root / "apps").glob(f"*/{EXPERIMENT}")):
+        table = read_toml(path, path.relative_to(root).as_posix())
+        about = About(str(table.get("question", "")), tuple(table.get("deviations", ())))
+        found[path.parent.name] = about
+    return found
 
 
 def narrowed(summary: RunSummary, globs: Sequence[str]) -> RunSummary:
@@ -95,12 +89,8 @@ def make_page(
 ) -> RunPage:
     """Make the page of a run.
 
-    Args:
-        summary: The run's cases.
-        published: What is declared about each experiment's source.
-        about: Each experiment's question and deviations.
-        select: Globs over the ids of the cases that tables show; answers and shapes of their
-            experiments draw on the whole run.
+    `select` are globs over the ids of the cases that tables show; answers and shapes of their
+    experiments draw on the whole run.
     """
     by_experiment: dict[str, list[CaseSummary]] = {}
     for case in narrowed(summary, select).cases.values():

@@ -50,15 +50,10 @@ def grid(head: Sequence[str], rows: Iterable[Sequence[str]], words: Iterable[str
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRow:
-    """One case and metric.
+    """One case, or in-process benchmark (which has no metric), and metric.
 
-    Attributes:
-        case: The case's id, or the in-process benchmark's name.
-        metric: Key of the metric registry; empty for in-process benchmarks.
-        judged: The judgement itself.
-        figures: Base → head in the metric's unit: base's from sequential launches, and that times
-            the ratio, so that they say what `change` says; may be empty.
-        grouped: Whether an event tells it together with other rows.
+    `figures` are base's from sequential launches, and that times the ratio, so that they say what
+    `change` says. `grouped`: an event tells it together with other rows.
     """
 
     case: str
@@ -131,15 +126,10 @@ def table(rows: Iterable[ComparisonRow], *without: str) -> Grid:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """All rows, by what was said of them.
+    """All rows, by what was said of them; what moved furthest beyond its threshold first.
 
-    Attributes:
-        worse: Slower or larger; what is furthest beyond its relevance threshold first.
-        better: Faster or smaller, in the same order.
-        broken: Not comparable: a side failed, or does not have the metric.
-        undecided: Measured, and neither a change nor its absence is shown.
-        unjudged: Without the samples for one look.
-        unchanged: No change.
+    Broken: a side failed, or lacks the metric. Undecided: measured, and neither a change nor its
+    absence is shown. Unjudged: without the samples for one look.
     """
 
     worse: tuple[ComparisonRow, ...]

@@ -33,14 +33,7 @@ _SIZE_HEAD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PlantTable:
-    """A table of what was planted: its first three columns say what, how much, and in which case.
-
-    Attributes:
-        title: What it tells.
-        told: How to read it.
-        head: Its headings; the second, and those after the third, are of figures.
-        rows: Its cells.
-    """
+    """A table of what was planted: its first columns say what, how much, and in which case."""
 
     title: str
     told: str

@@ -67,8 +67,7 @@ def experiment_tables(
 ) -> tuple[FigureTable, ...]:
     """All tables of one experiment: the declared ones, then whatever they do not select.
 
-    A declared table whose cases other tables have shown already is left out: it compares with
-    something that this run does not have.
+    A declared table whose cases others have shown already is left out: its comparison is not here.
     """
     layouts = published.tables if published else ()
     tables = []
