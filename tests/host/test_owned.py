@@ -8,8 +8,8 @@ from pathlib import Path
 
 from servebench.host import orphans
 
-_MAKE = "import sys; from pathlib import Path; from servebench import owned; "
-_MAKE += "(owned.make('sb-x', Path(sys.argv[1])) / 'file').write_text('left')"
+_MAKE = "import sys; from pathlib import Path; from servebench.host import orphans; "
+_MAKE += "(orphans.make_scratch('sb-x', Path(sys.argv[1])) / 'file').write_text('left')"
 
 
 def test_what_a_dead_process_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
