@@ -11,7 +11,7 @@ from bench import Bench
 from repos import commit, git, make_repository
 from servebench.cli import inprocess as verb
 from servebench.record.asv_results import Reading, Snapshot, Status
-from servebench.report.instruction_screening import FLOOR, CountRow, headline, markdown, screen
+from servebench.report.asv_figures import FLOOR, CountRow, headline, markdown, screen
 
 BASE, HEAD = "b" * 40, "a" * 40
 

@@ -14,7 +14,6 @@ CPU = "server_cpu_per_request"
 
 
 def test_roles_are_queries_of_the_rows() -> None:
-    """What people look at first, what is judged, and what more work would move."""
     assert metrics.HEADLINES[:3] == tuple(metrics.BRIEF) == (CPU, "throughput", "response_p50")
     leading = (CPU, "throughput", "response_p50", "service_p50", "efficiency", "pss_steady")
     assert leading == metrics.LEADING

@@ -254,7 +254,6 @@ def test_an_impossible_figure_in_the_history_costs_its_file_alone(
 def test_whatever_goes_wrong_with_one_file_costs_that_file_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also what nobody has thought of."""
     results, _ = history(tmp_path, monkeypatch)
 
     def stumble(run: Run) -> RunColumns:

@@ -161,7 +161,6 @@ def test_nothing_of_ours_is_in_the_request_path(
 
 
 def test_applications_need_nothing_but_their_stack() -> None:
-    """The identity that all of them serve imports the standard library only."""
     allowed = {
         "asyncio", "functools", "importlib", "os", "platform", "re", "sys", "sysconfig",
         "threading", "typing",
@@ -176,7 +175,6 @@ def test_applications_need_nothing_but_their_stack() -> None:
 
 
 def test_waits_reach_the_handlers() -> None:
-    """A case whose floor depends on the wait hands that wait to its server."""
     for experiment in EXPERIMENTS.values():
         for profile in PROFILES:
             for case in expand(experiment, profile):

@@ -49,7 +49,6 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def test_the_example_has_an_application_and_a_declaration() -> None:
-    """Otherwise the test below would measure nothing."""
     assert sorted(_files()) == ["apps/echo/echo.py", "apps/echo/experiment.toml"]
     assert [words[:2] for words in _commands()] == [
         ["servebench", "plan"],
@@ -61,7 +60,6 @@ def test_the_example_has_an_application_and_a_declaration() -> None:
 @pytest.mark.long
 @pytest.mark.real
 def test_the_example_is_planned_measured_and_shown(checkout: Path) -> None:
-    """Its commands work, and both interpreters give a valid figure."""
     env = {**os.environ, "SERVEBENCH_ROOT": str(checkout), "XDG_STATE_HOME": str(checkout / "st")}
     program = Path(sys.executable).with_name("servebench")
     said = []

@@ -126,7 +126,6 @@ def test_a_block_expands_to_every_combination_of_its_axes(tmp_path: Path) -> Non
 
 
 def test_formulas_resolve_per_case(tmp_path: Path) -> None:
-    """Floor, slots, load and environment come from parameters, axes and the interpreter."""
     quick = {case.id: case for case in expand(load_text(tmp_path, GOOD), "quick")}
     gil = quick["naps/nap/py3.14/paced/w2/c32/wait0.2"]
     assert (gil.endpoint.floor, gil.slots, gil.env) == (0.4, 3, {"WAIT": "0.2"})
@@ -138,7 +137,6 @@ def test_formulas_resolve_per_case(tmp_path: Path) -> None:
 
 
 def test_overlap_never_asks_for_more_than_the_slots(tmp_path: Path) -> None:
-    """Three slots cannot serve the declared four at once."""
     quick = {case.id: case for case in expand(load_text(tmp_path, GOOD), "quick")}
     assert quick["naps/nap/py3.14/closed/w1/c16/wait0.2"].endpoint.overlap == 3
     assert quick["naps/nap/py3.14t/closed/w1/c16/wait0.2"].endpoint.overlap == 4
@@ -155,7 +153,6 @@ def test_a_rate_is_a_ceiling_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_profile_without_cases_has_none(tmp_path: Path) -> None:
-    """Nightly is not declared in the example."""
     assert expand(load_text(tmp_path, GOOD), "nightly") == ()
 
 
@@ -292,7 +289,6 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_each_mistake_names_file_key_found_and_allowed(mistake: str, tmp_path: Path) -> None:
-    """Whoever made the mistake learns from one line where it is and what would be right."""
     (old, new), message = MISTAKES[mistake]
     text = WSGI if mistake == "server of another interface" else GOOD
     assert old in text
@@ -307,7 +303,6 @@ def test_each_mistake_names_file_key_found_and_allowed(mistake: str, tmp_path: P
     [("min(c, 40) / 0.01", 1600), ("1 if c > 8 else inf", 1), ("inf", math.inf), ("c // 3", 5)],
 )
 def test_formulas_are_arithmetic(formula: str, value: float) -> None:
-    """Numbers, names, min, max and conditions."""
     assert evaluate(formula, {"c": 16}) == value
 
 
@@ -324,7 +319,6 @@ def test_formulas_are_arithmetic(formula: str, value: float) -> None:
     ],
 )
 def test_what_is_no_arithmetic_is_refused(formula: str, reason: str) -> None:
-    """A formula can do nothing but calculate."""
     with pytest.raises(FormulaError, match="formula ") as error:
         evaluate(formula, {"c": 16})
     assert reason in error.value.reason
@@ -357,7 +351,6 @@ def test_declared_experiments_have_the_ids_that_history_knows() -> None:
     ],
 )
 def test_ceilings_are_those_worked_out_by_hand(case_id: str, expected: float) -> None:
-    """min(connections, slots) over the service floor, and never more than is offered."""
     assert ceiling(declared("published")[case_id]) == pytest.approx(expected)
 
 
@@ -381,7 +374,6 @@ def test_computing_scales_with_cores_only_without_the_gil(
 
 
 def test_an_open_load_never_waits_for_a_connection() -> None:
-    """As many connections as requests are ever sent."""
     for case in declared("nightly").values():
         if case.load.model is LoadModel.OPEN:
             assert case.load.rate is not None
@@ -391,7 +383,6 @@ def test_an_open_load_never_waits_for_a_connection() -> None:
 
 
 def test_the_open_variant_and_the_other_servers_and_loops_are_nightly_only() -> None:
-    """The published profile keeps to the sources."""
     extras = ("/open", "/granian", "/uvicorn", "/uvloop")
     assert not [i for i in {*declared("published"), *declared("quick")} if i.endswith(extras)]
     assert {suffix for i in declared("nightly") for suffix in extras if i.endswith(suffix)} == set(
@@ -401,7 +392,6 @@ def test_the_open_variant_and_the_other_servers_and_loops_are_nightly_only() -> 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_timeouts_outlast_the_queues(profile: Profile) -> None:
-    """Even where one of two workers got every connection, each request waits its turn in time."""
     for case in declared(profile).values():
         slots = (case.slots or case.load.connections) / case.workers
         turns = math.ceil(case.load.connections / slots)

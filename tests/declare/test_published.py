@@ -14,7 +14,7 @@ from servebench.core.model import Case, CaseResult
 from servebench.declare.experiments import expand, load_experiments
 from servebench.declare.published import Published, load_published, read_published
 from servebench.declare.schema import PROFILES
-from servebench.report import sentences, shapes, tables
+from servebench.report import claims, tables
 from servebench.series.summary import RunSummary, summarise
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +38,6 @@ def complete_run(experiment: str, profile: str) -> RunSummary:
 
 @pytest.mark.parametrize("name", sorted(PUBLISHED))
 def test_every_name_is_a_case_of_the_plan(name: str) -> None:
-    """A short name that no profile has would be 'not measured' for ever."""
     cases = declared(name)
     for short, _ in PUBLISHED[name].cases.items():
         for case_id in PUBLISHED[name].ids(short):
@@ -51,7 +50,6 @@ def test_every_name_is_a_case_of_the_plan(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(PUBLISHED))
 def test_the_published_profile_measures_every_published_row(name: str) -> None:
-    """The profile that repeats the article has a case for each of its rows."""
     found = {item.name: item for item in load_experiments(ROOT)}[name]
     published = {case.id for case in expand(found, "published")}
     assert set(PUBLISHED[name].published_ids()) <= published
@@ -59,7 +57,6 @@ def test_the_published_profile_measures_every_published_row(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(PUBLISHED))
 def test_tables_select_something_and_leave_nothing_over(name: str) -> None:
-    """Every glob matches a case, and every case of the plan stands in a declared table."""
     cases = declared(name)
     for layout in PUBLISHED[name].tables:
         for glob in (*layout.select, *layout.but_not):
@@ -80,8 +77,8 @@ def test_sentences_and_shapes_can_be_filled_from_any_profile(name: str, profile:
     """No template is wrong; of the published profile's run every sentence is complete."""
     summary = complete_run(name, profile)
     published = PUBLISHED[name]
-    filled = [sentences.fill(text, summary, published, name) for text in published.answers]
-    checked = shapes.check_all(summary, published)
+    filled = [claims.fill(text, summary, published, name) for text in published.answers]
+    checked = claims.check_all(summary, published)
     assert filled
     assert checked
     if profile == "published":
@@ -93,7 +90,6 @@ def test_sentences_and_shapes_can_be_filled_from_any_profile(name: str, profile:
 
 @pytest.mark.parametrize("name", sorted(PUBLISHED))
 def test_no_row_needs_an_id_to_be_told_apart(name: str) -> None:
-    """The declared keys tell the rows of every table apart, in every profile."""
     for profile in PROFILES:
         summary = complete_run(name, profile)
         for table in tables.experiment_tables(tuple(summary.cases.values()), PUBLISHED[name]):
@@ -101,7 +97,6 @@ def test_no_row_needs_an_id_to_be_told_apart(name: str) -> None:
 
 
 def test_all_rows_of_the_sources_are_carried_over() -> None:
-    """As many rows as the articles' tables have, with a few of their figures."""
     assert {name: len(found.figures) for name, found in PUBLISHED.items()} == ROWS
     asgi = PUBLISHED["asgi-wsgi"]
     assert asgi.figures["asgi_json_gil_w1"] == {
@@ -119,7 +114,6 @@ def test_all_rows_of_the_sources_are_carried_over() -> None:
 
 @pytest.mark.parametrize("name", sorted(PUBLISHED))
 def test_the_published_figures_have_the_shape_that_is_expected(name: str) -> None:
-    """What a statement expects holds for the source itself, or the statement is wrong."""
     published = PUBLISHED[name]
     cases = declared(name)
     summary = summarise(
@@ -128,7 +122,7 @@ def test_the_published_figures_have_the_shape_that_is_expected(name: str) -> Non
             for case_id in published.published_ids()
         )
     )
-    for found in shapes.check_all(summary, published):
+    for found in claims.check_all(summary, published):
         assert found.verdict in {"holds", "not measured"}, found.statement
         if found.ours is not None and found.published is not None:
             assert found.ours.mean == pytest.approx(found.published)
@@ -162,7 +156,6 @@ def write(folder: Path, text: str) -> Path:
 def test_a_wrong_declaration_is_refused_with_its_place(
     text: str, told: str, tmp_path: Path
 ) -> None:
-    """File, key, what was found and what is allowed."""
     path = write(tmp_path, text)
     with pytest.raises(DeclarationError) as caught:
         read_published(path)
@@ -181,10 +174,9 @@ def test_a_wrong_declaration_is_refused_with_its_place(
     ],
 )
 def test_a_wrong_sentence_is_refused(template: str, told: str) -> None:
-    """A template that names what is not declared is a declaration error, not an empty figure."""
     published = Published(source="a page", cases={"a": "x/a"})
     case = synthetic.make_case("x/a")
     summary = summarise(synthetic.make_run([CaseResult(case=case)]))
     with pytest.raises(DeclarationError, match="answers") as caught:
-        sentences.fill(template, summary, published, "apps/x/published.toml")
+        claims.fill(template, summary, published, "apps/x/published.toml")
     assert told in str(caught.value)

@@ -30,7 +30,6 @@ def case_for(server: Server, interface: Interface, workers: int = 2) -> Case:
 
 @EVERY
 def test_an_entry_is_complete(server: Server) -> None:
-    """What launches, plans and validity rely on."""
     assert SERVERS[server.name] is server
     assert server.interfaces
     assert "asyncio" in server.loops
@@ -53,7 +52,6 @@ def test_an_entry_is_complete(server: Server) -> None:
 
 @EVERY
 def test_a_counter_comes_with_its_exporter(server: Server) -> None:
-    """Who has a counter takes a port for it, only when told."""
     case = case_for(server, "asgi")
     plain, counting = (server.arguments(case, 12345, port) for port in (None, 23456))
     assert "23456" not in plain
@@ -63,7 +61,6 @@ def test_a_counter_comes_with_its_exporter(server: Server) -> None:
 @pytest.mark.real
 @EVERY
 def test_the_locked_version_knows_every_option(server: Server) -> None:
-    """The help of the server that will be started names each option that it is given."""
     python = stacks.environment("current", "3.14")
     said = subprocess.run(
         [python, "-m", server.name, "--help"], capture_output=True, text=True, check=True
@@ -76,7 +73,6 @@ def test_the_locked_version_knows_every_option(server: Server) -> None:
 
 
 def test_the_registry_holds_every_declared_server() -> None:
-    """What experiments name can be started."""
     for path in sorted((PROJECT / "apps").glob(f"*/{schema.FILE}")):
         declared = schema.check_form(schema.read_toml(path, path.name), path.name)
         for block in declared.cases:
@@ -94,7 +90,6 @@ def test_granian_in_full() -> None:
 
 
 def test_granian_without_the_gil_has_threads_for_workers() -> None:
-    """Which decides how workers can be told apart."""
     server = SERVERS["granian"]
     kinds = {
         python: server.worker_kind(case_for(server, "asgi").model_copy(update={"python": python}))
@@ -118,12 +113,10 @@ def test_granian_accepts_its_backlog_at_once() -> None:
     ],
 )
 def test_granian_listens_before_it_serves(log: str, lines: int) -> None:
-    """Only started workers count."""
     assert len(SERVERS["granian"].ready.findall(log)) == lines
 
 
 def test_uvicorn_announces_itself_before_its_workers() -> None:
-    """Only workers that have started the application count."""
     log = (
         "INFO:     Uvicorn running on http://127.0.0.1:1 (Press CTRL+C to quit)\n"
         "INFO:     Started parent process [1]\nINFO:     Waiting for application startup.\n"
@@ -133,7 +126,6 @@ def test_uvicorn_announces_itself_before_its_workers() -> None:
 
 
 def test_a_busy_worker_of_uvicorn_is_not_killed() -> None:
-    """The supervisor's patience matters with several workers only."""
     server = SERVERS["uvicorn"]
     one, two = (server.arguments(case_for(server, "asgi", n), 12345, None) for n in (1, 2))
     assert "--timeout-worker-healthcheck" not in one
@@ -141,7 +133,6 @@ def test_a_busy_worker_of_uvicorn_is_not_killed() -> None:
 
 
 def test_paths_do_not_matter() -> None:
-    """No command line holds a folder of this machine."""
     assert not [
         word
         for server in SERVERS.values()

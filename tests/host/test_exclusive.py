@@ -44,7 +44,6 @@ def said(process: subprocess.Popen[str]) -> str:
 
 
 def test_a_second_measurement_is_refused_until_the_first_has_ended() -> None:
-    """Each would be the other's noise."""
     with (
         measuring(),
         pytest.raises(BusyError, match="another servebench is measuring"),
@@ -89,7 +88,6 @@ def test_another_user_shares_the_lock() -> None:
 
 
 def test_a_killed_holder_holds_nothing() -> None:
-    """Nothing is left that somebody would have to remove."""
     with another() as holder:
         assert said(holder) == "measuring"
         holder.kill()

@@ -42,7 +42,6 @@ def test_the_generator_gets_the_last_core(
 
 
 def test_affinity_is_respected() -> None:
-    """A process that may use only one core allocates only that one."""
     before = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {max(before)})
@@ -64,7 +63,6 @@ def test_affinity_is_respected() -> None:
     ],
 )
 def test_ids_can_be_read(name: str, slug: str) -> None:
-    """What remains of a marketing name tells the CPU apart."""
     assert machine.slug(name) == slug
 
 
@@ -98,7 +96,6 @@ def test_steal_is_a_share_of_the_time_between_two_readings() -> None:
 
 
 def test_core_times_grow_and_add_up() -> None:
-    """The real reading covers all cores, busy and stolen time are parts of the total."""
     times = machine.core_times()
     assert 0 < times.busy < times.total
     assert 0 <= times.steal <= times.total
@@ -118,7 +115,6 @@ def test_hypervisor_is_seen_by_its_flag(tmp_path: Path) -> None:
 
 
 def test_governors_of_all_cores(tmp_path: Path) -> None:
-    """One name if all agree, all names if not, nothing where the kernel shows none."""
     assert machine.governor((0, 1), tmp_path) is None
     for core, name in enumerate(("powersave", "powersave", "performance")):
         folder = tmp_path / f"cpu{core}" / "cpufreq"
@@ -129,7 +125,6 @@ def test_governors_of_all_cores(tmp_path: Path) -> None:
 
 
 def test_hyper_threads_of_the_generators_core(tmp_path: Path) -> None:
-    """Server cores that share a physical core with the generator's are found."""
     topology = tmp_path / "cpu3" / "topology"
     topology.mkdir(parents=True)
     (topology / "thread_siblings_list").write_text("1,3\n")

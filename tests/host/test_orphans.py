@@ -92,7 +92,6 @@ def test_a_record_of_another_container_is_left_alone(sessions: Path) -> None:
 
 
 def test_an_abandoned_record_without_processes_goes_silently(sessions: Path) -> None:
-    """An owner that was killed before its server started has left nothing to report."""
     orphans.record(dead_owners(orphans.new_record(uuid4(), "server", ("granian",))))
     assert orphans.reap() == []
     assert list(sessions.iterdir()) == []
@@ -111,7 +110,6 @@ def test_an_unreadable_record_is_reported_and_kept(sessions: Path) -> None:
 
 
 def test_servebench_never_takes_itself_for_an_orphan(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Carriers of an id are others, even if this process carries it."""
     marker = str(uuid4())
     script = (
         "from servebench.host import orphans, proc; import os;"

@@ -22,7 +22,6 @@ def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_free_port_is_free_and_out_of_the_kernels_reach() -> None:
-    """It can be bound, and no outgoing connection will ever be given it."""
     low, high = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii").split())
     chosen = {ports.free_port() for _ in range(10)}
     for port in chosen:
@@ -41,7 +40,6 @@ def test_a_free_port_is_free_and_out_of_the_kernels_reach() -> None:
     ],
 )
 def test_a_listener_is_named(family: int, host: str, shown: str) -> None:
-    """Whatever local address it listens on, the refusal names it, its pid and its command."""
     if family == socket.AF_INET6 and not socket.has_ipv6:
         pytest.skip("no IPv6")
     port = ports.free_port()
@@ -60,7 +58,6 @@ def test_a_listener_is_named(family: int, host: str, shown: str) -> None:
 
 
 def test_a_bound_socket_that_does_not_listen_is_refused_too() -> None:
-    """The server could not bind either."""
     port = ports.free_port()
     with socket.socket() as server:
         server.bind(("127.0.0.1", port))
@@ -90,7 +87,6 @@ def test_a_foreign_listener_that_shares_the_port_is_found(tmp_path: Path) -> Non
 
 
 def test_connections_are_counted_per_process(tmp_path: Path) -> None:
-    """Three accepted connections belong to the server, none to us who made them."""
     port = ports.free_port()
     with launch(tmp_path, "listen", port) as session:
         said(session, "ready")
@@ -108,7 +104,6 @@ def test_connections_are_counted_per_process(tmp_path: Path) -> None:
 
 
 def test_connections_are_counted_for_a_while_after_their_end(tmp_path: Path) -> None:
-    """Two that live and one that was closed, until it is longer ago than asked for."""
     port = ports.free_port()
     with launch(tmp_path, "listen", port) as session, ExitStack() as stack:
         said(session, "ready")

@@ -42,7 +42,6 @@ def test_an_obedient_server_ends_cleanly(tmp_path: Path) -> None:
 
 
 def test_a_master_and_workers_that_ignore_sigterm_are_killed(tmp_path: Path) -> None:
-    """After the grace every process of the session is killed, and nothing of it lives."""
     session = launch(tmp_path, "stubborn_master")
     workers = [int(word) for word in said(session, "ready")]
     assert pids(session) == {session.pid, *workers}
@@ -68,7 +67,6 @@ def test_a_worker_that_outlives_its_master_is_found(
 
 
 def test_a_master_that_died_unasked_keeps_its_session(tmp_path: Path) -> None:
-    """Its exit code is known at once, and the worker that it left is still a member."""
     session = launch(tmp_path, "dying_master")
     (worker,) = map(int, said(session, "ready"))
     assert session.wait() == 7
@@ -78,7 +76,6 @@ def test_a_master_that_died_unasked_keeps_its_session(tmp_path: Path) -> None:
 
 
 def test_a_daemon_that_left_the_session_is_a_member(tmp_path: Path) -> None:
-    """A double fork with setsid hides a process from its session, but not its marker."""
     with launch(tmp_path, "daemon") as session:
         (orphan,) = map(int, said(session, "ready"))
         assert os.getsid(orphan) != session.sid
@@ -88,7 +85,6 @@ def test_a_daemon_that_left_the_session_is_a_member(tmp_path: Path) -> None:
 
 
 def test_a_child_without_marker_or_session_is_a_member(tmp_path: Path) -> None:
-    """A child that has neither is known by its parent, even after the parent has ended."""
     session = launch(tmp_path, "washed")
     (child,) = map(int, said(session, "ready"))
     assert not proc.carries(child, "SERVEBENCH_SESSION", session.marker)
@@ -106,7 +102,6 @@ def test_the_affinity_reaches_grandchildren(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_during_the_grace_leaves_nothing(tmp_path: Path) -> None:
-    """An interrupt in the middle of a stop cuts the grace short and still ends the session."""
     session = launch(tmp_path, "stubborn_master")
     said(session, "ready")
     everyone = pids(session)
@@ -126,8 +121,6 @@ def test_ctrl_c_during_the_grace_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_an_exception_in_the_with_block_ends_the_session(tmp_path: Path) -> None:
-    """Whatever goes wrong in the launch, its processes end."""
-
     def fail() -> None:
         with launch(tmp_path, "obedient") as session:
             seen.append(session.pid)
@@ -141,7 +134,6 @@ def test_an_exception_in_the_with_block_ends_the_session(tmp_path: Path) -> None
 
 
 def test_a_command_that_does_not_exist_is_one_sentence(tmp_path: Path) -> None:
-    """A missing generator is the client's failure, names the file, and leaves no record."""
     with pytest.raises(LaunchError, match=r"/nowhere/oha.*make setup") as failure:
         Session.start(
             ["/nowhere/oha", "-z", "1s"],
@@ -156,14 +148,12 @@ def test_a_command_that_does_not_exist_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_cores_that_do_not_exist_are_refused(tmp_path: Path) -> None:
-    """A session that cannot be pinned as asked is not started."""
     with pytest.raises(LaunchError, match="allowed are") as failure:
         launch(tmp_path, "obedient", cores=[4095])
     assert failure.value.flag is FlagName.HARNESS_ERROR
 
 
 def test_a_session_is_recorded_while_it_lives(tmp_path: Path) -> None:
-    """The record names the process by pid and start time, and goes with the proven stop."""
     folder = tmp_path / "servebench" / "sessions"
     with launch(tmp_path, "obedient") as session:
         said(session, "ready")
@@ -179,7 +169,6 @@ def test_a_session_is_recorded_while_it_lives(tmp_path: Path) -> None:
 def test_an_unwritable_state_folder_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is started that could not be found again."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     with pytest.raises(LaunchError, match="XDG_STATE_HOME"):
@@ -203,7 +192,6 @@ def test_a_client_runs_to_its_end(tmp_path: Path) -> None:
 
 
 def test_waiting_has_an_end(tmp_path: Path) -> None:
-    """A wait that times out says so with None, and the process goes on."""
     with launch(tmp_path, "obedient") as session:
         said(session, "ready")
         assert session.wait(0.01) is None
@@ -211,7 +199,6 @@ def test_waiting_has_an_end(tmp_path: Path) -> None:
 
 
 def test_a_name_with_brackets_and_spaces_is_parsed() -> None:
-    """The program chooses its name, so fields count from the last closing bracket."""
     line = "42 (a) b (c) Z 7 42 41 0 -1 0 0 0 0 0 150 25 3 4 20 0 9 0 95153 0 0"
     assert proc.parse_stat(line) == proc.Stat(
         pid=42, state="Z", parent=7, session=41, ticks=175, children_ticks=7, threads=9, start=95153
@@ -219,7 +206,6 @@ def test_a_name_with_brackets_and_spaces_is_parsed() -> None:
 
 
 def test_only_the_process_of_that_start_time_is_killed(tmp_path: Path) -> None:
-    """A pid that now belongs to somebody else is left alone."""
     with launch(tmp_path, "stubborn") as session:
         said(session, "ready")
         start = psutil.Process(session.pid)

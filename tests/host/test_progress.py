@@ -30,7 +30,6 @@ def test_a_log_has_a_line_per_launch_and_the_time_left_at_each_tenth() -> None:
 
 
 def test_the_time_left_goes_down_inside_a_launch() -> None:
-    """A minute's launch is no minute in which nothing moves."""
     clock, output = [0.0], io.StringIO()
     console = Console(file=output, force_terminal=True, width=120, get_time=lambda: clock[0])
     progress = Progress(console)
@@ -55,5 +54,4 @@ def test_a_launch_is_a_line() -> None:
 
 
 def test_durations_are_said_as_people_say_them() -> None:
-    """Seconds below a minute, then both."""
     assert [duration(s) for s in (48.4, 60, 725)] == ["48 s", "1 min 00 s", "12 min 05 s"]

@@ -58,7 +58,6 @@ def test_cpu_of_a_busy_process_is_known_by_ratio(tmp_path: Path) -> None:
 
 
 def test_cpu_of_a_child_that_came_and_went_is_counted(tmp_path: Path) -> None:
-    """A child between the edges is seen by neither, but its parent waited for it."""
     with launch(tmp_path, "burn_child", 0.2) as session:
         said(session, "ready")
         watch = TreeSampler(session)
@@ -118,7 +117,6 @@ def test_what_is_resident_is_read_more_often(tmp_path: Path) -> None:
 
 
 def test_a_tree_that_has_ended_has_no_memory(tmp_path: Path) -> None:
-    """A sample of nothing is not a sample of zero bytes."""
     with launch(tmp_path, "obedient") as session:
         said(session, "ready")
         watch = TreeSampler(session)
@@ -140,7 +138,6 @@ def test_usage_is_the_difference_of_the_edges() -> None:
 
 
 def test_without_a_clock_ticks_are_counted() -> None:
-    """One process without a clock counts by ticks."""
     before = Edge(0, (process(1, 1.0), process(2, None, ticked=0.50)))
     after = Edge(1, (process(1, 1.2), process(2, None, ticked=0.73)))
     usage = resource_usage.between(before, after)
@@ -183,7 +180,6 @@ def test_memory_is_summarised_over_the_window() -> None:
 
 
 def test_a_window_without_a_sample_takes_the_last_before_its_end() -> None:
-    """A window shorter than the interval still has a figure, and says that it is one sample."""
     memory = resource_usage.summarise([taken(0, 100), taken(1, 110), taken(9, 900)], 1.2, 1.8)
     assert memory.pss == resource_usage.Level(100, 110, 110)
     assert memory.samples == 1
@@ -208,7 +204,6 @@ def test_the_machines_account_is_a_difference() -> None:
 
 
 def test_another_process_is_seen_in_the_machines_account(tmp_path: Path) -> None:
-    """Half a core second of a session shows as busy time of the machine."""
     before = resource_usage.host_edge()
     with launch(tmp_path, "burn", 1, 0.5) as session:
         said(session, "ready")

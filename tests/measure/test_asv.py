@@ -24,7 +24,7 @@ from asv.results import Results
 from asv.runner import BENCHMARK_RUN_SCRIPT
 
 from servebench.core.errors import SetupError
-from servebench.host import asv_machine, machine, paths
+from servebench.host import machine, paths
 from servebench.host.machine_lock import HOLDER, LOCK, measuring
 from servebench.measure.inprocess import bench_runner
 from servebench.toolchain import interpreters, stacks
@@ -188,7 +188,7 @@ def test_results_are_filed_under_the_machine_of_our_run_files(measured: Reposito
     (filed,) = (measured.root / "results" / "asv").glob("*/machine.json")
     assert filed.parent.name == HERE
     described = json.loads(filed.read_text())
-    assert described == {**asv_machine.profile(), "version": 1}
+    assert described == {**machine.asv_profile(), "version": 1}
     assert platform.release() not in filed.read_text()
 
 
@@ -404,9 +404,9 @@ def test_a_machine_is_pinned_beside_others(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("HOME", str(tmp_path))
     other = {"machine": "other", "os": "Linux 6.1", "arch": "", "cpu": "", "num_cpu": "", "ram": ""}
     MachineCollection.save("other", other)
-    described = asv_machine.profile()
-    assert asv_machine.pin(described)
-    assert not asv_machine.pin(described)
+    described = machine.asv_profile()
+    assert machine.pin_asv(described)
+    assert not machine.pin_asv(described)
     assert MachineCollection.load("other") == other
     assert MachineCollection.load(HERE) == described
     assert not list(tmp_path.glob(".asv-machine.json-*"))
@@ -417,7 +417,7 @@ def test_a_new_kernel_is_the_same_machine() -> None:
     here = machine.fingerprint()
     changed = {"kernel": "99.1", "os": "Another 14", "memory": here.memory - 4096}
     updated = here.model_copy(update=changed)
-    assert asv_machine.profile(updated) == asv_machine.profile(here)
+    assert machine.asv_profile(updated) == machine.asv_profile(here)
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"version": 2}'])
@@ -426,7 +426,7 @@ def test_a_list_of_machines_that_is_none(
 ) -> None:
     """A file that asv could not read either is left as it is, with a sentence."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    asv_machine.file().write_text(content)
+    machine.asv_file().write_text(content)
     with pytest.raises(SetupError, match=r"expected asv's list of machines .* mend or remove it"):
-        asv_machine.pin(asv_machine.profile())
-    assert asv_machine.file().read_text() == content
+        machine.pin_asv(machine.asv_profile())
+    assert machine.asv_file().read_text() == content

@@ -24,7 +24,8 @@ from servebench.core.model import Case, LoadModel
 from servebench.core.protocol import SPOT_SECONDS
 from servebench.declare import experiments
 from servebench.declare.servers import SERVERS
-from servebench.host import logs, ports
+from servebench.host import ports
+from servebench.host.command import scrub
 from servebench.host.machine import allocate
 from servebench.host.session import Session
 from servebench.measure import identity, launch, validity, verify
@@ -360,12 +361,12 @@ def test_the_counter_is_waited_for() -> None:
 def test_reasons_name_no_folder_of_this_machine() -> None:
     """They are kept in run files that others read."""
     text = f"in {PROJECT}/apps/x.py of {Path.home()}/y:   no\tspace"
-    assert logs.scrub(text) == "in ./apps/x.py of ~/y: no space"
+    assert scrub(text) == "in ./apps/x.py of ~/y: no space"
 
 
 def test_reasons_do_nothing_to_the_reader_s_terminal() -> None:
     """A server's own words are quoted in them, colours, titles and bells and all."""
-    assert logs.scrub("\x1b[31mred\x1b[0m\x07 \x1b]0;title\x00") == "red ]0;title"
+    assert scrub("\x1b[31mred\x1b[0m\x07 \x1b]0;title\x00") == "red ]0;title"
 
 
 def test_nothing_is_left(bench: Bench) -> None:

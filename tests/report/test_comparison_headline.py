@@ -83,7 +83,6 @@ def test_people_read_one_sentence(found: Comparison, headline: str) -> None:
 
 
 def test_coverage_and_notes_stand_beside_it() -> None:
-    """Cases judged in part, benchmarks by themselves, and what only one side has."""
     partly = make_view(made(one(A, SAME, MEMORY_OPEN), one(B, SAME)))
     both = made(one(A, SLOWER), micro=(micro("b.One", SLOWER), micro("b.Two", SAME)))
     assert [dict(view.facts)["coverage"] for view in (partly, make_view(both))] == [
@@ -96,7 +95,6 @@ def test_coverage_and_notes_stand_beside_it() -> None:
 
 
 def test_a_choice_of_interpreters_names_both_and_mends_nothing() -> None:
-    """Between two interpreters there is no change that somebody would have to look into."""
     comparison = made(one("x/a/py3.14t", SLOWER), cross=True)
     sides = {
         name: side.model_copy(update={"label": label, "kind": "interpreter"})
@@ -120,7 +118,6 @@ def test_a_row_s_words_follow_its_metric_and_its_samples() -> None:
 
 
 def test_what_the_report_may_not_import_is_what_decides() -> None:
-    """The threshold of benchmarks, and the last looks as a record has them."""
     assert INPROCESS_THRESHOLD == inprocess.THRESHOLD
     record = Method().record()
     assert {name: record[name] for name in LOOKS} == LOOKS
@@ -191,7 +188,6 @@ def test_time_is_asked_for_only_where_it_helps(
 
 
 def test_a_candidate_whose_fresh_duets_were_disturbed_is_not_short_of_time() -> None:
-    """Forty-two fresh duets, one and a half times the last look, and too few of them usable."""
     noisy = UNCONFIRMED.model_copy(
         update={"confirmed": 3, "excluded": 39, "reason": "3 of 42 fresh duets usable: host_noise"}
     )
@@ -310,14 +306,12 @@ def labelled(kind: str, base: str, head: str) -> dict[str, SideRecord]:
 def test_the_command_is_made_from_what_was_compared(
     written: str, facts: dict[str, Any], shown: str | None
 ) -> None:
-    """A record may come from where others' code ran, and people copy what a report shows."""
     found: Comparison = made(one("x/a/py3.14", SAME), **{**facts, "reproduce": (written,)})
     commands = make_view(found).commands
     assert commands == (() if shown is None else (("all of it", shown),))
 
 
 def test_what_was_recorded_in_this_repository_can_be_asked_for_again() -> None:
-    """Each line is the one that the comparison's own values give."""
     files = sorted((Path(__file__).parents[2] / "results" / "comparisons").glob("*.json"))
     assert files
     for file in files:
@@ -326,7 +320,6 @@ def test_what_was_recorded_in_this_repository_can_be_asked_for_again() -> None:
 
 
 def test_a_broken_case_is_the_next_thing_to_look_at() -> None:
-    """With its reason, and a command that runs it."""
     view = make_view(made(one("x/a/py3.14", BROKEN), reproduce=(AGAIN,)))
     assert view.steps == (
         "Not comparable: look at x/a/py3.14 first: head: wrong_body: found <script>.",

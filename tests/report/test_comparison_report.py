@@ -58,7 +58,6 @@ HEAD = (
 
 
 def test_an_event_is_one_sentence() -> None:
-    """Forty rows with one cause are one piece of news."""
     view = make_view(made(one("x/a/py3.14", SLOWER), events=(EVENT,)))
     assert view.events == (
         (
@@ -111,7 +110,6 @@ def test_what_older_comparisons_decided_by_is_said_beside_them() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "results" / "comparisons").glob("*.json")), ids=str)
 def test_no_stored_comparison_contradicts_itself(path: Path) -> None:
-    """Verdict, change, interval and both figures of a row point to the same side."""
     comparison = Comparison.model_validate_json(path.read_text("utf-8"))
     groups = make_view(comparison).groups
     bases = {case.case.id: case.absolute_base for case in comparison.cases}
@@ -148,7 +146,6 @@ def test_what_was_not_measured_is_a_line_and_not_a_table_of_dashes() -> None:
 
 
 def test_what_does_not_work_is_not_among_what_is_open() -> None:
-    """A head that answers wrongly is news of its own, with the reason."""
     text = markdown(made(one("x/a/py3.14", BROKEN), one("x/b/py3.14", OPEN)))
     broken, heading, open_ = text.partition("### Not decided\n")
     assert heading

@@ -16,9 +16,9 @@ from servebench.core.model import CaseResult, Profile, Run
 from servebench.declare.experiments import expand, load_experiments
 from servebench.declare.published import Published, load_published
 from servebench.record import store
-from servebench.report.findings import Source, write_findings
+from servebench.report.claims import change
+from servebench.report.findings import RunSource, write_findings
 from servebench.report.page import About
-from servebench.report.sentences import change
 from servebench.series.summary import Estimate, summarise
 
 ROOT = Path(__file__).parents[2]
@@ -61,13 +61,12 @@ def result(case_id: str, *throughputs: float, flag: FlagName | None = None) -> C
 
 
 def page(*runs: Run) -> str:
-    sources = [Source(f"{run.profile} profile", "file.json", summarise(run)) for run in runs]
+    sources = [RunSource(f"{run.profile} profile", "file.json", summarise(run)) for run in runs]
     about = {"demo": About("Does it scale?", ("Another generator.",))}
     return write_findings(sources, {"demo": PUBLISHED}, about)
 
 
 def test_a_question_is_answered_with_its_figures() -> None:
-    """Twice as many, with the interval, the published figure, the run and the flags."""
     run = synthetic.make_run(
         [
             result("demo/x/py3.14", 4.95, 5.0, 5.05),
@@ -90,7 +89,6 @@ def test_a_question_is_answered_with_its_figures() -> None:
 
 
 def test_nothing_is_decided_from_disturbed_launches() -> None:
-    """The interval is clear of the limit, but somebody else used the cores."""
     run = synthetic.make_run(
         [
             result("demo/x/py3.14", 4.95, 5.0, 5.05),

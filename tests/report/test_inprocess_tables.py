@@ -19,9 +19,9 @@ from servebench.measure.inprocess import suite_runs
 from servebench.record import asv_results
 from servebench.record.asv_results import Snapshot
 from servebench.report import inprocess, markdown
-from servebench.report.findings import Source, write_findings
+from servebench.report.findings import RunSource, write_findings
 from servebench.report.page import Section
-from servebench.report.tables import Table
+from servebench.report.tables import FigureTable
 from servebench.series.summary import RunSummary, summarise
 
 SUITES = read_suites(paths.project_root())
@@ -50,7 +50,7 @@ def section(snapshot: Snapshot, suite: str, run: RunSummary | None = None) -> Se
     return made
 
 
-def lines(table: Table) -> list[str]:
+def lines(table: FigureTable) -> list[str]:
     """A table's lines as Markdown, without the head."""
     return markdown.table(table).splitlines()[2:]
 
@@ -252,7 +252,7 @@ def test_the_findings_tell_what_was_measured_inside(tmp_path: Path) -> None:
     sections = inprocess.sections((snapshot,), SUITES)
     assert [section.experiment for section in sections] == ["gil-in-process"]
     run = synthetic.make_run([synthetic.steady_result(synthetic.make_case("a/b"), {"good": 1.0})])
-    sources = [Source("nightly profile", "file.json", summarise(run))]
+    sources = [RunSource("nightly profile", "file.json", summarise(run))]
     text = write_findings(sources, {}, {}, sections)
     bare = write_findings(sources, {}, {})
     assert text.startswith(bare.rstrip("\n"))
@@ -278,7 +278,6 @@ def test_the_findings_tell_what_was_measured_inside(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_declaration_is_refused(tmp_path: Path, replaced: str, by: str, said: str) -> None:
-    """The file and what is wrong are named."""
     text = (paths.project_root() / "benchmarks" / "gil.toml").read_text("utf-8")
     assert replaced in text
     (tmp_path / "benchmarks").mkdir()
@@ -326,7 +325,6 @@ most = 1
 def test_a_suite_is_added_by_its_declaration_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is run with the others, and has its page, chart, statement and answer on the site."""
     root, project = tmp_path / "checkout", paths.project_root()
     shutil.copytree(project / "benchmarks", root / "benchmarks")
     shutil.copy(project / "pyproject.toml", root)

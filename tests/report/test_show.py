@@ -33,9 +33,9 @@ from servebench.record import change, comparison_store, store
 from servebench.record.comparison import Comparison
 from servebench.record.run_file import encode, schema
 from servebench.report import formats, markdown
+from servebench.report.claims import judge
 from servebench.report.markdown import comparison as report
-from servebench.report.page import Page, make_page
-from servebench.report.shapes import judge
+from servebench.report.page import RunPage, make_page
 from servebench.report.tables import experiment_tables
 from servebench.report.terminal import print_comparison, print_page
 from servebench.series.summary import Estimate, summarise
@@ -101,18 +101,17 @@ def demo_run() -> Run:
     )
 
 
-def page_of(run: Run, published: Published | None = PUBLISHED) -> Page:
+def page_of(run: Run, published: Published | None = PUBLISHED) -> RunPage:
     return make_page(summarise(run), {"demo": published} if published else {}, {})
 
 
-def on_terminal(page: Page, width: int) -> str:
+def on_terminal(page: RunPage, width: int) -> str:
     stream = io.StringIO()
     print_page(Console(file=stream, width=width, highlight=False), page)
     return stream.getvalue()
 
 
 def test_markdown_literally() -> None:
-    """Ours with its interval, the published figure beneath, the failure in words, all escaped."""
     section = markdown.section_text(page_of(demo_run()).sections[0])
     assert section == (
         "## demo\n\n"
@@ -157,7 +156,6 @@ def test_a_terminal_shows_the_same() -> None:
 
 
 def test_statements_about_what_was_not_measured_are_one_line() -> None:
-    """A run of one case has no need of a table of all that other cases would have said."""
     shape = PUBLISHED.shapes[0]
     held = shape.model_copy(update={"statement": "it serves", "denominator": None, "least": 1.0})
     own = held.model_copy(update={"numerator": "gil"})
@@ -203,7 +201,6 @@ def test_an_experiment_nobody_declared_gets_a_table() -> None:
 
 
 def test_rows_that_look_alike_get_their_ids() -> None:
-    """Keys that do not tell two cases apart are helped out by the case's id."""
     cases = [synthetic.make_case(f"demo/json/{name}") for name in ("b", "a")]
     run = synthetic.make_run(synthetic.steady_result(c, {"throughput": 1.0}) for c in cases)
     (table,) = experiment_tables(tuple(summarise(run).cases.values()), PUBLISHED)
@@ -283,7 +280,6 @@ def test_a_shape_is_decided_by_its_whole_interval(
     ],
 )
 def test_intervals_are_short(estimate: Estimate | None, text: str) -> None:
-    """Per cent where both halves are nearly equal, both ends where not, nothing without any."""
     assert formats.interval("response_mean", estimate) == text
 
 
@@ -314,7 +310,6 @@ def called(arguments: Sequence[str]) -> str:
 
 @pytest.mark.usefixtures("checkout")
 def test_the_command_prints_the_latest_run() -> None:
-    """Run, machine, commit, stacks, question and source are all there."""
     text = called(["show"])
     for part in (
         "Run 20261120T090000Z-nightly-3f2a9c17",
@@ -344,14 +339,12 @@ def test_json_is_for_programs() -> None:
 
 @pytest.mark.usefixtures("checkout")
 def test_markdown_of_a_selection() -> None:
-    """Only the chosen cases stand in the tables."""
     text = called(["show", "--markdown", "--select", "demo/io"])
     assert "| io | ours | 7.00/s |" in text
     assert "99.7/s" not in text
 
 
 def test_a_partial_run_says_so(checkout: Path) -> None:
-    """An interrupted run can be shown by its file, and is called partial."""
     run = demo_run().model_copy(
         update={
             "id": "20261121T090000Z-nightly-3f2a9c17",
@@ -366,7 +359,6 @@ def test_a_partial_run_says_so(checkout: Path) -> None:
 
 
 def test_wrong_calls_are_refused_with_what_there_is(checkout: Path) -> None:
-    """An unknown run, a glob that matches nothing, two formats at once, no run at all."""
     with pytest.raises(UsageError, match="no run goes by 'tomorrow'"):
         called(["show", "tomorrow"])
     with pytest.raises(
@@ -407,7 +399,6 @@ def acting(text: str) -> set[str]:
 
 @pytest.mark.usefixtures("checkout")
 def test_what_a_file_holds_does_nothing_on_a_terminal(tmp_path: Path) -> None:
-    """Names, reasons, notes and commands, of comparisons and of runs, are shown in every format."""
     broken = BROKEN.model_copy(update={"reason": f"head: {HOSTILE}"})
     hostile = {"notes": (HOSTILE,), "reproduce": (f"servebench compare {HOSTILE}",)}
     compared = made(one(f"x/{HOSTILE}", SLOWER), one("x/b", broken), id=COMPARED, **hostile)
@@ -428,7 +419,6 @@ def test_what_a_file_holds_does_nothing_on_a_terminal(tmp_path: Path) -> None:
 def test_an_error_about_a_file_does_nothing_either(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What was found in it is named."""
     path = tmp_path / "odd.json"
     path.write_text(json.dumps({HOSTILE: 1}))
     done = invoke(capsys, monkeypatch, ("show", path))
@@ -475,7 +465,6 @@ def test_files_and_pipes_have_one_width(
 
 @pytest.mark.usefixtures("state_home")
 def test_comparisons_go_by_their_ids(checkout: Path) -> None:
-    """Evidence among the results, and what was made here, also if it was interrupted."""
     interrupted = "20261121T120000Z-compare-cccccccc"
     comparison_store.save(a_comparison(), checkout / "results" / "comparisons")
     comparison_store.save(a_comparison(id=interrupted, status="partial"))
@@ -493,7 +482,6 @@ def test_comparisons_go_by_their_ids(checkout: Path) -> None:
 
 
 def test_other_files_are_refused_by_what_they_are(checkout: Path) -> None:
-    """What fits the other kind only, a record of something else, another format, half a file."""
     path = comparison_store.save(a_comparison(), checkout)
     with pytest.raises(UsageError, match="is a comparison, and shown whole"):
         called(["show", str(path), "--select", "x/*"])
@@ -514,7 +502,6 @@ def test_other_files_are_refused_by_what_they_are(checkout: Path) -> None:
 
 
 def test_the_schema_can_be_written(checkout: Path) -> None:
-    """To a file or to standard output."""
     assert called(["schema"]) == schema()
     called(["schema", "-o", str(checkout / "schema.json")])
     assert (checkout / "schema.json").read_text("utf-8") == schema()

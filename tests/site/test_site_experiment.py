@@ -15,12 +15,12 @@ import site_builds
 import synthetic as runs
 from servebench.core import units
 from servebench.core.model import Load, LoadModel
-from servebench.declare.chart_layouts import BarsLayout, HeatLayout, LinesLayout
+from servebench.declare.layouts import BarsLayout, HeatLayout, LinesLayout
 from servebench.declare.published import Published
 from servebench.declare.suites import SHARED_PAGE, SuiteDeclaration
 from servebench.record.asv_results import Snapshot, newest
-from servebench.report.shapes import ONE_LAUNCH
-from servebench.report.speed_ups import SpeedUp, speed_ups
+from servebench.report.asv_figures import SpeedUp, speed_ups
+from servebench.report.claims import ONE_LAUNCH
 from servebench.series.summary import CaseSummary, summarise_case
 from servebench.site.charts import declared, speedups
 from servebench.site.charts.declared import ChartCases

@@ -13,7 +13,7 @@ from servebench import __version__
 from servebench.automation.incoming.facts import Checkout, Lock
 from servebench.automation.incoming.inprocess import COLUMNS
 from servebench.core.model import Case, CaseResult, Machine, Plan, Run
-from servebench.host import asv_machine
+from servebench.host.machine import asv_profile
 from servebench.measure import testbed
 from servebench.record import run_file
 from servebench.record.change import ChangeRecord, SeriesName, StackState
@@ -124,7 +124,7 @@ def inside(machine: Machine = MACHINES[0], **changes: Any) -> dict[str, Any]:
         "commit_hash": COMMIT,
         "env_name": "servebench-py3.14-stackcurrent",
         "date": DATE,
-        "params": {**asv_machine.profile(machine), "python": "3.14", **stack},
+        "params": {**asv_profile(machine), "python": "3.14", **stack},
         "python": "3.14",
         "requirements": stack,
         "env_vars": {},

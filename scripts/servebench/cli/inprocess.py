@@ -25,8 +25,8 @@ from servebench.host.console import Console, errors, print_json, write
 from servebench.measure.inprocess import suite_runs
 from servebench.record import asv_results, files, store
 from servebench.record.asv_results import Snapshot
+from servebench.report import asv_figures
 from servebench.report import inprocess as pages
-from servebench.report import instruction_screening
 from servebench.report.terminal import print_page
 from servebench.series.summary import RunSummary, summarise
 
@@ -128,8 +128,8 @@ def screen_command(
     sides = [revisions.resolve(root, name) for name in (base, head)]
     with machine():
         before, after = (counted(root, side.commit, console) for side in sides)
-    found = instruction_screening.screen(before, after)
-    text = instruction_screening.markdown(found, *(side.commit[:12] for side in sides))
+    found = asv_figures.screen(before, after)
+    text = asv_figures.markdown(found, *(side.commit[:12] for side in sides))
     step_output.summary(text)
     if as_json:
         rows = [{**asdict(row), "ratio": row.ratio} for row in found.rows]
@@ -156,13 +156,11 @@ def counted(root: Path, commit: str, console: Console) -> Snapshot:
         )
         console.say(f"counting {commit[:12]}")
         began = datetime.now(UTC)
-        for step in suite_runs.steps([instruction_screening.SUITE]):
+        for step in suite_runs.steps([asv_figures.SUITE]):
             log = _logs() / f"screen-{step.suite}.log"
             for _ in suite_runs.run(step, config, root, folder, log, commit=commit):
                 pass
-        found = asv_results.newest(
-            asv_results.read(folder / "results"), instruction_screening.SUITE
-        )
+        found = asv_results.newest(asv_results.read(folder / "results"), asv_figures.SUITE)
         passed = (datetime.now(UTC) - began).total_seconds()
         console.say(f"counted {commit[:12]} in {passed:.0f} s")
     if found is None:

@@ -18,7 +18,7 @@ from servebench.host.console import Console, print_json, write
 from servebench.record import asv_results, comparison_store, run_file, store
 from servebench.report import markdown, terminal
 from servebench.report import page as pages
-from servebench.report.findings import Source, write_findings
+from servebench.report.findings import RunSource, write_findings
 from servebench.report.page import Section, read_about
 from servebench.series.summary import summarise
 from servebench.site.charts import forest
@@ -166,7 +166,7 @@ def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown
         terminal.print_page(Console(), page)
 
 
-def _inside(root: Path, results: Path, sources: list[Source]) -> tuple[Section, ...]:
+def _inside(root: Path, results: Path, sources: list[RunSource]) -> tuple[Section, ...]:
     """What asv has measured, beside the run with the most launches; nothing where it has not."""
     from servebench.report import inprocess  # noqa: PLC0415
 
@@ -185,7 +185,7 @@ def _chosen(results: Path, profile: Profile, name: str | None) -> Path | None:
     return found[-1] if found else None
 
 
-def _source(path: Path, label: str, folder: Path) -> Source:
+def _source(path: Path, label: str, folder: Path) -> RunSource:
     link = path.resolve()
     shown = link.relative_to(folder) if link.is_relative_to(folder) else Path(link.name)
-    return Source(label=label, link=shown.as_posix(), summary=summarise(store.load(path)))
+    return RunSource(label=label, link=shown.as_posix(), summary=summarise(store.load(path)))

@@ -1,18 +1,6 @@
 """Every error that servebench raises on purpose, and what exit codes mean.
 
-    ServebenchError                  exit code 4
-    ├── UsageError                   exit code 2: the command line asks for what does not exist
-    ├── DeclarationError             exit code 2: an experiment.toml or pyproject.toml is wrong
-    ├── SetupError                   exit code 4: a tool, interpreter or stack cannot be made
-    ├── BusyError                    exit code 4: another measurement is under way on this machine
-    ├── RecordError                  exit code 4: a run file cannot be read or written
-    ├── CountError                   exit code 4: instructions cannot be counted
-    ├── ServiceError                 exit code 4: GitHub cannot be reached, or refuses
-    ├── HistoryError                 exit code 4: the history cannot be fetched or pushed
-    ├── ArtifactError                exit code 4: what another machine sent cannot be used
-    ├── NothingMeasuredError         exit code 3: no launch gave a figure
-    └── LaunchError                  one launch failed; carries the validity flag, others go on
-
+A LaunchError ends one launch, and the others go on; any other error ends the verb with its code.
 A message says what was expected, what was found, and what to do. Exit code 1 is never an error's:
 it says that all was done, and what was found is bad.
 """

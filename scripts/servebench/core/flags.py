@@ -154,5 +154,4 @@ class Flag(BaseModel):
 
     @property
     def severity(self) -> Severity:
-        """`fail` or `warn`, from the registry."""
         return FLAGS[self.name].severity

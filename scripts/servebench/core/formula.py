@@ -1,7 +1,6 @@
 """Arithmetic in declarations: `min(c, slots) / floor` and the like, and nothing else.
 
-Used twice: when a declaration is expanded (floors, slots, loads) and when a launch is judged
-(its ceiling).
+Declarations are expanded with it (floors, slots, loads), and launches judged (their ceiling).
 """
 
 from __future__ import annotations
@@ -37,12 +36,7 @@ class FormulaError(ServebenchError):
 
 
 def evaluate(formula: str, values: Mapping[str, float]) -> float:
-    """Work out a formula over `values`, with `min`, `max` and `inf`.
-
-    Raises:
-        FormulaError: The formula is not arithmetic, uses a name that has no value, divides by
-            zero, or gives something that is not a number.
-    """
+    """Work out a formula over `values`, with `min`, `max` and `inf`; FormulaError says why not."""
     evaluator = SimpleEval(functions=_FUNCTIONS, names={**values, "inf": math.inf})
     try:
         result = evaluator.eval(formula)
@@ -56,9 +50,5 @@ def evaluate(formula: str, values: Mapping[str, float]) -> float:
 
 
 def check_ceiling(formula: str) -> None:
-    """Refuse a ceiling that could not be worked out at run time.
-
-    Raises:
-        FormulaError: As `evaluate`.
-    """
+    """Refuse a ceiling that could not be worked out at run time; errors as `evaluate`."""
     evaluate(formula, dict.fromkeys(CEILING_NAMES, 1.0))

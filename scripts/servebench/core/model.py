@@ -152,7 +152,6 @@ class Case(Frozen):
 
     @property
     def free_threaded(self) -> bool:
-        """Whether the case wants an interpreter without the GIL."""
         return is_free_threaded(self.python)
 
 

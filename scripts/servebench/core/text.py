@@ -79,14 +79,7 @@ def clean(text: str) -> str:
 
 
 def require_plain(document: Any) -> None:
-    """Refuse a JSON document with a text that could not be shown as it is.
-
-    Args:
-        document: As `json.loads` gives it; keys count as texts.
-
-    Raises:
-        ArtifactError: A text is too long, or holds characters that act on whoever shows them.
-    """
+    """Refuse a JSON document with a text (or key) that is too long or acts on whoever shows it."""
     waiting = [document]
     while waiting:
         value = waiting.pop()

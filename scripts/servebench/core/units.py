@@ -30,7 +30,6 @@ class Format:
     ladder: Ladder = PLAIN
 
     def __call__(self, value: float) -> str:
-        """Write one figure."""
         return self.write(value)
 
 

@@ -39,13 +39,7 @@ _FREE_AXIS: Final = re.compile(r"[a-z][a-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a declaration's words may refer to.
-
-    Attributes:
-        interpreters: Declared interpreters.
-        stacks: Declared stacks, each with the interpreters that it is made for.
-        servers: The server registry.
-    """
+    """What a declaration's words may refer to; stacks with the interpreters they are made for."""
 
     interpreters: Collection[str]
     stacks: Mapping[str, Collection[str]]
@@ -63,11 +57,7 @@ class Expansion:
     known: Known
 
     def check_references(self) -> None:
-        """Refuse words that refer to nothing, and endpoints that nothing refers to.
-
-        Raises:
-            DeclarationError: As said.
-        """
+        """Refuse words that refer to nothing, and endpoints that nothing refers to."""
         allowed: dict[str, Collection[str]] = {
             "endpoint": [n for n, e in self.declared.endpoints.items() if not e.verify_only],
             "python": self.known.interpreters,
@@ -95,11 +85,7 @@ class Expansion:
                     ) from error
 
     def cases(self, profile: Profile) -> tuple[Case, ...]:
-        """Expand for one profile.
-
-        Raises:
-            DeclarationError: Something does not resolve, does not fit together or is there twice.
-        """
+        """Expand for one profile, if all resolves, fits together and is there once."""
         cases: list[Case] = []
         owner: dict[str, int] = {}
         for index, block in enumerate(self.declared.cases):
@@ -119,11 +105,7 @@ class Expansion:
         return tuple(cases)
 
     def check_one_meaning(self, cases: Mapping[Profile, tuple[Case, ...]]) -> None:
-        """Refuse an id that means different things in different profiles.
-
-        Raises:
-            DeclarationError: As said.
-        """
+        """Refuse an id that means different things in different profiles."""
         first: dict[str, tuple[Profile, Case]] = {}
         for profile, many in cases.items():
             for case in many:
@@ -156,7 +138,6 @@ class Expansion:
                 yield {**dict(zip(axes, combination, strict=True)), **pair}
 
     def _check_free(self, key: tuple[str | int, ...], name: str, axes: Collection[str]) -> None:
-        """Refuse a name that an axis or parameter has already."""
         taken = {*axes, *_WORDS, "gil", "slots", "floor", "rate", "duration", "timeout"}
         taken |= {name for profile in self.declared.profiles.values() for name in profile}
         if name in taken or not _FREE_AXIS.fullmatch(name):
@@ -214,7 +195,6 @@ class Expansion:
     def _check_fit(
         self, index: int, word: Mapping[str, str], endpoint: EndpointTable, threads: int | None
     ) -> None:
-        """Refuse what exists but does not go together."""
         name, speaks = word["endpoint"], endpoint.interface
         server, pythons = self.known.servers[word["server"]], self.known.stacks[word["stack"]]
         if speaks not in server.interfaces:
@@ -276,7 +256,6 @@ class Expansion:
     def _number(
         self, key: tuple[str | int, ...], formula: str, values: Mapping[str, float]
     ) -> float:
-        """Work out a formula that must not be negative."""
         try:
             number = evaluate(formula, values)
         except FormulaError as error:
@@ -292,7 +271,6 @@ class Expansion:
         return int(number)
 
     def _render(self, key: tuple[str | int, ...], template: str, values: Mapping[str, str]) -> str:
-        """Fill in {names}, and nothing more than names."""
         try:
             fields = [part[1:] for part in Formatter().parse(template) if part[1] is not None]
         except ValueError as error:
@@ -312,7 +290,6 @@ class Expansion:
 
 
 def _plain(number: float) -> str:
-    """Spell a number as in an id: 3, 0.3."""
     return str(int(number)) if float(number).is_integer() else str(number)
 
 

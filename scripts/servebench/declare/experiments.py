@@ -16,14 +16,7 @@ from servebench.host import paths
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One question with one moving axis.
-
-    Attributes:
-        name: Its folder.
-        folder: Where its applications are.
-        declared: Its `experiment.toml`.
-        cases: Per profile, the cases in the order of their declaration.
-    """
+    """One question with one moving axis: a folder with its applications, and cases per profile."""
 
     name: str
     folder: Path

@@ -13,7 +13,7 @@ from typing import Final, Self
 from pydantic import Field, model_validator
 
 from servebench.core.model import Frozen
-from servebench.declare.chart_layouts import ChartLayout, known_keys, known_metrics
+from servebench.declare.layouts import ChartLayout, known_keys, known_metrics
 from servebench.declare.schema import read_toml, validated
 from servebench.host import paths
 
@@ -116,7 +116,7 @@ class Published(Frozen):
     shapes: tuple[Shape, ...] = ()
     headlines: tuple[Headline, ...] = Field(default=(), description="For the site's front page.")
     answers: tuple[str, ...] = Field(
-        default=(), description="Sentences with figures: templates, see report/sentences.py."
+        default=(), description="Sentences with figures: templates, see report/claims.py."
     )
 
     @model_validator(mode="after")
@@ -159,21 +159,13 @@ class Published(Frozen):
 
 
 def read_published(path: Path) -> Published:
-    """Read one `published.toml`.
-
-    Raises:
-        DeclarationError: It is not TOML, or declares what is not allowed.
-    """
+    """Read one `published.toml`; DeclarationError: not TOML, or not allowed."""
     keys = "only the documented keys: results/README.md"
     return validated(Published, read_toml(path), str(path), keys=keys)
 
 
 def load_published(root: Path) -> dict[str, Published]:
-    """All that is declared under `apps/`, by experiment.
-
-    Raises:
-        DeclarationError: One of the files is wrong.
-    """
+    """All that is declared under `apps/`, by experiment; errors as `read_published`."""
     return {
         path.parent.name: read_published(path) for path in sorted((root / "apps").glob(f"*/{FILE}"))
     }

@@ -31,12 +31,10 @@ _Kind = TypeVar("_Kind", bound=BaseModel)
 
 
 def _formula(value: object) -> object:
-    """A number is a formula too."""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 def _several(value: object) -> object:
-    """One value is a list of one."""
     return value if isinstance(value, list | tuple) else (value,)
 
 
@@ -132,11 +130,7 @@ _TABLES: Final[dict[str, type[BaseModel]]] = {
 
 
 def read_toml(path: Path, shown: str = "") -> dict[str, Any]:
-    """Read a file as it is written; `shown` is how errors name it, by default its path.
-
-    Raises:
-        DeclarationError: It cannot be read, or is not TOML in UTF-8.
-    """
+    """Read a file as it is written; a DeclarationError names it as `shown`, else by its path."""
     shown = shown or str(path)
     try:
         return tomllib.loads(path.read_text("utf-8"))
@@ -154,17 +148,11 @@ def check_form(written: dict[str, Any], shown: str) -> Declaration:
 def validated(
     kind: type[_Kind], written: dict[str, Any], shown: str, *, table: str = "", keys: str = ""
 ) -> _Kind:
-    """What is written in a file, as a type.
-
-    Args:
-        kind: The type.
-        written: What is written.
-        shown: How errors name the file.
-        table: The table of the file that this is; empty: the whole of it.
-        keys: What an error says of a key that is not known; empty: which are.
+    """What is written in a file (or a `table` of it), as a type.
 
     Raises:
-        DeclarationError: The first mistake, in words of ours instead of pydantic's.
+        DeclarationError: The first mistake, in words of ours instead of pydantic's; it names the
+            file as `shown`, and says of an unknown key `keys`, or which are known.
     """
     try:
         return kind.model_validate(written)
@@ -203,6 +191,5 @@ def key_path(location: Sequence[str | int]) -> str:
 
 
 def _fields(location: Sequence[str | int]) -> list[str]:
-    """The keys that the table around a location may have."""
     table = _TABLES.get(str(location[0]), Declaration) if len(location) > 1 else Declaration
     return list((Expectation if "expect" in location[:-1] else table).model_fields)

@@ -102,11 +102,7 @@ class AppsSettings(Frozen):
 
 
 def load(root: Path | None = None) -> Settings:
-    """Read and validate the harness's settings.
-
-    Raises:
-        DeclarationError: The table is wrong; says which key, what was found, what is allowed.
-    """
+    """Read and validate the harness's settings; DeclarationError: the table is wrong."""
     return _load(root or paths.project_root())
 
 

@@ -1,7 +1,7 @@
 """`benchmarks/<suite>.toml`: what a suite inside the process asks, on which stacks, and its tables.
 
 A suite with a `[source]` is an experiment with a page of its own, as `apps/<experiment>/` is for
-servers; the others share one page. Only data is declared here; `inprocess/report.py` presents it.
+servers; the others share one page.
 """
 
 from __future__ import annotations
@@ -174,17 +174,14 @@ class SuiteDeclaration(Frozen):
 
     @property
     def title(self) -> str:
-        """How it is named in reports."""
         return self.name or self.suite
 
     @property
     def page(self) -> str:
-        """Name of the page that it is on."""
         return self.title if self.source else SHARED_PAGE
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
-        """All benchmarks, or starts of their names, that are shown."""
         named = [(table.benchmark, table.slowest) for table in self.tables]
         return tuple(dict.fromkeys(name for pair in named for name in pair if name))
 
@@ -202,11 +199,7 @@ class SuiteDeclaration(Frozen):
 
 
 def read_suites(root: Path) -> tuple[SuiteDeclaration, ...]:
-    """All suites that a checkout declares, by name.
-
-    Raises:
-        DeclarationError: A file is not TOML, or declares what is not allowed.
-    """
+    """All suites that a checkout declares, by name; DeclarationError: a file is wrong."""
     return tuple(_read(path) for path in sorted((root / FOLDER).glob("*.toml")))
 
 

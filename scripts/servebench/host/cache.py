@@ -74,14 +74,9 @@ def make(
 ) -> bool:
     """Make sure that an artefact is there and right; whether it was made now.
 
-    Args:
-        target: Its place.
-        fault: Says what is wrong with the artefact in its place, or None; called first, so cheap.
-        build: Fills the (existing, empty) staging folder; returns what to remember.
-        narrator: Says when somebody else is at it, and why something is made again.
-
-    Raises:
-        SetupError: It is still faulty after it was built.
+    `fault` says what is wrong with the artefact in its place, or None; it is called first, so
+    cheap. `build` fills the (existing, empty) staging folder and returns what to remember.
+    SetupError: it is still faulty after it was built.
     """
     if fault(target) is None:
         return False
@@ -99,7 +94,9 @@ def make(
             remembered = dict(build(staging))
             remembered["seconds"] = round(time.monotonic() - started, 1)
             _write_stamp(staging, remembered)
-            _put_in_place(staging, target)
+            old = _aside(target) if target.exists() else staging
+            staging.rename(target)
+            shutil.rmtree(old, ignore_errors=True)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
         still = fault(target)
@@ -126,12 +123,14 @@ def remove(target: Path) -> bool:
     except filelock.Timeout:
         return False
     try:
-        old = target.parent / f"{_STAGING}{target.name}-old-{time.monotonic_ns()}"
-        target.rename(old)
-        shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(_aside(target), ignore_errors=True)
     finally:
         lock.release()
     return True
+
+
+def _aside(target: Path) -> Path:
+    return target.rename(target.parent / f"{_STAGING}{target.name}-old-{time.monotonic_ns()}")
 
 
 def _write_stamp(folder: Path, remembered: Facts) -> None:
@@ -139,13 +138,3 @@ def _write_stamp(folder: Path, remembered: Facts) -> None:
         json.dump(remembered, file, indent=1, sort_keys=True)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _put_in_place(staging: Path, target: Path) -> None:
-    if target.exists():
-        old = target.parent / f"{_STAGING}{target.name}-old-{time.monotonic_ns()}"
-        target.rename(old)
-        staging.rename(target)
-        shutil.rmtree(old, ignore_errors=True)
-    else:
-        staging.rename(target)

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from servebench.core.errors import SetupError
+from servebench.core.text import without_control
+from servebench.host import paths
 from servebench.host.progress import Tick
 
 _POLL_S: Final = 0.25
@@ -100,11 +102,8 @@ def run(
 ) -> None:
     """Run a tool to its end; its output is appended to `log`, its last line goes to `tick`.
 
-    The tool gets a process group of its own, which is killed whatever ends the wait, so that an
-    interrupted set-up leaves no compiler running. `env` is added to ours.
-
-    Raises:
-        CommandError: It could not be started or returned another code than 0.
+    It gets a process group of its own, which is killed whatever ends the wait, so that an
+    interrupted set-up leaves no compiler running. `env` is added to ours; CommandError if it fails.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
@@ -134,6 +133,30 @@ def run(
                 process.wait()
     if code != 0:
         raise CommandError(f"{what} failed (exit code {code}): {_explained(log)}. Log: {log}")
+
+
+def read_log(path: Path) -> str:
+    """Read a log as far as it is there."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def log_tail(path: Path, most: int = 400) -> str:
+    """Give a log's last words (characters), on one line."""
+    return " ".join(read_log(path).split())[-most:] or "nothing"
+
+
+def scrub(text: str) -> str:
+    """Take this machine's folders, and what acts on a reader's terminal, out of a text."""
+    for folder, name in (
+        (paths.project_root(), "."),
+        (paths.cache_dir(), "$CACHE"),
+        (Path.home(), "~"),
+    ):
+        text = text.replace(str(folder), name)
+    return without_control(re.sub(r"\s+", " ", text))
 
 
 def _dies_with_us() -> list[str]:

@@ -114,16 +114,10 @@ class Git:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How often a fetch or push is tried, and how long is waited in between.
+    """How often a fetch or push is tried, and the longest waits (s), doubled after each `first`.
 
-    Full jitter (waits drawn evenly from nothing to twice the last bound): of many pushers that were
-    refused at the same time no two come back together. Twelve at once all got through within twelve
-    tries.
-
-    Attributes:
-        tries: At most so many.
-        first: Longest wait after the first of them, s; doubled from then on.
-        longest: Longest wait of all, s.
+    Full jitter (waits drawn evenly from nothing to the bound): of many pushers that were refused at
+    the same time no two come back together. Twelve at once all got through within twelve tries.
     """
 
     tries: int = 20
@@ -131,12 +125,7 @@ class Patience:
     longest: float = 8.0
 
     def keep_trying(self, attempt: Callable[[], T], told: Callable[[str], None]) -> T:
-        """Try until it works, and call `told` with a sentence before each wait.
-
-        Raises:
-            GitError: No attempt worked; it is the last one's.
-            HopelessError: An attempt said that no other will.
-        """
+        """Try until it works or is hopeless; `told` gets a sentence before each wait."""
 
         def waiting(state: RetryCallState) -> None:
             problem = state.outcome.exception() if state.outcome else None
@@ -152,11 +141,7 @@ class Patience:
 
 
 def remote_of(root: Path, name: str, branch: str = BRANCH) -> Remote:
-    """Find a remote (of the checkout, a URL, or a path) with what is known of its credentials.
-
-    Raises:
-        HopelessError: There is none of that name.
-    """
+    """Find a remote (of the checkout, a URL, or a path) and its credentials, or HopelessError."""
     try:
         address = ask(root, "remote", "get-url", "--", name)
     except GitError:
@@ -224,15 +209,10 @@ def batch_contents(answer: bytes) -> Iterator[bytes | None]:
 def run(
     arguments: Sequence[str], environment: Mapping[str, str] | None = None, stdin: bytes = b""
 ) -> bytes:
-    """Run git with these arguments and additions to our environment, and give what it writes.
-
-    Raises:
-        HopelessError: It failed, and will fail again.
-        GitError: It failed otherwise.
-    """
+    """Run git with additions to our environment; what it writes, or GitError or HopelessError."""
     inherited = {name: value for name, value in os.environ.items() if name not in _ANOTHERS}
     settings = [word for key, value in _SETTINGS.items() for word in ("-c", f"{key}={value}")]
-    verb = next(filter(_is_verb, arguments), "")
+    verb = next((a for a in arguments if a[:1] != "-" and a.replace("-", "").isalpha()), "")
     try:
         done = subprocess.run(
             ["git", *settings, *arguments],
@@ -266,7 +246,3 @@ def _failure(verb: str, code: int, said: str) -> HistoryError:
         if pattern.search(said):
             return HopelessError(f"git {verb} failed; it said: {words}; {remedy}")
     return GitError(f"git {verb} failed; it said: {words}")
-
-
-def _is_verb(word: str) -> bool:
-    return word[:1] != "-" and word.replace("-", "").isalpha()

@@ -1,17 +1,25 @@
-"""The machine: its fingerprint, which cores do what, and what disturbs it."""
+"""The machine: its fingerprint, which cores do what, what disturbs it, and how asv files it.
+
+asv takes every field of a machine's description as a key of its graphs, so a field that changes
+cuts every line in two. It would take the host's name and the kernel's version; here the name is
+that of our run files, and everything else follows from what the name is made of.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psutil
 
+from servebench.core.errors import SetupError
 from servebench.core.flags import Flag, FlagName
 from servebench.core.model import Machine
 from servebench.host import cache
@@ -23,6 +31,8 @@ _CGROUPS: Final = Path("/sys/fs/cgroup")
 _OWN_CGROUP: Final = Path("/proc/self/cgroup")
 _UNLIMITED_BYTES: Final = 1 << 60
 """Version 1 writes "no limit" as a number near 2⁶³, rounded to pages."""
+
+_ASV_FORMAT: Final = 1  # of the file, as asv 0.6 writes it
 
 STEAL: Final = 0.01
 """Share of the machine's core time that a hypervisor may take: the smallest change reported."""
@@ -244,7 +254,6 @@ def _os_release() -> dict[str, str]:
 
 
 def _core_list(text: str) -> set[int]:
-    """Read the kernel's list notation: `0-2,5`."""
     cores: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
@@ -257,3 +266,72 @@ def _read(file: Path) -> str:
         return file.read_text().strip()
     except OSError:
         return ""
+
+
+def asv_profile(machine: Machine | None = None) -> dict[str, str]:
+    """Describe a machine (this one if None) in asv's fields, which no update changes."""
+    machine = machine or fingerprint()
+    return {
+        "machine": machine.id,
+        "os": platform.system(),
+        "arch": platform.machine(),
+        "cpu": machine.cpu,
+        "num_cpu": str(machine.cores),
+        # Rounded as in the machine's id: the kernel keeps a little more or less for itself.
+        "ram": f"{round(machine.memory / 2**30)} GiB",
+    }
+
+
+def asv_file() -> Path:
+    """Where asv looks for the machines it knows: `~/.asv-machine.json`."""
+    return Path("~/.asv-machine.json").expanduser()
+
+
+def pin_asv(described: Mapping[str, str]) -> bool:
+    """Make sure that asv knows a profile, leaving others; whether its file was changed.
+
+    SetupError: the file is none of asv's, or cannot be written.
+    """
+    target = asv_file()
+    known = _known(target)
+    if known.get(described["machine"]) == described:
+        return False
+    known[described["machine"]] = dict(described)
+    _write(target, {**known, "version": _ASV_FORMAT})
+    return True
+
+
+def _known(target: Path) -> dict[str, Any]:
+    try:
+        known = json.loads(target.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise _unusable(target, str(error)) from error
+    if not isinstance(known, dict) or known.get("version", _ASV_FORMAT) != _ASV_FORMAT:
+        raise _unusable(target, "something else")
+    return known
+
+
+def _unusable(target: Path, found: str) -> SetupError:
+    return SetupError(
+        f"{target}: expected asv's list of machines (JSON, version {_ASV_FORMAT}), found {found}: "
+        "mend or remove it"
+    )
+
+
+def _write(target: Path, known: Mapping[str, Any]) -> None:
+    """In one go: asv, which may be running, never reads half of it."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=f"{target.name}-", dir=target.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                json.dump(known, stream, indent=4, sort_keys=True)
+            Path(name).replace(target)
+        finally:
+            Path(name).unlink(missing_ok=True)
+    except OSError as error:
+        raise SetupError(
+            f"{target} cannot be written ({error.strerror}): asv keeps the machine's description "
+            "there; make the home folder writable or set HOME to another"
+        ) from error

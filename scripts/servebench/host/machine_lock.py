@@ -37,11 +37,7 @@ _LONGEST: Final = 200  # characters of a command line
 
 @contextmanager
 def measuring() -> Iterator[None]:
-    """Hold the machine for a measurement, unless an ancestor that started us holds it.
-
-    Raises:
-        BusyError: Somebody holds it; says who, and since when.
-    """
+    """Hold the machine, unless an ancestor holds it for us; BusyError says who else does."""
     if held_for_us():
         yield
         return

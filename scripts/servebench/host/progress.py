@@ -91,11 +91,8 @@ class Progress(Narrator):
     ) -> None:
         """Say how much there is to do, and show the bar.
 
-        Args:
-            sentence: What is said.
-            seconds: Expected time until the end, or until what `until` says.
-            total: Pieces of work; None: that is not known yet.
-            until: Words behind a remaining time.
+        `seconds` is the expected time until the end, or until what `until` says; `total` the pieces
+        of work, None while they are not known.
         """
         self.say(sentence)
         self._total = total
@@ -104,13 +101,7 @@ class Progress(Narrator):
         self._bar.start()
 
     def work(self, name: str, done: int, remaining: float) -> None:
-        """A piece of work starts; `remaining` s are left. A log is told at each tenth of the total.
-
-        Args:
-            name: Of the piece.
-            done: Pieces that are done.
-            remaining: Seconds.
-        """
+        """A piece of work starts; `remaining` s are left. A log hears of each tenth of them."""
         ends = self._bar.get_time() + remaining
         self._bar.update(self._task, description=name, completed=done, ends=ends)
         tenth = 10 * done // self._total if self._total else 0

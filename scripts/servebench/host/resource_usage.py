@@ -31,14 +31,11 @@ _COST_SHARE: Final = 0.01  # of the time may be spent on sampling memory
 
 @dataclass(frozen=True, slots=True)
 class ProcessEdge:
-    """One process at one moment; times in seconds of CPU.
+    """One process at one moment; `clock`, `ticked` and `children` in seconds of CPU.
 
-    Attributes:
-        start: Start time in ticks since boot; with the pid, its identity.
-        clock: Its CPU clock; None where the kernel has none to offer.
-        ticked: Its user and system time by /proc/<pid>/stat, cut to ticks.
-        children: The same of the children that it has waited for.
-        switches: (voluntary, involuntary) context switches per live thread.
+    `clock` is None where the kernel offers none; `ticked` is the time by /proc/<pid>/stat, cut to
+    ticks, as that of the `children` waited for. `start`, ticks since boot, and pid identify it;
+    `switches` are (voluntary, involuntary) per live thread.
     """
 
     pid: int
@@ -278,7 +275,6 @@ class TreeSampler:
             self._look()
 
     def _look(self) -> None:
-        """Note what the processes of the last sample hold now, unless one has ended."""
         began = time.thread_time()
         sizes = [proc.resident(process.pid) for process in self._samples[-1].processes]
         if None not in sizes:

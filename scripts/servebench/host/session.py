@@ -38,13 +38,10 @@ _EXIT_GRACE: Final = 5.0  # for stops that nobody gave a grace: context exit, in
 
 @dataclass(frozen=True, slots=True)
 class StopReport:
-    """How a session ended.
+    """How a session ended: `clean` if all ended by itself within the grace.
 
-    Attributes:
-        clean: Everything ended by itself within the grace.
-        exit_code: Of the master, negative for a signal; None if it was reaped elsewhere.
-        killed: Pids that SIGKILL was sent to, ascending.
-        seconds: From the order to stop to the proof of the end.
+    `exit_code` is the master's, negative for a signal, None if it was reaped elsewhere; `killed`
+    are the pids that SIGKILL was sent to, ascending; `seconds` count from the order to stop.
     """
 
     clean: bool

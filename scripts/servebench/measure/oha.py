@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final, Self
 from servebench.core.errors import LaunchError
 from servebench.core.flags import FlagName
 from servebench.core.model import Load
-from servebench.host import logs, proc, scratch
+from servebench.host import orphans, proc
+from servebench.host.command import log_tail, read_log
 from servebench.host.session import Session
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ class Burst(Generator):
         if code is None or code:
             found = f"it still runs after {self.limit:.0f} s" if code is None else f"{code}"
             raise failed(self.session, "exit code 0", found)
-        return read_summary(logs.read(self.folder / "summary.json"))
+        return read_summary(read_log(self.folder / "summary.json"))
 
 
 @dataclass
@@ -223,7 +224,7 @@ class Generation(Generator):
             )
         if code != 0:
             raise failed(self.session, "exit code 0", f"{code}")
-        summary = read_summary(logs.read(self.folder / "summary.json"))
+        summary = read_summary(read_log(self.folder / "summary.json"))
         # Interrupted, oha stores what it has and reports success.
         if summary.seconds < 0.99 * self.load.duration:
             raise failed(
@@ -261,7 +262,7 @@ class Generation(Generator):
 
 def failed(session: Session, expected: str, found: str) -> LaunchError:
     """The error of a generator that did something else than expected, with its own words."""
-    words = logs.tail(session.log, _LOG_TAIL)
+    words = log_tail(session.log, _LOG_TAIL)
     return LaunchError(
         FlagName.CLIENT_FAILED, f"oha: expected {expected}, found {found}; it said: {words}"
     )
@@ -269,7 +270,7 @@ def failed(session: Session, expected: str, found: str) -> LaunchError:
 
 def sweep() -> None:
     """Remove the folders of dead servebench processes; in memory, they would stay for ever."""
-    scratch.sweep(_PREFIX, scratch_base())
+    orphans.sweep_scratch(_PREFIX, scratch_base())
 
 
 def scratch_base() -> Path:
@@ -290,7 +291,7 @@ def _started(
     """Start a generator in a folder of its own."""
     # Nothing of the caller's environment may change what oha does (TOKIO_WORKER_THREADS, …).
     env = {"PATH": os.environ.get("PATH", os.defpath)}
-    place = scratch.make(_PREFIX, scratch_base())
+    place = orphans.make_scratch(_PREFIX, scratch_base())
     try:
         log = place / "oha.log"
         return place, Session.start(

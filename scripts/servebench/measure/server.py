@@ -14,7 +14,8 @@ from servebench.core.errors import LaunchError
 from servebench.core.flags import Flag, FlagName
 from servebench.core.model import Case
 from servebench.declare.servers import SERVERS
-from servebench.host import logs, ports
+from servebench.host import ports
+from servebench.host.command import log_tail, read_log, scrub
 from servebench.host.session import Session
 from servebench.measure import identity, verify
 from servebench.measure.testbed import Rig
@@ -60,7 +61,7 @@ class Serving:
 
     def fail(self, flag: FlagName, detail: str) -> None:
         """Note why the figures cannot be used."""
-        self.flags.append(Flag(name=flag, detail=logs.scrub(detail)))
+        self.flags.append(Flag(name=flag, detail=scrub(detail)))
 
     def fail_by_mistake(self, error: Exception) -> None:
         """Note a mistake of ours, while the exception is handled."""
@@ -90,18 +91,18 @@ class Serving:
         """Wait for the server's own ready lines; LaunchError not_ready."""
         server, session, expected = self.server, self.session, self.server.ready_lines(self.case)
         deadline = time.monotonic() + READY_SECONDS
-        while (found := len(server.ready.findall(logs.read(self.log)))) < expected:
+        while (found := len(server.ready.findall(read_log(self.log)))) < expected:
             if session.wait(_POLL_SECONDS) is not None:
                 raise LaunchError(
                     FlagName.NOT_READY,
                     f"expected {expected} ready lines of {server.name}, but it ended with exit "
-                    f"code {session.poll()} after {found}; it said: {logs.tail(self.log)}",
+                    f"code {session.poll()} after {found}; it said: {log_tail(self.log)}",
                 )
             if time.monotonic() > deadline:
                 raise LaunchError(
                     FlagName.NOT_READY,
                     f"expected {expected} lines like {server.ready.pattern!r} of {server.name} in "
-                    f"{READY_SECONDS:.0f} s, found {found}; it said: {logs.tail(self.log)}",
+                    f"{READY_SECONDS:.0f} s, found {found}; it said: {log_tail(self.log)}",
                 )
 
     def identify(self) -> tuple[identity.Identity, ...]:
@@ -154,7 +155,7 @@ class Serving:
         if code is not None:
             raise LaunchError(
                 FlagName.SERVER_DIED,
-                f"it ended under load with exit code {code}; it said: {logs.tail(self.log)}",
+                f"it ended under load with exit code {code}; it said: {log_tail(self.log)}",
             )
 
     @contextmanager
@@ -199,7 +200,7 @@ class Serving:
         """Whatever fails while the server is dead fails because it is dead: note that first."""
         code = None if self._session is None else self._session.poll()
         if code is not None and error.flag not in {FlagName.NOT_READY, FlagName.SERVER_DIED}:
-            self.fail(FlagName.SERVER_DIED, f"exit code {code}; it said: {logs.tail(self.log)}")
+            self.fail(FlagName.SERVER_DIED, f"exit code {code}; it said: {log_tail(self.log)}")
 
     def abandon(self) -> None:
         """Stop the server after a failure: how it ends says nothing any more."""
@@ -233,5 +234,5 @@ class Serving:
             raise LaunchError(
                 FlagName.SERVER_DIED,
                 f"expected {server.name} to end with one of {sorted(server.exit_codes)}, found "
-                f"{report.exit_code}; it said: {logs.tail(self.log)}",
+                f"{report.exit_code}; it said: {log_tail(self.log)}",
             )

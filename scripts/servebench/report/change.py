@@ -13,15 +13,10 @@ from servebench.report import formats
 
 @dataclass(frozen=True, slots=True)
 class ChangeText:
-    """A change in words.
+    """A change in words: `+3.10 %`, of 95 % `+2.50…+3.70 %`, `granian 2.8.6 → 2.8.7`.
 
-    Attributes:
-        record: The change.
-        title: What is measured.
-        word: The verdict's word without its mark: memory gets larger, not slower.
-        change: `+3.10 %`.
-        interval: `+2.50…+3.70 %`, of 95 %.
-        cause: The release that did it: `granian 2.8.6 → 2.8.7`; empty while nobody knows.
+    `word` is the verdict's without its mark: memory gets larger, not slower. `cause` is empty while
+    nobody knows which release did it.
     """
 
     record: ChangeRecord
@@ -62,12 +57,9 @@ def title(metric: str) -> str:
 def commands(
     record: ChangeRecord, before: int | None, after: int | None
 ) -> tuple[tuple[str, str], ...]:
-    """What measures a change again, each with what it does: pairs of words and command.
+    """What measures a change again: pairs of words and command.
 
-    Args:
-        record: The change.
-        before: Time of the last run before it, s since 1970; for records that name no date.
-        after: Time of the first run after it.
+    `before` and `after` are times (s since 1970) of the runs next to it, for records without dates.
     """
     options = ["--select", record.series.case] if record.series.metric in METRICS else []
     options += ["--profile", "nightly"]

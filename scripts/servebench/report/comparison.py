@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from servebench.core import units
 from servebench.core.flags import FLAGS
 from servebench.core.metrics import METRICS
 from servebench.record.comparison import Comparison, Event, SideRecord, Verdict
-from servebench.report import formats, headline, rows
-from servebench.report.grid import Block, grid
-from servebench.report.rows import ComparisonRow, Groups
+from servebench.report import formats, rows
+from servebench.report.rows import ComparisonRow, Grid, Groups, grid
 
 _INTERVAL: Final = (
     "each row's own and two-sided, good whenever measuring stopped. A verdict takes all of it to "
@@ -47,24 +46,11 @@ _NAMED: Final = 6  # cases that are named where all of them would be too many
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """A comparison, ready to be written in any format.
+class ComparisonView:
+    """A comparison, ready to be written in any format; empty is what there is nothing to say of.
 
-    Attributes:
-        headline: The one sentence.
-        facts: Names and values: what was compared, how much of it, on what.
-        events: Sentences: many rows with one cause.
-        groups: The rows, by what was said of them.
-        unjudged: How many were not judged, and why → which.
-        same: From which size on "no change" excludes one; empty where it is not said.
-        legend: What the columns of the rows mean; empty where no row has a figure.
-        counts: Case, instructions per request of both sides, and change; the largest first.
-        because: How many were judged, and why → which.
-        packages: Stack, package, and its version on both sides.
-        flags: Validity flags of duets: name with number, and meaning.
-        steps: What to do next.
-        commands: What a command does, and the command.
-        notes: What else a reader should know.
+    `unjudged` and `because` are pairs of how many with a reason, and which; `counts` instructions
+    per request, the largest change first; `packages` and `counts` name base before head.
     """
 
     headline: str
@@ -83,12 +69,29 @@ class View:
     notes: tuple[str, ...]
 
 
-def make_view(comparison: Comparison) -> View:
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of a report, called `name` where it did not fit.
+
+    `lines` are pairs of a name, which may be empty, and a sentence, above the `grid`. A folded
+    block is closed until somebody opens it, and stands below the heading `under`.
+    """
+
+    name: str
+    title: str = ""
+    kind: Literal["facts", "news", "list", "legend", "commands"] = "list"
+    lines: tuple[tuple[str, str], ...] = ()
+    grid: Grid | None = None
+    folded: bool = False
+    under: str = ""
+
+
+def make_view(comparison: Comparison) -> ComparisonView:
     """Arrange a comparison for reading."""
     found = rows.grouped(comparison)
-    sentence = headline.headline(comparison, found)
+    sentence = rows.headline(comparison, found)
     missing = tuple(f"{one.case}: {one.reason}" for one in comparison.missing)
-    return View(
+    return ComparisonView(
         headline=sentence,
         facts=tuple(_facts(comparison, found)),
         events=tuple(_event(event) for event in comparison.events),
@@ -104,13 +107,13 @@ def make_view(comparison: Comparison) -> View:
             for change in comparison.packages
         ),
         flags=tuple(_flags(comparison)),
-        steps=tuple(headline.steps(comparison, found)),
-        commands=headline.commands(comparison, found),
+        steps=tuple(rows.steps(comparison, found)),
+        commands=rows.commands(comparison, found),
         notes=(*(note for note in comparison.notes if note != sentence), *missing),
     )  # fmt: skip
 
 
-def blocks(view: View) -> Iterator[Block]:
+def blocks(view: ComparisonView) -> Iterator[Block]:
     """Its parts, in the order of their importance."""
     groups = view.groups
     yield Block("facts", kind="facts", lines=view.facts)
@@ -134,7 +137,6 @@ def blocks(view: View) -> Iterator[Block]:
 
 
 def _moved(title: str, moved: Sequence[ComparisonRow], events: int) -> Iterator[Block]:
-    """What moved; what an event tells together is folded."""
     alone = [row for row in moved if not row.grouped]
     together = [row for row in moved if row.grouped]
     if alone:
@@ -145,8 +147,7 @@ def _moved(title: str, moved: Sequence[ComparisonRow], events: int) -> Iterator[
         yield Block(title, told, grid=shown, folded=True, under="" if alone else title)
 
 
-def _folded(view: View) -> Iterator[Block]:
-    """What is closed until somebody wants to see it."""
+def _folded(view: ComparisonView) -> Iterator[Block]:
     if unchanged := view.groups.unchanged:
         told = f"No change: {formats.many(len(unchanged), 'row')}"
         shown = rows.table(unchanged, "verdict", "base → head", "why")
@@ -174,14 +175,10 @@ def _folded(view: View) -> Iterator[Block]:
 def exit_code(comparison: Comparison, *, lenient: bool = False) -> int:
     """Say how a comparison ended: 0, 1 or 3 of `errors.EXIT_CODES`.
 
-    1: something got slower, or head breaks it. Between two interpreters nobody got slower: they are
-    a choice. 3: something that was to be judged was not; so 0 says that all of it was, and that
-    nothing got slower. Benchmarks inside the process that there was no time for make no 3 beside
-    cases, whose duets judge the same change.
-
-    Args:
-        comparison: What was measured and judged.
-        lenient: What stayed undecided is no 3 where anything was judged.
+    1: something got slower, or head breaks it; between two interpreters nobody got slower. 3:
+    something that was to be judged was not; if `lenient`, only where nothing was judged. Benchmarks
+    inside the process that there was no time for make no 3 beside cases, whose duets judge the same
+    change.
     """
     cases = [one for case in comparison.cases for one in case.judgements]
     for one in (*cases, *(micro.judgement for micro in comparison.micro)):
@@ -208,7 +205,6 @@ def _only_head(reason: str) -> bool:
 
 
 def _anything_judged(comparison: Comparison) -> bool:
-    """Whether any case or benchmark has a verdict that says whether it moved."""
     judged = {Verdict.FASTER, Verdict.SLOWER, Verdict.NO_CHANGE}
     found = [one.verdict for case in comparison.cases for one in case.judgements]
     return any(one in judged for one in (*found, *(m.judgement.verdict for m in comparison.micro)))
@@ -230,13 +226,8 @@ def _facts(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
         yield "duets", f"{used} usable, {unused} not: disturbed or failed"
     if comparison.noise is not None:
         label = formats.title(rows.CPU)
-        yield (
-            "noise",
-            (
-                f"{label} of base against itself scatters by {formats.size(comparison.noise)} from "
-                "duet to duet (standard deviation)"
-            ),
-        )
+        scatter = f"{label} of base against itself scatters by {formats.size(comparison.noise)}"
+        yield "noise", f"{scatter} from duet to duet (standard deviation)"
     spent = formats.duration(comparison.wall_seconds)
     if comparison.budget_seconds is not None:
         spent += f" of {formats.duration(comparison.budget_seconds)}"
@@ -295,7 +286,6 @@ def _event(event: Event) -> str:
 
 
 def _legend(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
-    """What the columns mean, and from which change on one is called; nothing without rows."""
     shown = (*found.worse, *found.better, *found.undecided, *found.unchanged)
     if not shown:
         return
@@ -344,7 +334,7 @@ def _counts(comparison: Comparison) -> tuple[tuple[str, str, str, str], ...]:
     found = []
     for case in comparison.cases:
         counted = case.instructions
-        ratio = headline.change(counted) if counted is not None else None
+        ratio = rows.change(counted) if counted is not None else None
         if counted is not None and ratio is not None:
             sides = units.count(counted.base), units.count(counted.head)
             found.append((abs(ratio - 1), (case.case.id, *sides, formats.percent(ratio))))

@@ -13,9 +13,9 @@ from statistics import fmean
 from typing import Final
 
 from servebench.declare.published import FILE, Published
-from servebench.report import formats, markdown, sentences, shapes
+from servebench.report import claims, formats, markdown
+from servebench.report.claims import ShapeResult
 from servebench.report.page import About, Section, facts
-from servebench.report.shapes import ShapeResult
 from servebench.report.tables import experiment_tables
 from servebench.series.summary import CaseSummary, RunSummary
 
@@ -33,12 +33,12 @@ carries a flag has the flag's name beside it.
 
 ## The runs"""
 
-Checked = Sequence[tuple["Source", Sequence[ShapeResult]]]
+Checked = Sequence[tuple["RunSource", Sequence[ShapeResult]]]
 """Each run with what it says of an experiment's shapes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RunSource:
     """A run that findings are drawn from."""
 
     label: str
@@ -52,19 +52,12 @@ class Source:
 
 
 def write_findings(
-    sources: Sequence[Source],
+    sources: Sequence[RunSource],
     published: Mapping[str, Published],
     about: Mapping[str, About],
     inprocess: Sequence[Section] = (),
 ) -> str:
-    """Write the page.
-
-    Args:
-        sources: Runs in the order in which they speak, those with several launches first.
-        published: What is declared about each experiment's source.
-        about: Each experiment's question and deviations.
-        inprocess: What was measured inside the process.
-    """
+    """Write the page; `sources` speak in their order, those with several launches first."""
     ran = {case.case.experiment for source in sources for case in source.summary.cases.values()}
     parts = [_OPENING]
     for source in sources:
@@ -78,7 +71,7 @@ def write_findings(
     return "\n".join(line.rstrip() for line in "\n\n".join(parts).splitlines()) + "\n"
 
 
-def _apart(sources: Sequence[Source]) -> str:
+def _apart(sources: Sequence[RunSource]) -> str:
     """How far two runs of the same locks on one machine lie apart; empty where there are no two."""
     runs = [source.summary for source in sources[:2]]
     circumstances = [
@@ -102,9 +95,8 @@ def _apart(sources: Sequence[Source]) -> str:
 
 
 def _finding(
-    experiment: str, sources: Sequence[Source], published: Published | None, about: About | None
+    experiment: str, sources: Sequence[RunSource], published: Published | None, about: About | None
 ) -> Iterator[str]:
-    """Paragraphs on one experiment."""
     having = [one for one in sources if any(c.status == "measured" for c in one.cases(experiment))]
     having.sort(key=lambda source: source.summary.run.launches < _SEVERAL)
     yield f"## {experiment}"
@@ -116,7 +108,7 @@ def _finding(
     answers = list(_answers(experiment, having, published))
     none = "- Not measured: no sentence is declared for this experiment, or no run has it."
     yield "\n".join(answers or [none])
-    checked = [(one, shapes.check_all(one.summary, published)) for one in having if published]
+    checked = [(one, claims.check_all(one.summary, published)) for one in having if published]
     if checked and checked[0][1]:
         yield "### Does the published shape hold here?"
         yield _shape_table(checked)
@@ -135,12 +127,12 @@ def _finding(
 
 
 def _answers(
-    experiment: str, having: Sequence[Source], published: Published | None
+    experiment: str, having: Sequence[RunSource], published: Published | None
 ) -> Iterator[str]:
     """Each declared sentence, from the first run that has all of its figures."""
     for template in published.answers if published and having else ():
         tried = [
-            (source, sentences.fill(template, source.summary, published, f"{experiment}/{FILE}"))
+            (source, claims.fill(template, source.summary, published, f"{experiment}/{FILE}"))
             for source in having
             if published
         ]
@@ -151,7 +143,6 @@ def _answers(
 
 
 def _shape_table(checked: Checked) -> str:
-    """One row per statement; the figure and verdict of every run that measured the experiment."""
     head = ["statement", "expected", "published"]
     for source, _ in checked:
         head += [f"{source.label}: ratio, within the run", "verdict"]
@@ -159,7 +150,7 @@ def _shape_table(checked: Checked) -> str:
     for results in zip(*(results for _, results in checked), strict=True):
         row = [results[0].statement, results[0].expected, formats.ratio(results[0].published)]
         for found in results:
-            telling = found.verdict == "not measured" or found.reason == shapes.ONE_LAUNCH
+            telling = found.verdict == "not measured" or found.reason == claims.ONE_LAUNCH
             shown = found if telling else found.model_copy(update={"reason": ""})
             row += [shown.figure, shown.told]
         rows.append(row)
@@ -170,10 +161,10 @@ def differences(checked: Checked) -> tuple[str, ...]:
     """Statements that do not hold, or cannot be decided, with the declared reason."""
     told: dict[str, None] = {}
     for source, results in checked:
-        lone = sum(result.reason == shapes.ONE_LAUNCH for result in results)
+        lone = sum(result.reason == claims.ONE_LAUNCH for result in results)
         for one in results:
             apart = one.verdict in {"does not hold", "not decided"}
-            if apart and one.reason != shapes.ONE_LAUNCH:
+            if apart and one.reason != claims.ONE_LAUNCH:
                 reason = one.reason or "No reason is known."
                 told[f"{one.statement} — {one.verdict} ({source.label}). {reason}"] = None
         if lone:
@@ -183,7 +174,7 @@ def differences(checked: Checked) -> tuple[str, ...]:
 
 
 def _figures(
-    experiment: str, having: Sequence[Source], published: Published | None
+    experiment: str, having: Sequence[RunSource], published: Published | None
 ) -> Iterator[str]:
     """The tables of each run, without the cases that an earlier one has measured."""
     told: set[str] = set()
@@ -198,7 +189,7 @@ def _figures(
             yield markdown.table(table)
 
 
-def _coverage(source: Source, experiment: str, shown: Sequence[CaseSummary]) -> str:
+def _coverage(source: RunSource, experiment: str, shown: Sequence[CaseSummary]) -> str:
     cases = source.cases(experiment)
     measured, expected = sum(c.measured for c in cases), sum(c.expected for c in cases)
     failed = [case.id for case in cases if case.status != "measured"]

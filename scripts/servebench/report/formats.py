@@ -68,6 +68,12 @@ def ratio_interval(estimate: Estimate) -> str:
     return f"{ratio(estimate.low)}…{ratio(estimate.high)}"
 
 
+def ratio_with_interval(estimate: Estimate) -> str:
+    """A ratio as it is cited: `1.90 (1.83…1.97)`."""
+    interval = ratio_interval(estimate)
+    return ratio(estimate.mean) + (f" ({interval})" if interval else "")
+
+
 def limits(least: float | None, most: float | None) -> str:
     """The range that a statement expects."""
     if least is not None and most is not None:

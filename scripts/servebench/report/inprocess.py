@@ -21,10 +21,10 @@ from servebench.declare.suites import (
 )
 from servebench.record.asv_results import Reading, Snapshot, environments, newest
 from servebench.report import formats
-from servebench.report.page import Page, Section
-from servebench.report.shapes import ShapeResult, judge
-from servebench.report.speed_ups import SpeedUp, find, quotient, slowest, speed_ups
-from servebench.report.tables import Cell, Row, Table
+from servebench.report.asv_figures import SpeedUp, find, quotient, slowest, speed_ups
+from servebench.report.claims import ShapeResult, judge
+from servebench.report.page import RunPage, Section
+from servebench.report.tables import Cell, FigureRow, FigureTable
 from servebench.series import summary
 from servebench.series.summary import Estimate, RunSummary
 
@@ -48,16 +48,10 @@ def make_page(
     snapshots: Sequence[Snapshot],
     suites: Iterable[SuiteDeclaration],
     run: RunSummary | None = None,
-) -> Page:
-    """Everything that was measured, as a page.
-
-    Args:
-        snapshots: Newest first.
-        suites: What is declared.
-        run: A run with real servers, for tables that show one beside.
-    """
+) -> RunPage:
+    """All snapshots (newest first) as a page; tables may show a `run` with servers beside."""
     facts = [("measured", where(snapshot)) for snapshot in snapshots]
-    return Page(TITLE, tuple(facts[:1]), sections(snapshots, suites, run))
+    return RunPage(TITLE, tuple(facts[:1]), sections(snapshots, suites, run))
 
 
 def sections(
@@ -81,7 +75,7 @@ def where(snapshot: Snapshot) -> str:
     )
 
 
-def as_json(snapshots: Sequence[Snapshot], page: Page) -> dict[str, Any]:
+def as_json(snapshots: Sequence[Snapshot], page: RunPage) -> dict[str, Any]:
     """Everything for programs: SI units, and what failed without a figure."""
     return {
         "snapshots": [dataclasses.asdict(snapshot) for snapshot in snapshots],
@@ -143,7 +137,7 @@ def _section(suite: SuiteDeclaration, snapshot: Snapshot, run: RunSummary | None
     )
 
 
-def _variants(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) -> Table | None:
+def _variants(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) -> FigureTable | None:
     found = speed_ups(snapshot, suite, table)
     if not found:
         return None
@@ -169,29 +163,27 @@ def _variants(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) ->
         _best_note(snapshot, table, pythons),
         *impossible,
     ]
-    return Table(
+    return FigureTable(
         title=table.title,
         keys=(*table.keys, str(table.variant)),
         columns=tuple(f"{python} {kind}" for python in pythons for kind in kinds),
-        rows=tuple(Row(keys=key, cells=tuple(cells)) for key, cells in rows.items()),
+        rows=tuple(FigureRow(keys=key, cells=tuple(cells)) for key, cells in rows.items()),
         notes=tuple(filter(None, notes)),
     )
 
 
 def _cells(one: SpeedUp, *, best: bool) -> Iterator[Cell]:
-    """Time, speed-up and, where there is a ceiling, the shortest possible time and its share."""
     times = ", ".join(units.seconds(seconds) for seconds, _ in one.published)
     gains = ", ".join(formats.ratio(gain) for _, gain in one.published if gain)
     yield _cell(one.reading, times)
-    yield Cell(_ratio_text(one.gain), published=gains)
+    yield Cell(formats.ratio(one.gain), published=gains)
     if best:
         share = one.gain / one.ceiling if one.gain and one.ceiling else None
         yield Cell(formats.MISSING if one.best is None else units.seconds(one.best))
         yield Cell(formats.MISSING if share is None else units.share(share))
 
 
-def _figures(snapshot: Snapshot, table: SuiteTable, run: RunSummary | None) -> Table | None:
-    """A row per benchmark and parameters, a column per environment; and ratios of columns."""
+def _figures(snapshot: Snapshot, table: SuiteTable, run: RunSummary | None) -> FigureTable | None:
     readings = snapshot.of(table.benchmark)
     columns = table.columns or _columns(readings)
     shown = {(column.python, column.stack) for column in columns}
@@ -206,17 +198,17 @@ def _figures(snapshot: Snapshot, table: SuiteTable, run: RunSummary | None) -> T
         if all(side is None or side.status == "skipped" for side in sides):
             continue
         cells = (
-            Cell(_ratio_text(quotient(*(sides[place] for place in column.over))))
+            Cell(formats.ratio(quotient(*(sides[place] for place in column.over))))
             if column.over
             else _cell(side)
             for column, side in zip(columns, sides, strict=True)
         )
-        rows.append(Row(keys=(*where_, label(benchmark, params)), cells=tuple(cells)))
+        rows.append(FigureRow(keys=(*where_, label(benchmark, params)), cells=tuple(cells)))
     notes = [table.note, _spread_note(readings)]
     if run is not None and (further := list(_beside(table, run))):
         rows += further
         notes.append(f"end to end: run {run.run.id}; the ratios with their intervals over launches")
-    return Table(
+    return FigureTable(
         title=table.title,
         keys=("where", "what") if table.beside else ("what",),
         columns=tuple(column.title for column in columns),
@@ -240,7 +232,7 @@ def _columns(readings: Sequence[Reading]) -> tuple[SuiteColumn, ...]:
     return (*plain, *both)
 
 
-def _beside(table: SuiteTable, run: RunSummary) -> Iterator[Row]:
+def _beside(table: SuiteTable, run: RunSummary) -> Iterator[FigureRow]:
     """What a response gains in a run with servers: one row per load and metric."""
     if table.beside is None:
         return
@@ -261,13 +253,13 @@ def _beside(table: SuiteTable, run: RunSummary) -> Iterator[Row]:
             ]
             if all(cells[place] for place, column in enumerate(table.columns) if column.over):
                 whole = tuple(cell or Cell(formats.MISSING) for cell in cells)
-                yield Row(keys=("end to end", f"{title}, {load_}"), cells=whole)
+                yield FigureRow(keys=("end to end", f"{title}, {load_}"), cells=whole)
 
 
 def _gain(run: RunSummary, sides: Sequence[Case | None], metric: str) -> Cell | None:
     above, below = ([] if one is None else summary.values(run.run, one.id, metric) for one in sides)
     gain = summary.ratio(above, below)
-    return None if gain is None else Cell(_estimate_text(gain))
+    return None if gain is None else Cell(formats.ratio_with_interval(gain))
 
 
 def _of_run(run: RunSummary, case: Case | None, metric: str) -> Cell | None:
@@ -352,7 +344,6 @@ def _cell(reading: Reading | None, published: str = "") -> Cell:
 
 
 def _spread_note(readings: Iterable[Reading]) -> str:
-    """How far half of the samples lie from the median."""
     spread = max((one.spread for one in readings if one.spread is not None), default=None)
     if spread is None:
         return ""
@@ -374,12 +365,3 @@ def _best_note(snapshot: Snapshot, table: SuiteTable, pythons: Sequence[str]) ->
         if (longest := slowest(snapshot, table, python)) is not None
     ]
     return text + (f" (the slowest single round: {', '.join(rounds)})" if rounds else "")
-
-
-def _ratio_text(ratio: float | None) -> str:
-    return formats.MISSING if ratio is None else formats.ratio(ratio)
-
-
-def _estimate_text(ratio: Estimate) -> str:
-    interval = formats.ratio_interval(ratio)
-    return formats.ratio(ratio.mean) + (f" ({interval})" if interval else "")

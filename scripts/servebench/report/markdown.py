@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from servebench.core.text import visible
 from servebench.report import formats
-from servebench.report.comparison import blocks, make_view
+from servebench.report.comparison import Block, blocks, make_view
 
 if TYPE_CHECKING:  # pages are made with numpy and jinja2; Markdown alone needs neither
     from servebench.record.comparison import Comparison
-    from servebench.report.grid import Block
-    from servebench.report.page import Page, Section
-    from servebench.report.shapes import ShapeResult
-    from servebench.report.tables import Row, Table
+    from servebench.report.claims import ShapeResult
+    from servebench.report.page import RunPage, Section
+    from servebench.report.tables import FigureRow, FigureTable
 
 LIMIT: Final = 60_000
 """Characters of a comparison's report. GitHub refuses comments above 65,536."""
@@ -107,7 +106,7 @@ def _block(block: Block) -> tuple[str, list[str], str]:
     return opening, [f"- {n}{line}\n" for n, line in zip(named, lines, strict=True)], closing
 
 
-def page(content: Page) -> str:
+def page(content: RunPage) -> str:
     """A whole run."""
     parts = [f"# {escape(content.title)}", facts(content.facts)]
     parts += [section_text(section) for section in content.sections]
@@ -151,7 +150,7 @@ def bullets(notes: Iterable[str]) -> str:
     return "\n".join(f"- {escape(note)}" for note in notes)
 
 
-def table(content: Table) -> str:
+def table(content: FigureTable) -> str:
     """One table: a line of ours and a line of the published figures per row."""
     marked = any(row.marks for row in content.rows)
     head = [*content.keys, "", *content.columns, *(["flags"] if marked else [])]
@@ -162,7 +161,7 @@ def table(content: Table) -> str:
     return "\n\n".join(lines)
 
 
-def _table_rows(rows: Iterable[Row], *, marked: bool) -> Iterator[list[str]]:
+def _table_rows(rows: Iterable[FigureRow], *, marked: bool) -> Iterator[list[str]]:
     for row in rows:
         marks = [row.marks] if marked else []
         ours = [f"{one.ours} ({one.interval})" if one.interval else one.ours for one in row.cells]

@@ -13,10 +13,9 @@ from servebench.declare.published import FILE, Published
 from servebench.declare.schema import FILE as EXPERIMENT
 from servebench.declare.schema import read_toml
 from servebench.declare.servers import SERVERS
-from servebench.report import formats, sentences, shapes
-from servebench.report.sentences import Sentence
-from servebench.report.shapes import ShapeResult
-from servebench.report.tables import Table, experiment_tables
+from servebench.report import claims, formats
+from servebench.report.claims import Sentence, ShapeResult
+from servebench.report.tables import FigureTable, experiment_tables
 from servebench.series.summary import CaseSummary, RunSummary
 
 MAIN_PACKAGES: Final = (
@@ -44,7 +43,7 @@ class Section:
     question: str | None
     source: str | None
     answers: tuple[Sentence, ...]
-    tables: tuple[Table, ...]
+    tables: tuple[FigureTable, ...]
     shapes: tuple[ShapeResult, ...]
     missing: tuple[str, ...]
     notes: tuple[str, ...]
@@ -52,7 +51,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class RunPage:
     """A run, ready to be written in any format."""
 
     title: str
@@ -61,19 +60,13 @@ class Page:
 
 
 def read_about(root: Path) -> dict[str, About]:
-    """Question and deviations of every experiment of a checkout.
-
-    Raises:
-        DeclarationError: A file cannot be read.
-    """
-    written = {
-        path.parent.name: read_toml(path, path.relative_to(root).as_posix())
-        for path in sorted((root / "apps").glob(f"*/{EXPERIMENT}"))
-    }
-    return {
-        name: About(str(table.get("question", "")), tuple(table.get("deviations", ())))
-        for name, table in written.items()
-    }
+    """Question and deviations of every experiment of a checkout; DeclarationError: a bad file."""
+    found = {}
+    for path in sorted((root / "apps").glob(f"*/{EXPERIMENT}")):
+        table = read_toml(path, path.relative_to(root).as_posix())
+        about = About(str(table.get("question", "")), tuple(table.get("deviations", ())))
+        found[path.parent.name] = about
+    return found
 
 
 def narrowed(summary: RunSummary, globs: Sequence[str]) -> RunSummary:
@@ -93,15 +86,11 @@ def make_page(
     published: Mapping[str, Published],
     about: Mapping[str, About],
     select: Sequence[str] = (),
-) -> Page:
+) -> RunPage:
     """Make the page of a run.
 
-    Args:
-        summary: The run's cases.
-        published: What is declared about each experiment's source.
-        about: Each experiment's question and deviations.
-        select: Globs over the ids of the cases that tables show; answers and shapes of their
-            experiments draw on the whole run.
+    `select` are globs over the ids of the cases that tables show; answers and shapes of their
+    experiments draw on the whole run.
     """
     by_experiment: dict[str, list[CaseSummary]] = {}
     for case in narrowed(summary, select).cases.values():
@@ -113,7 +102,7 @@ def make_page(
     )
     run = summary.run
     title = f"Run {run.id}" + (" (partial)" if run.status is RunStatus.PARTIAL else "")
-    return Page(title=title, facts=facts(summary), sections=sections)
+    return RunPage(title=title, facts=facts(summary), sections=sections)
 
 
 def make_section(
@@ -132,9 +121,9 @@ def make_section(
         experiment=experiment,
         question=about.question or None,
         source=published.source or None,
-        answers=tuple(sentences.fill(one, summary, published, file) for one in published.answers),
+        answers=tuple(claims.fill(one, summary, published, file) for one in published.answers),
         tables=experiment_tables(cases, published),
-        shapes=shapes.check_all(summary, published),
+        shapes=claims.check_all(summary, published),
         missing=tuple(name for name in published.published_ids() if name not in planned),
         notes=published.notes,
         deviations=about.deviations,
@@ -195,7 +184,9 @@ def describe_stack(stack: StackRecord) -> str:
     return f"{stack.digest[:12]}: {versions}"
 
 
-def as_json(summary: RunSummary, published: Mapping[str, Published], page: Page) -> dict[str, Any]:
+def as_json(
+    summary: RunSummary, published: Mapping[str, Published], page: RunPage
+) -> dict[str, Any]:
     """The summary for programs: SI units, intervals, flags, published figures."""
     run = summary.run
     measured, expected = summary.coverage

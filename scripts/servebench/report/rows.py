@@ -1,35 +1,59 @@
-"""The rows of a comparison: one per case (or in-process benchmark) and metric. Pure."""
+"""The rows of a comparison, its one sentence, and what to do next; nothing else is said. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import math
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from servebench.core.metrics import METRICS
-from servebench.record.comparison import CaseComparison, Comparison, Judgement, Verdict
+from servebench.core.metrics import METRICS, WORK
+from servebench.record.comparison import (
+    CaseComparison,
+    Comparison,
+    Instructions,
+    Judgement,
+    Stage,
+    Verdict,
+)
+from servebench.record.reproduce import rebuilt
 from servebench.report import formats
-from servebench.report.grid import Grid, grid
 
 CPU: Final = "server_cpu_per_request"
 """The metric that is judged for every case."""
 INPROCESS_THRESHOLD: Final = 0.01
 """Relevance threshold of in-process benchmarks: `compare.family.FLOOR`, which costs an import."""
 
+_NOTHING: Final = "Nothing to judge"
+_LABELS: Final = 3  # metrics that are named
 _MOVED: Final = (Verdict.SLOWER, Verdict.FASTER)
 
 
 @dataclass(frozen=True, slots=True)
-class ComparisonRow:
-    """One case and metric.
+class Grid:
+    """Columns and rows of text; `words`: columns that are words and not figures."""
 
-    Attributes:
-        case: The case's id, or the in-process benchmark's name.
-        metric: Key of the metric registry; empty for in-process benchmarks.
-        judged: The judgement itself.
-        figures: Base → head in the metric's unit: base's from sequential launches, and that times
-            the ratio, so that they say what `change` says; may be empty.
-        grouped: Whether an event tells it together with other rows.
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    words: frozenset[str]
+
+    @property
+    def align(self) -> list[str]:
+        return ["---" if name in self.words else "---:" for name in self.head]
+
+
+def grid(head: Sequence[str], rows: Iterable[Sequence[str]], words: Iterable[str] = ()) -> Grid:
+    """Make a grid."""
+    return Grid(tuple(head), tuple(map(tuple, rows)), frozenset(words))
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonRow:
+    """One case, or in-process benchmark (which has no metric), and metric.
+
+    `figures` are base's from sequential launches, and that times the ratio, so that they say what
+    `change` says. `grouped`: an event tells it together with other rows.
     """
 
     case: str
@@ -57,7 +81,6 @@ class ComparisonRow:
 
     @property
     def detectable(self) -> str:
-        """The smallest change that would have been called."""
         return formats.size(self.judged.detectable)
 
     @property
@@ -70,7 +93,6 @@ class ComparisonRow:
 
     @property
     def why(self) -> str:
-        """Why there is no verdict that something moved, or did not."""
         if self.judged.reason:
             return formats.reason(self.judged)
         if self.judged.ratio is None:
@@ -104,15 +126,10 @@ def table(rows: Iterable[ComparisonRow], *without: str) -> Grid:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """All rows, by what was said of them.
+    """All rows, by what was said of them; what moved furthest beyond its threshold first.
 
-    Attributes:
-        worse: Slower or larger; what is furthest beyond its relevance threshold first.
-        better: Faster or smaller, in the same order.
-        broken: Not comparable: a side failed, or does not have the metric.
-        undecided: Measured, and neither a change nor its absence is shown.
-        unjudged: Without the samples for one look.
-        unchanged: No change.
+    Broken: a side failed, or lacks the metric. Undecided: measured, and neither a change nor its
+    absence is shown. Unjudged: without the samples for one look.
     """
 
     worse: tuple[ComparisonRow, ...]
@@ -124,7 +141,6 @@ class Groups:
 
     @property
     def judged(self) -> tuple[ComparisonRow, ...]:
-        """Those with an answer."""
         return (*self.worse, *self.better, *self.unchanged)
 
     @property
@@ -187,3 +203,195 @@ def _figures(case: CaseComparison, judged: Judgement) -> str:
 def _weight(row: ComparisonRow) -> float:
     threshold = METRICS[row.metric].floor if row.metric else INPROCESS_THRESHOLD
     return abs((row.judged.ratio or 1.0) - 1) / threshold
+
+
+def headline(comparison: Comparison, found: Groups) -> str:
+    """Write the sentence."""
+    if not (comparison.planned or comparison.micro):
+        told = (note for note in comparison.notes if note.startswith(_NOTHING))
+        return next(told, f"{_NOTHING}: the change cannot have touched any measured case.")
+    sentence = "; ".join(_parts(comparison, found))
+    if comparison.cross:
+        sentence = f"{comparison.head.label} against {comparison.base.label}: {sentence}"
+    partial = "Partial: " if comparison.status == "partial" else ""
+    return f"{partial}{sentence[0].upper()}{sentence[1:]}."
+
+
+def _parts(comparison: Comparison, found: Groups) -> Iterator[str]:
+    for word, rows in (("worse", found.worse), ("better", found.better)):
+        if rows:
+            top = rows[0]
+            yield (
+                f"{word} in {_where(rows, comparison)}, most of all {top.label} of {top.case} "
+                f"by {top.change} ({top.interval})"
+            )
+    if found.broken:
+        yield f"not comparable in {_where(found.broken, comparison)}"
+    clean = _clean(found)
+    if clean and not found.worse and not found.better:
+        yield f"no change in {_where(clean, comparison)}{_could(clean)}"
+    if found.undecided:
+        labels = formats.some(tuple(dict.fromkeys(row.label for row in found.undecided)), _LABELS)
+        yield f"not decided in {_where(found.undecided, comparison)} ({labels})"
+    # Cases that should have been judged and have no row at all.
+    lost = max(0, comparison.planned - len({row.case for row in found.all if row.metric}))
+    if found.unjudged or lost:
+        yield f"not judged in {_where(found.unjudged, comparison, more=lost)}"
+
+
+def _where(rows: Sequence[ComparisonRow], comparison: Comparison, *, more: int = 0) -> str:
+    """`3 of 34 cases and 1 of 12 in-process benchmarks`."""
+    cases = len({row.case for row in rows if row.metric}) + more
+    inside = len({row.case for row in rows if not row.metric})
+    parts = [f"{cases} of {comparison.planned} cases"] if cases else []
+    parts += [f"{inside} of {len(comparison.micro)} in-process benchmarks"] if inside else []
+    return " and ".join(parts)
+
+
+def _clean(found: Groups) -> tuple[ComparisonRow, ...]:
+    """Rows of cases of which nothing else was said: one open metric is not 'no change'."""
+    doubtful = {row.case for row in (*found.broken, *found.undecided, *found.unjudged)}
+    return tuple(row for row in found.unchanged if row.case not in doubtful)
+
+
+def _could(rows: Sequence[ComparisonRow]) -> str:
+    """The smallest change that all of these would have shown, in the metric that all cases have."""
+    leading = [row for row in rows if row.metric == CPU] or list(rows)
+    seen = [row.judged.detectable for row in leading if row.judged.detectable is not None]
+    if not seen:
+        return ""
+    return f"; changes of {leading[0].label} from {formats.size(max(seen))} on could have been seen"
+
+
+def steps(comparison: Comparison, found: Groups) -> Iterator[str]:
+    """Say what to do, by what was found."""
+    if found.worse and not comparison.cross:
+        told = ["the commands below measure it again."] if rebuilt(comparison) else []
+        told += _explained(comparison, found.worse[0])
+        if told:
+            yield f"Worse: {' '.join(told)}"
+    if found.better and not found.worse and comparison.head.kind == "revision":
+        yield "Better: nothing to do; the trend shows it after the merge."
+    if found.broken:
+        first = found.broken[0]
+        yield f"Not comparable: look at {first.case} first: {first.why}."
+    yield from _more_time(comparison, found)
+    disturbed = [row for row in found.unjudged if row.judged.excluded]
+    if disturbed:
+        yield (
+            f"Not judged: in {count(disturbed)} too few duets were usable; the reasons say what "
+            "disturbed them. A quieter machine would tell."
+        )
+    unmeasured = [row for row in found.unjudged if not row.judged.excluded]
+    if unmeasured:
+        yield (
+            f"Not judged: there was no time for {count(unmeasured)}: a larger --budget, or fewer "
+            "cases with --select."
+        )
+
+
+def commands(comparison: Comparison, found: Groups) -> tuple[tuple[str, str], ...]:
+    """Commands for a terminal, each with what it does."""
+    whole = rebuilt(comparison)
+    if whole is None:
+        return ()
+    again = [("all of it", whole)]
+    if found.worse and found.worse[0].metric and " --select " not in f" {whole} ":
+        case = shlex.quote(found.worse[0].case)
+        again.append(("the first that got worse, alone", f"{whole} --select {case}"))
+    if found.broken and found.broken[0].metric and comparison.head.kind == "revision":
+        case = shlex.quote(found.broken[0].case)
+        again.append(
+            ("the first that is not comparable, in a checkout", f"servebench run --select {case}")
+        )
+    return tuple(again)
+
+
+def change(counted: Instructions) -> float | None:
+    """Ratio of the instructions per request; None where base has none."""
+    return counted.head / counted.base if counted.base > 0 and counted.head > 0 else None
+
+
+def _explained(comparison: Comparison, row: ComparisonRow) -> Iterator[str]:
+    """What the instructions say of a row that got worse: work that was added, or something else."""
+    counted = next((c.instructions for c in comparison.cases if c.case.id == row.case), None)
+    ratio = change(counted) if counted is not None else None
+    if ratio is None or row.metric not in WORK:
+        return
+    size = formats.size(abs(ratio - 1))
+    if abs(math.log(ratio)) <= math.log1p(METRICS[CPU].floor):
+        yield (
+            "Its application executes as many instructions per request as before "
+            f"({formats.percent(ratio)}): look at the server, at waits, locks and memory."
+        )
+    elif ratio > 1:
+        yield f"Its application executes {size} more instructions per request: there is more work."
+    else:
+        yield (
+            f"Its application executes {size} fewer instructions per request, and got slower all "
+            "the same: look at the server, at waits, locks and memory."
+        )
+
+
+def _more_time(comparison: Comparison, found: Groups) -> Iterator[str]:
+    """What more time would decide; nothing is promised of what has had all its samples."""
+    spent = [row for row in found.undecided if _exhausted(comparison, row)]
+    loud = [row for row in found.undecided if row not in spent and _disturbed(comparison, row)]
+    waiting = [row for row in found.undecided if row not in spent and row not in loud]
+    if waiting:
+        names = {row.case for row in waiting}
+        known = [
+            case.seconds_to_decide
+            for case in comparison.cases
+            if case.case.id in names and case.seconds_to_decide
+        ]
+        sentence = f"Not decided, for lack of time: {count(waiting)}."
+        if known:
+            which = "it" if len(known) == len(names) else f"{len(known)} of them"
+            sentence += (
+                f" About {formats.duration(sum(known))} more would probably decide {which}: "
+                "a larger --budget."
+            )
+        yield sentence
+    if loud:
+        yield (
+            f"Not decided, because too few duets were usable: {count(loud)}. A quieter machine "
+            "would tell; more time on this one may not."
+        )
+    if spent:
+        yield (
+            f"Not decided with all the samples that a comparison takes: {count(spent)}. What is "
+            "there, if anything, is too small or too unsteady for this machine; more time does "
+            "not help."
+        )
+
+
+def _exhausted(comparison: Comparison, row: ComparisonRow) -> bool:
+    if comparison.budget_seconds is None and comparison.status == "complete":
+        return True
+    stage, usable = _stage(row)
+    return usable >= _last_look(comparison, stage)
+
+
+def _disturbed(comparison: Comparison, row: ComparisonRow) -> bool:
+    """Whether a stage gave a row's case up: most of so many duets could not be used."""
+    stage, _ = _stage(row)
+    duets = next((case.duets for case in comparison.cases if case.case.id == row.case), ())
+    tried = sum(duet.stage == stage for duet in duets)
+    patience = float(comparison.method.get("patience", math.inf))
+    return tried >= _last_look(comparison, stage) * patience
+
+
+def _stage(row: ComparisonRow) -> tuple[Stage, int]:
+    """The stage that was to decide a row, and its usable samples."""
+    judged = row.judged
+    if judged.reason:  # a candidate: moved, or expected to
+        return "confirmation", judged.confirmed
+    return "screening", judged.screened
+
+
+def _last_look(comparison: Comparison, stage: Stage) -> float:
+    """Samples after which a stage takes no more, as the record says; without record: no end."""
+    looks = str(comparison.method.get(f"{stage}_looks", ""))
+    last = looks.rpartition(", ")[2].partition(" ")[0]
+    return int(last) if last.isdecimal() else math.inf

@@ -33,14 +33,7 @@ _SIZE_HEAD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PlantTable:
-    """A table of what was planted: its first three columns say what, how much, and in which case.
-
-    Attributes:
-        title: What it tells.
-        told: How to read it.
-        head: Its headings; the second, and those after the third, are of figures.
-        rows: Its cells.
-    """
+    """A table of what was planted: its first columns say what, how much, and in which case."""
 
     title: str
     told: str
@@ -100,7 +93,6 @@ def _tried(trials: Sequence[Trial]) -> str:
 
 
 def _read(trials: Sequence[Trial]) -> Iterator[str]:
-    """What a reader of the tables has to know of these trials."""
     planted = [trial for trial in trials if trial.kind in {"busy", "dependency"}]
     floor = METRICS[CPU_METRIC].floor
     counted = sum(

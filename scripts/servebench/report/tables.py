@@ -13,7 +13,7 @@ from typing import Final
 
 from servebench.core.flags import FLAGS
 from servebench.core.metrics import METRICS
-from servebench.declare.case_keys import KEYS, Key
+from servebench.declare.layouts import KEYS, Key
 from servebench.declare.published import Published, TableLayout
 from servebench.report import formats
 from servebench.series.summary import CaseSummary
@@ -39,7 +39,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FigureRow:
     """One row: what tells it apart, its cells, and letters of the notes that concern it."""
 
     keys: tuple[str, ...]
@@ -48,28 +48,26 @@ class Row:
 
     @property
     def has_published(self) -> bool:
-        """Whether the source has a figure for this row."""
         return any(cell.published for cell in self.cells)
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class FigureTable:
     """A table with its notes, ready to be written in any format."""
 
     title: str
     keys: tuple[str, ...]
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[FigureRow, ...]
     notes: tuple[str, ...] = ()
 
 
 def experiment_tables(
     cases: Sequence[CaseSummary], published: Published | None
-) -> tuple[Table, ...]:
+) -> tuple[FigureTable, ...]:
     """All tables of one experiment: the declared ones, then whatever they do not select.
 
-    A declared table whose cases other tables have shown already is left out: it compares with
-    something that this run does not have.
+    A declared table whose cases others have shown already is left out: its comparison is not here.
     """
     layouts = published.tables if published else ()
     tables = []
@@ -117,7 +115,9 @@ def default_layout(cases: Sequence[CaseSummary], title: str) -> TableLayout:
     )
 
 
-def build(layout: TableLayout, cases: Sequence[CaseSummary], published: Published | None) -> Table:
+def build(
+    layout: TableLayout, cases: Sequence[CaseSummary], published: Published | None
+) -> FigureTable:
     """Build one table from the cases that it selects."""
     keys = _telling_apart(layout, cases)
     cases = ordered(cases, keys)
@@ -132,7 +132,7 @@ def build(layout: TableLayout, cases: Sequence[CaseSummary], published: Publishe
         columns, rows = _pivot(layout, KEYS[layout.across], cases, keys, marks, published)
     if layout.note:
         notes = (layout.note, *notes)
-    return Table(title=layout.title, keys=titles, columns=columns, rows=rows, notes=notes)
+    return FigureTable(title=layout.title, keys=titles, columns=columns, rows=rows, notes=notes)
 
 
 def heading(layout: TableLayout, metric: str) -> str:
@@ -146,13 +146,13 @@ def _row(
     keys: tuple[str, ...],
     marks: Mapping[str, str],
     published: Published | None,
-) -> Row:
+) -> FigureRow:
     cells = (
         _cell(case, metric, published, first=place == 0)
         for place, metric in enumerate(layout.columns)
     )
     words = tuple(KEYS[key].text(case.case) for key in keys)
-    return Row(words, tuple(cells), marks.get(case.id, ""))
+    return FigureRow(words, tuple(cells), marks.get(case.id, ""))
 
 
 def _pivot(
@@ -162,8 +162,7 @@ def _pivot(
     keys: tuple[str, ...],
     marks: Mapping[str, str],
     published: Published | None,
-) -> tuple[tuple[str, ...], tuple[Row, ...]]:
-    """Columns and rows; a row per metric and line of cases."""
+) -> tuple[tuple[str, ...], tuple[FigureRow, ...]]:
     by_size = sorted(cases, key=lambda case: across.order(case.case))
     columns = tuple(dict.fromkeys(across.text(case.case) for case in by_size))
     lines: dict[tuple[str, ...], dict[str, CaseSummary]] = {}
@@ -179,7 +178,9 @@ def _pivot(
         return replace(found, ours=f"{found.ours} {letters}") if letters else found
 
     return columns, tuple(
-        Row((heading(layout, metric), *line), tuple(cell(having.get(c), metric) for c in columns))
+        FigureRow(
+            (heading(layout, metric), *line), tuple(cell(having.get(c), metric) for c in columns)
+        )
         for metric in layout.columns
         for line, having in lines.items()
     )

@@ -13,18 +13,18 @@ from rich import box
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.padding import Padding
-from rich.table import Table as RichTable
+from rich.table import Table
 from rich.text import Text
 
 from servebench.record.comparison import Comparison, Verdict
 from servebench.report import formats
-from servebench.report.comparison import blocks, make_view
-from servebench.report.grid import Block, Grid
+from servebench.report.comparison import Block, blocks, make_view
+from servebench.report.rows import Grid
 
 if TYPE_CHECKING:  # pages are made with numpy and jinja2; comparisons need neither
-    from servebench.report.page import Page, Section
-    from servebench.report.shapes import ShapeResult
-    from servebench.report.tables import Cell, Row, Table
+    from servebench.report.claims import ShapeResult
+    from servebench.report.page import RunPage, Section
+    from servebench.report.tables import Cell, FigureRow, FigureTable
 
 _ENDLESS: Final = 10_000  # columns
 _MISSING_NAMED: Final = 3  # so many published cases that a run lacks are named, the rest counted
@@ -99,10 +99,10 @@ def _grid(console: Console, found: Grid) -> None:
             console.print(Text(f"    {reasons[at]}", style="dim"), soft_wrap=True)
 
 
-def print_page(console: Console, page: Page) -> None:
+def print_page(console: Console, page: RunPage) -> None:
     """Print a run."""
     console.print(Text(page.title, style="bold"))
-    facts = RichTable.grid(padding=(0, 2))
+    facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(overflow="fold")
     for name, value in page.facts:
@@ -151,7 +151,7 @@ def _aside(text: str) -> Padding:
     return Padding(Text(text, style="dim"), (0, 0, 0, 1))
 
 
-def _fitting(table: Table, console: Console) -> Iterator[RenderableType]:
+def _fitting(table: FigureTable, console: Console) -> Iterator[RenderableType]:
     """The table, in as many parts as the width asks for: no figure is ever cut or broken."""
     drawn = _table(table)
     columns = len(table.columns)
@@ -168,8 +168,8 @@ def _fitting(table: Table, console: Console) -> Iterator[RenderableType]:
         yield from _fitting(replace(table, columns=table.columns[part], rows=rows), console)
 
 
-def _table(table: Table) -> RichTable:
-    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False)
+def _table(table: FigureTable) -> Table:
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False)
     marked = any(row.marks for row in table.rows)
     for key in (*table.keys, ""):
         drawn.add_column(Text(key), no_wrap=True)
@@ -184,16 +184,15 @@ def _table(table: Table) -> RichTable:
     return drawn
 
 
-def _labels(row: Row) -> Text:
-    """The names of the lines in a row's cells: ours, its interval, the published figure."""
+def _labels(row: FigureRow) -> Text:
     return _lines(row, "ours", "95 %", "published")
 
 
-def _cell(cell: Cell, row: Row) -> Text:
+def _cell(cell: Cell, row: FigureRow) -> Text:
     return _lines(row, cell.ours, cell.interval, cell.published or formats.MISSING)
 
 
-def _lines(row: Row, ours: str, interval: str, published: str) -> Text:
+def _lines(row: FigureRow, ours: str, interval: str, published: str) -> Text:
     text = Text(ours)
     if any(cell.interval for cell in row.cells):
         text.append(f"\n{interval}", style="dim")
@@ -202,8 +201,8 @@ def _lines(row: Row, ours: str, interval: str, published: str) -> Text:
     return text
 
 
-def _shapes(shapes: Sequence[ShapeResult]) -> RichTable:
-    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+def _shapes(shapes: Sequence[ShapeResult]) -> Table:
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     drawn.add_column("statement", ratio=3, overflow="fold")
     for name in ("expected", "published", "ours"):
         drawn.add_column(name, justify="right", no_wrap=True)

@@ -7,7 +7,7 @@ from typing import Final
 
 from servebench.core.errors import SetupError
 from servebench.declare import settings
-from servebench.host import asv_machine, command, paths
+from servebench.host import command, machine, paths
 from servebench.host.progress import Narrator
 from servebench.toolchain import cpython, gotools, interpreters, oha, packages, stacks, tools
 
@@ -68,9 +68,9 @@ def _set_up(narrator: Narrator, tests: bool, with_stacks: bool) -> Outcome:
     if oha_built:
         oha.build(configured.oha, narrator)
     made[f"oha {configured.oha.version} ({tools.oha_origin()})"] = oha_now
-    described = asv_machine.profile()
+    described = machine.asv_profile()
     try:
-        made[f"asv's profile {described['machine']}"] = asv_machine.pin(described)
+        made[f"asv's profile {described['machine']}"] = machine.pin_asv(described)
     except SetupError as error:
         # Servers are measured without it; asv says it again when it is started.
         narrator.say(str(error))

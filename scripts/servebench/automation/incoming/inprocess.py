@@ -21,7 +21,7 @@ from servebench.automation.incoming.folder import ArtifactFile
 from servebench.core.errors import ArtifactError
 from servebench.core.model import Frozen, Machine, Run
 from servebench.core.text import require_plain, shown
-from servebench.host import asv_machine
+from servebench.host.machine import asv_profile
 from servebench.record.night import NightPlan
 
 FOLDER: Final = "asv"
@@ -201,7 +201,7 @@ def _require_origin(
 
 def _profile(machine: Machine, arch: str) -> dict[str, str]:
     """How asv describes the machine; its architecture is not in a run, and is not always ours."""
-    return {**asv_machine.profile(machine), "arch": arch}
+    return {**asv_profile(machine), "arch": arch}
 
 
 def _require_time(what: str, milliseconds: int, earliest: str | None, now: datetime) -> None:

@@ -24,7 +24,7 @@ from asv.machine import Machine
 from rich.text import Text
 
 from servebench.core.errors import ServebenchError, SetupError
-from servebench.host import asv_machine
+from servebench.host import machine
 from servebench.host.machine_lock import held_for_us, measuring
 from servebench.host.progress import Narrator
 from servebench.measure.inprocess import bench_runner
@@ -42,8 +42,8 @@ def setup() -> None:
     """
     try:
         interpreters.declared()
-        described = asv_machine.profile()
-        asv_machine.pin(described)
+        described = machine.asv_profile()
+        machine.pin_asv(described)
     except ServebenchError as error:
         raise util.UserError(str(error)) from error
     Machine.hardcoded_machine_name = described["machine"]

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from servebench.core.errors import CountError
-from servebench.host import scratch
+from servebench.host import orphans
 from servebench.measure.instructions import callgrind, phases, valgrind
 from servebench.measure.instructions.callgrind import Dump
 
@@ -119,8 +119,8 @@ def started(
     if lacking is not None:
         raise CountError(lacking)
     base = Path(tempfile.gettempdir())
-    scratch.sweep(_PREFIX, base)
-    folder = scratch.make(_PREFIX, base)
+    orphans.sweep_scratch(_PREFIX, base)
+    folder = orphans.make_scratch(_PREFIX, base)
     try:
         plan = {"targets": list(targets), "rounds": rounds, "reports": "."}
         (folder / "plan.json").write_text(json.dumps(plan), "utf-8")

@@ -9,8 +9,8 @@ from typing import Final
 from servebench.core.flags import DISTURBING
 from servebench.core.metrics import METRICS
 from servebench.core.units import count
-from servebench.declare.case_keys import KEYS
-from servebench.declare.chart_layouts import (
+from servebench.declare.layouts import (
+    KEYS,
     BarsLayout,
     ChartLayout,
     CurveLayout,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from servebench.core import units
 from servebench.declare.suites import SuiteDeclaration
 from servebench.record.asv_results import Snapshot
-from servebench.report.speed_ups import SpeedUp, plural, speed_ups
+from servebench.report.asv_figures import SpeedUp, plural, speed_ups
 from servebench.site.charts.data import Caption, Quantity, Value
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.forest import Dot, DotGroup, Forest, forest

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from servebench.declare.published import FILE
-from servebench.report import sentences
+from servebench.report import claims
 from servebench.series.summary import RunSummary
 from servebench.site.pages.site import Site
 
@@ -55,7 +55,7 @@ def answers(site: Site, experiment: str) -> Iterator[Answer]:
         return
     for template in published.answers:
         tried = [
-            (summary, sentences.fill(template, summary, published, f"apps/{experiment}/{FILE}"))
+            (summary, claims.fill(template, summary, published, f"apps/{experiment}/{FILE}"))
             for summary in having
         ]
         filled = [one for one in tried if one[1].measured] or tried[:1]

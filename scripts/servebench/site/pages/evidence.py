@@ -8,10 +8,10 @@ from functools import partial
 from typing import Final
 
 from servebench.core.flags import FLAGS
-from servebench.declare.chart_layouts import ChartLayout
+from servebench.declare.layouts import ChartLayout
 from servebench.report import findings, formats
+from servebench.report.claims import ShapeResult
 from servebench.report.page import Section, facts, make_section
-from servebench.report.shapes import ShapeResult
 from servebench.series.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary
 from servebench.site.charts import declared
 from servebench.site.charts.declared import ChartCases
@@ -180,7 +180,7 @@ def statement(results: Sequence[ShapeResult]) -> Statement:
 def differences(found: Sequence[Source]) -> tuple[str, ...]:
     """Where our shape is not the published one, and why."""
     return findings.differences(
-        [(findings.Source(one.label, "", one.summary), one.section.shapes) for one in found]
+        [(findings.RunSource(one.label, "", one.summary), one.section.shapes) for one in found]
     )
 
 

@@ -1,19 +1,68 @@
 """Charts that an experiment declares in its `published.toml`: which cases, laid out how. Data only.
 
-Like a table, a chart selects cases by globs over their ids and tells them apart by properties of a
-case (report/keys.py); its figures are metrics of the registry.
+Like a table, a chart selects cases by globs over their ids and tells them apart by `KEYS`,
+properties of a case; its figures are metrics of the registry.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from typing import Annotated, Any, ClassVar, Literal, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
+from servebench.core import units
 from servebench.core.metrics import METRICS
-from servebench.core.model import Frozen
-from servebench.declare.case_keys import KEYS
+from servebench.core.model import Case, Frozen
+
+KeyValue = str | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One property of a case: its heading and how to get it."""
+
+    title: str
+    of: Callable[[Case], KeyValue]
+
+    def text(self, case: Case) -> str:
+        """The property for people."""
+        value = self.of(case)
+        if value is None:
+            return "—"
+        return f"{value:g}" if isinstance(value, float) else str(value)
+
+    def order(self, case: Case) -> tuple[bool, float]:
+        """Sorts numbers by size; other values keep their place."""
+        value = self.of(case)
+        number = isinstance(value, int | float)
+        return (not number, float(value) if isinstance(value, int | float) else 0.0)
+
+
+def _floor(case: Case) -> str | None:
+    return units.seconds(case.endpoint.floor) if case.endpoint.floor else None
+
+
+KEYS: Final[dict[str, Key]] = {
+    "id": Key("case", lambda case: case.id.partition("/")[2]),
+    "endpoint": Key("endpoint", lambda case: case.endpoint.name),
+    "interface": Key("interface", lambda case: case.endpoint.interface.upper()),
+    "python": Key("Python", lambda case: case.python),
+    "stack": Key("stack", lambda case: case.stack),
+    "server": Key("server", lambda case: case.server),
+    "loop": Key("loop", lambda case: case.loop),
+    "workers": Key("workers", lambda case: case.workers),
+    "threads": Key("threads", lambda case: case.threads),
+    "slots": Key("slots", lambda case: case.slots),
+    "load": Key("load", lambda case: case.load.model.value),
+    "connections": Key("connections", lambda case: case.load.connections),
+    "users": Key("users", lambda case: case.load.connections),
+    "rate": Key("offered/s", lambda case: case.load.rate),
+    "floor": Key("floor", _floor),
+    "cores": Key("cores", lambda case: case.cores),
+}
 
 
 def known_keys(names: AbstractSet[str]) -> None:
@@ -50,7 +99,6 @@ class _Layout(Frozen):
 
     @property
     def figures(self) -> tuple[str, ...]:
-        """All metrics that it names."""
         return self._named(self.metric_fields)
 
     def _named(self, fields: tuple[str, ...]) -> tuple[str, ...]:

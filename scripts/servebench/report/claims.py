@@ -1,6 +1,6 @@
-"""Sentences with figures: the templates under `answers` in `published.toml`, filled from a run.
+"""What `published.toml` claims, held against a run: sentences with figures, and shapes.
 
-A template may use, with names from `[cases]`:
+A sentence is a template under `answers`, which may use, with names from `[cases]`:
 
     {{ fig("a", "throughput") }}            9.50/s (±1.2 %)
     {{ ratio("a", "b", "throughput") }}     1.90 (1.83…1.97)
@@ -8,26 +8,36 @@ A template may use, with names from `[cases]`:
     {{ theirs("a", "throughput") }}         the published figure: 9.90/s
 
 `change` chooses its words from the interval, so that no sentence claims what the figures do not
-say. A sentence with a figure that was not measured is replaced by one that says so.
+say. A sentence with a figure that was not measured is replaced by one that says so. A shape is a
+ratio with its interval, held against the declared range.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final, Literal
 
 from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
 from servebench.core import units
 from servebench.core.errors import DeclarationError
+from servebench.core.flags import DISTURBING
 from servebench.core.metrics import METRICS
-from servebench.declare.published import Published
+from servebench.core.model import Frozen
+from servebench.declare.published import Published, Shape
 from servebench.report import formats
 from servebench.series import summary as over_launches
 from servebench.series.summary import Estimate, RunSummary
 
 _LARGE = 1.5  # from here a ratio reads better than per cent
 _EQUAL = 0.02  # an interval around 1 that is no wider than this says "the same"
+
+ONE_LAUNCH: Final = "one launch"
+"""Why nothing is decided from a figure without an interval."""
+
+ShapeVerdict = Literal["holds", "does not hold", "not decided", "not measured"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +140,7 @@ def _of_one_launch(ratio: float) -> str:
 
 
 def fill(template: str, summary: RunSummary, published: Published, file: str) -> Sentence:
-    """Fill one sentence.
-
-    Raises:
-        DeclarationError: The template is wrong, or names what is not declared.
-    """
+    """Fill one sentence; DeclarationError: the template is wrong, or names what is not declared."""
     figures = _Figures(summary, published)
     # Text for Markdown and terminals, not HTML: nothing to escape.
     environment = SandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
@@ -147,18 +153,146 @@ def fill(template: str, summary: RunSummary, published: Published, file: str) ->
         return Sentence(f"Not measured: {missing}.", measured=False)
     except (TemplateError, ValueError, TypeError) as problem:
         raise DeclarationError(
-            file, "answers", f"{template:.60}…: {problem}", "a template of report/sentences.py"
+            file, "answers", f"{template:.60}…: {problem}", "a template of report/claims.py"
         ) from problem
-    flags = {
-        str(flag.name): None
-        for case in figures.cited
-        if case in summary.cases
-        for flag in summary.cases[case].warnings
-    }
-    return Sentence(" ".join(text.split()), measured=True, flags=tuple(flags))
+    return Sentence(" ".join(text.split()), True, _flags(summary, figures.cited))
+
+
+def _flags(summary: RunSummary, cases: Iterable[str]) -> tuple[str, ...]:
+    found = (summary.cases[case] for case in cases if case in summary.cases)
+    return tuple(dict.fromkeys(str(flag.name) for case in found for flag in case.warnings))
 
 
 def _known(metric: str) -> str:
     if metric not in METRICS:
         raise ValueError(f"unknown metric {metric!r}")
     return metric
+
+
+class ShapeResult(Frozen):
+    """A statement, what was found in a run, and whether it holds.
+
+    `flags` are the warn flags of the cases used: a flagged figure is shown, with its flags named.
+    """
+
+    statement: str
+    expected: str
+    published: float | None
+    ours: Estimate | None
+    verdict: ShapeVerdict
+    reason: str
+    flags: tuple[str, ...] = ()
+
+    @property
+    def figure(self) -> str:
+        if self.ours is None:
+            return formats.MISSING
+        return formats.ratio_with_interval(self.ours)
+
+    @property
+    def told(self) -> str:
+        told = f"{self.verdict}: {self.reason}" if self.reason else self.verdict
+        return f"{told} [{', '.join(self.flags)}]" if self.flags else told
+
+
+def check_all(summary: RunSummary, published: Published) -> tuple[ShapeResult, ...]:
+    """Check every shape of an experiment against a run."""
+    return tuple(check(summary, published, shape) for shape in published.shapes)
+
+
+def check(summary: RunSummary, published: Published, shape: Shape) -> ShapeResult:
+    """Check one shape against a run."""
+    if shape.metric is None or shape.numerator is None:
+        return ShapeResult(
+            statement=shape.statement,
+            expected=formats.MISSING,
+            published=shape.published,
+            ours=None,
+            verdict="not measured",
+            reason=shape.pending or "",
+        )
+    names = [name for name in (shape.numerator, shape.denominator) if name is not None]
+    cases = [published.case_id(name, summary.cases) for name in names]
+    ours = _ours(summary, cases, shape.metric)
+    verdict = judge(ours, shape.least, shape.most)
+    disturbed = [flag for case in cases for flag in _disturbing(summary, case)]
+    if disturbed and verdict in {"holds", "does not hold"}:
+        verdict = "not decided"
+    return ShapeResult(
+        statement=shape.statement,
+        expected=formats.limits(shape.least, shape.most),
+        published=shape.published
+        if shape.published is not None
+        else _published(published, names, shape.metric),
+        ours=ours,
+        verdict=verdict,
+        reason=ONE_LAUNCH
+        if ours is not None and ours.low is None
+        else _reason(summary, cases, shape, verdict, disturbed),
+        flags=_flags(summary, cases) if ours is not None else (),
+    )
+
+
+def judge(ours: Estimate | None, least: float | None, most: float | None) -> ShapeVerdict:
+    """A statement is decided when the whole interval lies on one side of its limits.
+
+    Without an interval nothing is: one launch may be anywhere within what launches scatter by.
+    """
+    if ours is None:
+        return "not measured"
+    low, high = ours.low, ours.high
+    if low is None or high is None:
+        return "not decided"
+    floor = float("-inf") if least is None else least
+    top = float("inf") if most is None else most
+    if low >= floor and high <= top:
+        return "holds"
+    if high < floor or low > top:
+        return "does not hold"
+    return "not decided"
+
+
+def _ours(summary: RunSummary, cases: list[str], metric: str) -> Estimate | None:
+    if len(cases) == 1:
+        case = summary.cases.get(cases[0])
+        return case.metrics.get(metric) if case else None
+    return over_launches.ratio(*(over_launches.values(summary.run, case, metric) for case in cases))
+
+
+def _published(published: Published, names: list[str], metric: str) -> float | None:
+    figures = [published.figure(published.ids(name)[0], metric) for name in names]
+    if len(figures) == 1:
+        return figures[0]
+    above, below = figures
+    return above / below if above is not None and below else None
+
+
+def _disturbing(summary: RunSummary, case: str) -> list[str]:
+    """Flags under which at least half of a case's launches also measured something else."""
+    found = summary.cases.get(case)
+    if found is None:
+        return []
+    return [
+        str(flag.name)
+        for flag in found.warnings
+        if flag.name in DISTURBING and 2 * flag.launches >= found.measured
+    ]
+
+
+def _reason(
+    summary: RunSummary, cases: list[str], shape: Shape, verdict: ShapeVerdict, disturbed: list[str]
+) -> str:
+    if verdict == "not measured":
+        missing = [
+            case
+            for case in cases
+            if case not in summary.cases or summary.cases[case].status != "measured"
+        ]
+        names = ", ".join(case.partition("/")[2] for case in missing)
+        return f"no figures of {names}" if missing else "no such figure"
+    if verdict == "not decided" and disturbed:
+        names = ", ".join(dict.fromkeys(disturbed))
+        return f"measured under {names}: measure again on a quiet machine"
+    if verdict == "not decided":
+        return "the interval reaches over the limit: more launches would decide"
+    return (shape.if_not or "") if verdict == "does not hold" else ""
