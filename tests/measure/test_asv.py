@@ -26,7 +26,7 @@ from asv.runner import BENCHMARK_RUN_SCRIPT
 from servebench.core.errors import SetupError
 from servebench.host import asv_machine, machine, paths
 from servebench.host.machine_lock import HOLDER, LOCK, measuring
-from servebench.measure.inprocess import bench_runner
+from servebench.measure.inprocess import suite_runs
 from servebench.toolchain import interpreters, stacks
 from tiny_index import Index, serving
 
@@ -322,7 +322,7 @@ def run_guard(
     benchmark: str, tmp_path: Path, python: str = "3.14", **changed: str
 ) -> subprocess.CompletedProcess[str]:
     executable = stacks.environment("current", python)
-    env = bench_runner.variables(
+    env = suite_runs.runner_variables(
         os.environ, executable=executable, python=python, stack="current", checkout=ROOT
     )
     argv: list[str | Path] = [executable, BENCHMARK_RUN_SCRIPT, "run", ROOT / "benchmarks"]
@@ -387,16 +387,16 @@ def test_nothing_of_ours_reaches_a_benchmark() -> None:
         "PATH": "/bin", "HOME": "/home/me", "PYTHON_GIL": "1", "PYTHONPATH": "/mine",
         "SERVEBENCH_FULL": "1", "http_proxy": "x", "SERVEBENCH_STACK": "other",
     }  # fmt: skip
-    variables = bench_runner.variables(
+    variables = suite_runs.runner_variables(
         inherited, executable=Path("/e/bin/python"), python="3.14", stack="s", checkout=Path("/c")
     )
-    runner = str(bench_runner.folder())
+    runner = str(suite_runs.runner_folder())
     assert variables == {
         "PATH": "/e/bin:/bin", "HOME": "/home/me", "SERVEBENCH_FULL": "1",
         "PYTHONPATH": runner, "ASV_PYTHONPATH": runner, "SERVEBENCH_PYTHON": "3.14",
         "SERVEBENCH_STACK": "s", "SERVEBENCH_CHECKOUT": "/c",
     }  # fmt: skip
-    assert [entry.name for entry in bench_runner.folder().iterdir()] == ["asv_runner"]
+    assert [entry.name for entry in suite_runs.runner_folder().iterdir()] == ["asv_runner"]
 
 
 def test_a_machine_is_pinned_beside_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

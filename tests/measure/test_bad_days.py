@@ -67,7 +67,7 @@ def only_for(
 ) -> None:
     real = launch.perform
 
-    def perform(case: Case, given: Rig, *arguments: Any) -> runner.Outcome:
+    def perform(case: Case, given: Rig, *arguments: Any) -> runner.LaunchOutcome:
         if _name(case) != bad:
             return real(case, given, *arguments)
         with monkeypatch.context() as patch:

@@ -18,7 +18,7 @@ import pytest
 from servebench.declare import experiments
 from servebench.declare.schema import PROFILES
 from servebench.host import paths
-from servebench.measure.inprocess import bench_runner
+from servebench.measure.inprocess import suite_runs
 from servebench.toolchain import interpreters, stacks
 
 ROOT = paths.project_root()
@@ -76,7 +76,7 @@ def attempt(
     executable = stacks.environment(stack, python)
     return subprocess.run(
         [executable, "-c", _RUN, suites / "benchmarks", json.dumps(names), json.dumps(extra)],
-        env=bench_runner.variables(
+        env=suite_runs.runner_variables(
             os.environ, executable=executable, python=python, stack=stack,
             checkout=commit or suites,
         ),
@@ -94,7 +94,7 @@ def run(folder: Path, names: list[str], **arguments: Any) -> tuple[dict[str, Any
 def listed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("listed")
     bare = interpreters.locate("3.14").executable
-    runner = bench_runner.folder()
+    runner = suite_runs.runner_folder()
     subprocess.run(
         [bare, "-c", _LIST, ROOT / "benchmarks"],
         env={"PYTHONPATH": str(runner)}, cwd=folder, check=True, timeout=60,

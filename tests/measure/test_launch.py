@@ -28,14 +28,14 @@ from servebench.host import logs, ports
 from servebench.host.machine import allocate
 from servebench.host.session import Session
 from servebench.measure import identity, launch, validity, verify
-from servebench.measure.request_counter import Counter
-from servebench.measure.runner import Outcome
+from servebench.measure.runner import LaunchOutcome
+from servebench.measure.server import Counter
 from servebench.measure.testbed import Rig, assemble
 from tiny_http import Answer, serving
 
 pytestmark = pytest.mark.usefixtures("patient_verification")
 
-Perform = Callable[..., Outcome]
+Perform = Callable[..., LaunchOutcome]
 
 ALWAYS = {
     *("achieved", "throughput", "requests", "good", "timeouts", "errors", "window"),
@@ -81,7 +81,7 @@ def perform(state_home: Path, tmp_path: Path) -> Perform:
         count: bool = False,
         rig: Callable[[Rig], Rig] = lambda same: same,
         phase: Callable[[str], None] = lambda _name: None,
-    ) -> Outcome:
+    ) -> LaunchOutcome:
         given = rig(assemble([case], tmp_path / "logs"))
         options = launch.Options(window=0.1, count=count, phase=phase)
         outcome = launch.perform(case, given, options, tmp_path / "logs" / "server.log")

@@ -13,7 +13,7 @@ from servebench.core.flags import FlagName
 from servebench.core.metrics import METRICS
 from servebench.core.model import Load, LoadModel
 from servebench.measure import oha_results
-from servebench.measure.oha_results import Rows, Summary, Window
+from servebench.measure.oha_results import OhaSummary, Rows, Window
 
 RECORDED = Path(__file__).parents[1] / "data" / "oha"
 
@@ -25,8 +25,8 @@ def made(*requests: tuple[float, float], status: int = 200) -> Rows:
     return Rows(start, start, end, np.full(count, status), np.zeros(count, dtype=int))
 
 
-def told(statuses: dict[int, int], failures: dict[str, int] | None = None) -> Summary:
-    return Summary.model_validate(
+def told(statuses: dict[int, int], failures: dict[str, int] | None = None) -> OhaSummary:
+    return OhaSummary.model_validate(
         {
             "summary": {"total": 1.0},
             "statusCodeDistribution": statuses,

@@ -18,18 +18,28 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from servebench.core.errors import LaunchError
 from servebench.core.flags import Flag
-from servebench.core.protocol import DUET_SECONDS, SLOW_SECONDS
+from servebench.core.model import Case, Load
+from servebench.core.protocol import (
+    DUET_SECONDS,
+    DUET_WARM_UP,
+    DUET_WAVES,
+    SLOW_SECONDS,
+    UNIT_REQUESTS,
+)
 from servebench.host import ports, resource_usage
 from servebench.measure import figures, oha, warmup
+from servebench.measure.identity import Identity
 from servebench.measure.oha_results import Rows
-from servebench.measure.side_run import SideCase, SideRun, duet_load
+from servebench.measure.server import Serving
+from servebench.measure.testbed import Rig
 from servebench.record.comparison import SideName
 
 _POLL_SECONDS: Final = 0.02
@@ -138,6 +148,101 @@ def _halves(rows: Rows, duration: float) -> tuple[int, int]:
     """Answers in the first half of a load, and in the second."""
     first = int((rows.end <= duration / 2).sum())
     return first, int((rows.end <= duration).sum()) - first
+
+
+@dataclass(frozen=True, slots=True)
+class SideCase:
+    """A case as one side defines it, with the rig that it is launched on."""
+
+    case: Case
+    rig: Rig
+
+
+def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:
+    """The load of a case in a duet: as declared, but for a closed loop's duration.
+
+    Rates keep their duration too: the connections of an open load follow from it.
+    """
+    if case.load.rate is not None:
+        return case.load
+    slowest = max(case.endpoint.takes, case.endpoint.floor)
+    return case.load.model_copy(update={"duration": max(seconds, DUET_WAVES * slowest)})
+
+
+class SideRun:
+    """One side under way. What goes wrong inside of `blamed` is noted as this side's failure."""
+
+    def __init__(self, name: SideName, launched: SideCase, log: Path, shared: Load) -> None:
+        """Prepare a side; nothing is started yet."""
+        self.name, self.rig = name, launched.rig
+        self.case = launched.case.model_copy(update={"load": shared})
+        self.serving = Serving(self.case, self.rig, log)
+        self.workers: tuple[Identity, ...] = ()
+        self.unit = self.ready_time = self.load_seconds = 0.0
+        self.warm_up = warmup.WarmUp(0.0, (), steady=False)
+        self.metrics: dict[str, float] = {}
+
+    @property
+    def failed(self) -> bool:
+        return self.serving.failed
+
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Note a failure as this side's, and go on behind the block."""
+        try:
+            yield
+        except LaunchError as error:
+            self.serving.explain(error)
+            self.serving.fail(error.flag, error.detail)
+        except Exception as error:
+            # One duet must not end the comparison, not even by a mistake of ours.
+            self.serving.fail_by_mistake(error)
+
+    def start(self) -> None:
+        self.serving.start()
+
+    def await_ready(self) -> None:
+        """Wait until every worker has answered who it is."""
+        self.serving.await_ready()
+        self.workers = self.serving.identify()
+        self.ready_time = time.monotonic() - self.serving.session.started
+
+    def verify(self) -> None:
+        """Check the answers while neither side is loaded."""
+        self.unit = self.serving.verify(UNIT_REQUESTS)
+
+    def burst(self, *, wave: bool) -> oha.Burst:
+        """Start a generator that warms up: by one full wave, or for some time."""
+        if wave:
+            requests = str(warmup.wave_size(self.case))
+            arguments = ["-c", requests, "-n", requests]
+        else:
+            connections = self.case.load.connections
+            if self.case.load.rate is not None:
+                connections = min(connections, warmup.RATE_CONNECTIONS)
+            length = f"{round(DUET_WARM_UP * 1000)}ms"
+            arguments = ["-c", str(connections), "-z", length, "-w"]
+        timeout = self.case.load.timeout
+        return oha.Burst.start(
+            self.rig.oha, [*arguments, self.serving.url],
+            timeout=timeout, limit=DUET_WARM_UP + timeout, cores=self.serving.client_cores,
+        )  # fmt: skip
+
+    def generate(self) -> oha.Generation:
+        """Start the generator that is measured."""
+        return oha.Generation.start(
+            self.rig.oha, self.case.load, self.serving.url, cores=self.serving.client_cores
+        )
+
+    def end(self, *, in_order: bool) -> None:
+        """Stop the server; a bad stop is a failure, unless the duet is void anyway."""
+        if not in_order:
+            self.serving.abandon()
+            return
+        try:
+            self.serving.stop()
+        except LaunchError as error:
+            self.serving.fail(error.flag, error.detail)
 
 
 class _Duet:

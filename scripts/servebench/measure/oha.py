@@ -22,7 +22,7 @@ from servebench.host import logs, proc, scratch
 from servebench.host.session import Session
 
 if TYPE_CHECKING:
-    from servebench.measure.oha_results import Rows, Summary
+    from servebench.measure.oha_results import OhaSummary, Rows
 
 START_SECONDS: Final = 10.0  # for oha to begin: 5 ms measured, more on a busy machine
 STORE_SECONDS: Final = 120.0  # for oha to store its rows: 4 s per million measured
@@ -47,7 +47,7 @@ class LoadResult:
     """
 
     rows: Rows
-    summary: Summary
+    summary: OhaSummary
     seconds: float
     client_cores: float | None
     began: float | None = None
@@ -152,7 +152,7 @@ class Burst(Generator):
 
         return cls(*_started(argv, cores), limit)
 
-    def collect(self) -> Summary:
+    def collect(self) -> OhaSummary:
         """Wait for the end and read the summary; LaunchError client_failed."""
         from servebench.measure.oha_results import read_summary  # noqa: PLC0415 - see `Generation.collect`
 

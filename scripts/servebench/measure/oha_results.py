@@ -76,7 +76,7 @@ class _Totals(BaseModel):
     total: float = Field(gt=0, allow_inf_nan=False)
 
 
-class Summary(BaseModel):
+class OhaSummary(BaseModel):
     """The part of oha's JSON that the rows do not hold."""
 
     model_config = ConfigDict(frozen=True)
@@ -119,14 +119,14 @@ class Window:
         return self.finish - self.begin
 
 
-def read_summary(text: str) -> Summary:
+def read_summary(text: str) -> OhaSummary:
     """Read oha's JSON.
 
     Raises:
         LaunchError: client_failed if it is anything else.
     """
     try:
-        return Summary.model_validate_json(text)
+        return OhaSummary.model_validate_json(text)
     except ValidationError as error:
         raise LaunchError(
             FlagName.CLIENT_FAILED,
@@ -207,7 +207,7 @@ def window(rows: Rows, load: Load, *, status: int, floor: float) -> Window:
 
 
 def figures(
-    rows: Rows, summary: Summary, load: Load, *, status: int = 200, floor: float = 0.0
+    rows: Rows, summary: OhaSummary, load: Load, *, status: int = 200, floor: float = 0.0
 ) -> dict[str, float]:
     """Compute the metrics of one load, by the names of `metrics.py`.
 

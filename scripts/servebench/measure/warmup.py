@@ -15,7 +15,7 @@ from servebench.core.flags import FlagName
 from servebench.core.model import Case, Load
 from servebench.core.protocol import RATE_WINDOWS
 from servebench.measure.oha import Burst
-from servebench.measure.oha_results import Summary
+from servebench.measure.oha_results import OhaSummary
 
 STEADY_WINDOWS: Final = 5
 STEADY_SPREAD: Final = 0.05
@@ -131,7 +131,7 @@ def wave(
     return summary.seconds
 
 
-def only_good(summary: Summary, status: int) -> int:
+def only_good(summary: OhaSummary, status: int) -> int:
     """Count the good answers of a warm-up; LaunchError if there is anything else, or nothing."""
     if summary.failures:
         kinds = ", ".join(f"{number} times {text}" for text, number in summary.failures.items())

@@ -27,7 +27,7 @@ from servebench.core.errors import ServebenchError, SetupError
 from servebench.host import asv_machine
 from servebench.host.machine_lock import held_for_us, measuring
 from servebench.host.progress import Narrator
-from servebench.measure.inprocess import bench_runner
+from servebench.measure.inprocess import suite_runs
 from servebench.toolchain import interpreters, stacks
 from servebench.toolchain.stacks import Stack
 
@@ -138,7 +138,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         except ServebenchError as error:
             raise util.UserError(f"{self.name}: {error}") from error
         env = {
-            **bench_runner.variables(
+            **suite_runs.runner_variables(
                 kwargs.pop("env", os.environ),
                 executable=executable,
                 python=self._python,
