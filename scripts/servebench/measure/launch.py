@@ -27,8 +27,8 @@ class Options:
 
     Attributes:
         window: Seconds of one warm-up window.
-        count: Whether the server counts its requests too. Its metrics exporter then runs beside
-            it: right for proving that nothing is lost, not for figures to keep.
+        count: The server counts its requests too. Its metrics exporter then runs beside it: right
+            for proving that nothing is lost, not for figures to keep.
         phase: Called with what the launch is doing.
     """
 

@@ -37,11 +37,9 @@ class LoadResult:
     """A load that was offered in full: one row per answered request, and kinds of failures.
 
     Attributes:
-        rows: One entry per answered request.
-        summary: What the rows do not hold: kinds of failures.
         seconds: From the start of the load until its last request had ended.
-        client_cores: Cores that the generator used while it sent; None if the load was too short
-            to tell (0.2 s).
+        client_cores: Cores that the generator used while it sent; None if the load was too short to
+            tell (0.2 s).
         began: When the clock of the rows began, on the monotonic clock (s; up to 50 ms late); None
             if the load was over before anybody looked.
     """
@@ -56,16 +54,10 @@ class LoadResult:
 def command(
     oha: Path, load: Load, url: str, rows: Path, *, threads: int, output: Path | None = None
 ) -> list[str]:
-    """Write oha's command line for a load.
+    """Write oha's command line for a load; the SQLite file `rows` must not exist.
 
-    Args:
-        oha: The program.
-        load: What to offer.
-        url: Whole address of the endpoint.
-        rows: SQLite file for them; must not exist.
-        threads: Threads that send: as many as there are client cores. oha would take one per
-            core of the machine, whatever it is pinned to.
-        output: File for the summary instead of stdout.
+    `threads` that send: as many as there are client cores. oha would take one per core of the
+    machine, whatever it is pinned to. `output` gets the summary instead of stdout.
     """
     paced = [] if load.rate is None else ["-q", f"{load.rate:.15g}", "--latency-correction"]
     return [
@@ -102,7 +94,6 @@ class Generator:
     session: Session
 
     def stop(self) -> None:
-        """End the generator, whatever it does, and remove its files."""
         try:
             self.session.stop(0)
         finally:
@@ -131,17 +122,9 @@ class Burst(Generator):
         limit: float,
         cores: Sequence[int] | None,
     ) -> Burst:
-        """Start oha on the client cores.
+        """Start oha on the client cores (None does not pin); LaunchError client_failed.
 
-        Args:
-            oha: The program.
-            arguments: What to offer, and the address.
-            timeout: Of a request, s.
-            limit: Longest time that this can take if all is well, s.
-            cores: Client cores; None does not pin.
-
-        Raises:
-            LaunchError: client_failed if it cannot be started.
+        `limit` is the longest time that this can take if all is well, s.
         """
 
         def argv(place: Path) -> list[str]:
@@ -189,8 +172,7 @@ class Generation(Generator):
     def over(self) -> bool:
         """Look whether the last request has ended; ask at least every 50 ms while it sends.
 
-        Raises:
-            LaunchError: client_failed if the generator has ended badly or not in time.
+        LaunchError client_failed: the generator has ended badly or not in time.
         """
         summary = self.folder / "summary.json"
         if summary.exists() and summary.stat().st_size:
@@ -207,10 +189,9 @@ class Generation(Generator):
         return False
 
     def collect(self) -> LoadResult:
-        """Wait for the end and read everything; the folder is removed.
+        """Wait for the end, read everything and remove the folder.
 
-        Raises:
-            LaunchError: client_failed if the generator fails in any way: no result is partial.
+        LaunchError client_failed: the generator failed in any way; no result is partial.
         """
         # Whoever only asks for a command line or sweeps waits for no numpy; who measures has it.
         from servebench.measure.oha_results import read_rows, read_summary  # noqa: PLC0415
@@ -287,7 +268,6 @@ def threads_for(cores: Sequence[int] | None) -> int:
 def _started(
     argv: Callable[[Path], list[str]], cores: Sequence[int] | None
 ) -> tuple[Path, Session]:
-    """Start a generator in a folder of its own."""
     # Nothing of the caller's environment may change what oha does (TOKIO_WORKER_THREADS, …).
     env = {"PATH": os.environ.get("PATH", os.defpath)}
     place = scratch.make(_PREFIX, scratch_base())

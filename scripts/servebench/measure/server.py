@@ -41,7 +41,6 @@ class Serving:
     """The server of one case, and what was found wrong with it so far."""
 
     def __init__(self, case: Case, rig: Rig, log: Path, *, count: bool = False) -> None:
-        """Choose ports for the case's server, which counts its requests if `count` and it can."""
         self.case, self.rig, self.log = case, rig, log
         self.server = SERVERS[case.server]
         self.flags: list[Flag] = []
@@ -66,11 +65,9 @@ class Serving:
         return any(flag.severity == "fail" for flag in self.flags)
 
     def fail(self, flag: FlagName, detail: str) -> None:
-        """Note why the figures cannot be used."""
         self.flags.append(Flag(name=flag, detail=logs.scrub(detail)))
 
     def fail_by_mistake(self, error: Exception) -> None:
-        """Note a mistake of ours, while the exception is handled."""
         with self.log.open("a") as file:
             traceback.print_exc(file=file)
         self.fail(
@@ -168,8 +165,7 @@ class Serving:
     def connections(self, after: float) -> Iterator[dict[int, int]]:
         """Count the connections per process once, `after` so many seconds, beside the load.
 
-        Where there are none, it looks again until there are: on a busy machine a generator may
-        start that late.
+        Where there are none it looks again: on a busy machine a generator may start that late.
         """
         found: dict[int, int] = {}
         over = threading.Event()
@@ -190,7 +186,6 @@ class Serving:
                 looking.join()
 
     def spot_checks(self, warm_up: WarmUp) -> SpotChecks:
-        """Prepare checks of whole answers beside the load that follows a warm-up."""
         case, windows = self.case, warm_up.windows
         return SpotChecks(
             case.endpoint, self.port, timeout=case.load.timeout, cores=self.client_cores,
@@ -217,11 +212,9 @@ class Serving:
     def stop(self) -> None:
         """Stop the server, if it was started, and prove that nothing of it is left.
 
-        One that hangs when it is asked to end gets a warning, stop_timeout.
-
-        Raises:
-            LaunchError: not_stopped, server_died (a bad exit code) or foreign_listener. The
-                server is gone unless a process survives SIGKILL.
+        One that hangs when it is asked to end gets a warning, stop_timeout. LaunchError
+        not_stopped, server_died (a bad exit code) or foreign_listener: the server is gone unless a
+        process survives SIGKILL.
         """
         if self._session is None:
             return
@@ -288,7 +281,6 @@ class Counter:
         return value
 
     def _first(self, deadline: float) -> int:
-        """Read the value as soon as there is one: before its first collection there is none."""
         while True:
             try:
                 return self.read()

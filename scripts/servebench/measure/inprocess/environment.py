@@ -36,10 +36,7 @@ _LOOKING: Final = ("discover", "check")
 
 
 def setup() -> None:
-    """Give results this machine's name; asv calls it when it has loaded the plugin.
-
-    Without it asv looks for the host's name among the machines that it knows.
-    """
+    """Give results this machine's name; asv, which knows only the host's, calls it at loading."""
     try:
         interpreters.declared()
         described = asv_machine.profile()
@@ -132,7 +129,6 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         return commit if fault is None else None
 
     def run(self, args: Sequence[str], **kwargs: Any) -> Any:
-        """Run the environment's Python; asv's `util.check_output` has the arguments and results."""
         try:
             executable = stacks.executable(self._locked(), interpreters.locate(self._python))
         except ServebenchError as error:
@@ -154,7 +150,6 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         return util.check_output([str(executable), *args], env=env, **kwargs)
 
     def _locked(self) -> Stack:
-        """The stack as the commit that is checked out has locked it."""
         lock = Path(self._build_root) / "apps" / "stacks" / f"{self._stack_name}.txt"
         if not lock.is_file():
             raise SetupError(f"the commit has no lock {lock}: it is older than the stack")

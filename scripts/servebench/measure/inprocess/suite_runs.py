@@ -72,11 +72,7 @@ class SuiteProgress:
 
 
 def suites(root: Path) -> tuple[Suite, ...]:
-    """The suites that a checkout declares; the guard is none of them.
-
-    Raises:
-        DeclarationError: A declaration is wrong.
-    """
+    """The suites that a checkout declares, without the guard; DeclarationError if it is wrong."""
     return tuple(Suite(one.suite, one.stacks) for one in read_suites(root))
 
 
@@ -105,10 +101,7 @@ def steps(selected: Sequence[str] = (), *, guarded: bool = False) -> tuple[Suite
 
 
 def expression(glob: str, suite: str) -> str:
-    """Turn a glob over a suite's benchmarks into asv's kind of regular expression.
-
-    A glob without parameters means all of them.
-    """
+    """Turn a glob over a suite's benchmarks into asv's expression; without parameters: any."""
     # `translate` ends in an anchor, but after a name without parameters they follow.
     inner = re.sub(r"\\[Zz]$", "", translate(glob))
     params = "" if "(" in glob else r"(\(.*\))?"
@@ -127,11 +120,7 @@ def environments(suite: Suite) -> tuple[str, ...]:
 
 
 def configuration(root: Path, results: Path | None) -> dict[str, Any]:
-    """Read asv's configuration of a checkout, with absolute folders; results go to `results`.
-
-    Raises:
-        SetupError: There is none, or asv cannot read it.
-    """
+    """Read asv's configuration with absolute folders, results in `results`; SetupError."""
     from asv.util import UserError, load_json  # noqa: PLC0415 - see `environments`
 
     file = root / CONFIGURATION
@@ -182,11 +171,9 @@ def run(
 ) -> Iterator[SuiteProgress]:
     """Run a step, telling how far it is; asv and all that it started end with the iteration.
 
-    `rounds` are processes per benchmark, `commit` is HEAD or 40 hex digits.
-
-    Raises:
-        SetupError: asv could not do its work; benchmarks that fail are no error here.
-        LaunchError: asv could not be started, or could not be ended.
+    `rounds` are processes per benchmark, `commit` is HEAD or 40 hex digits. SetupError: asv could
+    not do its work (benchmarks that fail are no error). LaunchError: it could not be started, or
+    ended.
     """
     which = commit if commit == "HEAD" else f"{commit}^!"
     argv = [sys.executable, "-m", "asv", "run", "--config", str(config), which]

@@ -1,13 +1,10 @@
 """Instructions per unit of work, counted by Valgrind's Callgrind in one process per target.
 
-The same program under the same interpreter executes the same instructions every time, however
-noisy the machine. What would make a difference is held still (`valgrind`), and garbage collection
-happens between the counted phases. A unit's figure is the difference between doing it 2n and n
-times, divided by n, so that what is done once per phase is in no figure either.
-
-Random numbers are held still by a library that a C compiler makes (`valgrind.fixed_random`); without
-one `InstructionCount.seeded` is False. Valgrind runs one thread at a time: the figures tell what
-work costs, and nothing about contention.
+The same program under the same interpreter executes the same instructions every time, however noisy
+the machine. What would make a difference is held still (`valgrind`), and garbage collection happens
+between the counted phases. A unit's figure is the difference between doing it 2n and n times,
+divided by n, so that what is done once per phase is in no figure either. Valgrind runs one thread
+at a time: the figures tell what work costs, and nothing about contention.
 """
 
 from __future__ import annotations
@@ -59,15 +56,13 @@ class Dump:
 
 @dataclass(frozen=True, slots=True)
 class InstructionCount:
-    """How many instructions a unit of work takes.
+    """How many instructions a unit of work takes: the median over the rounds.
 
     Attributes:
-        per_unit: Median over the rounds.
-        spread: Largest minus smallest round, as a share of `per_unit`. Not how well a repetition
-            agrees, which has the same rounds.
+        spread: Largest minus smallest round, as a share of `per_unit`; a repetition has the same.
         n: Units in a single phase.
-        seeded: Whether random numbers were the same as in every other counting. If not, what
-            draws some may differ by 0.1 % when it is counted again.
+        seeded: Random numbers were the same as in every other counting (`valgrind.fixed_random`).
+            If not, what draws some may differ by 0.1 % when it is counted again.
     """
 
     per_unit: float
@@ -109,13 +104,10 @@ def count(
     rounds: int = ROUNDS,
     timeout: float = TIMEOUT_S,
 ) -> dict[str, InstructionCount | Uncounted]:
-    """Count the instructions of some units of work, called `targets`.
+    """Count the instructions of some units of work, called `targets`; CountError: of none.
 
     `payload` are the interpreter's arguments: a program that calls `phases.run`, from which this
     package can be imported. It gets PATH and `env`. Importing a web framework takes some 20 s.
-
-    Raises:
-        CountError: Nothing could be counted.
     """
     with started(python, payload, targets, env=env, rounds=rounds) as collect:
         return collect(timeout)
@@ -130,10 +122,7 @@ def started(
     env: Mapping[str, str] | None = None,
     rounds: int = ROUNDS,
 ) -> Iterator[Collect]:
-    """Count as `count` does, beside other work; yields what waits for the figures.
-
-    Leaving ends the counting. CountError: nothing can be counted.
-    """
+    """Count as `count` does, beside other work; leaving ends it. CountError: impossible."""
     lacking = missing()
     if lacking is not None:
         raise CountError(lacking)
@@ -160,8 +149,7 @@ def started(
 def figure(parts: Sequence[Dump], n: int, rounds: int) -> InstructionCount | Uncounted:
     """Compute a target's figure from the parts of its process: warm-up, nothing, n and 2n in turn.
 
-    Raises:
-        CountError: The parts are not those of such a process.
+    CountError: the parts are not those of such a process.
     """
     marked = [part for part in parts if part.trigger.startswith("--dump-before=")]
     if len(marked) != 2 + 2 * rounds or len(marked) != len(parts):
