@@ -23,7 +23,7 @@ NEEDED: Final = {"valgrind": "valgrind", "setarch": "util-linux", "setpriv": "ut
 
 # Everything else that the caller's environment says must not reach the counted program.
 _KEPT: Final = ("PATH", "LD_LIBRARY_PATH")
-_PACKAGES: Final = Path(__file__).resolve().parents[2]
+_PACKAGES: Final = Path(__file__).resolve().parents[3]
 _SOURCE: Final = Path(__file__).with_name("fixed_random.c")
 _COMPILE_S: Final = 60.0  # 0.1 s measured
 _LAST_WORDS: Final = 500
