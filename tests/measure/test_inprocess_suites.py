@@ -243,7 +243,6 @@ def test_the_clock_stands_still_while_something_is_built() -> None:
 
 
 def test_answers_are_compared_with_their_declaration() -> None:
-    """Status, media type and body; a text is a pattern for the whole of it."""
     headers = [(b"Content-Type", b"text/plain; charset=utf-8")]
     expect = {"content_type": "text/plain", "text": r"Hello, \w+!"}
     requests.check_answer("x", expect, 200, headers, b"Hello, waiter!")

@@ -141,7 +141,6 @@ def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
 
 
 def test_a_failed_launch_keeps_its_reason_and_no_figure(tmp_path: Path) -> None:
-    """The others go on."""
     plan = make_plan()
     run, _ = execute(
         plan, fresh(plan), lambda case: BAD if case is CASES[1] else GOOD, tmp_path, Told()
@@ -155,7 +154,6 @@ def test_a_failed_launch_keeps_its_reason_and_no_figure(tmp_path: Path) -> None:
 
 
 def test_nothing_usable_is_said_and_saved(tmp_path: Path) -> None:
-    """Exit code 3; the file holds the reasons."""
     plan = make_plan()
     with pytest.raises(NothingMeasuredError, match="none of 6 launches") as caught:
         execute(plan, fresh(plan), lambda _case: BAD, tmp_path, Told())
@@ -206,7 +204,6 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 def test_a_save_that_fails_ends_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told, and what was measured is saved with the next launch."""
     plan, told, real = make_plan(1), Told(), store.save_partial
     tries = 0
 
@@ -226,8 +223,6 @@ def test_a_save_that_fails_ends_no_run(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_run_that_cannot_be_written_at_its_end_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The partial file holds everything that could be saved."""
-
     def full(_results: Path, _run: Run) -> Path:
         raise RecordError("the disk is full")
 
