@@ -108,7 +108,7 @@ def setup_cache() -> Counted:
         },
         timeout=TIMEOUT_S - 60,
     )
-    counted = {n: o for n, o in found.items() if isinstance(o, counting.Instructions)}
+    counted = {n: o for n, o in found.items() if isinstance(o, counting.InstructionCount)}
     others = {n: o for n, o in found.items() if isinstance(o, counting.Uncounted)}
     unfit |= {name: other.reason for name, other in others.items() if other.unfit}
     failures = {name: other.reason for name, other in others.items() if not other.unfit}

@@ -21,7 +21,7 @@ from servebench.core.errors import UsageError
 from servebench.core.model import RunStatus, Status
 from servebench.host import cache
 from servebench.host.signals import InterruptedRun, interruptible
-from servebench.measure import provenance, testbed
+from servebench.measure import runner, testbed
 from servebench.plan import run_plan as planning
 from servebench.record import store
 from servebench.toolchain import tools
@@ -134,8 +134,8 @@ def test_a_run_is_resumed_under_its_own_conditions_only(bench: Bench, tmp_path: 
     """Other packages, another oha, machine, commit or interpreter: not the same run any more."""
     plan = planning.make_plan("quick", ["badapps/right"], 1, 1)
     here = testbed.assemble(plan.cases, tmp_path / "logs")
-    run = provenance.write(plan, here, bench.root)
-    provenance.require_resumable(run, here, bench.root)
+    run = runner.header(plan, here, bench.root)
+    runner.require_resumable(run, here, bench.root)
     (stack,), (interpreter,) = run.stacks, run.interpreters
     made = (cache.facts(tools.oha().parents[1]) or {}).get("origin", "source")
     assert run.oha_origin == made
@@ -151,7 +151,7 @@ def test_a_run_is_resumed_under_its_own_conditions_only(bench: Bench, tmp_path: 
     for what, change in changes:
         moved = run.model_copy(update=change)
         with pytest.raises(UsageError, match=f"its {what} differ") as caught:
-            provenance.require_resumable(moved, here, bench.root)
+            runner.require_resumable(moved, here, bench.root)
         assert "start a new run" in str(caught.value)
 
 
@@ -162,7 +162,7 @@ def test_a_resumed_run_keeps_its_lock_profile_and_seed(
     """What was given and would be passed over is refused; what says the same is not."""
     # With another lock: it ends before anything is started, where nothing else is wrong.
     plan = planning.make_plan("quick", ["badapps/right"], 1, 5)
-    run = provenance.write(plan, testbed.assemble(plan.cases, tmp_path / "logs"), checkout)
+    run = runner.header(plan, testbed.assemble(plan.cases, tmp_path / "logs"), checkout)
     (stack,) = run.stacks
     older = stack.model_copy(update={"digest": "0" * 64})
     empty = [{"case": case} for case in plan.cases]

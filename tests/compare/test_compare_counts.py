@@ -11,7 +11,7 @@ import pytest
 from duets import busy
 from servebench.compare.instruments import EACH_SECONDS, START_SECONDS, Counts, Instruments
 from servebench.core.model import Case
-from servebench.measure.side_run import SideCase
+from servebench.measure.duet import SideCase
 from servebench.measure.testbed import Rig
 from servebench.record.comparison import Instructions
 

@@ -27,9 +27,8 @@ from servebench.core.errors import RecordError
 from servebench.core.flags import Flag, FlagName
 from servebench.core.model import Case
 from servebench.host.signals import InterruptedRun
-from servebench.measure.duet import DuetOutcome
-from servebench.measure.runner import Outcome
-from servebench.measure.side_run import SideCase
+from servebench.measure.duet import DuetOutcome, SideCase
+from servebench.measure.runner import LaunchOutcome
 from servebench.measure.testbed import Rig
 from servebench.record import comparison_store
 from servebench.record.comparison import Comparison, Duet, Instructions, SideRecord, Verdict
@@ -95,12 +94,12 @@ class Fake:
             {"base": flags, "head": flags}, {"base": before, "head": after}, SECONDS, 3.0
         )
 
-    def launch(self, part: SideCase) -> Outcome:
+    def launch(self, part: SideCase) -> LaunchOutcome:
         """Give figures that tell the sides apart: 1/s as large as the number of the launch."""
         self.launches.append(part.rig.apps.name)
         self.now += 5
         number = len(self.launches)
-        return Outcome((), {"throughput": float(number)}, seconds=5, load_seconds=2)
+        return LaunchOutcome((), {"throughput": float(number)}, seconds=5, load_seconds=2)
 
     def instructions(
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float

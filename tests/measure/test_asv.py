@@ -26,7 +26,7 @@ from asv.runner import BENCHMARK_RUN_SCRIPT
 from servebench.core.errors import SetupError
 from servebench.host import machine, paths
 from servebench.host.machine_lock import HOLDER, LOCK, measuring
-from servebench.measure.inprocess import bench_runner
+from servebench.measure.inprocess import suite_runs
 from servebench.toolchain import interpreters, stacks
 from tiny_index import Index, serving
 
@@ -149,7 +149,6 @@ def measured(made: Repository) -> Repository:
 
 
 def test_the_matrix_has_what_the_project_declares() -> None:
-    """Interpreters and stacks are declared elsewhere; asv measures all of their combinations."""
     conf = Config.load(str(ROOT / "asv.conf.json"))
     combinations = {
         (entry["python", None], entry["req", "stack"])
@@ -169,7 +168,6 @@ def test_each_commit_is_measured_with_the_packages_of_its_own_lock(measured: Rep
 
 
 def test_environments_hold_the_lock_and_nothing_else(measured: Repository) -> None:
-    """One for every lock and interpreter, none with anything of asv in it."""
     environments = Path(measured.env["XDG_CACHE_HOME"]) / "servebench" / "environments"
     held = sorted(
         (place.name.rsplit("-", 1)[0], info.name)
@@ -193,7 +191,6 @@ def test_results_are_filed_under_the_machine_of_our_run_files(measured: Reposito
 
 
 def test_a_repetition_takes_what_is_there(measured: Repository) -> None:
-    """What is installed is measured again as it is, unless its environment is gone."""
     head = measured.git("rev-parse", "HEAD")
     again = ("run", "HEAD^!", "--bench", "track_gil_state", "-E", WITH_GIL)
     measured.asv(*again)
@@ -206,7 +203,6 @@ def test_a_repetition_takes_what_is_there(measured: Repository) -> None:
 
 
 def test_commits_are_compared(measured: Repository) -> None:
-    """`asv continuous` measures two commits and `asv compare` shows them; nothing has changed."""
     said = measured.asv("continuous", "HEAD~1", "HEAD", "--bench", "gil_state", "-E", WITH_GIL)
     assert "BENCHMARKS NOT SIGNIFICANTLY CHANGED." in said
     said = measured.asv("compare", "HEAD~1", "HEAD")
@@ -214,7 +210,6 @@ def test_commits_are_compared(measured: Repository) -> None:
 
 
 def test_the_published_site_has_both_keys_and_no_false_alarm(measured: Repository) -> None:
-    """Graphs by interpreter and stack with both commits; a newer version is no regression."""
     measured.asv("publish")
     site = measured.root / ".asv" / "html"
     keys = json.loads((site / "index.json").read_text())["params"]
@@ -237,7 +232,6 @@ def _given(values: list[float | None]) -> list[float]:
 
 @pytest.mark.parametrize("kind", ["clone", "worktree"])
 def test_it_works_wherever_the_checkout_is(kind: str, made: Repository, tmp_path: Path) -> None:
-    """In a clone and in a linked worktree, neither of which has anything prepared."""
     root = tmp_path / kind
     if kind == "clone":
         made.git("clone", "--quiet", str(made.root), str(root))
@@ -273,7 +267,6 @@ def test_a_broken_lock_is_a_failed_build_and_gives_no_figure(
 
 
 def test_a_commit_older_than_its_stack(made: Repository, tmp_path: Path) -> None:
-    """Without a lock there is nothing to measure with, and asv says which is missing."""
     made.git("clone", "--quiet", str(made.root), str(tmp_path / "clone"))
     there = Repository(tmp_path / "clone", made.env)
     (there.root / "apps" / "stacks" / "current.txt").unlink()
@@ -285,7 +278,6 @@ def test_a_commit_older_than_its_stack(made: Repository, tmp_path: Path) -> None
 
 
 def test_an_interpreter_that_is_not_declared(made: Repository) -> None:
-    """Nothing is measured with it, and asv says what there is."""
     said = made.asv("run", "HEAD^!", "--python", "3.13", code=1)
     assert (
         "no environment for Python 3.13 and stack current: expected one of 3.14, 3.14t, and" in said
@@ -304,7 +296,6 @@ def test_nobody_measures_beside_another(made: Repository) -> None:
 
 
 def test_the_whole_suite_is_what_asv_expects(tmp_path: Path) -> None:
-    """`asv check` of our benchmarks, listed by an environment that has the fewest packages."""
     root = tmp_path / "checkout"
     for name in ("apps", "benchmarks", "scripts"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -322,7 +313,7 @@ def run_guard(
     benchmark: str, tmp_path: Path, python: str = "3.14", **changed: str
 ) -> subprocess.CompletedProcess[str]:
     executable = stacks.environment("current", python)
-    env = bench_runner.variables(
+    env = suite_runs.runner_variables(
         os.environ, executable=executable, python=python, stack="current", checkout=ROOT
     )
     argv: list[str | Path] = [executable, BENCHMARK_RUN_SCRIPT, "run", ROOT / "benchmarks"]
@@ -349,7 +340,6 @@ def test_the_guard_passes_where_all_is_as_locked(python: str, tmp_path: Path) ->
 
 
 def test_the_guard_notices_a_gil_that_was_switched_on(tmp_path: Path) -> None:
-    """A free-threaded build with the GIL gives no figure, and says what may have done it."""
     done = run_guard(GIL, tmp_path, "3.14t", PYTHON_GIL="1")
     assert done.returncode != 0
     assert "expected Python 3.14t with the GIL off, found it on: PYTHON_GIL, -X gil" in done.stderr
@@ -357,14 +347,12 @@ def test_the_guard_notices_a_gil_that_was_switched_on(tmp_path: Path) -> None:
 
 
 def test_the_guard_notices_another_interpreter(tmp_path: Path) -> None:
-    """An interpreter that is filed under another's name gives no figure."""
     done = run_guard(GIL, tmp_path, "3.14", SERVEBENCH_PYTHON="3.14t")
     assert done.returncode != 0
     assert "expected Python 3.14t, found 3.14 (3.14.7)" in done.stderr
 
 
 def test_the_guard_notices_other_packages(tmp_path: Path) -> None:
-    """Another version, one too few and one too many: each is named, and there is no figure."""
     lock = tmp_path / "apps" / "stacks" / "current.txt"
     lock.parent.mkdir(parents=True)
     installed = stacks.read("current").packages
@@ -382,25 +370,23 @@ def test_the_guard_notices_other_packages(tmp_path: Path) -> None:
 
 
 def test_nothing_of_ours_reaches_a_benchmark() -> None:
-    """Variables of the person's own, and what would change an interpreter, are left behind."""
     inherited = {
         "PATH": "/bin", "HOME": "/home/me", "PYTHON_GIL": "1", "PYTHONPATH": "/mine",
         "SERVEBENCH_FULL": "1", "http_proxy": "x", "SERVEBENCH_STACK": "other",
     }  # fmt: skip
-    variables = bench_runner.variables(
+    variables = suite_runs.runner_variables(
         inherited, executable=Path("/e/bin/python"), python="3.14", stack="s", checkout=Path("/c")
     )
-    runner = str(bench_runner.folder())
+    runner = str(suite_runs.runner_folder())
     assert variables == {
         "PATH": "/e/bin:/bin", "HOME": "/home/me", "SERVEBENCH_FULL": "1",
         "PYTHONPATH": runner, "ASV_PYTHONPATH": runner, "SERVEBENCH_PYTHON": "3.14",
         "SERVEBENCH_STACK": "s", "SERVEBENCH_CHECKOUT": "/c",
     }  # fmt: skip
-    assert [entry.name for entry in bench_runner.folder().iterdir()] == ["asv_runner"]
+    assert [entry.name for entry in suite_runs.runner_folder().iterdir()] == ["asv_runner"]
 
 
 def test_a_machine_is_pinned_beside_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once written it stays; other machines' entries are as they were; asv reads both."""
     monkeypatch.setenv("HOME", str(tmp_path))
     other = {"machine": "other", "os": "Linux 6.1", "arch": "", "cpu": "", "num_cpu": "", "ram": ""}
     MachineCollection.save("other", other)
@@ -424,7 +410,6 @@ def test_a_new_kernel_is_the_same_machine() -> None:
 def test_a_list_of_machines_that_is_none(
     content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that asv could not read either is left as it is, with a sentence."""
     monkeypatch.setenv("HOME", str(tmp_path))
     machine.asv_file().write_text(content)
     with pytest.raises(SetupError, match=r"expected asv's list of machines .* mend or remove it"):

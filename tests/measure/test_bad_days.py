@@ -67,7 +67,7 @@ def only_for(
 ) -> None:
     real = launch.perform
 
-    def perform(case: Case, given: Rig, *arguments: Any) -> runner.Outcome:
+    def perform(case: Case, given: Rig, *arguments: Any) -> runner.LaunchOutcome:
         if _name(case) != bad:
             return real(case, given, *arguments)
         with monkeypatch.context() as patch:
@@ -148,7 +148,6 @@ def no_figure(bench: Bench, run: Run, bad: str, computed: dict[str, float]) -> N
 def test_a_wrong_server_is_not_even_measured(
     bench: Bench, computed: Figures, bad: str, flag: str, words: str
 ) -> None:
-    """What is wrong from the beginning is seen before the load."""
     done = bench.run("right", bad)
     assert words in a_bad_day(bench, done, bad, flag, computed)
 
@@ -164,7 +163,6 @@ def test_a_wrong_server_is_not_even_measured(
 def test_what_is_wrong_under_load_only_is_seen_afterwards(
     bench: Bench, computed: Figures, bad: str, flag: str, words: str
 ) -> None:
-    """Right when asked one at a time, before and after; the figures of the load are lost."""
     done = bench.run("right", bad)
     assert words in a_bad_day(bench, done, bad, flag, computed, late=True)
 
@@ -181,7 +179,6 @@ def told(launched: Launch) -> dict[str, str]:
 
 
 def test_liars(bench: Bench, computed: Figures) -> None:
-    """Status, content type and single answers are right, and so is no figure of theirs."""
     done = bench.run("truthful", "empty", "uneven", "mask", "keep", "quicken", "closing")
     assert done.code == 1, done
     found = {name: told(launched) for name, (launched,) in launches(bench.recorded()).items()}
@@ -267,7 +264,6 @@ def test_a_server_that_hangs_on_sigterm(
 
 
 def test_a_server_that_leaves_an_orphan(bench: Bench, computed: Figures) -> None:
-    """A process in a session of its own, which shares the port, is found and ended."""
     bad = "orphaning/granian"
     done = bench.run("right", bad)
     detail = a_bad_day(bench, done, bad, "not_stopped", computed, late=True)
@@ -297,7 +293,6 @@ def test_a_foreign_listener_before_the_start(
 def test_a_foreign_listener_that_joins_under_load(
     bench: Bench, computed: Figures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It takes no connection of ours, every answer is right: the launch is void all the same."""
     bad = "victim/granian"
     foreign: list[int] = []
     with ExitStack() as stack:
@@ -316,8 +311,6 @@ def test_a_foreign_listener_that_joins_under_load(
 
 
 def test_another_pydantic(bench: Bench, computed: Figures, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pydantic 2 where the lock says 1, as an installer that resolves again would leave it."""
-
     def swap(given: Rig) -> Rig:
         other = stacks.environment("pydantic-v2", "3.14")
         return dataclasses.replace(given, pythons={**given.pythons, ("pydantic-v1", "3.14"): other})
@@ -331,7 +324,6 @@ def test_another_pydantic(bench: Bench, computed: Figures, monkeypatch: pytest.M
 def test_oha_that_was_never_made(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """One line with the remedy, and nothing is started."""
     made = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "servebench"
     cache = tmp_path / "cache" / "servebench"
     cache.mkdir(parents=True)
@@ -350,7 +342,6 @@ def test_oha_that_was_never_made(
 def test_oha_that_is_missing_in_the_middle(
     bench: Bench, computed: Figures, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The launch that finds it gone fails, and says how to get it back."""
     only_for(
         monkeypatch, "victim", rig=lambda given: dataclasses.replace(given, oha=tmp_path / "oha")
     )
@@ -363,7 +354,6 @@ def test_oha_that_is_missing_in_the_middle(
 def test_oha_that_is_missing_everywhere(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """No launch gives a figure: exit code 3, and the run says why."""
     only_for(
         monkeypatch, "victim", rig=lambda given: dataclasses.replace(given, oha=tmp_path / "oha")
     )
@@ -420,8 +410,6 @@ def test_oha_that_prints_rubbish(
 def test_a_mistake_of_servebench(
     bench: Bench, computed: Figures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One launch is lost, not the run; the log has the traceback."""
-
     def mistaken(*_arguments: Any, **_named: Any) -> dict[str, float]:
         return {"throughput": 1 / 0}
 
@@ -438,7 +426,6 @@ def test_a_mistake_of_servebench(
 def test_a_full_disk(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, how: Literal["full", "limited"]
 ) -> None:
-    """The run goes on in memory; what was saved before is whole; one line says what to do."""
     bench.results.mkdir()
     with small_disk(bench.results) if how == "full" else nothing() as fill:
         saves: list[str] = []

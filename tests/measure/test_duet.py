@@ -21,10 +21,9 @@ from servebench.core.model import Case, LoadModel
 from servebench.host import ports, resource_usage
 from servebench.host.session import Session
 from servebench.host.signals import InterruptedRun
-from servebench.measure import duet, oha, oha_results, side_run, validity, warmup
+from servebench.measure import duet, oha, oha_results, validity, warmup
 from servebench.measure import figures as observation
-from servebench.measure.duet import DuetOutcome
-from servebench.measure.side_run import SideCase
+from servebench.measure.duet import DuetOutcome, SideCase
 from servebench.measure.testbed import assemble
 from servebench.record.comparison import SideName
 from synthetic import make_case
@@ -38,7 +37,7 @@ TAILS = {"response_p99", "response_p999"}
 def play(
     state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., DuetOutcome]:
-    monkeypatch.setattr(side_run, "DUET_WARM_UP", 0.8)
+    monkeypatch.setattr(duet, "DUET_WARM_UP", 0.8)
     used: list[int] = []
     real = ports.free_port
 
@@ -308,13 +307,13 @@ def test_an_interruption_leaves_nothing(
 def test_loads_of_a_duet() -> None:
     """At least as long as asked for and 3.3 services; rates keep what their connections rest on."""
     quick = make_case("e/quick")
-    assert side_run.duet_load(quick, 3).duration == 3
+    assert duet.duet_load(quick, 3).duration == 3
     slow = quick.model_copy(
         update={"endpoint": quick.endpoint.model_copy(update={"floor": 0.9, "takes": 1.0})}
     )
-    assert side_run.duet_load(slow, 3).duration == pytest.approx(3.3)
+    assert duet.duet_load(slow, 3).duration == pytest.approx(3.3)
     paced = quick.load.model_copy(update={"model": LoadModel.PACED, "rate": 10.0})
-    assert side_run.duet_load(quick.model_copy(update={"load": paced}), 3) == paced
+    assert duet.duet_load(quick.model_copy(update={"load": paced}), 3) == paced
 
 
 def facts(used: float, beside: float) -> validity.Facts:
@@ -340,7 +339,7 @@ def test_the_other_side_is_no_noise_of_the_host() -> None:
     seen = observation.Observation(
         result=oha.LoadResult(
             oha_results.Rows(empty, empty, empty, empty.astype("i8"), empty.astype("i8")),
-            oha_results.Summary.model_validate(
+            oha_results.OhaSummary.model_validate(
                 {"summary": {"total": 2.0}, "statusCodeDistribution": {}, "errorDistribution": {}}
             ),
             2.0,

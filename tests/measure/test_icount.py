@@ -19,9 +19,8 @@ import pytest
 import servebench
 from bench import PROJECT, carrying, eventually
 from servebench.core.errors import CountError
-from servebench.measure.instructions import callgrind, counting, valgrind
-from servebench.measure.instructions.callgrind import Dump
-from servebench.measure.instructions.counting import Instructions, Uncounted
+from servebench.measure.instructions import counting, valgrind
+from servebench.measure.instructions.counting import Dump, InstructionCount, Uncounted
 from servebench.toolchain import interpreters, stacks
 
 DATA = Path(__file__).parents[1] / "data" / "callgrind"
@@ -40,7 +39,7 @@ needs_compiler = pytest.mark.skipif(
 
 def test_a_recorded_dump_is_read() -> None:
     """A dump that Callgrind wrote at a mark: its number, what caused it, its instructions."""
-    parts = callgrind.read(DATA, 4242)
+    parts = counting.read_dumps(DATA, 4242)
     assert parts == RECORDED
 
 
@@ -52,23 +51,21 @@ def test_a_dump_that_was_cut_short_is_refused() -> None:
     text = (DATA / "4242.2").read_text()
     for end in range(len(text)):
         with pytest.raises(CountError, match=r"4242\.2: expected .* is the disk full\?"):
-            callgrind.parse(text[:end], "4242.2")
+            counting.parse_dump(text[:end], "4242.2")
 
 
 def test_other_counters_are_not_taken_for_instructions() -> None:
-    """The column is found by its name; without it there is no count."""
     text = (DATA / "4242.2").read_text()
     more = text.replace("events: Ir", "events: Bc Ir").replace("totals: ", "totals: 7 ")
-    assert callgrind.parse(more, "x") == callgrind.parse(text, "x")
+    assert counting.parse_dump(more, "x") == counting.parse_dump(text, "x")
     with pytest.raises(CountError, match="started with other options"):
-        callgrind.parse(text.replace("events: Ir", "events: Bc"), "x")
+        counting.parse_dump(text.replace("events: Ir", "events: Bc"), "x")
 
 
 def test_a_missing_dump_is_noticed(tmp_path: Path) -> None:
-    """The phases are told apart by their order, so that none may be missing."""
     shutil.copy(DATA / "4242.2", tmp_path)
     with pytest.raises(CountError, match=r"numbered from 1 on, found \[2\]"):
-        callgrind.read(tmp_path, 4242)
+        counting.read_dumps(tmp_path, 4242)
 
 
 # Arithmetic.
@@ -84,7 +81,7 @@ def parts(*instructions: int) -> list[Dump]:
 def test_the_figure_is_the_difference_of_the_phases() -> None:
     """(5300 - 3300) / 10 = 200, then 203 and 200: median 200, spread 3 / 200."""
     counted = parts(99_999, 400, 3300, 5300, 3300, 5330, 3301, 5301)
-    assert counting.figure(counted, 10, 3) == Instructions(200.0, 3 / 200, 10)
+    assert counting.figure(counted, 10, 3) == InstructionCount(200.0, 3 / 200, 10)
 
 
 def test_rounds_that_differ_are_no_figure() -> None:
@@ -94,7 +91,6 @@ def test_rounds_that_differ_are_no_figure() -> None:
 
 
 def test_work_that_costs_nothing_is_no_figure() -> None:
-    """Twice as many units must take more instructions."""
     found = counting.figure(parts(9, 400, 1000, 1000), 10, 1)
     assert found == Uncounted("20 units took no more instructions than 10: [1000, 1000]")
 
@@ -158,9 +154,11 @@ def payload(tmp_path: Path) -> list[str]:
 TROUBLED = ["raises", "1000", "dies", "threads", "cycles", "json"]
 
 
-def figures(outcomes: dict[str, Instructions | Uncounted]) -> dict[str, float]:
-    assert all(isinstance(one, Instructions) for one in outcomes.values()), outcomes
-    return {name: one.per_unit for name, one in outcomes.items() if isinstance(one, Instructions)}
+def figures(outcomes: dict[str, InstructionCount | Uncounted]) -> dict[str, float]:
+    assert all(isinstance(one, InstructionCount) for one in outcomes.values()), outcomes
+    return {
+        name: one.per_unit for name, one in outcomes.items() if isinstance(one, InstructionCount)
+    }
 
 
 @pytest.mark.long
@@ -177,7 +175,7 @@ def test_counts_repeat_exactly(python: str, payload: list[str]) -> None:
     assert once == figures(second)
     assert once["2000"] / once["1000"] == pytest.approx(2, rel=0.02)
     assert 5 * 1000 < once["1000"] < 200 * 1000
-    assert all(isinstance(one, Instructions) and one.seeded for one in first.values())
+    assert all(isinstance(one, InstructionCount) and one.seeded for one in first.values())
 
 
 DRAW = """
@@ -214,7 +212,6 @@ def test_the_library_gives_the_same_bytes_and_leaves_other_calls_alone(tmp_path:
 def test_without_a_compiler_all_is_counted_and_the_figure_says_so(
     tmp_path: Path, payload: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Exactness of what draws random numbers is lost, and nothing else."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for tool in valgrind.NEEDED:
@@ -224,7 +221,7 @@ def test_without_a_compiler_all_is_counted_and_the_figure_says_so(
     python = interpreters.locate("3.14").executable
     monkeypatch.setenv("PATH", str(folder))
     found = counting.count(python, payload, ["1000"], rounds=1)["1000"]
-    assert isinstance(found, Instructions)
+    assert isinstance(found, InstructionCount)
     assert not found.seeded
 
 
@@ -337,7 +334,6 @@ LACKING = r"needs valgrind and setarch and setpriv .* `apt-get install valgrind 
 def test_without_valgrind_the_sentence_says_what_to_install(
     tmp_path: Path, payload: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which tool is missing and how to get it."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CountError, match=LACKING):
         counting.count(Path(sys.executable), payload, ["1000"])
@@ -356,7 +352,6 @@ def test_without_valgrind_the_sentence_says_what_to_install(
 def test_a_valgrind_that_does_not_count_gives_no_figure(
     script: str, sentence: str, tmp_path: Path, payload: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However it fails, the message says what was expected and what was found."""
     pretend(tmp_path / "bin", monkeypatch, script)
     python = interpreters.locate("3.14").executable
     with pytest.raises(CountError, match=sentence):
@@ -366,7 +361,6 @@ def test_a_valgrind_that_does_not_count_gives_no_figure(
 @needs_valgrind
 @pytest.mark.real
 def test_a_payload_that_cannot_start_is_quoted(tmp_path: Path) -> None:
-    """The last words of the payload are in the message."""
     file = tmp_path / "broken.py"
     file.write_text("import nothing_of_that_name\n")
     with pytest.raises(CountError, match="No module named 'nothing_of_that_name'"):
@@ -432,7 +426,6 @@ def instructions(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_without_valgrind_the_benchmarks_are_skipped_with_that_reason(
     instructions: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not failed, and never a number."""
     skipped = importlib.import_module("asv_runner.benchmarks.mark").SkipNotImplemented
 
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -446,7 +439,6 @@ def test_without_valgrind_the_benchmarks_are_skipped_with_that_reason(
 
 
 def test_a_failure_is_a_failure_and_a_figure_is_a_figure(instructions: ModuleType) -> None:
-    """A target without figure fails with its reason, which asv records as failed."""
     counted = instructions.Counted(
         figures={"pydantic/valid/20/json": 1234.5},
         failures={"request/driver/asgi": "rounds differ"},
@@ -470,7 +462,6 @@ def test_a_figure_that_may_have_moved_says_so(
 
 
 def test_every_benchmark_has_a_target(instructions: ModuleType) -> None:
-    """Parameters and targets are the same set, so that no figure is looked up in vain."""
     asked: list[str] = []
 
     class Recording(dict[str, str]):

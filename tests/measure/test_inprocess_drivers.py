@@ -83,7 +83,6 @@ def test_an_asgi_application_gets_a_whole_scope(asgi: Any) -> None:
 
 
 def test_an_asgi_answer_is_put_together(asgi: Any) -> None:
-    """Status and headers come from the start, the body from all its pieces."""
     kind = ((b"content-type", b"text/plain"),)
     driver = asgi(sending(start(201, kind), body(b"one ", True), body(b"", True), body(b"two")))
     assert driver() == (201, [*kind], b"one two")
@@ -126,7 +125,6 @@ def test_the_client_stays_until_it_has_its_answer(asgi: Any) -> None:
     ],
 )
 def test_a_broken_asgi_answer_is_an_error(asgi: Any, messages: tuple[Message, ...]) -> None:
-    """Nothing is swallowed, and the driver goes on."""
     driver = asgi(sending(*messages))
     for _ in range(2):
         with pytest.raises(drivers.ProtocolError, match=r"expected|before its answer"):
@@ -134,7 +132,6 @@ def test_a_broken_asgi_answer_is_an_error(asgi: Any, messages: tuple[Message, ..
 
 
 def test_what_an_asgi_application_raises_reaches_the_caller(asgi: Any) -> None:
-    """An error or a cancellation ends the request, not the driver."""
     turns: list[BaseException | None] = [ZeroDivisionError("mine"), asyncio.CancelledError(), None]
 
     async def app(_scope: Message, _receive: Any, send: Any) -> None:
@@ -225,8 +222,6 @@ def test_the_wsgi_driver_keeps_to_pep_3333() -> None:
 
 
 def test_a_wsgi_body_is_always_closed() -> None:
-    """Also after an error, which reaches the caller."""
-
     def failing() -> Iterator[bytes]:
         yield b"half"
         raise ZeroDivisionError
@@ -264,8 +259,6 @@ def test_wsgi_may_start_late_write_and_start_again_with_an_error() -> None:
 
 
 def test_a_broken_wsgi_answer_is_an_error() -> None:
-    """No start, a body before it, a second start, or an error after the body has begun."""
-
     def never(_environ: Message, _start_response: Any) -> Iterable[bytes]:
         return []
 

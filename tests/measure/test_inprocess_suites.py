@@ -18,7 +18,7 @@ import pytest
 from servebench.declare import experiments
 from servebench.declare.schema import PROFILES
 from servebench.host import paths
-from servebench.measure.inprocess import bench_runner
+from servebench.measure.inprocess import suite_runs
 from servebench.toolchain import interpreters, stacks
 
 ROOT = paths.project_root()
@@ -76,7 +76,7 @@ def attempt(
     executable = stacks.environment(stack, python)
     return subprocess.run(
         [executable, "-c", _RUN, suites / "benchmarks", json.dumps(names), json.dumps(extra)],
-        env=bench_runner.variables(
+        env=suite_runs.runner_variables(
             os.environ, executable=executable, python=python, stack=stack,
             checkout=commit or suites,
         ),
@@ -94,7 +94,7 @@ def run(folder: Path, names: list[str], **arguments: Any) -> tuple[dict[str, Any
 def listed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("listed")
     bare = interpreters.locate("3.14").executable
-    runner = bench_runner.folder()
+    runner = suite_runs.runner_folder()
     subprocess.run(
         [bare, "-c", _LIST, ROOT / "benchmarks"],
         env={"PYTHONPATH": str(runner)}, cwd=folder, check=True, timeout=60,
@@ -243,7 +243,6 @@ def test_the_clock_stands_still_while_something_is_built() -> None:
 
 
 def test_answers_are_compared_with_their_declaration() -> None:
-    """Status, media type and body; a text is a pattern for the whole of it."""
     headers = [(b"Content-Type", b"text/plain; charset=utf-8")]
     expect = {"content_type": "text/plain", "text": r"Hello, \w+!"}
     requests.check_answer("x", expect, 200, headers, b"Hello, waiter!")

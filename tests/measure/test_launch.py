@@ -29,14 +29,14 @@ from servebench.host.command import scrub
 from servebench.host.machine import allocate
 from servebench.host.session import Session
 from servebench.measure import identity, launch, validity, verify
-from servebench.measure.request_counter import Counter
-from servebench.measure.runner import Outcome
+from servebench.measure.runner import LaunchOutcome
+from servebench.measure.server import Counter
 from servebench.measure.testbed import Rig, assemble
 from tiny_http import Answer, serving
 
 pytestmark = pytest.mark.usefixtures("patient_verification")
 
-Perform = Callable[..., Outcome]
+Perform = Callable[..., LaunchOutcome]
 
 ALWAYS = {
     *("achieved", "throughput", "requests", "good", "timeouts", "errors", "window"),
@@ -82,7 +82,7 @@ def perform(state_home: Path, tmp_path: Path) -> Perform:
         count: bool = False,
         rig: Callable[[Rig], Rig] = lambda same: same,
         phase: Callable[[str], None] = lambda _name: None,
-    ) -> Outcome:
+    ) -> LaunchOutcome:
         given = rig(assemble([case], tmp_path / "logs"))
         options = launch.Options(window=0.1, count=count, phase=phase)
         outcome = launch.perform(case, given, options, tmp_path / "logs" / "server.log")
@@ -131,7 +131,6 @@ def test_every_application_can_be_measured(
 def test_a_request_of_somebody_else_is_noticed(
     perform: Perform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three requests, or more if it looks again, that the generator did not send."""
     real = ports.connections_per_process
     foreign = []
 
@@ -180,8 +179,6 @@ def test_workers_and_cores(
 
 @pytest.mark.real
 def test_a_machine_that_cannot_pin(bench: Bench, perform: Perform) -> None:
-    """The figures stand, with a warning."""
-
     def unpinned(given: Rig) -> Rig:
         machine = given.machine.model_copy(update={"pinned": False})
         return dataclasses.replace(given, machine=machine)
@@ -238,7 +235,6 @@ def test_the_recorded_commands_can_be_repeated(case_id: str, tmp_path: Path) -> 
 
 
 def test_recorded_commands_name_no_folder_of_this_machine(tmp_path: Path) -> None:
-    """Every declared case: placeholders, and paths inside the project only."""
     cases = [
         case
         for experiment in experiments.load_experiments(PROJECT)
@@ -319,7 +315,6 @@ def test_shared_cores_are_all_cores(tmp_path: Path) -> None:
 
 
 def test_what_was_never_set_up_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the remedy."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(SetupError, match="make setup"):
         assemble([declared("asgi-wsgi/asgi-json/py3.14/w1/c128")], tmp_path)
@@ -359,18 +354,15 @@ def test_the_counter_is_waited_for() -> None:
 
 
 def test_reasons_name_no_folder_of_this_machine() -> None:
-    """They are kept in run files that others read."""
     text = f"in {PROJECT}/apps/x.py of {Path.home()}/y:   no\tspace"
     assert scrub(text) == "in ./apps/x.py of ~/y: no space"
 
 
 def test_reasons_do_nothing_to_the_reader_s_terminal() -> None:
-    """A server's own words are quoted in them, colours, titles and bells and all."""
     assert scrub("\x1b[31mred\x1b[0m\x07 \x1b]0;title\x00") == "red ]0;title"
 
 
 def test_nothing_is_left(bench: Bench) -> None:
-    """The helper of the bad days finds what it looks for."""
     with subprocess.Popen(["sleep", "30"], env={"PATH": os.environ["PATH"]}) as process:
         try:
             eventually("sleep", lambda: [p.pid for p in bench.alive()] == [process.pid])

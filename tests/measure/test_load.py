@@ -132,7 +132,6 @@ def test_a_paced_load_keeps_its_limit_and_tells_what_it_did_not_send(oha: Path) 
 
 
 def test_an_open_load_sends_whatever_the_server_does(oha: Path) -> None:
-    """4/s for 2 s with connections to spare: all eight are sent, however slow the answers."""
     asked = Load(model=LoadModel.OPEN, connections=20, rate=4, duration=2, timeout=30)
     with serving(Answer(delay=1.5)) as server:
         result = generate(oha, asked, server.url, cores=None)
@@ -163,14 +162,12 @@ def test_answers_of_another_status_are_not_good(oha: Path) -> None:
 
 
 def test_a_redirect_is_counted_not_followed(oha: Path) -> None:
-    """Following would measure another endpoint."""
     with serving(Answer(status=302)) as server:
         result = generate(oha, closed(), server.url, cores=None)
     assert set(result.rows.status.tolist()) == {302}
 
 
 def test_a_server_that_dies_in_the_middle_leaves_errors(oha: Path) -> None:
-    """The requests that it did answer do not hide those that it did not."""
     with (
         serving(Answer(delay=0.01)) as server,
         load.Generation.start(oha, closed(duration=2), server.url, cores=None) as generation,
@@ -182,7 +179,6 @@ def test_a_server_that_dies_in_the_middle_leaves_errors(oha: Path) -> None:
 
 
 def test_a_slow_server_leaves_timeouts(oha: Path) -> None:
-    """A request without answer in its time counts as timed out, and has no latency."""
     with serving(lambda _path, n: Answer(delay=0.0 if n % 2 else 5.0)) as server:
         asked = closed(duration=2, timeout=1)
         result = generate(oha, asked, server.url, cores=None)
@@ -193,7 +189,6 @@ def test_a_slow_server_leaves_timeouts(oha: Path) -> None:
 
 
 def test_nothing_listening_leaves_errors_and_no_figures(oha: Path) -> None:
-    """Only counts come of it."""
     with serving(Answer()) as server:
         url = server.url
     result = generate(oha, closed(), url, cores=None)
@@ -204,7 +199,6 @@ def test_nothing_listening_leaves_errors_and_no_figures(oha: Path) -> None:
 
 
 def test_a_missing_generator_is_one_sentence(tmp_path: Path) -> None:
-    """It names the program and the remedy."""
     error = failure(tmp_path / "nowhere" / "oha", "http://127.0.0.1:9/", tmp_path)
     assert "make setup" in error.detail
 
@@ -222,7 +216,6 @@ def test_a_missing_generator_is_one_sentence(tmp_path: Path) -> None:
 def test_a_generator_that_fails_or_prints_rubbish_gives_no_figure(
     tmp_path: Path, body: str, words: str
 ) -> None:
-    """Whatever it leaves behind, the launch fails with what was expected and found."""
     error = failure(fake(tmp_path, body), "http://127.0.0.1:9/", tmp_path)
     assert words in error.detail
 
@@ -255,7 +248,6 @@ def test_a_generator_that_is_ended_early_gives_no_figure(oha: Path, name: str, w
 
 
 def test_a_generator_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wait has a hard limit, and nothing survives it."""
     monkeypatch.setattr(load, "START_SECONDS", 0.1)
     error = failure(
         fake(tmp_path, "exec sleep 60"), "http://127.0.0.1:9/", tmp_path, closed(1, 0.1, 0.1)
@@ -264,7 +256,6 @@ def test_a_generator_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_wave_sends_all_at_once(oha: Path) -> None:
-    """Eight requests on eight connections, all answered."""
     with serving(Answer(delay=0.1)) as server:
         seconds = warmup.wave(oha, server.url, 8, timeout=30, cores=None)
         assert (server.requests, server.connections) == (8, 8)
@@ -282,7 +273,6 @@ def test_a_wave_sends_all_at_once(oha: Path) -> None:
 def test_a_warm_up_fails_at_the_first_bad_answer(
     oha: Path, answer: Answer, timeout: float, flag: FlagName
 ) -> None:
-    """In waves and in windows alike."""
     with serving(answer) as server:
         with pytest.raises(LaunchError) as caught:
             warmup.wave(oha, server.url, 2, timeout=timeout, cores=None)
@@ -293,7 +283,6 @@ def test_a_warm_up_fails_at_the_first_bad_answer(
 
 
 def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(oha: Path) -> None:
-    """It says which of the two."""
     with serving(Answer(delay=0.01)) as server:
         found = warmup.warm_up(oha, closed(), server.url, cores=None, window=0.1, limit=30)
         assert found.steady == warmup.is_steady(found.windows)

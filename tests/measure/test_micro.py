@@ -37,7 +37,6 @@ def chosen(*globs: str) -> dict[str, tuple[str, ...]]:
 
 
 def test_every_suite_runs_where_it_says_something() -> None:
-    """Without a selection: all suites, each on its stacks and their interpreters."""
     steps = {step.suite: step for step in suite_runs.steps()}
     assert tuple(steps) == tuple(suite.name for suite in suite_runs.suites(ROOT))
     assert steps["gil"].environments == (
@@ -63,13 +62,11 @@ def test_every_suite_runs_where_it_says_something() -> None:
     ],
 )
 def test_globs_mean_what_they_mean_elsewhere(glob: str, name: str, matches: bool) -> None:
-    """The whole name is matched; without parameters in the glob, all of them are meant."""
     (bench,) = chosen(glob)["gil"]
     assert bool(re.search(bench, name)) is matches
 
 
 def test_a_glob_selects_its_suites_and_a_wrong_one_is_refused() -> None:
-    """A wildcard at the front asks every suite; a name that no suite begins with, none."""
     assert list(chosen("scaling.*", "gil.Cpu*")) == ["gil", "scaling"]
     assert len(chosen("*")) == len(suite_runs.suites(ROOT))
     for wrong in ("guard.*", "gil-endpoints/*", "gi"):
@@ -78,7 +75,6 @@ def test_a_glob_selects_its_suites_and_a_wrong_one_is_refused() -> None:
 
 
 def test_asv_is_configured_with_absolute_folders(tmp_path: Path) -> None:
-    """Its results go where they are wanted; a checkout without its configuration is refused."""
     conf = suite_runs.configuration(ROOT, tmp_path / "results")
     assert conf["results_dir"] == str(tmp_path / "results")
     assert (conf["repo"], conf["benchmark_dir"]) == (str(ROOT), str(ROOT / "benchmarks"))
@@ -179,7 +175,6 @@ def test_a_real_look_inside(repository: Path, tmp_path: Path) -> None:
 def test_another_repository_is_told_that_these_are_not_its_suites(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before anything of it is read, where `no stack 'pydantic-v1'` would only be a riddle."""
     (tmp_path / "pyproject.toml").write_text("[tool.servebench]\n")
     monkeypatch.setenv("SERVEBENCH_ROOT", str(tmp_path))
     with pytest.raises(UsageError, match="measure no other repository"):
@@ -189,13 +184,11 @@ def test_another_repository_is_told_that_these_are_not_its_suites(
 
 
 def test_where_to_keep_results_needs_some_to_be_kept(tmp_path: Path) -> None:
-    """Without --record nothing is kept, and nothing is measured for nobody."""
     with pytest.raises(UsageError, match="add --record"):
         cli.inprocess_command(to=tmp_path)
 
 
 def test_nothing_measured_is_said_and_is_no_page() -> None:
-    """Results of another commit, of before, or without a figure do not count: exit code 3."""
     failed = Reading("gil.Cpu.time_tasks", (), "3.14", "gil-in-process", "seconds", "failed")
     measured = replace(failed, status="measured", value=1.0)
 
@@ -253,7 +246,6 @@ def suite(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_every_way_of_doing_work_does_all_of_it(suite: Any, tmp_path: Path) -> None:
-    """Serial, threads, processes and coroutines give the same results and errors."""
     # In a process of their own: forking pytest, which may have threads, could hang.
     done = subprocess.run(
         [sys.executable, "-c", _ALL_MODES], cwd=ROOT, capture_output=True, text=True, check=True

@@ -57,7 +57,6 @@ def workers(*numbers: int) -> Callable[[str, int], Answer]:
 
 
 def test_the_right_workers_pass() -> None:
-    """What a lock holds for other systems, and what is installed beside it, does not matter."""
     check(identity(), identity(worker="100-2"), required=["FastAPI"], loop="asyncio")
     check(without_gil(loop="uvloop.Loop"), free_threaded=True, loop="uvloop")
     check(identity(loop=None), loop="none")
@@ -77,7 +76,6 @@ def test_the_right_workers_pass() -> None:
 def test_a_gil_in_the_wrong_state_is_named(
     found: Identity, free_threaded: bool, words: str
 ) -> None:
-    """The state in the serving process counts, not the name of the interpreter."""
     right = without_gil() if free_threaded else identity()
     with pytest.raises(LaunchError, match=re.escape(words)) as caught:
         check(right, found, free_threaded=free_threaded)
@@ -108,7 +106,6 @@ def test_a_gil_in_the_wrong_state_is_named(
     ],
 )
 def test_another_version_is_named(found: Identity, more: dict[str, Any], words: str) -> None:
-    """Interpreter, packages and event loop, with the worker that has them."""
     with pytest.raises(LaunchError, match=re.escape(words)) as caught:
         check(found, **more)
     assert caught.value.flag is FlagName.VERSION_MISMATCH
@@ -127,7 +124,6 @@ def test_every_worker_answers(distinct: Any) -> None:
 
 @pytest.mark.real
 def test_a_worker_that_never_answers_is_missed() -> None:
-    """It says who did answer."""
     with serving(workers(7)) as server, pytest.raises(LaunchError) as caught:
         probe(server.url, workers_expected=2, timeout=2)
     assert caught.value.flag is FlagName.NOT_READY
@@ -137,7 +133,6 @@ def test_a_worker_that_never_answers_is_missed() -> None:
 
 @pytest.mark.real
 def test_a_worker_too_many_is_a_restart() -> None:
-    """Three answer where two were started."""
     with serving(workers(1, 2, 3)) as server, pytest.raises(LaunchError) as caught:
         probe(server.url, workers_expected=2)
     assert caught.value.flag is FlagName.WORKER_RESTARTED
@@ -146,7 +141,6 @@ def test_a_worker_too_many_is_a_restart() -> None:
 
 @pytest.mark.real
 def test_a_silent_or_absent_server_is_not_ready() -> None:
-    """It accepts and says nothing, or does not listen; the last problem is named."""
     with serving(Answer(delay=30)) as server:
         with pytest.raises(LaunchError) as caught:
             probe(server.url, workers_expected=1, timeout=0.2)
@@ -167,7 +161,6 @@ def test_a_silent_or_absent_server_is_not_ready() -> None:
     ],
 )
 def test_somebody_else_who_answers_is_no_worker(answer: Answer, flag: FlagName) -> None:
-    """An answer that is no identity ends the probe at once."""
     with serving(answer) as server, pytest.raises(LaunchError) as caught:
         probe(server.url, workers_expected=1)
     assert caught.value.flag is flag

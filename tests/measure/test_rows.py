@@ -13,7 +13,7 @@ from servebench.core.flags import FlagName
 from servebench.core.metrics import METRICS
 from servebench.core.model import Load, LoadModel
 from servebench.measure import oha_results
-from servebench.measure.oha_results import Rows, Summary, Window
+from servebench.measure.oha_results import OhaSummary, Rows, Window
 
 RECORDED = Path(__file__).parents[1] / "data" / "oha"
 
@@ -25,8 +25,8 @@ def made(*requests: tuple[float, float], status: int = 200) -> Rows:
     return Rows(start, start, end, np.full(count, status), np.zeros(count, dtype=int))
 
 
-def told(statuses: dict[int, int], failures: dict[str, int] | None = None) -> Summary:
-    return Summary.model_validate(
+def told(statuses: dict[int, int], failures: dict[str, int] | None = None) -> OhaSummary:
+    return OhaSummary.model_validate(
         {
             "summary": {"total": 1.0},
             "statusCodeDistribution": statuses,
@@ -147,7 +147,6 @@ def test_memory_that_is_kept_for_every_answer() -> None:
 
 
 def test_memory_that_grows_by_one_step_may_not_grow() -> None:
-    """All 10 MB in one of ten windows: an arena, as far as anybody can tell."""
     ends = np.linspace(0.005, 9.995, 1000)
     course = [(float(at), int(70e6 + 10e6 * (at > 4))) for at in range(11)]
     found = oha_results.growth(course, ends, 0.0)
@@ -169,7 +168,6 @@ def test_only_good_answers_have_latencies() -> None:
 
 
 def test_without_a_good_answer_there_are_counts_only() -> None:
-    """No throughput of zero, no latency of nothing."""
     found = oha_results.figures(
         made((0, 0.1), status=500), told({500: 1}, {"timeout": 2}), closed(3, 1)
     )
@@ -221,7 +219,6 @@ def test_a_closed_recording_of_oha_keeps_littles_law() -> None:
 
 
 def test_failures_are_counted_by_kind() -> None:
-    """What oha calls a success rate of 1.0 is read as what it was."""
     refused = oha_results.read_summary((RECORDED / "refused.json").read_text())
     assert (refused.answered, refused.timeouts, refused.errors) == (0, 0, 289)
     late = oha_results.read_summary((RECORDED / "timeouts.json").read_text())
@@ -234,7 +231,6 @@ def test_failures_are_counted_by_kind() -> None:
     "text", ["", "rubbish", "{}", '{"summary": {"total": null}}', "[1]", '{"summary": 3}']
 )
 def test_a_summary_that_is_none_is_refused(text: str) -> None:
-    """The error names the generator and quotes what it printed."""
     with pytest.raises(LaunchError, match="expected oha's JSON summary") as caught:
         oha_results.read_summary(text)
     assert caught.value.flag is FlagName.CLIENT_FAILED

@@ -16,13 +16,13 @@ from servebench.core.model import Case, Commands, Plan, Run, RunStatus, Status
 from servebench.host.progress import Progress
 from servebench.host.signals import InterruptedRun
 from servebench.measure import runner
-from servebench.measure.runner import LaunchStep, Outcome
+from servebench.measure.runner import LaunchOutcome, LaunchStep
 from servebench.record import store
 from synthetic import make_case, make_run
 
 CASES = tuple(make_case(f"experiment/{name}") for name in "abc")
-GOOD = Outcome(flags=(), metrics={"throughput": 40.0}, seconds=3, load_seconds=2)
-BAD = Outcome(
+GOOD = LaunchOutcome(flags=(), metrics={"throughput": 40.0}, seconds=3, load_seconds=2)
+BAD = LaunchOutcome(
     # The figure must be lost even if a launch forgets to drop it.
     flags=(Flag(name=FlagName.WRONG_BODY, detail="left"),),
     metrics={"throughput": 41.0},
@@ -73,7 +73,7 @@ class Told(Progress):
 
 
 def execute(
-    plan: Plan, header: Run, perform: Callable[[Case], Outcome], results: Path, told: Told
+    plan: Plan, header: Run, perform: Callable[[Case], LaunchOutcome], results: Path, told: Told
 ) -> tuple[Run, Path]:
     return runner.execute(
         plan,
@@ -114,7 +114,7 @@ def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
     """Done in sequence, saved after each launch, written once, and the partial file removed."""
     plan, told, saved = make_plan(), Told(), [0]
 
-    def perform(_case: Case) -> Outcome:
+    def perform(_case: Case) -> LaunchOutcome:
         partial = store.partials(tmp_path)
         known = [x for p in partial for r in store.load(p).results for x in r.launches]
         assert len(known) == saved[0]
@@ -141,7 +141,6 @@ def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
 
 
 def test_a_failed_launch_keeps_its_reason_and_no_figure(tmp_path: Path) -> None:
-    """The others go on."""
     plan = make_plan()
     run, _ = execute(
         plan, fresh(plan), lambda case: BAD if case is CASES[1] else GOOD, tmp_path, Told()
@@ -155,7 +154,6 @@ def test_a_failed_launch_keeps_its_reason_and_no_figure(tmp_path: Path) -> None:
 
 
 def test_nothing_usable_is_said_and_saved(tmp_path: Path) -> None:
-    """Exit code 3; the file holds the reasons."""
     plan = make_plan()
     with pytest.raises(NothingMeasuredError, match="none of 6 launches") as caught:
         execute(plan, fresh(plan), lambda _case: BAD, tmp_path, Told())
@@ -170,7 +168,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
     plan, told, calls = make_plan(), Told(), 0
     first_bad = runner.sequence(plan)[1]
 
-    def perform(_case: Case) -> Outcome:
+    def perform(_case: Case) -> LaunchOutcome:
         nonlocal calls
         calls += 1
         if calls == 4:
@@ -190,7 +188,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
     again: list[LaunchStep] = []
     told = Told()
 
-    def go_on(case: Case) -> Outcome:
+    def go_on(case: Case) -> LaunchOutcome:
         again.append(LaunchStep(case, told.work_[-1][1] // 3))
         return GOOD
 
@@ -206,7 +204,6 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 def test_a_save_that_fails_ends_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told, and what was measured is saved with the next launch."""
     plan, told, real = make_plan(1), Told(), store.save_partial
     tries = 0
 
@@ -226,8 +223,6 @@ def test_a_save_that_fails_ends_no_run(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_run_that_cannot_be_written_at_its_end_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The partial file holds everything that could be saved."""
-
     def full(_results: Path, _run: Run) -> Path:
         raise RecordError("the disk is full")
 

@@ -41,7 +41,6 @@ def test_connections_of_a_generator_that_starts_late_are_counted(
 def test_an_interrupt_at_its_start_leaves_no_thread(
     server: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thread that looks for ever would keep the process from ending."""
     monkeypatch.setattr(ports, "connections_per_process", lambda _port, _session: {})
     threads: list[threading.Thread] = []
     real = threading.Thread.start

@@ -81,7 +81,6 @@ def names(flags: tuple[Flag, ...]) -> list[FlagName]:
 
 
 def test_a_good_launch_raises_nothing() -> None:
-    """Closed and paced, with everything looked at and with nothing."""
     assert judge(facts()) == ()
     assert judge(paced({})) == ()
     assert judge(Facts(case=case(), figures=GOOD, server_cores=1, client_cores=1)) == ()
@@ -180,7 +179,6 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
 
 @pytest.mark.parametrize(("flag", "seen", "words"), RAISED)
 def test_a_fault_raises_its_flag_alone(flag: FlagName, seen: Facts, words: str) -> None:
-    """With expectation and finding in the detail."""
     found = judge(seen)
     assert names(found) == [flag]
     assert words in found[0].detail
@@ -222,7 +220,6 @@ def test_a_fault_raises_its_flag_alone(flag: FlagName, seen: Facts, words: str) 
     ],
 )
 def test_what_lies_within_its_limit_fails_nothing(seen: Facts) -> None:
-    """Right beside the thresholds; a declared sharing of cores stays a warning."""
     assert set(names(judge(seen))) <= {FlagName.CORES_SHARED}
 
 
@@ -237,7 +234,6 @@ def test_one_connection_may_pause_between_quick_answers() -> None:
 
 
 def test_an_open_load_is_due_after_the_floor() -> None:
-    """Its window leaves the floor out already: nothing more is forgiven."""
     slow = {
         f"{kind}_{point}": 3.001
         for kind in ("response", "service")
@@ -263,7 +259,6 @@ def test_waiting_endpoints_with_few_places_are_overloaded_as_published() -> None
 
 
 def test_all_that_is_wrong_is_said_fails_first() -> None:
-    """A reader gets the whole list."""
     found = judge(facts({"errors": 3, "host_steal": 0.5}, pinned=False, server_handled=1))
     assert names(found) == [
         FlagName.TRANSPORT_ERRORS, FlagName.COUNT_MISMATCH, FlagName.UNPINNED, FlagName.HOST_NOISE,
@@ -271,14 +266,12 @@ def test_all_that_is_wrong_is_said_fails_first() -> None:
 
 
 def test_without_figures_only_the_counts_are_judged() -> None:
-    """A server that answered nothing fails for that, and for nothing that is missing."""
     counts = {"requests": 0, "good": 0, "timeouts": 0, "errors": 500}
     found = judge(Facts(case=case(), figures=counts, server_cores=1, client_cores=1))
     assert names(found) == [FlagName.TRANSPORT_ERRORS, FlagName.FEW_SAMPLES]
 
 
 def test_every_flag_is_judged_here_or_raised_where_it_is_seen() -> None:
-    """A new flag must be put into one of the two lists."""
     raised_elsewhere = {
         FlagName.WRONG_BODY, FlagName.GIL_MISMATCH, FlagName.VERSION_MISMATCH,
         FlagName.SERVER_DIED, FlagName.NOT_READY, FlagName.NOT_STOPPED, FlagName.NOT_CONCURRENT,

@@ -57,7 +57,6 @@ def refusal(expect: Expectation, body: bytes, media: str, status: int = 200) -> 
     ],
 )
 def test_a_right_answer_passes(expect: Expectation, body: bytes, media: str) -> None:
-    """Parameters of the media type and the layout of JSON do not matter."""
     check_answer(expect, "GET /x", expect.status, media, body)
 
 
@@ -80,14 +79,12 @@ def test_a_right_answer_passes(expect: Expectation, body: bytes, media: str) -> 
 def test_a_wrong_body_says_what_was_expected_and_found(
     expect: Expectation, body: bytes, words: str
 ) -> None:
-    """One sentence, with the beginning of the body."""
     error = refusal(expect, body, "text/plain")
     assert error.flag is FlagName.WRONG_BODY
     assert words in error.detail
 
 
 def test_status_and_media_type_come_first() -> None:
-    """An error page is reported as one, whatever it contains."""
     error = refusal(text(), b"Internal Server Error" * 9, "text/plain", status=500)
     assert error.flag is FlagName.WRONG_STATUS
     assert "expected status 200, found 500" in error.detail
@@ -185,7 +182,6 @@ def test_a_machine_that_was_busy_is_no_serial_server() -> None:
 @pytest.mark.real
 @pytest.mark.parametrize("overlap", [0, 3])
 def test_the_right_answer_too_fast_is_too_good_to_be_true(overlap: int) -> None:
-    """A handler that forgot to wait would win every comparison."""
     with serving(Answer()) as server, pytest.raises(LaunchError) as caught:
         verify(endpoint(floor=3.0, overlap=overlap), server.url)
     assert caught.value.flag is FlagName.IMPOSSIBLE
@@ -205,7 +201,6 @@ def test_the_right_answer_too_fast_is_too_good_to_be_true(overlap: int) -> None:
     ],
 )
 def test_every_answer_counts(answers: list[Answer], flag: FlagName) -> None:
-    """The first bad one ends the verification, with its own flag."""
     with serving(lambda _path, n: answers[min(n, len(answers) - 1)]) as server:
         with pytest.raises(LaunchError) as caught:
             verify(endpoint(), server.url, timeout=0.3 if answers[-1].delay else 30)
@@ -216,7 +211,6 @@ def test_every_answer_counts(answers: list[Answer], flag: FlagName) -> None:
 
 @pytest.mark.real
 def test_nothing_listening_is_a_transport_error() -> None:
-    """The port of a server that has gone."""
     with serving(Answer()) as server:
         url = server.url
     with pytest.raises(LaunchError) as caught:

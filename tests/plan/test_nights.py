@@ -81,7 +81,6 @@ def test_durations_that_were_measured_balance_the_shards() -> None:
 
 
 def test_cases_stay_where_they_were_measured() -> None:
-    """Also where another share would be more even; a new case goes to who has less to do."""
     known = measured({(A, "a"): 50.0, (A, "b"): 50.0, (B, "c"): 70.0})
     assert shared(plan_of(*"abc"), (A, B), known) == [["a", "b"], ["c"]]
     assert shared(plan_of(*"cba"), (B, A), known) == [["c"], ["b", "a"]]
@@ -89,7 +88,6 @@ def test_cases_stay_where_they_were_measured() -> None:
 
 
 def test_a_machine_that_was_away_gets_its_cases_back() -> None:
-    """Home is where a case was measured most often, not where it was measured last."""
     away = measured({(A, "a"): 10.0, (B, "a"): 10.0}, {(A, "a"): 9, (B, "a"): 1})
     away = replace(away, latest={**away.latest, (B, "experiment/a"): "20261120T030000Z-nightly-x"})
     # Of three new ones, all of 10 s, the first goes to who has nothing yet.
@@ -100,7 +98,6 @@ def test_a_machine_that_was_away_gets_its_cases_back() -> None:
 
 
 def test_a_machine_that_is_gone_leaves_its_cases_to_the_others() -> None:
-    """Longest first to whoever has least to do; what the others have stays."""
     known = measured({(A, "a"): 100.0, (B, "b"): 90.0, (C, "c"): 60.0, (C, "d"): 50.0})
     assert shared(plan_of(*"abcd"), (A, B), known) == [["a", "d"], ["b", "c"]]
 
@@ -116,7 +113,6 @@ def test_a_new_machine_takes_what_has_the_shortest_history() -> None:
 
 
 def test_what_moved_stays_in_the_next_night() -> None:
-    """The plan that follows from a night is that night's: cases do not wander."""
     known = measured({(A, name): 50.0 for name in "abcd"})
     first = shared(plan_of(*"abcd"), (A, B), known)
     homes = {(who, name): 50.0 for who, names in zip((A, B), first, strict=True) for name in names}
@@ -143,7 +139,6 @@ def test_every_shard_calibrates() -> None:
 
 
 def test_what_has_nothing_to_do_is_no_shard() -> None:
-    """Two cases make two shards, however many machines there might be."""
     assert shared(plan_of(*"ab"), (None,) * 5) == [["a"], ["b"]]
     with pytest.raises(UsageError, match="expected one or more machines"):
         share_out(plan_of("a"), (A, A))
@@ -160,7 +155,6 @@ def test_a_slow_machine_is_known_by_what_it_has_measured() -> None:
 
 
 def test_recent_runs_say_who_measured_what_and_how_long(tmp_path: Path) -> None:
-    """The newest run's seconds; nights are counted; files that cannot be read are left out."""
     one, two = case("a"), case("b")
     save(
         tmp_path,
@@ -184,7 +178,6 @@ def test_a_machine_that_has_left_is_not_waited_for() -> None:
 
 
 def test_the_fleet_is_named_or_counted() -> None:
-    """Machines that are named have the first shards; what cannot be is refused."""
     assert night_plan.fleet(None, ()) == (None,)
     assert night_plan.fleet(3, ()) == (None, None, None)
     assert night_plan.fleet(None, (f"{A},{B}", C)) == (A, B, C)
@@ -204,7 +197,6 @@ def night_of(plan: Plan, machines: Sequence[str | None], results: Path) -> Night
 
 
 def test_a_plan_of_a_night_says_what_moves(tmp_path: Path) -> None:
-    """A series that begins anew is not found out from a trend; and the file reads back."""
     one, two = case("a"), case("b")
     save(tmp_path, night_run(0, A, [result_of(one, good(one)), result_of(two, good(two))]))
     night = night_of(plan_of(*"ab"), (A, B), tmp_path)
@@ -253,7 +245,6 @@ def arrived(planned_: NightPlan, number: int, who: str, **changes: Any) -> Run:
 
 
 def test_a_whole_night_is_complete() -> None:
-    """Every shard's run came, and every case has launches."""
     night = shards_of("a", "b", "c")
     runs = [arrived(night, n, who) for n, who in enumerate((A, B, C), start=1)]
     record = night_outcome.outcome(night, runs)
@@ -265,7 +256,6 @@ def test_a_whole_night_is_complete() -> None:
 
 
 def test_what_is_missing_is_recorded_with_its_reason() -> None:
-    """A shard that never came, one that was cut short, and one whose cases all failed."""
     night = shards_of("a", "b", "c")
     cut = arrived(night, 2, B, status=RunStatus.PARTIAL)
     cut = cut.model_copy(update={"results": (result_of(case("b")),)})
@@ -288,7 +278,6 @@ def test_what_is_missing_is_recorded_with_its_reason() -> None:
 
 
 def test_records_are_read_in_order(tmp_path: Path) -> None:
-    """By year and name; one that is damaged or misnamed is said so."""
     names = ("20261120T030000Z-nightly-3f2a9c17", "20251120T030000Z-nightly-3f2a9c17")
     for name in names:
         record = NightRecord(
@@ -306,7 +295,6 @@ def test_records_are_read_in_order(tmp_path: Path) -> None:
 
 
 def test_a_shard_belongs_to_its_machine_and_commit(tmp_path: Path) -> None:
-    """Another machine, another commit, no such shard: refused before anything is measured."""
     night = shards_of("a", "b")
     files.write(path := tmp_path / "night.json", night)
     second = assignment(path, 2)
@@ -337,7 +325,6 @@ def remote(tmp_path: Path) -> Remote:
 def test_a_night_from_its_plan_to_the_history(
     bench: Bench, remote: Remote, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Planned in two shards, one measured, one dead: pushed, what is missing told, then whole."""
     plan, told = bench.folder / "night.json", bench.folder / "told"
     monkeypatch.setenv("GITHUB_OUTPUT", str(told))
     monkeypatch.setenv("SERVEBENCH_HISTORY_REMOTE", remote.address)
@@ -399,7 +386,6 @@ def test_a_night_from_its_plan_to_the_history(
 def test_a_plan_that_names_another_machine_is_refused(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is measured, and the machine's own id is told."""
     plan = bench.folder / "night.json"
     monkeypatch.setenv("SERVEBENCH_MACHINES", f"{A}, {B}")
     done = bench("plan", "--select", "badapps/right", "--output", plan)
@@ -427,7 +413,6 @@ def test_outputs_cannot_be_injected(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_git_is_not_asked_where_there_is_none(bench: Bench) -> None:
-    """A checkout without git has no history; the message says what to name."""
     assert subprocess.run(["git", "-C", bench.root, "rev-parse"], check=False).returncode != 0
     done = bench("history", "pull")
     assert (done.code, "name one with --remote" in done.err) == (4, True)

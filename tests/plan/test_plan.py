@@ -90,7 +90,6 @@ def test_a_floor_bound_launch_is_verified_and_warmed_up_in_whole_floors() -> Non
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_fast_endpoint_is_warmed_up_in_windows(profile: Profile) -> None:
-    """Their length is the profile's; a launch has at least five of them."""
     warm_up = expected(case(), profile).warm_up
     assert 5 * WINDOW_SECONDS[profile] <= warm_up <= 11 * WINDOW_SECONDS[profile]
 
@@ -126,7 +125,6 @@ def test_the_correction_grows_in() -> None:
     ],
 )
 def test_what_remains(expected_: list[float], seen: list[float], left: float) -> None:
-    """Per launch, whatever its length; in the end nothing."""
     estimate = RemainingTime(expected_)
     for seconds in seen:
         estimate.observe(seconds)
@@ -146,7 +144,6 @@ def test_honest_after_the_first_tenth(overhead: float) -> None:
 
 @pytest.mark.parametrize(("profile", "launches"), [("quick", 1), ("nightly", 3), ("published", 1)])
 def test_launches_are_the_profile_s_unless_given(profile: Profile, launches: int) -> None:
-    """Three launches give an interval; quick and published show the figures once."""
     assert make_plan(profile, [], None, 1).launches == launches
     assert make_plan(profile, [], 7, 1).launches == 7
     with pytest.raises(UsageError, match="expected 1 or more, found 0"):
@@ -154,7 +151,6 @@ def test_launches_are_the_profile_s_unless_given(profile: Profile, launches: int
 
 
 def test_a_plan_without_a_selection_holds_every_case_in_declared_order() -> None:
-    """And keeps its seed."""
     plan = make_plan("quick", [], None, 42)
     assert (plan.profile, plan.seed) == ("quick", 42)
     experiments = [one.experiment for one in plan.cases]
@@ -163,7 +159,6 @@ def test_a_plan_without_a_selection_holds_every_case_in_declared_order() -> None
 
 
 def test_globs_select_over_whole_ids() -> None:
-    """A case is in if any glob matches its id; none is in twice."""
     plan = make_plan("quick", ["asgi-wsgi/*/py3.14t/*", "asgi-wsgi/asgi-io/*"], None, 1)
     found = [one.id for one in plan.cases]
     assert "asgi-wsgi/wsgi-json/py3.14t/w2/t64/c256" in found
@@ -173,7 +168,6 @@ def test_globs_select_over_whole_ids() -> None:
 
 
 def test_a_glob_that_selects_nothing_is_refused_with_near_ids() -> None:
-    """A misspelt id must not silently measure less."""
     with pytest.raises(UsageError) as error:
         make_plan("quick", ["asgi-wsgi/*", "asgi-wsgi/asgi-jsn/py3.14/w1/c128"], None, 1)
     message = str(error.value)
@@ -184,7 +178,6 @@ def test_a_glob_that_selects_nothing_is_refused_with_near_ids() -> None:
 
 
 def test_a_glob_of_another_profile_is_told_so() -> None:
-    """The right id in the wrong profile is the likeliest mistake."""
     with pytest.raises(UsageError) as error:
         make_plan("quick", ["*/uvloop"], None, 1)
     assert str(error.value) == (
@@ -194,7 +187,6 @@ def test_a_glob_of_another_profile_is_told_so() -> None:
 
 
 def test_a_plan_can_be_tried_out_with_short_loads() -> None:
-    """Only the duration changes: ids, order and everything else stay."""
     plan = make_plan("published", ["await-patterns/*"], None, 1)
     short = planning.lasting(plan, 2.0)
     assert {case.load.duration for case in short.cases} == {2.0}
@@ -209,7 +201,6 @@ def app() -> typer.Typer:
 
 
 def test_the_command_prints_plans_as_json(app: typer.Typer) -> None:
-    """What it prints can be run: the plans load again, with their expected time beside them."""
     arguments = ["--profile", "nightly", "--select", "gil-endpoints/*", "--shards", "2", "--json"]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
@@ -244,7 +235,6 @@ def test_a_stack_without_what_a_server_imports_is_told_before_the_first_launch(
 
 
 def test_the_command_shows_each_experiment(app: typer.Typer) -> None:
-    """One line per experiment, and all cases where asked."""
     result = CliRunner().invoke(app, ["--profile", "published", "--cases", "--launches", "2"])
     assert result.exit_code == 0, result.output
     for name in ("asgi-wsgi", "await-patterns", "gil-endpoints", "pydantic-v1-v2"):

@@ -26,7 +26,6 @@ def test_three_launches_give_a_geometric_mean_and_a_t_interval() -> None:
 
 
 def test_one_launch_has_no_interval() -> None:
-    """A single sample says nothing about scatter."""
     found = estimate([5.0])
     assert (found.n, found.mean, found.low, found.high, found.spread) == (1, 5.0, None, None, None)
     with pytest.raises(ValueError, match="no launch"):
@@ -42,7 +41,6 @@ def test_zeros_are_averaged_as_they_are() -> None:
 
 
 def test_equal_launches_have_an_interval_of_no_width() -> None:
-    """No scatter, no width."""
     found = estimate([7.0, 7.0, 7.0])
     assert found.low == pytest.approx(7)
     assert found.high == pytest.approx(7)
@@ -66,7 +64,6 @@ def test_a_ratio_of_two_equal_scatters_has_the_pooled_freedom() -> None:
 
 
 def test_a_ratio_wants_figures_on_both_sides() -> None:
-    """None without launches or with a zero; no interval when a side has one launch."""
     assert ratio([], [1.0]) is None
     assert ratio([1.0], [0.0]) is None
     alone = ratio([4.0], [1.0, 4.0])
@@ -101,7 +98,6 @@ def test_failed_launches_enter_nothing_and_are_told() -> None:
 
 
 def test_a_case_without_good_launches_has_no_figures() -> None:
-    """Failed is not the same as not measured, and neither is zero."""
     case = synthetic.make_case("x/json/a")
     failed = synthetic.failed(case.id, 0, FlagName.NOT_READY, "10 s")
     bad = summarise_case(CaseResult(case=case, launches=(failed,)), 3)

@@ -20,7 +20,7 @@ from servebench.core.flags import Flag
 from servebench.core.model import Case, Launch, Profile, Run, Status
 from servebench.declare import experiments
 from servebench.host import proc
-from servebench.measure.runner import Outcome
+from servebench.measure.runner import LaunchOutcome
 from servebench.record import store
 
 PROJECT = Path(__file__).parents[2]
@@ -202,7 +202,7 @@ def launches(run: Run) -> dict[str, list[Launch]]:
     }
 
 
-def failures(launch: Launch | Outcome) -> set[str]:
+def failures(launch: Launch | LaunchOutcome) -> set[str]:
     """Names of the flags that void a launch."""
     return failures_of(launch.flags)
 

@@ -25,7 +25,7 @@ from servebench.core.model import Plan
 from servebench.host import paths
 from servebench.host.console import Console, print_json
 from servebench.host.progress import duration
-from servebench.measure import provenance, testbed
+from servebench.measure import runner, testbed
 from servebench.plan import night_plan as nights
 from servebench.plan import run_plan as planning
 from servebench.record import files
@@ -102,7 +102,7 @@ def plan_command(
         raise NothingMeasuredError(f"profile {profile} has no cases: there is nothing to plan")
     unready = _unready(plan)
     fleet = nights.fleet(shards, machines or ())
-    commit, _ = provenance.revision(root)
+    commit, _ = runner.revision(root)
     night = nights.make(plan, fleet, results=paths.results_dir(), commit=commit)
     if output is not None:
         files.write(output, night)

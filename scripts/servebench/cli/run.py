@@ -31,7 +31,7 @@ from servebench.host import paths
 from servebench.host.console import Console
 from servebench.host.progress import Progress
 from servebench.host.signals import InterruptedRun
-from servebench.measure import launch, provenance, runner
+from servebench.measure import launch, runner
 from servebench.measure.testbed import Rig, assemble
 from servebench.plan import run_plan as planning
 from servebench.record import files, store
@@ -99,8 +99,8 @@ def run_command(
     files.require_room(results)
     rig = assemble(plan.cases, paths.state_dir() / "logs")
     if earlier is not None:
-        provenance.require_resumable(earlier, rig, root)
-    start = earlier or provenance.write(plan, rig, root)
+        runner.require_resumable(earlier, rig, root)
+    start = earlier or runner.header(plan, rig, root)
     if assigned is not None:
         start = assigned.begin(start)
     notes = {
@@ -198,7 +198,7 @@ def _measure(
         window=WINDOW_SECONDS[plan.profile], count=count_requests, phase=told.phase
     )
 
-    def perform(case: Case) -> runner.Outcome:
+    def perform(case: Case) -> runner.LaunchOutcome:
         log = folder / f"{next(numbers):04d}-{case.id.replace('/', '_')}.log"
         return launch.perform(case, rig, options, log)
 

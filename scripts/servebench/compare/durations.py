@@ -21,7 +21,7 @@ from servebench.compare.statistics import Looks, Sample
 from servebench.core.model import Case
 from servebench.core.protocol import DUET_SECONDS, DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS
 from servebench.declare.servers import costs
-from servebench.measure.side_run import duet_load
+from servebench.measure.duet import duet_load
 from servebench.plan.duration import COSTS, PRIOR_LAUNCHES, drain
 
 _Item = TypeVar("_Item")
@@ -134,7 +134,7 @@ def expected(case: Case, seconds: float = DUET_SECONDS) -> float:
     """Seconds that a duet of a case will take, before one has been seen.
 
     Args:
-        case: With the load of a duet (`side_run.duet_load`).
+        case: With the load of a duet (`duet.duet_load`).
         seconds: Least duration of a closed load, s.
     """
     single = max(case.endpoint.takes, case.endpoint.floor)

@@ -30,10 +30,9 @@ from servebench.core.model import Case, Status
 from servebench.core.protocol import DUET_SECONDS, WINDOW_SECONDS
 from servebench.host import paths
 from servebench.measure import duet, launch
-from servebench.measure.duet import DuetOutcome
+from servebench.measure.duet import DuetOutcome, SideCase
 from servebench.measure.instructions import counting
-from servebench.measure.runner import Outcome
-from servebench.measure.side_run import SideCase
+from servebench.measure.runner import LaunchOutcome
 from servebench.plan.duration import expected
 from servebench.record.comparison import Instructions, SideName
 
@@ -65,7 +64,7 @@ class Instruments(Protocol):
     def duet(self, base: SideCase, head: SideCase, *, head_first: bool) -> DuetOutcome:
         """Do one duet; may raise `InterruptedRun` and nothing else."""
 
-    def launch(self, side: SideCase) -> Outcome:
+    def launch(self, side: SideCase) -> LaunchOutcome:
         """Do one launch with nothing beside it; may raise `InterruptedRun` and nothing else."""
 
     def instructions(
@@ -94,7 +93,7 @@ class Real:
             base, head, self._logs(head.case.id), head_first=head_first, seconds=self._seconds
         )
 
-    def launch(self, side: SideCase) -> Outcome:
+    def launch(self, side: SideCase) -> LaunchOutcome:
         options = launch.Options(window=WINDOW_SECONDS["quick"])
         return launch.perform(side.case, side.rig, options, self._logs(side.case.id)("head"))
 
@@ -141,8 +140,8 @@ def _target(case: Case) -> str:
 
 
 def _together(
-    base: counting.Instructions | counting.Uncounted,
-    head: counting.Instructions | counting.Uncounted,
+    base: counting.InstructionCount | counting.Uncounted,
+    head: counting.InstructionCount | counting.Uncounted,
 ) -> Instructions | str:
     if isinstance(base, counting.Uncounted):
         return base.reason

@@ -44,7 +44,7 @@ from servebench.compare.samples import FAILURES, SIDES, Samples
 from servebench.compare.sides import Side
 from servebench.core.errors import LaunchError
 from servebench.host.session import Session
-from servebench.measure.inprocess import bench_runner, single
+from servebench.measure.inprocess import single, suite_runs
 from servebench.record.comparison import MicroComparison, Missing, SideName
 
 ATTRIBUTES: Final[dict[str, Any]] = {"rounds": 1, "repeat": [2, 5, 0.6]}
@@ -327,7 +327,7 @@ class RealProcesses:
             json.dumps([value for _, value in target.parameters]), json.dumps(ATTRIBUTES),
             str(folder / _RESULT),
         ]  # fmt: skip
-        env = bench_runner.variables(
+        env = suite_runs.runner_variables(
             os.environ, executable=executable, python=place.python, stack=place.stack,
             checkout=side.root,
         )  # fmt: skip

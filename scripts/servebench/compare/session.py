@@ -31,8 +31,8 @@ from servebench.core.flags import DISTURBING
 from servebench.core.model import LoadModel
 from servebench.host import paths
 from servebench.host.signals import InterruptedRun
+from servebench.measure.duet import SideCase
 from servebench.measure.runner import utc_now
-from servebench.measure.side_run import SideCase
 from servebench.record import comparison_store
 from servebench.record.comparison import Comparison, Duet
 

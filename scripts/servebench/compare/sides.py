@@ -27,7 +27,7 @@ from servebench.declare.experiments import Experiment, expand_all, load_experime
 from servebench.declare.settings import Settings
 from servebench.host import paths
 from servebench.host.progress import Narrator
-from servebench.measure import provenance
+from servebench.measure import runner
 from servebench.measure.testbed import Rig, equip
 from servebench.plan import run_plan as planning
 from servebench.record.comparison import SideRecord
@@ -264,7 +264,7 @@ def _here(
     python: str | None = None,
 ) -> _Part:
     """The checkout around us, with stacks or interpreters of one's choice."""
-    commit, dirty = provenance.revision(root)
+    commit, dirty = runner.revision(root)
     cases = expand_all(_experiments(root, "the checkout"), scope.profile)
     if python is not None:
         cases = tuple(case for case in cases if case.python == python)

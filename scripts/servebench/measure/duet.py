@@ -1,35 +1,41 @@
 """A duet: the servers of both sides alive together, loaded at the same time; the sample is a ratio.
 
-Whatever disturbs the machine meanwhile disturbs both sides alike, and leaves their ratio (Bulej et
-al., Duet Benchmarking: Improving Measurement Accuracy in the Cloud, ICPE 2020, arXiv 2001.05811).
-
-Both servers share the server cores, both generators the client cores. What one side gets while it
-is alone, in the few milliseconds between the two starts, the other gets at the end, since both
-loads are equally long; who starts first changes from duet to duet. Core time is read for both trees
-before the first request and after the last answer of either.
+What disturbs the machine meanwhile disturbs both sides alike and leaves their ratio (Bulej et al.,
+Duet Benchmarking, ICPE 2020, arXiv 2001.05811). Both servers share the server cores, both
+generators the client cores; who starts first changes from duet to duet. Core time is read for both
+trees before the first request and after the last answer of either.
 
 Memory is shared: the two servers map the same files, and each counts for half of such a page (PSS),
-or not at all (USS), while the other lives. On FastAPI's json that is a tenth of the PSS, by which
-every ratio would be too far from 1. So the server that ends last is read once more when it is
-alone; what it gained then is added to both sides, which share alike.
+or not at all (USS), while the other lives: a tenth of the PSS of FastAPI's json. So the server that
+ends last is read once more when it is alone; what it gained then is added to both sides.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from servebench.core.errors import LaunchError
 from servebench.core.flags import Flag
-from servebench.core.protocol import DUET_SECONDS, SLOW_SECONDS
+from servebench.core.model import Case, Load
+from servebench.core.protocol import (
+    DUET_SECONDS,
+    DUET_WARM_UP,
+    DUET_WAVES,
+    SLOW_SECONDS,
+    UNIT_REQUESTS,
+)
 from servebench.host import ports, resource_usage
 from servebench.measure import figures, oha, warmup
+from servebench.measure.identity import Identity
 from servebench.measure.oha_results import Rows
-from servebench.measure.side_run import SideCase, SideRun, duet_load
+from servebench.measure.server import Serving
+from servebench.measure.testbed import Rig
 from servebench.record.comparison import SideName
 
 _POLL_SECONDS: Final = 0.02
@@ -44,14 +50,7 @@ _SHARED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class DuetOutcome:
-    """What one duet gave: figures of both sides, or of none.
-
-    Attributes:
-        flags: Of each side.
-        metrics: Of each side; empty on both if either has a fail flag.
-        seconds: Wall time of the whole duet.
-        load_seconds: Wall time in which measured load was applied.
-    """
+    """What one duet gave: flags of each side, and figures of both sides or of none; times in s."""
 
     flags: dict[SideName, tuple[Flag, ...]]
     metrics: dict[SideName, dict[str, float]]
@@ -67,17 +66,10 @@ def perform(
     head_first: bool,
     seconds: float = DUET_SECONDS,
 ) -> DuetOutcome:
-    """Play one duet.
+    """Play one duet with closed loads of at least `seconds` s.
 
-    Args:
-        base: What base launches.
-        head: What head launches.
-        log: File for the output of a side's server.
-        head_first: Whether head's server is started, questioned and loaded before base's.
-        seconds: Least duration of a closed load, s.
-
-    Raises:
-        InterruptedRun: From the signal handler; nothing is left running.
+    Output of a side's server goes to the file `log(side)`. InterruptedRun from the signal handler
+    leaves nothing running.
     """
     began = time.monotonic()
     shared = duet_load(head.case, seconds)
@@ -114,10 +106,7 @@ def unshared(
 ) -> dict[str, float]:
     """Memory of a side as it would be without the other side's server, bytes by metric.
 
-    Args:
-        metrics: Of the side, while both lived.
-        beside: The memory of either side's server, at the end of that.
-        alone: The same server's right after, without the other.
+    `beside` and `alone` are of either side's server, at the end of the duet and right after it.
     """
     gained = {
         kind: after - before
@@ -135,9 +124,99 @@ def unshared(
 
 
 def _halves(rows: Rows, duration: float) -> tuple[int, int]:
-    """Answers in the first half of a load, and in the second."""
     first = int((rows.end <= duration / 2).sum())
     return first, int((rows.end <= duration).sum()) - first
+
+
+@dataclass(frozen=True, slots=True)
+class SideCase:
+    """A case as one side defines it, with the rig that it is launched on."""
+
+    case: Case
+    rig: Rig
+
+
+def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:
+    """The load of a case in a duet: as declared, but for a closed loop's duration.
+
+    Rates keep their duration too: the connections of an open load follow from it.
+    """
+    if case.load.rate is not None:
+        return case.load
+    slowest = max(case.endpoint.takes, case.endpoint.floor)
+    return case.load.model_copy(update={"duration": max(seconds, DUET_WAVES * slowest)})
+
+
+class SideRun:
+    """One side under way. What goes wrong inside of `blamed` is noted as this side's failure."""
+
+    def __init__(self, name: SideName, launched: SideCase, log: Path, shared: Load) -> None:
+        self.name, self.rig = name, launched.rig
+        self.case = launched.case.model_copy(update={"load": shared})
+        self.serving = Serving(self.case, self.rig, log)
+        self.workers: tuple[Identity, ...] = ()
+        self.unit = self.ready_time = self.load_seconds = 0.0
+        self.warm_up = warmup.WarmUp(0.0, (), steady=False)
+        self.metrics: dict[str, float] = {}
+
+    @property
+    def failed(self) -> bool:
+        return self.serving.failed
+
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Note a failure as this side's, and go on behind the block."""
+        try:
+            yield
+        except LaunchError as error:
+            self.serving.explain(error)
+            self.serving.fail(error.flag, error.detail)
+        except Exception as error:
+            # One duet must not end the comparison, not even by a mistake of ours.
+            self.serving.fail_by_mistake(error)
+
+    def start(self) -> None:
+        self.serving.start()
+
+    def await_ready(self) -> None:
+        self.serving.await_ready()
+        self.workers = self.serving.identify()
+        self.ready_time = time.monotonic() - self.serving.session.started
+
+    def verify(self) -> None:
+        self.unit = self.serving.verify(UNIT_REQUESTS)
+
+    def burst(self, *, wave: bool) -> oha.Burst:
+        """Start a generator that warms up: by one full wave, or for some time."""
+        if wave:
+            requests = str(warmup.wave_size(self.case))
+            arguments = ["-c", requests, "-n", requests]
+        else:
+            connections = self.case.load.connections
+            if self.case.load.rate is not None:
+                connections = min(connections, warmup.RATE_CONNECTIONS)
+            length = f"{round(DUET_WARM_UP * 1000)}ms"
+            arguments = ["-c", str(connections), "-z", length, "-w"]
+        timeout = self.case.load.timeout
+        return oha.Burst.start(
+            self.rig.oha, [*arguments, self.serving.url],
+            timeout=timeout, limit=DUET_WARM_UP + timeout, cores=self.serving.client_cores,
+        )  # fmt: skip
+
+    def generate(self) -> oha.Generation:
+        return oha.Generation.start(
+            self.rig.oha, self.case.load, self.serving.url, cores=self.serving.client_cores
+        )
+
+    def end(self, *, in_order: bool) -> None:
+        """Stop the server; a bad stop is a failure, unless the duet is void anyway."""
+        if not in_order:
+            self.serving.abandon()
+            return
+        try:
+            self.serving.stop()
+        except LaunchError as error:
+            self.serving.fail(error.flag, error.detail)
 
 
 class _Duet:
@@ -164,7 +243,6 @@ class _Duet:
                 self.beside = resource_usage.memory_of(first.serving.session)
 
     def _each(self, step: Callable[[SideRun], None]) -> None:
-        """Do a step on each side that is still well."""
         for side in self.order:
             if not side.failed:
                 with side.blamed():
@@ -172,14 +250,12 @@ class _Duet:
 
     @property
     def _void(self) -> bool:
-        """Whether a side has failed: what the other does is of no use any more."""
         return any(side.failed for side in self.order)
 
     def _end(self, side: SideRun) -> None:
         side.end(in_order=not self._void)
 
     def _unshare(self, last: SideRun) -> None:
-        """Give both sides the memory that they have without each other."""
         if self.beside is None or self._void:
             return
         with last.blamed():
@@ -188,10 +264,7 @@ class _Duet:
                 side.metrics |= unshared(side.metrics, self.beside, alone)
 
     def _warm_up(self) -> bool:
-        """Warm up both at the same time: slow ones by one full wave, others for some time.
-
-        Every answer must be good; returns whether they were.
-        """
+        """Warm up both at once, slow ones by one full wave; False if an answer was not good."""
         wave = self._slow()
         with ExitStack() as stack:
             bursts: dict[SideRun, oha.Burst] = {}
@@ -211,11 +284,7 @@ class _Duet:
         return any(max(s.unit, s.case.endpoint.floor) >= SLOW_SECONDS for s in self.order)
 
     def _measure(self) -> dict[SideName, figures.Observation] | None:
-        """Load both sides at the same time, and look at everything at the same moments.
-
-        Returns:
-            None if a side has failed.
-        """
+        """Load both sides at once and look at everything together; None if one failed."""
         order = self.order
         seen: dict[SideName, figures.Observation] = {}
         with ExitStack() as stack:
@@ -285,7 +354,6 @@ class _Duet:
         }
 
     def _connections(self, side: SideRun, stack: ExitStack) -> dict[int, int]:
-        """Count the connections per worker in the middle of the load, if there are several."""
         if side.case.workers == 1:
             return {}
         return stack.enter_context(side.serving.connections(side.case.load.duration / 2))

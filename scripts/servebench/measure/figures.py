@@ -58,7 +58,7 @@ def conclude(
     sizes: Iterable[int] = (),
     beside: Beside = ALONE,
 ) -> tuple[dict[str, float], tuple[Flag, ...]]:
-    """Compute the metrics of a measurement, and judge whether they may be used.
+    """Compute the metrics of a measurement, and all flags that they call for.
 
     Args:
         case: What was measured.
@@ -69,9 +69,6 @@ def conclude(
         ready_time: From the start of the server until every worker had answered, s.
         sizes: Bytes of the bodies that verification found right.
         beside: What else of ours was at work.
-
-    Returns:
-        Metrics by the names of `metrics.py`, and all flags that they call for.
     """
     status = case.endpoint.expect.status
     figures = oha_results.figures(

@@ -96,19 +96,11 @@ def check_identity(
     required: Collection[str] = (),
     loop: str | None = None,
 ) -> None:
-    """Compare every worker with what the case names.
+    """Compare every worker with what the case names; LaunchError gil_mismatch or version_mismatch.
 
-    Args:
-        identities: What the workers said.
-        free_threaded: Whether the case wants an interpreter without the GIL.
-        python_version: The interpreter's version, such as 3.14.7.
-        packages: The stack's lock. A universal one also holds packages of other systems, so only
-            those that are installed are compared …
-        required: … but these must be: framework, server, whatever the question is about.
-        loop: The event loop's top-level package; None or `none`: not checked.
-
-    Raises:
-        LaunchError: gil_mismatch or version_mismatch.
+    A universal lock (`packages`) also holds packages of other systems, so only those that are
+    installed are compared; `required` ones must be. The top-level package of a `loop` that is None
+    or `none` is not checked.
     """
     lock: dict[str, str] = {canonicalize_name(name): version for name, version in packages.items()}
     for one in identities:

@@ -16,9 +16,8 @@ from servebench.core.model import Case
 from servebench.core.protocol import SLOW_SECONDS, UNIT_REQUESTS
 from servebench.host import ports, resource_usage
 from servebench.measure import figures, oha, warmup
-from servebench.measure.request_counter import Counter
-from servebench.measure.runner import Outcome
-from servebench.measure.server import Serving
+from servebench.measure.runner import LaunchOutcome
+from servebench.measure.server import Counter, Serving
 from servebench.measure.testbed import Rig
 
 
@@ -28,8 +27,8 @@ class Options:
 
     Attributes:
         window: Seconds of one warm-up window.
-        count: Whether the server counts its requests too. Its metrics exporter then runs beside
-            it: right for proving that nothing is lost, not for figures to keep.
+        count: The server counts its requests too. Its metrics exporter then runs beside it: right
+            for proving that nothing is lost, not for figures to keep.
         phase: Called with what the launch is doing.
     """
 
@@ -38,7 +37,7 @@ class Options:
     phase: Callable[[str], None] = lambda _name: None
 
 
-def perform(case: Case, rig: Rig, options: Options, log: Path) -> Outcome:
+def perform(case: Case, rig: Rig, options: Options, log: Path) -> LaunchOutcome:
     """Do one launch; its server's output goes to `log`. Only `InterruptedRun` is raised."""
     began = time.monotonic()
     launch = _Launch(case, rig, options, log)
@@ -50,7 +49,7 @@ def perform(case: Case, rig: Rig, options: Options, log: Path) -> Outcome:
     except Exception as error:
         # One launch must not end the run, not even by a mistake of ours.
         serving.fail_by_mistake(error)
-    return Outcome(
+    return LaunchOutcome(
         flags=tuple(serving.flags),
         metrics={} if serving.failed else launch.metrics,
         seconds=time.monotonic() - began,

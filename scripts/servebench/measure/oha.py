@@ -23,7 +23,7 @@ from servebench.host.command import log_tail, read_log
 from servebench.host.session import Session
 
 if TYPE_CHECKING:
-    from servebench.measure.oha_results import Rows, Summary
+    from servebench.measure.oha_results import OhaSummary, Rows
 
 START_SECONDS: Final = 10.0  # for oha to begin: 5 ms measured, more on a busy machine
 STORE_SECONDS: Final = 120.0  # for oha to store its rows: 4 s per million measured
@@ -38,17 +38,15 @@ class LoadResult:
     """A load that was offered in full: one row per answered request, and kinds of failures.
 
     Attributes:
-        rows: One entry per answered request.
-        summary: What the rows do not hold: kinds of failures.
         seconds: From the start of the load until its last request had ended.
-        client_cores: Cores that the generator used while it sent; None if the load was too short
-            to tell (0.2 s).
+        client_cores: Cores that the generator used while it sent; None if the load was too short to
+            tell (0.2 s).
         began: When the clock of the rows began, on the monotonic clock (s; up to 50 ms late); None
             if the load was over before anybody looked.
     """
 
     rows: Rows
-    summary: Summary
+    summary: OhaSummary
     seconds: float
     client_cores: float | None
     began: float | None = None
@@ -57,16 +55,10 @@ class LoadResult:
 def command(
     oha: Path, load: Load, url: str, rows: Path, *, threads: int, output: Path | None = None
 ) -> list[str]:
-    """Write oha's command line for a load.
+    """Write oha's command line for a load; the SQLite file `rows` must not exist.
 
-    Args:
-        oha: The program.
-        load: What to offer.
-        url: Whole address of the endpoint.
-        rows: SQLite file for them; must not exist.
-        threads: Threads that send: as many as there are client cores. oha would take one per
-            core of the machine, whatever it is pinned to.
-        output: File for the summary instead of stdout.
+    `threads` that send: as many as there are client cores. oha would take one per core of the
+    machine, whatever it is pinned to. `output` gets the summary instead of stdout.
     """
     paced = [] if load.rate is None else ["-q", f"{load.rate:.15g}", "--latency-correction"]
     return [
@@ -103,7 +95,6 @@ class Generator:
     session: Session
 
     def stop(self) -> None:
-        """End the generator, whatever it does, and remove its files."""
         try:
             self.session.stop(0)
         finally:
@@ -132,17 +123,9 @@ class Burst(Generator):
         limit: float,
         cores: Sequence[int] | None,
     ) -> Burst:
-        """Start oha on the client cores.
+        """Start oha on the client cores (None does not pin); LaunchError client_failed.
 
-        Args:
-            oha: The program.
-            arguments: What to offer, and the address.
-            timeout: Of a request, s.
-            limit: Longest time that this can take if all is well, s.
-            cores: Client cores; None does not pin.
-
-        Raises:
-            LaunchError: client_failed if it cannot be started.
+        `limit` is the longest time that this can take if all is well, s.
         """
 
         def argv(place: Path) -> list[str]:
@@ -153,7 +136,7 @@ class Burst(Generator):
 
         return cls(*_started(argv, cores), limit)
 
-    def collect(self) -> Summary:
+    def collect(self) -> OhaSummary:
         """Wait for the end and read the summary; LaunchError client_failed."""
         from servebench.measure.oha_results import read_summary  # noqa: PLC0415 - see `Generation.collect`
 
@@ -190,8 +173,7 @@ class Generation(Generator):
     def over(self) -> bool:
         """Look whether the last request has ended; ask at least every 50 ms while it sends.
 
-        Raises:
-            LaunchError: client_failed if the generator has ended badly or not in time.
+        LaunchError client_failed: the generator has ended badly or not in time.
         """
         summary = self.folder / "summary.json"
         if summary.exists() and summary.stat().st_size:
@@ -208,10 +190,9 @@ class Generation(Generator):
         return False
 
     def collect(self) -> LoadResult:
-        """Wait for the end and read everything; the folder is removed.
+        """Wait for the end, read everything and remove the folder.
 
-        Raises:
-            LaunchError: client_failed if the generator fails in any way: no result is partial.
+        LaunchError client_failed: the generator failed in any way; no result is partial.
         """
         # Whoever only asks for a command line or sweeps waits for no numpy; who measures has it.
         from servebench.measure.oha_results import read_rows, read_summary  # noqa: PLC0415
@@ -288,7 +269,6 @@ def threads_for(cores: Sequence[int] | None) -> int:
 def _started(
     argv: Callable[[Path], list[str]], cores: Sequence[int] | None
 ) -> tuple[Path, Session]:
-    """Start a generator in a folder of its own."""
     # Nothing of the caller's environment may change what oha does (TOKIO_WORKER_THREADS, …).
     env = {"PATH": os.environ.get("PATH", os.defpath)}
     place = orphans.make_scratch(_PREFIX, scratch_base())

@@ -66,7 +66,6 @@ class Rows:
     size: Integers
 
     def __len__(self) -> int:
-        """Count the answered requests."""
         return len(self.start)
 
 
@@ -76,7 +75,7 @@ class _Totals(BaseModel):
     total: float = Field(gt=0, allow_inf_nan=False)
 
 
-class Summary(BaseModel):
+class OhaSummary(BaseModel):
     """The part of oha's JSON that the rows do not hold."""
 
     model_config = ConfigDict(frozen=True)
@@ -87,17 +86,14 @@ class Summary(BaseModel):
 
     @property
     def seconds(self) -> float:
-        """Seconds from the start of the load until its last request had ended."""
         return self.totals.total
 
     @property
     def answered(self) -> int:
-        """Count the requests with an answer, whatever its status."""
         return sum(self.statuses.values())
 
     @property
     def timeouts(self) -> int:
-        """Count the requests without an answer in time."""
         return sum(number for text, number in self.failures.items() if text == "timeout")
 
     @property
@@ -115,18 +111,13 @@ class Window:
 
     @property
     def seconds(self) -> float:
-        """Its length in s."""
         return self.finish - self.begin
 
 
-def read_summary(text: str) -> Summary:
-    """Read oha's JSON.
-
-    Raises:
-        LaunchError: client_failed if it is anything else.
-    """
+def read_summary(text: str) -> OhaSummary:
+    """Read oha's JSON; LaunchError client_failed if it is anything else."""
     try:
-        return Summary.model_validate_json(text)
+        return OhaSummary.model_validate_json(text)
     except ValidationError as error:
         raise LaunchError(
             FlagName.CLIENT_FAILED,
@@ -138,8 +129,7 @@ def read_summary(text: str) -> Summary:
 def read_rows(database: Path) -> Rows:
     """Read oha's SQLite database (1 s per million rows).
 
-    Raises:
-        LaunchError: client_failed if it is missing, not oha's, or holds impossible times.
+    LaunchError client_failed: it is missing, not oha's, or holds impossible times.
     """
     try:
         with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as file:
@@ -171,26 +161,20 @@ def read_rows(database: Path) -> Rows:
 
 
 def window(rows: Rows, load: Load, *, status: int, floor: float) -> Window:
-    """Choose the time that throughput refers to.
+    """Choose the time that throughput refers to. `floor` is the service floor, s.
 
     It ends at the deadline, with two exceptions.
 
     Where requests take long, answers come in waves: at a floor, or because the handlers share a
     core and finish together. The deadline cuts the last wave, and N/t would fall short of what the
     server does by up to a service time over the duration. There it ends with the last good answer
-    before the deadline. That can never flatter: a slot gives at most t/floor answers in any time
-    t, so N(t)/t <= slots/floor for every t. And a server that stalls cannot hide in it: with more
-    than `LAST_WAVE` service times of silence before the deadline, the deadline counts.
+    before the deadline. That can never flatter: a slot gives at most t/floor answers in any time t,
+    so N(t)/t <= slots/floor for every t. And a server that stalls cannot hide in it: with more than
+    `LAST_WAVE` service times of silence before the deadline, the deadline counts.
 
-    An open load is over when all that it sent has been answered, and not before one floor after
-    the deadline. It begins one floor late as well, since no answer can come before (a closed
-    loop's slots are busy from the start: its ceiling covers that time).
-
-    Args:
-        rows: The answered requests; at least one.
-        load: What was asked of the generator.
-        status: The declared status.
-        floor: Service floor in s.
+    An open load is over when all that it sent has been answered, and not before one floor after the
+    deadline. It begins one floor late as well, since no answer can come before (a closed loop's
+    slots are busy from the start: its ceiling covers that time).
     """
     begin, deadline = float(rows.start.min()), load.duration
     good = rows.status == status
@@ -207,19 +191,12 @@ def window(rows: Rows, load: Load, *, status: int, floor: float) -> Window:
 
 
 def figures(
-    rows: Rows, summary: Summary, load: Load, *, status: int = 200, floor: float = 0.0
+    rows: Rows, summary: OhaSummary, load: Load, *, status: int = 200, floor: float = 0.0
 ) -> dict[str, float]:
-    """Compute the metrics of one load, by the names of `metrics.py`.
+    """Compute the metrics of one load, by the names of `metrics.py`. `floor` is in s.
 
     Requests that end after the deadline count for latencies, not for throughput. Only good answers
     enter latencies. Without any good answer before the deadline there are counts only.
-
-    Args:
-        rows: The answered requests.
-        summary: The generator's summary of the same load.
-        load: What was asked of the generator.
-        status: The declared status.
-        floor: Service floor of the endpoint in s.
     """
     good = rows.status == status
     found: dict[str, float] = {
@@ -336,10 +313,6 @@ def times(kind: str, seconds: Floats) -> dict[str, float]:
 
     A percentile is the smallest of the times that so many of them do not exceed: a time that was
     measured, never one in between.
-
-    Args:
-        kind: Prefix of the metrics' names: response or service.
-        seconds: Times in s; at least one.
     """
     supported = [(name, part) for name, part, fewest in PERCENTILES if len(seconds) >= fewest]
     parts = np.quantile(seconds, [part for _, part in supported], method="inverted_cdf")

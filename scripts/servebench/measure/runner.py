@@ -11,18 +11,23 @@ from pathlib import Path
 
 from rich.text import Text
 
-from servebench.core.errors import NothingMeasuredError, RecordError
+from servebench import __version__
+from servebench.core.errors import NothingMeasuredError, RecordError, UsageError
 from servebench.core.flags import Flag
 from servebench.core.metrics import BRIEF, METRICS
 from servebench.core.model import Case, CaseResult, Commands, Launch, Plan, Run, RunStatus, Status
+from servebench.host import git
+from servebench.host.git import HopelessError
 from servebench.host.progress import Progress, duration
 from servebench.host.signals import InterruptedRun
+from servebench.measure.testbed import Rig
 from servebench.plan.duration import RemainingTime
 from servebench.record import store
+from servebench.toolchain import interpreters, tools
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class LaunchOutcome:
     """What one launch gave: figures, or a fail flag with its reason and no figure."""
 
     flags: tuple[Flag, ...]
@@ -92,6 +97,63 @@ class _Progressing:
         )
 
 
+def header(plan: Plan, rig: Rig, root: Path) -> Run:
+    """The run of a plan on this machine, without results."""
+    started = utc_now()
+    commit, dirty = revision(root)
+    return Run(
+        id=store.run_id(started, plan.profile, commit),
+        status=RunStatus.PARTIAL,
+        started=started,
+        servebench=__version__,
+        commit=commit,
+        dirty=dirty,
+        profile=plan.profile,
+        launches=plan.launches,
+        seed=plan.seed,
+        machine=rig.machine,
+        oha=tools.oha_version(),
+        oha_origin=tools.oha_origin(),
+        interpreters=tuple(interpreters.locate(name).record() for name in rig.versions),
+        stacks=tuple(stack.record() for stack in rig.stacks.values()),
+        results=(),
+    )
+
+
+def revision(root: Path) -> tuple[str | None, bool]:
+    """Commit of the checkout, and whether tracked files differ from it, results left out."""
+    status = ("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")
+    try:
+        return git.ask_or_none(root, "rev-parse", "HEAD"), bool(git.ask_or_none(root, *status))
+    except HopelessError:
+        return None, False
+
+
+def require_resumable(run: Run, rig: Rig, root: Path) -> None:
+    """Refuse to go on with a run whose conditions are no longer there (UsageError)."""
+    commit, _ = revision(root)
+    now = {
+        "commit": commit,
+        "machine": rig.machine.id,
+        "oha": (tools.oha_version(), tools.oha_origin()),
+        "stacks": {stack.name: stack.digest for stack in rig.stacks.values()},
+        "interpreters": {name: interpreters.locate(name).record() for name in rig.versions},
+    }
+    then = {
+        "commit": run.commit,
+        "machine": run.machine.id,
+        "oha": (run.oha, run.oha_origin or "source"),
+        "stacks": {stack.name: stack.digest for stack in run.stacks},
+        "interpreters": {record.name: record for record in run.interpreters},
+    }
+    moved = [what for what, value in now.items() if value != then[what]]
+    if moved:
+        raise UsageError(
+            f"run {run.id} cannot be resumed: its {' and '.join(moved)} differ from what is here "
+            "now. Go back to them, or start a new run"
+        )
+
+
 def resumable(run: Run) -> Iterator[Launch]:
     """The launches of a partial run that need not be repeated."""
     for result in run.results:
@@ -102,7 +164,7 @@ def execute(
     plan: Plan,
     header: Run,
     *,
-    perform: Callable[[Case], Outcome],
+    perform: Callable[[Case], LaunchOutcome],
     commands: Callable[[Case], Commands],
     expected: Callable[[Case], float],
     results: Path,
@@ -163,7 +225,7 @@ def execute(
     return run, path
 
 
-def _launch(step: LaunchStep, order: int, perform: Callable[[Case], Outcome]) -> Launch:
+def _launch(step: LaunchStep, order: int, perform: Callable[[Case], LaunchOutcome]) -> Launch:
     started = utc_now()
     outcome = perform(step.case)
     return Launch(

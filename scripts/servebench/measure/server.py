@@ -10,6 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
 from servebench.core.errors import LaunchError
 from servebench.core.flags import Flag, FlagName
 from servebench.core.model import Case
@@ -30,12 +33,15 @@ FREE_SECONDS: Final = 5.0
 
 _POLL_SECONDS: Final = 0.02
 
+_SCRAPE_SECONDS: Final = 1.0  # the exporter collects from the workers once a second
+_COUNTER_LIMIT_SECONDS: Final = 10.0
+_COUNTER_POLL_SECONDS: Final = 0.2
+
 
 class Serving:
     """The server of one case, and what was found wrong with it so far."""
 
     def __init__(self, case: Case, rig: Rig, log: Path, *, count: bool = False) -> None:
-        """Choose ports for the case's server, which counts its requests if `count` and it can."""
         self.case, self.rig, self.log = case, rig, log
         self.server = SERVERS[case.server]
         self.flags: list[Flag] = []
@@ -60,11 +66,9 @@ class Serving:
         return any(flag.severity == "fail" for flag in self.flags)
 
     def fail(self, flag: FlagName, detail: str) -> None:
-        """Note why the figures cannot be used."""
         self.flags.append(Flag(name=flag, detail=scrub(detail)))
 
     def fail_by_mistake(self, error: Exception) -> None:
-        """Note a mistake of ours, while the exception is handled."""
         with self.log.open("a") as file:
             traceback.print_exc(file=file)
         self.fail(
@@ -162,8 +166,7 @@ class Serving:
     def connections(self, after: float) -> Iterator[dict[int, int]]:
         """Count the connections per process once, `after` so many seconds, beside the load.
 
-        Where there are none, it looks again until there are: on a busy machine a generator may
-        start that late.
+        Where there are none it looks again: on a busy machine a generator may start that late.
         """
         found: dict[int, int] = {}
         over = threading.Event()
@@ -184,7 +187,6 @@ class Serving:
                 looking.join()
 
     def spot_checks(self, warm_up: WarmUp) -> SpotChecks:
-        """Prepare checks of whole answers beside the load that follows a warm-up."""
         case, windows = self.case, warm_up.windows
         return SpotChecks(
             case.endpoint, self.port, timeout=case.load.timeout, cores=self.client_cores,
@@ -211,11 +213,9 @@ class Serving:
     def stop(self) -> None:
         """Stop the server, if it was started, and prove that nothing of it is left.
 
-        One that hangs when it is asked to end gets a warning, stop_timeout.
-
-        Raises:
-            LaunchError: not_stopped, server_died (a bad exit code) or foreign_listener. The
-                server is gone unless a process survives SIGKILL.
+        One that hangs when it is asked to end gets a warning, stop_timeout. LaunchError
+        not_stopped, server_died (a bad exit code) or foreign_listener: the server is gone unless a
+        process survives SIGKILL.
         """
         if self._session is None:
             return
@@ -236,3 +236,56 @@ class Serving:
                 f"expected {server.name} to end with one of {sorted(server.exit_codes)}, found "
                 f"{report.exit_code}; it said: {log_tail(self.log)}",
             )
+
+
+class Counter:
+    """Reads a counter of a Prometheus exporter, summed over its labels (the workers)."""
+
+    def __init__(self, port: int, name: str) -> None:
+        self._url = f"http://127.0.0.1:{port}/metrics"
+        self._name = name
+
+    def read(self) -> int:
+        """Give the counter's value now; LaunchError count_mismatch if there is none."""
+        try:
+            answer = httpx.get(self._url, trust_env=False, timeout=5).raise_for_status()
+            values = [
+                sample.value
+                for family in text_string_to_metric_families(answer.text)
+                for sample in family.samples
+                if sample.name in {self._name, f"{self._name}_total"}
+            ]
+        except (httpx.HTTPError, ValueError) as error:
+            raise LaunchError(
+                FlagName.COUNT_MISMATCH, f"expected the server's metrics, found {error}"
+            ) from error
+        if not values:
+            raise LaunchError(
+                FlagName.COUNT_MISMATCH,
+                f"expected {self._name} among the server's metrics, found none",
+            )
+        return int(sum(values))
+
+    def settled(self) -> int:
+        """Give the value once it has not moved for two collections of the exporter.
+
+        The last value when it still moves after 10 s: then somebody else sends requests. Raises
+        LaunchError count_mismatch if there is no value within 10 s, or none any more.
+        """
+        deadline = time.monotonic() + _COUNTER_LIMIT_SECONDS
+        value, since = self._first(deadline), time.monotonic()
+        while time.monotonic() < deadline and time.monotonic() - since < 2.2 * _SCRAPE_SECONDS:
+            time.sleep(_COUNTER_POLL_SECONDS)
+            now = self.read()
+            if now != value:
+                value, since = now, time.monotonic()
+        return value
+
+    def _first(self, deadline: float) -> int:
+        while True:
+            try:
+                return self.read()
+            except LaunchError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_COUNTER_POLL_SECONDS)

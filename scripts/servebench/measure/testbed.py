@@ -56,10 +56,7 @@ class Rig:
         return self.machine.client_cores if case.cores == "split" else self.server_cores(case)
 
     def ceiling(self, case: Case, unit: float) -> float | None:
-        """What arithmetic allows the case, requests/s, for a fastest single request of `unit` s.
-
-        None where nothing is declared; FormulaError if the unit allows none.
-        """
+        """Requests/s that arithmetic allows with single requests of `unit` s; None: undeclared."""
         if case.ceiling is None:
             return None
         return evaluate(
@@ -84,7 +81,6 @@ class Rig:
         return self.apps / case.experiment
 
     def server_argv(self, case: Case, port: int, metrics_port: int | None = None) -> list[str]:
-        """The command line that starts the case's server."""
         server = SERVERS[case.server]
         python = self.pythons[case.stack, case.python]
         return [str(python), "-m", server.name, *server.arguments(case, port, metrics_port)]
@@ -156,11 +152,7 @@ def equip(
     locked: Mapping[str, stacks.Stack],
     found: Mapping[str, Interpreter],
 ) -> Rig:
-    """Put together what the cases need, from stacks and interpreters wherever they are.
-
-    Raises:
-        SetupError: An environment or a tool is missing; says what and the remedy.
-    """
+    """Put together what the cases need; SetupError names a missing environment or tool."""
     pairs = sorted({(case.stack, case.python) for case in cases})
     logs.mkdir(parents=True, exist_ok=True)
     return Rig(

@@ -122,44 +122,44 @@ class Facts:
     times: tuple[float, ...] = ()
 
 
-Check = Callable[[Facts], Iterator[Flag]]
+Check = Callable[[Facts], Iterator[str]]
 
 
 def judge(facts: Facts) -> tuple[Flag, ...]:
     """Give all flags that the facts call for, fails first, one per reason."""
-    found = [flag for check in CHECKS for flag in check(facts)]
+    found = [Flag(name=name, detail=said) for name, check in CHECKS for said in check(facts)]
     return tuple(sorted(found, key=lambda flag: flag.severity != "fail"))
 
 
-def _flag(name: FlagName, detail: str) -> Flag:
-    return Flag(name=name, detail=detail)
-
-
-def _answers(facts: Facts) -> Iterator[Flag]:
-    figures = facts.figures
-    timeouts, errors = figures.get("timeouts", 0), figures.get("errors", 0)
+def _transport(facts: Facts) -> Iterator[str]:
+    timeouts, errors, requests = (
+        facts.figures.get(name, 0) for name in ("timeouts", "errors", "requests")
+    )
     if timeouts or errors:
-        yield _flag(
-            FlagName.TRANSPORT_ERRORS,
+        yield (
             f"expected none, found {timeouts:.0f} timeouts and {errors:.0f} other errors beside "
-            f"{figures.get('requests', 0):.0f} answers; see the server's log",
+            f"{requests:.0f} answers; see the server's log"
         )
-    if figures.get("good") and "throughput" not in figures:
-        yield _flag(
-            FlagName.NO_ANSWER,
+
+
+def _late(facts: Facts) -> Iterator[str]:
+    if facts.figures.get("good") and "throughput" not in facts.figures:
+        yield (
             f"expected good answers within {facts.case.load.duration:g} s, found all "
-            f"{figures['good']:.0f} of them later; load it for longer",
+            f"{facts.figures['good']:.0f} of them later; load it for longer"
         )
-    wrong = figures.get("requests", 0) - figures.get("good", 0)
+
+
+def _status(facts: Facts) -> Iterator[str]:
+    wrong = facts.figures.get("requests", 0) - facts.figures.get("good", 0)
     if wrong > 0:
-        yield _flag(
-            FlagName.WRONG_STATUS,
+        yield (
             f"expected status {facts.case.endpoint.expect.status} always, found another in "
-            f"{wrong:.0f} of {figures['requests']:.0f} answers; see the server's log",
+            f"{wrong:.0f} of {facts.figures['requests']:.0f} answers; see the server's log"
         )
 
 
-def _sizes(facts: Facts) -> Iterator[Flag]:
+def _sizes(facts: Facts) -> Iterator[str]:
     declared, seen = facts.case.endpoint.expect.size, facts.right_sizes
     if declared is not None:
         right = f"{declared[0]} to {declared[1]}"
@@ -170,60 +170,57 @@ def _sizes(facts: Facts) -> Iterator[Flag]:
     if wrong:
         often = sorted(wrong, key=lambda size: -wrong[size])
         named = ", ".join(f"{wrong[size]} of {size} bytes" for size in often[:SIZES_SHOWN])
-        yield _flag(
-            FlagName.WRONG_SIZE,
+        yield (
             f"expected bodies of {right} bytes, found others in {sum(wrong.values())} of "
             f"{sum(facts.sizes.values())} answers: {named}"
             f"{', …' if len(often) > SIZES_SHOWN else ''}; mend the handler, or declare the size "
-            "that its answers may have",
+            "that its answers may have"
         )
 
 
-def _counts(facts: Facts) -> Iterator[Flag]:
+def _counts(facts: Facts) -> Iterator[str]:
     handled, sent = facts.server_handled, facts.client_total
     if handled is not None and sent is not None and handled != sent:
-        yield _flag(
-            FlagName.COUNT_MISMATCH,
+        yield (
             f"expected the server to count the {sent} requests sent, found {handled}; "
-            "does something else serve on, or send to, its port?",
+            "does something else serve on, or send to, its port?"
         )
 
 
-def _processes(facts: Facts) -> Iterator[Flag]:
+def _processes(facts: Facts) -> Iterator[str]:
     before, after = facts.pids_before, facts.pids_after
     if before is not None and after is not None and before != after:
-        yield _flag(
-            FlagName.WORKER_RESTARTED,
+        yield (
             f"expected the processes {sorted(before)} to the end, found {sorted(after)}; "
-            "see the server's log",
+            "see the server's log"
         )
+
+
+def _backpressure(facts: Facts) -> Iterator[str]:
     limit, asked = facts.backpressure, facts.case.load.connections
     if limit is not None and asked > limit:
-        yield _flag(
-            FlagName.CONNECTIONS_OVER_BACKPRESSURE,
+        yield (
             f"expected at most {limit} connections, found {asked} in the load; "
-            "raise the server's backpressure or lower the connections",
+            "raise the server's backpressure or lower the connections"
         )
 
 
-def _littles_law(facts: Facts) -> Iterator[Flag]:
+def _littles_law(facts: Facts) -> Iterator[str]:
     load, found = facts.case.load, facts.figures.get("in_flight_mean")
     if load.model is not LoadModel.CLOSED or found is None:
         return
     mean = facts.figures.get("response_mean", 0.0)
     pause = TURNAROUND / mean if mean > 0 else 0.0
     if not 1 - max(LITTLES_LAW, pause) <= found / load.connections <= 1 + LITTLES_LAW:
-        yield _flag(
-            FlagName.LITTLES_LAW,
+        yield (
             f"expected {load.connections} requests in flight on average (within "
-            f"{LITTLES_LAW:.0%}), found {found:.2f}; the generator left connections idle",
+            f"{LITTLES_LAW:.0%}), found {found:.2f}; the generator left connections idle"
         )
 
 
-def _impossible(facts: Facts) -> Iterator[Flag]:
-    remark = "the measurement is wrong, not the server good"
+def _impossible(facts: Facts) -> Iterator[str]:
     for problem in _contradictions(facts):
-        yield _flag(FlagName.IMPOSSIBLE, f"{problem}; {remark}")
+        yield f"{problem}; the measurement is wrong, not the server good"
 
 
 def _contradictions(facts: Facts) -> Iterator[str]:
@@ -238,10 +235,8 @@ def _contradictions(facts: Facts) -> Iterator[str]:
     for kind in ("response", "service"):
         fastest = figures.get(f"{kind}_min")
         if fastest is not None and fastest < floor - FLOOR_SLACK:
-            yield (
-                f"expected {units.seconds(floor)}, the floor, or more, "
-                f"found {units.seconds(fastest)}"
-            )
+            found = units.seconds(fastest)
+            yield f"expected {units.seconds(floor)}, the floor, or more, found {found}"
         yield from _disorder(kind, figures)
     closed = case.load.model is LoadModel.CLOSED  # judged by Little's law
     places = math.inf if closed else case.load.connections * (1 + LITTLES_LAW)
@@ -254,22 +249,6 @@ def _contradictions(facts: Facts) -> Iterator[str]:
             yield f"expected {name} not above {words} ({limit:g}), found {figures[name]:g}"
 
 
-def _ticks(facts: Facts) -> float:
-    """Requests/s that a schedule may seem to have too many: n ticks span n - 1 intervals."""
-    closed, window = facts.case.load.model is LoadModel.CLOSED, facts.figures.get("window")
-    return 0.0 if closed or not window else 1 / window
-
-
-def _unit(facts: Facts) -> Iterator[Flag]:
-    limit, found = facts.ceiling_unit, facts.figures.get("throughput", 0.0)
-    if limit is not None and found > limit * CEILING_MEASURED + _ticks(facts):
-        yield _flag(
-            FlagName.ABOVE_UNIT,
-            f"the fastest single request allows {units.rate(limit)}, found {units.rate(found)}: "
-            "single requests were slower than those of the load",
-        )
-
-
 def _disorder(kind: str, figures: Mapping[str, float]) -> Iterator[str]:
     """Min <= percentiles <= max, and the mean between the ends."""
     percentiles = [name for name, _, _ in PERCENTILES]
@@ -280,28 +259,40 @@ def _disorder(kind: str, figures: Mapping[str, float]) -> Iterator[str]:
                 yield f"expected {low} <= {high}, found {figures[low]:g} > {figures[high]:g}"
 
 
-def _client(facts: Facts) -> Iterator[Flag]:
+def _ticks(facts: Facts) -> float:
+    """Requests/s that a schedule may seem to have too many: n ticks span n - 1 intervals."""
+    closed, window = facts.case.load.model is LoadModel.CLOSED, facts.figures.get("window")
+    return 0.0 if closed or not window else 1 / window
+
+
+def _unit(facts: Facts) -> Iterator[str]:
+    limit, found = facts.ceiling_unit, facts.figures.get("throughput", 0.0)
+    if limit is not None and found > limit * CEILING_MEASURED + _ticks(facts):
+        yield (
+            f"the fastest single request allows {units.rate(limit)}, found {units.rate(found)}: "
+            "single requests were slower than those of the load"
+        )
+
+
+def _client(facts: Facts) -> Iterator[str]:
     used = facts.figures.get("client_cores")
-    split = facts.case.cores == "split"
-    if not split or used is None:
+    if facts.case.cores != "split" or used is None:
         return
     # Of two generators that share their cores, none is held back as long as some time is left.
     used += facts.client_beside
     if used >= SATURATED * facts.client_cores:
         who, own = ("the generators", "their") if facts.client_beside else ("the generator", "its")
-        yield _flag(
-            FlagName.CLIENT_SATURATED,
+        yield (
             f"expected {who} to use less than {SATURATED:.0%} of {own} "
-            f"{facts.client_cores} cores, found {units.cores(used)}; give it more cores",
+            f"{facts.client_cores} cores, found {units.cores(used)}; give it more cores"
         )
 
 
-def _overload(facts: Facts) -> Iterator[Flag]:
+def _overload(facts: Facts) -> Iterator[str]:
     figures, load = facts.figures, facts.case.load
     if load.rate is None:
         return
-    asked = load.rate * load.duration
-    unsent = figures.get("unsent", 0)
+    asked, unsent = load.rate * load.duration, figures.get("unsent", 0)
     reasons = []
     if unsent > (1 - KEPT_UP) * asked:
         reasons.append(f"{unsent:.0f} of {asked:.0f} requests were never sent")
@@ -318,107 +309,115 @@ def _overload(facts: Facts) -> Iterator[Flag]:
             )
     if reasons:
         limit = f" with at most {load.connections} in flight"
-        yield _flag(
-            FlagName.OVERLOADED,
-            "; ".join(reasons) + (limit if load.model is LoadModel.PACED else ""),
-        )
+        yield "; ".join(reasons) + (limit if load.model is LoadModel.PACED else "")
 
 
-def _schedule(facts: Facts) -> Iterator[Flag]:
+def _schedule(facts: Facts) -> Iterator[str]:
     lag = facts.figures.get("sched_lag_p99")
     fixed, share = SCHEDULE_LAG
     if lag is not None and lag > max(fixed, share * facts.figures.get("response_p50", 0.0)):
-        yield _flag(
-            FlagName.SCHED_LAG,
+        yield (
             f"1 % of the requests were scheduled {units.seconds(lag)} late or more: their response "
-            "times lack that wait",
+            "times lack that wait"
         )
 
 
-def _warm_up(facts: Facts) -> Iterator[Flag]:
+def _steady(facts: Facts) -> Iterator[str]:
     if facts.steady is False:
         length = units.seconds(facts.figures.get("warm_up", 0.0))
-        yield _flag(FlagName.NOT_STEADY, f"the throughput still moved after {length} of warm-up")
-
-
-def _level(facts: Facts) -> Iterator[Flag]:
+        yield f"the throughput still moved after {length} of warm-up"
     levels, times = facts.throughputs, facts.times
     if levels and max(levels) > MOVED * min(levels):
         found = ", ".join(units.rate(level) for level in levels)
-        yield _flag(FlagName.NOT_STEADY, f"the throughput moved in the load, by thirds: {found}")
+        yield f"the throughput moved in the load, by thirds: {found}"
     # Only quicker: where a queue grows, times do.
     elif times and times[0] > QUICKER * times[-1]:
         found = ", ".join(units.seconds(time) for time in times)
-        yield _flag(FlagName.NOT_STEADY, f"answers became quicker in the load, by thirds: {found}")
+        yield f"answers became quicker in the load, by thirds: {found}"
 
 
-def _growth(facts: Facts) -> Iterator[Flag]:
+def _growth(facts: Facts) -> Iterator[str]:
     figures = facts.figures
     least = figures.get("memory_per_request_low", 0.0)
     total = least * figures.get("requests", 0)
     if least > GROWTH_PER_REQUEST and total > GROWTH_TOTAL:
-        yield _flag(
-            FlagName.MEMORY_GROWS,
+        yield (
             f"the server kept {units.count(figures['memory_per_request'])} bytes per request, and "
-            f"{units.count(least)} at least: {units.size(total)} in this load",
+            f"{units.count(least)} at least: {units.size(total)} in this load"
         )
 
 
-def _reopened(facts: Facts) -> Iterator[Flag]:
+def _reopened(facts: Facts) -> Iterator[str]:
     reopened, requests = (facts.figures.get(n, 0) for n in ("connections_reopened", "requests"))
     if reopened > REOPENED * requests:
-        yield _flag(
-            FlagName.CONNECTIONS_REOPENED,
+        yield (
             f"expected {facts.case.load.connections} connections kept alive, found {reopened:.0f} "
-            f"opened beside them for {requests:.0f} requests; who closes them?",
+            f"opened beside them for {requests:.0f} requests; who closes them?"
         )
 
 
-def _spread(facts: Facts) -> Iterator[Flag]:
+def _imbalance(facts: Facts) -> Iterator[str]:
     held = facts.connections
     if held and len(held) > 1 and sum(held):
         share = max(held) / sum(held)
         if share * len(held) > IMBALANCE:
-            yield _flag(
-                FlagName.WORKER_IMBALANCE,
+            yield (
                 f"the busiest of {len(held)} workers held {units.share(share)} of the "
-                f"connections ({', '.join(map(str, held))})",
+                f"connections ({', '.join(map(str, held))})"
             )
 
 
-def _cores(facts: Facts) -> Iterator[Flag]:
-    case = facts.case
-    if case.workers > facts.server_cores:
-        yield _flag(
-            FlagName.CORES_INSUFFICIENT,
-            f"{case.workers} workers on {facts.server_cores} server core(s)",
-        )
-    if case.cores == "shared":
-        yield _flag(
-            FlagName.CORES_SHARED, "server and generator run on the same cores, as declared"
-        )
+def _too_few_cores(facts: Facts) -> Iterator[str]:
+    if facts.case.workers > facts.server_cores:
+        yield f"{facts.case.workers} workers on {facts.server_cores} server core(s)"
+
+
+def _shared(facts: Facts) -> Iterator[str]:
+    if facts.case.cores == "shared":
+        yield "server and generator run on the same cores, as declared"
+
+
+def _unpinned(facts: Facts) -> Iterator[str]:
     if not facts.pinned:
-        yield _flag(FlagName.UNPINNED, "the scheduler moved server and generator as it liked")
+        yield "the scheduler moved server and generator as it liked"
 
 
-def _host(facts: Facts) -> Iterator[Flag]:
+def _host(facts: Facts) -> Iterator[str]:
     steal, other = (facts.figures.get(name, 0.0) for name in ("host_steal", "host_other"))
     if steal > STEAL:
-        yield _flag(
-            FlagName.HOST_NOISE, f"the hypervisor took {units.share(steal)} of the core time"
-        )
+        yield f"the hypervisor took {units.share(steal)} of the core time"
     if other > OTHER_CORES:
-        yield _flag(FlagName.HOST_NOISE, f"other processes used {units.cores(other)} cores")
+        yield f"other processes used {units.cores(other)} cores"
 
 
-def _samples(facts: Facts) -> Iterator[Flag]:
+def _samples(facts: Facts) -> Iterator[str]:
     good = facts.figures.get("good", 0)
     if good < FEW:
-        yield _flag(FlagName.FEW_SAMPLES, f"{good:.0f} good answers; {FEW} are the least")
+        yield f"{good:.0f} good answers; {FEW} are the least"
 
 
-CHECKS: Final[tuple[Check, ...]] = (
-    _answers, _sizes, _counts, _processes, _littles_law, _impossible, _unit, _client, _overload,
-    _schedule, _warm_up, _level, _growth, _reopened, _spread, _cores, _host, _samples,
-)  # fmt: skip
-"""One per thing that can be wrong. To add a flag of a single launch, add a check."""
+CHECKS: Final[tuple[tuple[FlagName, Check], ...]] = (
+    (FlagName.TRANSPORT_ERRORS, _transport),
+    (FlagName.NO_ANSWER, _late),
+    (FlagName.WRONG_STATUS, _status),
+    (FlagName.WRONG_SIZE, _sizes),
+    (FlagName.COUNT_MISMATCH, _counts),
+    (FlagName.WORKER_RESTARTED, _processes),
+    (FlagName.CONNECTIONS_OVER_BACKPRESSURE, _backpressure),
+    (FlagName.LITTLES_LAW, _littles_law),
+    (FlagName.IMPOSSIBLE, _impossible),
+    (FlagName.ABOVE_UNIT, _unit),
+    (FlagName.CLIENT_SATURATED, _client),
+    (FlagName.OVERLOADED, _overload),
+    (FlagName.SCHED_LAG, _schedule),
+    (FlagName.NOT_STEADY, _steady),
+    (FlagName.MEMORY_GROWS, _growth),
+    (FlagName.CONNECTIONS_REOPENED, _reopened),
+    (FlagName.WORKER_IMBALANCE, _imbalance),
+    (FlagName.CORES_INSUFFICIENT, _too_few_cores),
+    (FlagName.CORES_SHARED, _shared),
+    (FlagName.UNPINNED, _unpinned),
+    (FlagName.HOST_NOISE, _host),
+    (FlagName.FEW_SAMPLES, _samples),
+)
+"""To add a flag of a single launch, add a check: it yields why the flag is raised."""

@@ -57,11 +57,8 @@ def verify(
 ) -> Verification:
     """Ask an idle server and check every answer; all connections are closed afterwards.
 
-    `repeats` requests go one after another; slow endpoints that overlap need none.
-
-    Raises:
-        LaunchError: wrong_status, wrong_body, transport_errors, impossible (too fast to be true)
-            or not_concurrent.
+    `repeats` requests go one after another; slow endpoints that overlap need none. LaunchError
+    wrong_status, wrong_body, transport_errors, impossible (too fast to be true) or not_concurrent.
     """
     return asyncio.run(_verify(endpoint, base_url.rstrip("/"), repeats, timeout))
 
@@ -90,8 +87,7 @@ def check_answer(expect: Expectation, where: str, status: int, media: str, body:
 class SpotChecks:
     """Asks a server now and then while it is loaded, and checks every answer in full.
 
-    Use it as a context manager around the load. Each check has a connection of its own, so that all
-    workers get some.
+    Each check has a connection of its own, so that all workers get some.
     """
 
     def __init__(
@@ -103,7 +99,6 @@ class SpotChecks:
         timeout: float,
         cores: Sequence[int] | None,
     ) -> None:
-        """Prepare checks of the server on a port; `throughput` is the load's, 0: too slow."""
         self._endpoint, self._port, self._timeout = endpoint, port, timeout
         self._every = max(SPOT_SECONDS, SPOT_SHARE / throughput) if throughput else math.inf
         self._cores = cores

@@ -15,7 +15,7 @@ from servebench.core.flags import FlagName
 from servebench.core.model import Case, Load
 from servebench.core.protocol import RATE_WINDOWS
 from servebench.measure.oha import Burst
-from servebench.measure.oha_results import Summary
+from servebench.measure.oha_results import OhaSummary
 
 STEADY_WINDOWS: Final = 5
 STEADY_SPREAD: Final = 0.05
@@ -34,10 +34,7 @@ warmed up in a closed loop; hundreds of connections there would be an overload, 
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """How a warm-up went.
-
-    `windows` are good answers per second; `steady`: it did not end because of its limit.
-    """
+    """How a warm-up went: good answers/s by window; `steady`: its limit did not end it."""
 
     seconds: float
     windows: tuple[float, ...]
@@ -76,10 +73,8 @@ def warm_up(
     """Load the server in windows until its throughput is steady, or the limit is reached.
 
     Each window is one run of oha without rows: between two of them lie about 20 ms. No window
-    begins later than `limit` s. For rates see `RATE_CONNECTIONS`.
-
-    Raises:
-        LaunchError: client_failed; wrong_status or transport_errors at the first of either.
+    begins later than `limit` s. LaunchError client_failed; wrong_status or transport_errors at the
+    first.
     """
     closed = load.rate is None
     connections = load.connections if closed else min(load.connections, RATE_CONNECTIONS)
@@ -116,9 +111,7 @@ def wave(
     """Send requests all at once, one per connection; give the seconds until all have ended.
 
     This is the warm-up of endpoints that wait too long for windows: it fills every pool once.
-
-    Raises:
-        LaunchError: client_failed; wrong_status or transport_errors unless all are good.
+    LaunchError client_failed; wrong_status or transport_errors unless all are good.
     """
     arguments = ["-c", str(requests), "-n", str(requests), url]
     with Burst.start(oha, arguments, timeout=timeout, limit=timeout, cores=cores) as burst:
@@ -131,7 +124,7 @@ def wave(
     return summary.seconds
 
 
-def only_good(summary: Summary, status: int) -> int:
+def only_good(summary: OhaSummary, status: int) -> int:
     """Count the good answers of a warm-up; LaunchError if there is anything else, or nothing."""
     if summary.failures:
         kinds = ", ".join(f"{number} times {text}" for text, number in summary.failures.items())

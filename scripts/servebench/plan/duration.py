@@ -73,7 +73,6 @@ class Expected:
 
     @property
     def total(self) -> float:
-        """Seconds of the whole launch."""
         return self.start + self.verify + self.warm_up + self.load + self.finish
 
 
@@ -156,22 +155,18 @@ class RemainingTime:
     _errors: list[float] = field(default_factory=list)
 
     def observe(self, seconds: float) -> None:
-        """Note what the next launch of the sequence took, in s."""
         self._errors.append(seconds - self.expected[len(self._errors)])
 
     @property
     def correction(self) -> float:
-        """Seconds to add to each launch still to come."""
         return sum(self._errors) / (len(self._errors) + PRIOR_LAUNCHES)
 
     @property
     def remaining(self) -> float:
-        """Seconds that the launches still to come will take."""
         left = self.expected[len(self._errors) :]
         return sum(max(0.0, seconds + self.correction) for seconds in left)
 
     @property
     def total(self) -> float:
-        """Seconds for the whole sequence: observed so far plus what remains."""
         done = len(self._errors)
         return sum(self.expected[:done]) + sum(self._errors) + self.remaining

@@ -49,13 +49,7 @@ _NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What recent runs say of machines and cases.
-
-    Attributes:
-        seconds: (machine, case) → mean wall time of a launch, s.
-        nights: (machine, case) → number of recent runs in which it was measured.
-        latest: (machine, case) → id of the latest of them.
-    """
+    """What recent runs say by machine and case: s per launch, number of runs, id of the latest."""
 
     seconds: Mapping[tuple[str, str], float] = field(default_factory=dict)
     nights: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -65,12 +59,9 @@ class Recorded:
 def fleet(shards: int | None, machines: Sequence[str]) -> tuple[str | None, ...]:
     """Who measures: the machines that are named, and for further shards whoever takes them.
 
-    Args:
-        shards: At least so many; None: one.
-        machines: Ids, each with a shard of its own; several in one text are separated by commas.
-
-    Raises:
-        UsageError: More shards than a matrix may have, or one machine twice.
+    `shards` are at least so many (None: one). Each of the `machines` has a shard of its own;
+    several in one text are separated by commas. UsageError: more than a matrix may have, or one
+    machine twice.
     """
     named = [name for text in machines for name in text.replace(",", " ").split()]
     count = max(shards or 1, len(named))
@@ -89,15 +80,7 @@ def make(
     commit: str | None,
     now: datetime | None = None,
 ) -> NightPlan:
-    """Share a plan out by what the recorded runs say.
-
-    Args:
-        plan: What is to be measured.
-        machines: As `fleet` says.
-        results: The results folder.
-        commit: Of the checkout, 40 hex digits.
-        now: The time.
-    """
+    """Share a plan out over machines (see `fleet`) by what the recorded runs say."""
     known = recorded(results, plan.profile)
     shards, calibrating = share_out(plan, machines, known)
     created = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -132,12 +115,7 @@ def outputs(night: NightPlan) -> dict[str, str]:
 
 
 def recorded(results: Path, profile: Profile) -> Recorded:
-    """Read what recent runs say; a damaged file must not stop a night, and counts as not there.
-
-    Args:
-        results: The results folder.
-        profile: Only of its runs; loads of other profiles last otherwise.
-    """
+    """Read recent runs of a profile; a damaged file must not stop a night, and is left out."""
     by_machine: dict[str, list[Path]] = defaultdict(list)
     for path in store.runs(results, profile=profile):
         by_machine[path.parent.parent.name].append(path)
@@ -161,12 +139,9 @@ def recorded(results: Path, profile: Profile) -> Recorded:
 
 
 def present(latest: Mapping[str, str]) -> frozenset[str]:
-    """The machines that still measure nights.
+    """The machines that still measure nights, of machine → id of its newest run (with its time).
 
     What has moved on another one nobody could confirm: the job would wait for it, night by night.
-
-    Args:
-        latest: Machine → id of its newest run, which begins with the time.
     """
     began: dict[str, datetime] = {}
     for machine, run in latest.items():
@@ -181,19 +156,10 @@ def present(latest: Mapping[str, str]) -> frozenset[str]:
 def share_out(
     plan: Plan, machines: Sequence[str | None], known: Recorded | None = None
 ) -> tuple[tuple[Shard, ...], str | None]:
-    """Share a plan out.
+    """Share a plan out over machines (None: whoever takes the shard); UsageError: none or twice.
 
-    Args:
-        plan: What is to be measured in the night.
-        machines: One per shard: the machine's id, or None for whichever takes the shard.
-        known: What is known of earlier nights.
-
-    Returns:
-        The shards in the order of the machines, without those that have nothing to do, each with
-        its cases in the plan's order; and the calibration case, if there is one.
-
-    Raises:
-        UsageError: No machine, or one of them twice.
+    Returns the shards in the order of the machines, without those that have nothing to do, each
+    with its cases in the plan's order; and the calibration case, if there is one.
     """
     named = [machine for machine in machines if machine is not None]
     if not machines or len(set(named)) != len(named):
@@ -250,16 +216,12 @@ def _moves(shards: Sequence[Shard], known: Recorded, calibrating: str | None) ->
 
 @dataclass(slots=True)
 class _Share:
-    """What one machine has so far."""
-
     machine: str | None
     seconds: float = 0.0
     cases: set[str] = field(default_factory=set)
 
 
 class _Sharing:
-    """A plan while it is shared out."""
-
     def __init__(self, plan: Plan, machines: Sequence[str | None], known: Recorded) -> None:
         self.plan, self.known = plan, known
         self.shares = [_Share(machine) for machine in machines]

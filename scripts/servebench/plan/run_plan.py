@@ -26,18 +26,10 @@ def make_plan(
     seed: int,
     experiments: Iterable[Experiment] | None = None,
 ) -> Plan:
-    """Choose the cases of a profile.
+    """Choose the cases of a profile that any of the globs in `select` matches; no globs: all.
 
-    Args:
-        profile: Which one.
-        select: Globs over case ids; a case that matches any is in. None: all.
-        launches: Launches per case; None: the profile's own.
-        seed: Of the order in which the launches will be done.
-        experiments: Of these; by default of the checkout.
-
-    Raises:
-        UsageError: A glob selects nothing, or launches is not positive.
-        DeclarationError: A declaration is wrong.
+    `launches` per case default to the profile's. UsageError: a glob selects nothing, or `launches`
+    is not positive. DeclarationError: a declaration is wrong.
     """
     if launches is not None and launches < 1:
         raise UsageError(f"launches: expected 1 or more, found {launches}")
@@ -92,7 +84,6 @@ def load_seconds(plan: Plan) -> float:
 
 
 def _selects_nothing(glob: str, profile: Profile, experiments: Sequence[Experiment]) -> str:
-    """Say so, and what may have been meant."""
     message = f"--select {glob!r} selects nothing in profile {profile}"
     for other in PROFILES:
         matches = [c.id for c in expand_all(experiments, other) if fnmatchcase(c.id, glob)]

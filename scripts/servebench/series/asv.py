@@ -2,9 +2,8 @@
 
 asv keeps a machine's files in a folder, and names them by the first eight digits of their commit:
 those that have both in common are read together. asv, which takes half a second to import, is only
-imported for files that the cache does not know. A commit is measured with the locks that it has
-itself (`inprocess.environment`), so these are read from git; a commit that git does not have here
-has none, and nothing is said of steps beside it.
+imported for files that the cache does not know. Locks are read from git; a commit that git does not
+have here has none, and nothing is said of steps beside it.
 """
 
 from __future__ import annotations
@@ -49,22 +48,14 @@ _Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Lock:
-    """A lock: its SHA-256, and package → version."""
-
     digest: str
     packages: dict[str, str]
 
 
 def read(folder: Path, cache: Cache, problems: list[str]) -> list[RunColumns]:
-    """Read all of asv's results; a file that cannot be read is named, and the rest is read.
+    """Read all of asv's `results_dir`; files that cannot be read are named in `problems`.
 
-    Args:
-        folder: asv's `results_dir`, absolute.
-        cache: Of the results.
-        problems: Gets sentences.
-
-    Raises:
-        RecordError: asv's list of benchmarks cannot be read.
+    RecordError: asv's list of benchmarks cannot be read.
     """
     found: list[RunColumns] = []
     benchmarks: Any = None
@@ -83,10 +74,7 @@ def with_git(runs: Sequence[RunColumns], root: Path) -> tuple[list[RunColumns], 
     """What only the checkout knows of runs of asv's: locks, versions, and the day of an old stack.
 
     A commit "Stacks as of 2025-11-20" stands at the end of that day, and not at the second at which
-    somebody made it.
-
-    Returns:
-        The runs, and sentences about what the git of `root` does not have.
+    somebody made it. Also returns sentences about what the git of `root` does not have.
     """
     wanted = dict.fromkeys(
         (commit, stack)
@@ -117,13 +105,9 @@ def with_git(runs: Sequence[RunColumns], root: Path) -> tuple[list[RunColumns], 
 
 
 def newest(folder: Path, runs: Iterable[RunColumns]) -> tuple[Snapshot, ...]:
-    """Read with all samples what holds today: the commits that have any benchmark's newest figure.
+    """Read with all samples the commits that have any benchmark's newest figure, newest first.
 
-    `readings.newest` finds among them what it finds among all. The newest commit comes first; what
-    cannot be read any more is left out.
-
-    Raises:
-        RecordError: asv's list of benchmarks cannot be read.
+    What cannot be read any more is left out. RecordError: asv's list of benchmarks cannot be read.
     """
     chosen = list(_newest(one for one in runs if one.files))
     if not chosen:
@@ -305,11 +289,7 @@ def _days(root: Path, commits: Iterable[str]) -> dict[str, int]:
 
 
 def _locks(root: Path, wanted: Sequence[_Place]) -> tuple[dict[_Place, _Lock], int]:
-    """The locks that git has by commit and stack, and how many commits it does not have.
-
-    Raises:
-        HistoryError: git does not answer: there is no repository.
-    """
+    """The locks that git has by commit and stack, and how many commits it does not have."""
     commits = tuple(dict.fromkeys(commit for commit, _ in wanted))
     paths = {
         stack: stacks.lock_file(stack, root).relative_to(root).as_posix() for _, stack in wanted

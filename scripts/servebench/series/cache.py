@@ -28,33 +28,20 @@ _REPEATED: Final = (
 
 @dataclass(slots=True)
 class Cache:
-    """The columns of one results folder's files.
-
-    Attributes:
-        path: The file.
-        known: By digest, as of the last time.
-        used: Those that were asked for this time.
-    """
+    """Columns of a results folder's files by digest: `known` from last time, `used` this time."""
 
     path: Path
     known: dict[str, tuple[RunColumns, ...]]
     used: dict[str, tuple[RunColumns, ...]] = field(default_factory=dict)
 
     def of(self, digest: str, make: Callable[[], tuple[RunColumns, ...]]) -> tuple[RunColumns, ...]:
-        """The columns of files with this digest; they are made if they are not known.
-
-        What `make` raises is raised, and the digest stays unknown.
-        """
+        """The columns of files with this digest, made if not known; what `make` raises passes."""
         if digest not in self.used:
             self.used[digest] = self.known[digest] if digest in self.known else make()
         return self.used[digest]
 
     def save(self) -> None:
-        """Keep what was used for the next time.
-
-        Raises:
-            SetupError: It cannot be written.
-        """
+        """Keep what was used for the next time; SetupError: it cannot be written."""
         try:
             if self.used.keys() == self.known.keys():
                 if self.used:
@@ -76,11 +63,9 @@ class Cache:
 
 
 def opened(cache: Path, results: Path) -> Cache:
-    """The cache of a results folder; empty if there is none yet, or it is damaged.
+    """The cache of a results folder (absolute); empty if there is none yet, or it is damaged.
 
-    Args:
-        cache: The site's; nobody but us writes there, so that its pickles are ours.
-        results: The results folder, absolute.
+    Nobody but us writes in the site's `cache`, so that its pickles are ours.
     """
     name = hashlib.sha256(os.fsencode(results)).hexdigest()[:16]
     path = cache / FOLDER / name / "columns.pickle"
@@ -92,7 +77,6 @@ def opened(cache: Path, results: Path) -> Cache:
 
 
 def _sharing(one: RunColumns, pool: dict[str, Any]) -> RunColumns:
-    """The same columns, with repeated values taken from a pool."""
     values = {name: getattr(one.header, name) for name in _REPEATED}
     shared = {name: pool.setdefault(repr(value), value) for name, value in values.items()}
     return replace(one, header=replace(one.header, **shared))

@@ -44,7 +44,6 @@ class Track:
     Attributes:
         served: Launches of servers, at the time of their run; otherwise asv's, at their commit's.
         interval: What `low` and `high` are, in a sentence of the data files.
-        interval_title: The same in a few words.
         confidence: Whether they are a confidence interval, which a band may show.
         suffix: Of a candidate's id: two kinds may have the same day and locks.
     """
@@ -78,10 +77,8 @@ TRACKS: Final[dict[Kind, Track]] = {
 class CaseState:
     """What is to be said of a case besides that it was measured without any flag.
 
-    Attributes:
-        status: `disturbed`: measured, but nothing is decided from it.
-        flags: Names, sorted.
-        reason: Why there is no figure, where there is none.
+    `disturbed`: measured, but nothing is decided from it. `flags` are sorted names; `reason` says
+    why there is no figure.
     """
 
     status: Status
@@ -94,12 +91,9 @@ class RunHeader:
     """A run without its figures.
 
     Attributes:
-        run: Id.
-        kind: What it is of, as in addresses; `track` says what that means.
         profile: `asv` for benchmarks.
         time: Start, s since 1970; of benchmarks the date of the commit.
         commit: 40 hex digits; None outside a repository.
-        machine: Id.
         fingerprint: The machine in words; another one is another machine, whatever its id.
         interpreters: Name → version and build, in words.
         stacks: Name → digest of the lock, as far as it is known.
@@ -107,8 +101,6 @@ class RunHeader:
         cases: Ids; the next four have a value for each.
         groups: What it shares its data files with.
         definitions: A digest of its declaration.
-        pythons: The interpreter's name.
-        stack_of: The stack's name.
         metrics: Names; for benchmarks the unit that asv gives.
         odd: Place in `cases` → what is to be said of it.
     """
@@ -138,15 +130,10 @@ class RunHeader:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunColumns:
-    """A run as columns.
+    """A run as columns: blocks of cases × metrics in SI units; NaN: no figure, or no interval.
 
-    Attributes:
-        header: What was measured.
-        mean: Cases × metrics, SI units; NaN: no figure.
-        low: Lower ends of the intervals; NaN: none.
-        high: Upper ends.
-        launches: Cases × metrics, how many launches (or samples) a figure rests on, up to 255.
-        files: What it was read of: names below asv's folder; of a run file nothing.
+    `launches` (or samples), up to 255, are what a figure rests on; `files` are names below asv's
+    folder.
     """
 
     header: RunHeader
@@ -207,7 +194,6 @@ def _put(estimate: Estimate, row: int, column: int, blocks: tuple[Figures, ...])
 
 
 def _state(result: CaseResult, summary: CaseSummary) -> CaseState | None:
-    """What is to be said of a case; None if it was measured and no flag was raised."""
     flags = tuple(sorted({str(flag.name) for launch in result.launches for flag in launch.flags}))
     if summary.status == "failed":
         reasons = dict.fromkeys(failure.reason for failure in summary.failures)

@@ -42,13 +42,7 @@ class Bump:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """What happened to a table besides its figures.
-
-    Attributes:
-        breaks: By case.
-        bumps: Of all stacks.
-        gaps: Pairs of neighbouring nights between which nights are missing.
-    """
+    """Breaks by case, bumps of all stacks, and pairs of nights between which some are missing."""
 
     breaks: dict[str, tuple[Break, ...]]
     bumps: tuple[Bump, ...]
@@ -107,10 +101,7 @@ def differences(
 
 
 def gaps(table: Table) -> tuple[tuple[int, int], ...]:
-    """Pairs of neighbouring nights between which nights are missing, judged by the usual distance.
-
-    Nothing is judged of fewer than four nights.
-    """
+    """Pairs of neighbouring nights further apart than usual; none of fewer than four nights."""
     times = [night.time for night in table.nights]
     if len(times) < _FEW:
         return ()

@@ -37,7 +37,6 @@ class Sources:
     Attributes:
         nights: Runs, also asv's, in no particular order.
         runs: Run id → its file, oldest first; those that could be read.
-        changes: By id.
         trials: Of the instrument itself.
         problems: What could not be read, in sentences.
         night_records: What came of each night's shards, oldest first.
@@ -54,15 +53,9 @@ class Sources:
 
 
 def read(results: Path, cache_dir: Path, root: Path) -> Sources:
-    """Read all of `results/`.
+    """Read all of `results/`; SetupError: the cache in `cache_dir` cannot be written.
 
-    Args:
-        results: Its folder; nothing is in it if it is not there.
-        cache_dir: A folder of the site's own, made when it is needed.
-        root: The checkout, whose git has the locks of asv's commits.
-
-    Raises:
-        SetupError: The cache cannot be written.
+    The git of the checkout `root` has the locks of asv's commits.
     """
     results = results.absolute()
     problems: list[str] = []

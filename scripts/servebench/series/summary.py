@@ -34,7 +34,6 @@ class Estimate(Frozen):
 
     @property
     def spread(self) -> float | None:
-        """The larger half of the interval, relative to the mean."""
         if self.low is None or self.high is None or self.mean == 0:
             return None
         return max(self.high - self.mean, self.mean - self.low) / abs(self.mean)
@@ -69,7 +68,6 @@ class CaseSummary(Frozen):
 
     @property
     def id(self) -> str:
-        """The case's id."""
         return self.case.id
 
 
@@ -124,11 +122,7 @@ def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """Mean and 95 % t interval of one figure per launch.
-
-    Raises:
-        ValueError: No values.
-    """
+    """Mean and 95 % t interval of one figure per launch; ValueError: no values."""
     if not values:
         raise ValueError("no launch, no figure")
     sample = np.asarray(values, dtype=float)
@@ -148,10 +142,8 @@ def ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Estimate 
     """How many times the denominator the numerator is, over launches of two cases.
 
     The ratio of geometric means, with Welch's t interval of the difference of the logarithms
-    (unequal variances, unequal numbers). No interval when either side has one launch only.
-
-    Returns:
-        None when a side has no launch, or a figure that is not positive.
+    (unequal variances, unequal numbers). No interval when either side has one launch only; None
+    when a side has none, or a figure that is not positive.
     """
     if not numerator or not denominator or min(*numerator, *denominator) <= 0:
         return None

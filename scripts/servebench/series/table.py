@@ -46,9 +46,7 @@ class Table:
     """All nights of one machine and kind, oldest first.
 
     Attributes:
-        nights: Headers.
         cases: All that were ever measured, in order of appearance; `groups` stands beside.
-        metrics: All that were ever measured, in order of appearance.
         mean: Nights × cases × metrics; NaN: no figure. `low`, `high`, `launches` likewise.
         status: Nights × cases: places in `STATES`.
         flags: Nights × cases: places in `flag_sets`.
@@ -82,15 +80,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One night of one series, in SI units.
-
-    Attributes:
-        mean: The figure; None: there is none, and `reason` says why.
-        low: Lower end of its interval; None: it has none.
-        high: Upper end.
-        launches: How many it rests on.
-        flags: Names.
-    """
+    """One night of one series, in SI units; `mean` is None where `reason` says why."""
 
     run: str
     time: int
@@ -117,10 +107,7 @@ def tables(runs: Iterable[RunColumns]) -> tuple[Table, ...]:
 
 
 def points(table: Table, case: str, metric: str, newest: int | None = None) -> tuple[Point, ...]:
-    """The points of a series, oldest first, or only so many of the `newest`.
-
-    Nights that did not plan the case have none.
-    """
+    """The points of a series, oldest first, or the `newest`; only nights that planned the case."""
     nights = np.flatnonzero(table.status[:, table.cases.index(case)]).tolist()
     return points_of(table, nights if newest is None else nights[-newest:], case, metric)
 

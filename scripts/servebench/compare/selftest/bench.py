@@ -31,8 +31,8 @@ from servebench.core.errors import NothingMeasuredError, SetupError, UsageError
 from servebench.core.model import Case, Profile
 from servebench.declare import experiments
 from servebench.host import paths
-from servebench.measure import provenance, testbed
-from servebench.measure.side_run import SideCase
+from servebench.measure import runner, testbed
+from servebench.measure.duet import SideCase
 from servebench.record.comparison import Comparison, Instructions, SideRecord
 from servebench.record.trial import CPU_METRIC, Kind, Trial, of_comparison
 
@@ -147,7 +147,7 @@ class Bench:
         logs = paths.state_dir() / "logs"
         self.rig = testbed.assemble(cases, logs)
         self.instruments = CountingOnce(instruments or Real(logs))
-        self.commit, self.dirty = provenance.revision(paths.project_root())
+        self.commit, self.dirty = runner.revision(paths.project_root())
         self._costs: dict[str, dict[str, float]] = {}
         self._shares: dict[str, float] = {}
         self._lines: dict[tuple[Kind, str], tuple[float, float]] = {}

@@ -27,7 +27,7 @@ from servebench.core.errors import ServebenchError, SetupError
 from servebench.host import machine
 from servebench.host.machine_lock import held_for_us, measuring
 from servebench.host.progress import Narrator
-from servebench.measure.inprocess import bench_runner
+from servebench.measure.inprocess import suite_runs
 from servebench.toolchain import interpreters, stacks
 from servebench.toolchain.stacks import Stack
 
@@ -36,10 +36,7 @@ _LOOKING: Final = ("discover", "check")
 
 
 def setup() -> None:
-    """Give results this machine's name; asv calls it when it has loaded the plugin.
-
-    Without it asv looks for the host's name among the machines that it knows.
-    """
+    """Give results this machine's name; asv, which knows only the host's, calls it at loading."""
     try:
         interpreters.declared()
         described = machine.asv_profile()
@@ -132,13 +129,12 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         return commit if fault is None else None
 
     def run(self, args: Sequence[str], **kwargs: Any) -> Any:
-        """Run the environment's Python; asv's `util.check_output` has the arguments and results."""
         try:
             executable = stacks.executable(self._locked(), interpreters.locate(self._python))
         except ServebenchError as error:
             raise util.UserError(f"{self.name}: {error}") from error
         env = {
-            **bench_runner.variables(
+            **suite_runs.runner_variables(
                 kwargs.pop("env", os.environ),
                 executable=executable,
                 python=self._python,
@@ -154,7 +150,6 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         return util.check_output([str(executable), *args], env=env, **kwargs)
 
     def _locked(self) -> Stack:
-        """The stack as the commit that is checked out has locked it."""
         lock = Path(self._build_root) / "apps" / "stacks" / f"{self._stack_name}.txt"
         if not lock.is_file():
             raise SetupError(f"the commit has no lock {lock}: it is older than the stack")

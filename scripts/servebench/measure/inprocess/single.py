@@ -2,7 +2,7 @@
 
     python -P single.py BENCHMARKS NAME PARAMETERS ATTRIBUTES RESULT
 
-It runs in a stack's environment (see `bench_runner`): standard library and `asv_runner` only. What
+It runs in a stack's environment (see `suite_runs`): standard library and `asv_runner` only. What
 asv's own `run` mode lacks is here: parameters are named by their values and not by their place in a
 list that may differ between two commits, a benchmark that says it has nothing to measure is told
 from one that fails, and the version of the benchmark is written down. Whatever the benchmark's own

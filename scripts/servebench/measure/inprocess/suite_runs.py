@@ -1,4 +1,8 @@
-"""A quick run of the in-process suites: asv itself with few samples."""
+"""A quick run of the in-process suites: asv itself with few samples.
+
+Benchmarks run in a stack's environment, which holds the stack and nothing else. `asv_runner`, pure
+Python without dependencies, reaches it by a folder on the search path that holds nothing but it.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,20 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import translate
 from pathlib import Path
 from typing import Any, Final
 
+import asv_runner
+
 from servebench.core.errors import SetupError, UsageError
 from servebench.declare.suites import read_suites
-from servebench.host import paths
+from servebench.host import cache, paths
 from servebench.host.machine_lock import HOLDER
 from servebench.host.session import Session
-from servebench.measure import provenance
+from servebench.measure import runner
 from servebench.toolchain import stacks
 
 CONFIGURATION: Final = "asv.conf.json"
@@ -25,6 +32,11 @@ _FOLDERS: Final = ("repo", "benchmark_dir", "results_dir", "env_dir", "html_dir"
 _POLL_S: Final = 0.25
 _PROGRESS: Final = re.compile(r"^\[ *([\d.]+)%\] ·+ *(.*)$")
 _FAILED: Final = 2  # asv's exit code when a benchmark failed
+
+_INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
+_INHERITED_FAMILIES: Final = ("ASV_", "SERVEBENCH_")
+"""What benchmarks get of our environment, as servers do. Anything else (PYTHON_GIL, a proxy,
+PYTHONDONTWRITEBYTECODE) could change what is measured without anybody seeing it in the record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +72,7 @@ class SuiteProgress:
 
 
 def suites(root: Path) -> tuple[Suite, ...]:
-    """The suites that a checkout declares; the guard is none of them.
-
-    Raises:
-        DeclarationError: A declaration is wrong.
-    """
+    """The suites that a checkout declares, without the guard; DeclarationError if it is wrong."""
     return tuple(Suite(one.suite, one.stacks) for one in read_suites(root))
 
 
@@ -93,10 +101,7 @@ def steps(selected: Sequence[str] = (), *, guarded: bool = False) -> tuple[Suite
 
 
 def expression(glob: str, suite: str) -> str:
-    """Turn a glob over a suite's benchmarks into asv's kind of regular expression.
-
-    A glob without parameters means all of them.
-    """
+    """Turn a glob over a suite's benchmarks into asv's expression; without parameters: any."""
     # `translate` ends in an anchor, but after a name without parameters they follow.
     inner = re.sub(r"\\[Zz]$", "", translate(glob))
     params = "" if "(" in glob else r"(\(.*\))?"
@@ -115,11 +120,7 @@ def environments(suite: Suite) -> tuple[str, ...]:
 
 
 def configuration(root: Path, results: Path | None) -> dict[str, Any]:
-    """Read asv's configuration of a checkout, with absolute folders; results go to `results`.
-
-    Raises:
-        SetupError: There is none, or asv cannot read it.
-    """
+    """Read asv's configuration with absolute folders, results in `results`; SetupError."""
     from asv.util import UserError, load_json  # noqa: PLC0415 - see `environments`
 
     file = root / CONFIGURATION
@@ -149,7 +150,7 @@ def require_suites(root: Path) -> None:
 
 def require_commit(root: Path) -> tuple[str, bool]:
     """The commit that asv would measure, and whether the checkout differs; UsageError if none."""
-    commit, dirty = provenance.revision(root)
+    commit, dirty = runner.revision(root)
     if commit is None:
         raise UsageError(
             f"{root} is not in a git repository with a commit: asv measures commits; clone "
@@ -170,11 +171,9 @@ def run(
 ) -> Iterator[SuiteProgress]:
     """Run a step, telling how far it is; asv and all that it started end with the iteration.
 
-    `rounds` are processes per benchmark, `commit` is HEAD or 40 hex digits.
-
-    Raises:
-        SetupError: asv could not do its work; benchmarks that fail are no error here.
-        LaunchError: asv could not be started, or could not be ended.
+    `rounds` are processes per benchmark, `commit` is HEAD or 40 hex digits. SetupError: asv could
+    not do its work (benchmarks that fail are no error). LaunchError: it could not be started, or
+    ended.
     """
     which = commit if commit == "HEAD" else f"{commit}^!"
     argv = [sys.executable, "-m", "asv", "run", "--config", str(config), which]
@@ -204,6 +203,42 @@ def write_configuration(conf: Mapping[str, Any], folder: Path) -> Path:
     file = folder / CONFIGURATION
     file.write_text(json.dumps(conf), "utf-8")
     return file
+
+
+def runner_folder() -> Path:
+    """Make (once) the folder that holds a link to the locked `asv_runner`, and nothing else."""
+    source = Path(asv_runner.__file__).parent
+    name = f"asv_runner-{asv_runner.__version__}-{cache.digest(str(source))}"
+    target = paths.cache_dir() / "tools" / name
+    target.mkdir(parents=True, exist_ok=True)
+    link = target / source.name
+    if not link.is_symlink():
+        # Somebody else may be faster, with the same link.
+        with suppress(FileExistsError):
+            link.symlink_to(source, target_is_directory=True)
+    return target
+
+
+def runner_variables(
+    inherited: Mapping[str, str], *, executable: Path, python: str, stack: str, checkout: Path
+) -> dict[str, str]:
+    """Environment of a process that runs benchmarks of `checkout`; only little of ours passes."""
+    kept = {
+        name: value
+        for name, value in inherited.items()
+        if name in _INHERITED or name.startswith(_INHERITED_FAMILIES)
+    }
+    place = str(runner_folder())
+    return {
+        **kept,
+        "PATH": os.pathsep.join((str(executable.parent), kept.get("PATH", os.defpath))),
+        # asv_runner takes the first variable's folders off the path unless the second names them.
+        "PYTHONPATH": place,
+        "ASV_PYTHONPATH": place,
+        "SERVEBENCH_PYTHON": python,
+        "SERVEBENCH_STACK": stack,
+        "SERVEBENCH_CHECKOUT": str(checkout),
+    }
 
 
 def _touches(glob: str, suite: Suite) -> bool:

@@ -1,12 +1,9 @@
 """Instructions per unit of work, counted by Valgrind's Callgrind in one process per target.
 
-The same program under the same interpreter executes the same instructions every time, however
-noisy the machine. What would make a difference is held still (`valgrind`), and garbage collection
-happens between the counted phases. A unit's figure is the difference between doing it 2n and n
-times, divided by n, so that what is done once per phase is in no figure either.
-
-Random numbers are held still by a library that a C compiler makes (`valgrind.fixed_random`);
-without one all is counted nevertheless, and `Instructions.seeded` tells. Valgrind runs one thread
+The same program under the same interpreter executes the same instructions every time, however noisy
+the machine. What would make a difference is held still (`valgrind`), and garbage collection happens
+between the counted phases. A unit's figure is the difference between doing it 2n and n times,
+divided by n, so that what is done once per phase is in no figure either. Valgrind runs one thread
 at a time: the figures tell what work costs, and nothing about contention.
 """
 
@@ -14,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import shutil
 import statistics
 import tempfile
@@ -25,7 +23,7 @@ from typing import Any, Final
 
 from servebench.core.errors import CountError
 from servebench.host import orphans
-from servebench.measure.instructions import callgrind, phases, valgrind
+from servebench.measure.instructions import phases, valgrind
 from servebench.measure.instructions.callgrind import Dump
 
 ROUNDS: Final = 3
@@ -37,18 +35,35 @@ SPREAD_LIMIT: Final = 0.05
 _NOTHING_LIMIT: Final = 50_000
 _PREFIX: Final = "servebench-count"
 
+# Only head and totals of a dump are read (Callgrind's manual, "Callgrind Format Specification").
+_EVENTS: Final = re.compile(r"^events: *(.*)$", re.MULTILINE)
+_TRIGGER: Final = re.compile(r"^desc: Trigger: *(.*)$", re.MULTILINE)
+_NUMBER: Final = re.compile(r"^part: *(\d+)$", re.MULTILINE)
+_TOTALS: Final = re.compile(r"^totals: *(\d+(?: \d+)*)\n", re.MULTILINE)
+_INSTRUCTIONS: Final = "Ir"
+
 
 @dataclass(frozen=True, slots=True)
-class Instructions:
-    """How many instructions a unit of work takes.
+class Dump:
+    """One dump: its number from 1, and what caused it, such as `--dump-before=getppid`.
+
+    The instructions are those of all threads since the dump before it, or since the last zero.
+    """
+
+    number: int
+    trigger: str
+    instructions: int
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionCount:
+    """How many instructions a unit of work takes: the median over the rounds.
 
     Attributes:
-        per_unit: Median over the rounds.
-        spread: Largest minus smallest round, as a share of `per_unit`. Not how well a repetition
-            agrees, which has the same rounds.
+        spread: Largest minus smallest round, as a share of `per_unit`; a repetition has the same.
         n: Units in a single phase.
-        seeded: Whether random numbers were the same as in every other counting. If not, what
-            draws some may differ by 0.1 % when it is counted again.
+        seeded: Random numbers were the same as in every other counting (`valgrind.fixed_random`).
+            If not, what draws some may differ by 0.1 % when it is counted again.
     """
 
     per_unit: float
@@ -65,7 +80,7 @@ class Uncounted:
     unfit: bool = False
 
 
-Collect = Callable[[float], dict[str, Instructions | Uncounted]]
+Collect = Callable[[float], dict[str, InstructionCount | Uncounted]]
 """Waits for the figures; raises `CountError` if there are none."""
 
 
@@ -89,14 +104,11 @@ def count(
     env: Mapping[str, str] | None = None,
     rounds: int = ROUNDS,
     timeout: float = TIMEOUT_S,
-) -> dict[str, Instructions | Uncounted]:
-    """Count the instructions of some units of work, called `targets`.
+) -> dict[str, InstructionCount | Uncounted]:
+    """Count the instructions of some units of work, called `targets`; CountError: of none.
 
     `payload` are the interpreter's arguments: a program that calls `phases.run`, from which this
     package can be imported. It gets PATH and `env`. Importing a web framework takes some 20 s.
-
-    Raises:
-        CountError: Nothing could be counted.
     """
     with started(python, payload, targets, env=env, rounds=rounds) as collect:
         return collect(timeout)
@@ -111,10 +123,7 @@ def started(
     env: Mapping[str, str] | None = None,
     rounds: int = ROUNDS,
 ) -> Iterator[Collect]:
-    """Count as `count` does, beside other work; yields what waits for the figures.
-
-    Leaving ends the counting. CountError: nothing can be counted.
-    """
+    """Count as `count` does, beside other work; leaving ends it. CountError: impossible."""
     lacking = missing()
     if lacking is not None:
         raise CountError(lacking)
@@ -126,7 +135,7 @@ def started(
         (folder / "plan.json").write_text(json.dumps(plan), "utf-8")
         with valgrind.Process(python, payload, folder, env or {}) as process:
 
-            def collect(timeout: float) -> dict[str, Instructions | Uncounted]:
+            def collect(timeout: float) -> dict[str, InstructionCount | Uncounted]:
                 process.wait(timeout)
                 return {
                     target: _outcome(_report(folder / f"{index}.json"), folder, rounds)
@@ -138,11 +147,10 @@ def started(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def figure(parts: Sequence[Dump], n: int, rounds: int) -> Instructions | Uncounted:
+def figure(parts: Sequence[Dump], n: int, rounds: int) -> InstructionCount | Uncounted:
     """Compute a target's figure from the parts of its process: warm-up, nothing, n and 2n in turn.
 
-    Raises:
-        CountError: The parts are not those of such a process.
+    CountError: the parts are not those of such a process.
     """
     marked = [part for part in parts if part.trigger.startswith("--dump-before=")]
     if len(marked) != 2 + 2 * rounds or len(marked) != len(parts):
@@ -170,7 +178,47 @@ def figure(parts: Sequence[Dump], n: int, rounds: int) -> Instructions | Uncount
             f"rounds of {n} units differ by {spread:.2%}: "
             f"{', '.join(f'{cost:.0f}' for cost in costs)} instructions per unit"
         )
-    return Instructions(per_unit, spread, n)
+    return InstructionCount(per_unit, spread, n)
+
+
+def parse_dump(text: str, name: str) -> Dump:
+    """Read one dump, called `name` in errors; CountError if it does not count instructions."""
+    number, trigger = _NUMBER.search(text), _TRIGGER.search(text)
+    events = _EVENTS.search(text)
+    # They end the dump: a file without them, or without their line end, was cut short.
+    totals = _TOTALS.search(text, max(0, text.rfind("\ntotals:")))
+    if number is None or trigger is None or events is None or totals is None:
+        missing = {"part": number, "desc: Trigger": trigger, "events": events, "totals": totals}
+        raise CountError(
+            f"{name}: expected a dump of Callgrind, found no "
+            f"{', '.join(key for key, found in missing.items() if found is None)} "
+            f"in {len(text)} characters; is the disk full?"
+        )
+    names, counts = events[1].split(), totals[1].split()
+    if _INSTRUCTIONS not in names or len(counts) <= names.index(_INSTRUCTIONS):
+        raise CountError(
+            f"{name}: expected a count of instructions ({_INSTRUCTIONS}), found events {names} "
+            f"with {len(counts)} totals; was Valgrind started with other options?"
+        )
+    return Dump(int(number[1]), trigger[1], int(counts[names.index(_INSTRUCTIONS)]))
+
+
+def read_dumps(folder: Path, process: int) -> tuple[Dump, ...]:
+    """Read the dumps `<process>.<number>` of a folder, in order; CountError if one is missing."""
+    parts = []
+    for file in folder.glob(f"{process}.*"):
+        try:
+            parts.append(parse_dump(file.read_text("utf-8", "replace"), file.name))
+        except OSError as error:
+            raise CountError(f"{file}: expected a dump of Callgrind: {error.strerror}") from error
+    parts.sort(key=lambda part: part.number)
+    found = [part.number for part in parts]
+    if found != list(range(1, len(parts) + 1)):
+        raise CountError(
+            f"expected the dumps of process {process} to be numbered from 1 on, found {found}; "
+            "is the disk full?"
+        )
+    return tuple(parts)
 
 
 def _report(file: Path) -> dict[str, Any]:
@@ -184,10 +232,10 @@ def _report(file: Path) -> dict[str, Any]:
     return dict(report)
 
 
-def _outcome(report: dict[str, Any], folder: Path, rounds: int) -> Instructions | Uncounted:
+def _outcome(report: dict[str, Any], folder: Path, rounds: int) -> InstructionCount | Uncounted:
     if "reason" in report:
         return Uncounted(report["reason"], report["unfit"])
-    found = figure(callgrind.read(folder, report["process"]), report["n"], rounds)
+    found = figure(read_dumps(folder, report["process"]), report["n"], rounds)
     if isinstance(found, Uncounted):
         return found
     return dataclasses.replace(found, seeded=report["seeded"])
