@@ -21,10 +21,8 @@ from bench import declared
 from servebench.compare import dependencies, inprocess, processes, session
 from servebench.compare.affected import Affected
 from servebench.compare.builder import Question
-from servebench.compare.decide import Screening
+from servebench.compare.decide import Screening, judge
 from servebench.compare.inprocess import Place, Target
-from servebench.compare.judge import judge
-from servebench.compare.method import Method
 from servebench.compare.pairs import Pair
 from servebench.compare.processes import (
     InprocessComparison,
@@ -34,6 +32,7 @@ from servebench.compare.processes import (
     RealProcesses,
 )
 from servebench.compare.sides import Side
+from servebench.compare.statistics import Method
 from servebench.core.model import Case
 from servebench.host import paths
 from servebench.host.signals import InterruptedRun

@@ -18,8 +18,8 @@ from servebench.compare.affected import Affected
 from servebench.compare.builder import Question
 from servebench.compare.decide import Screening
 from servebench.compare.durations import Budget, DuetSeconds
+from servebench.compare.instruments import Reporter
 from servebench.compare.pairs import Pair
-from servebench.compare.progress import Reporter
 from servebench.compare.samples import CaseDuets
 from servebench.compare.sides import Side
 from servebench.compare.statistics import Looks

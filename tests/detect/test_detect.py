@@ -20,9 +20,19 @@ from bench import Bench, make_checkout
 from histories import FIRST, night_run, save
 from made_up import Imagined, Planted
 from servebench.core.errors import HistoryError, RecordError
-from servebench.detect import bisect, suspects, verdicts
+from servebench.detect import bisect
 from servebench.detect.candidates import detect, of_table
-from servebench.detect.conclude import IMPROVED, closed, conclude
+from servebench.detect.conclude import (
+    IMPROVED,
+    NOT_ALONE,
+    NOT_DECIDED,
+    Suspects,
+    blamed,
+    closed,
+    conclude,
+    follows,
+    judgement_on,
+)
 from servebench.detect.confirm import confirm
 from servebench.detect.steps import steps
 from servebench.record import change as changes
@@ -312,7 +322,7 @@ def test_what_the_duets_see_too_becomes_a_record(compared: Compared) -> None:
     assert record.series.case == "x/a"
     assert {one.case for one in record.others} == {"x/b"}
     assert {one.case for one in record.unplayed} == {"x/unplayed"}
-    judged = verdicts.of(comparison, record.series)
+    judged = judgement_on(comparison, record.series)
     assert judged is not None
     assert (record.ratio, record.low, record.high) == (judged.ratio, judged.low, judged.high)
     assert record.low < 1.05 < record.high
@@ -582,7 +592,7 @@ def test_what_only_two_do_together_is_blamed_on_neither() -> None:
     found = bisect.search(moves("a", "b", "c"), shows)
     assert [move.package for move in found.packages] == ["a", "b", "c"]
     assert found.reason == "c alone does not show the change"
-    record = suspects.blamed(recorded("open", 0.9, 20), found)
+    record = blamed(recorded("open", 0.9, 20), found)
     assert record.culprit is None
     assert record.note == "The cause is among a, b, c: c alone does not show the change."
 
@@ -597,7 +607,7 @@ def test_what_is_not_decided_ends_the_search() -> None:
     assert bisect.search((came,), lambda _: True).packages == (came,)
     alone = bisect.search((came, *moves("a")), lambda _: pytest.fail("nothing to try"))
     assert [move.package for move in alone.packages] == ["a"]
-    record = suspects.blamed(recorded("open", 1.05, 20), alone)
+    record = blamed(recorded("open", 1.05, 20), alone)
     assert record.culprit is not None
     assert (record.culprit.package, record.culprit.previous) == ("a", "1")
 
@@ -623,25 +633,25 @@ def test_only_what_a_search_may_add_follows_from_the_evidence() -> None:
     """A release of its own packages, or one of our sentences about them; all else is another."""
     concluded = recorded("open", 1.05, 20).model_copy(update={"packages": moves("a", "b", "c")})
     ours = [
-        suspects.Suspects(moves("b")),
-        suspects.Suspects(moves("a", "b"), suspects.NOT_DECIDED),
-        suspects.Suspects(moves("a", "b", "c"), suspects.NOT_ALONE.format("c")),
+        Suspects(moves("b")),
+        Suspects(moves("a", "b"), NOT_DECIDED),
+        Suspects(moves("a", "b", "c"), NOT_ALONE.format("c")),
     ]
     for found in ours:
-        assert suspects.follows(suspects.blamed(concluded, found), concluded)
-    assert suspects.follows(concluded, concluded)
-    twice = suspects.blamed(suspects.blamed(concluded, ours[1]), ours[2])
-    assert twice == suspects.blamed(concluded, ours[2])
-    assert suspects.blamed(twice, ours[0]) == suspects.blamed(concluded, ours[0])
-    known = suspects.blamed(concluded, ours[0])
+        assert follows(blamed(concluded, found), concluded)
+    assert follows(concluded, concluded)
+    twice = blamed(blamed(concluded, ours[1]), ours[2])
+    assert twice == blamed(concluded, ours[2])
+    assert blamed(twice, ours[0]) == blamed(concluded, ours[0])
+    known = blamed(concluded, ours[0])
     wrong: list[tuple[ChangeRecord, ChangeRecord]] = [
-        (suspects.blamed(concluded, suspects.Suspects(moves("granian"))), concluded),
+        (blamed(concluded, Suspects(moves("granian"))), concluded),
         (concluded.model_copy(update={"note": "Blame granian."}), concluded),
         (concluded.model_copy(update={"note": "The cause is among a: the weather."}), concluded),
         (concluded.model_copy(update={"note": "The cause is among x: the duets."}), concluded),
         (known.model_copy(update={"ratio": 1.051}), concluded),
         (known.model_copy(update={"note": "Blame a."}), concluded),
-        (suspects.blamed(concluded, suspects.Suspects(moves("a"))), known),
+        (blamed(concluded, Suspects(moves("a"))), known),
     ]
     for found_, base in wrong:
-        assert not suspects.follows(found_, base)
+        assert not follows(found_, base)

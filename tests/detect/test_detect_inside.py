@@ -35,10 +35,11 @@ from servebench.automation.github import announce
 from servebench.automation.incoming import acceptance
 from servebench.compare import inprocess
 from servebench.core.model import StackRecord
-from servebench.detect import bisect, declared
+from servebench.detect import bisect
 from servebench.detect.candidates import detect, of_table
 from servebench.detect.conclude import closed, conclude
 from servebench.detect.confirm import confirm
+from servebench.detect.duets import declared_benchmarks
 from servebench.detect.steps import steps
 from servebench.host import paths
 from servebench.record import change, files
@@ -308,7 +309,7 @@ def test_a_bump_in_asvs_results_becomes_a_change(
             machine=MACHINE,
             committed=1000 * int((FIRST + timedelta(days=number)).timestamp()),
         )
-    assert declared.benchmarks(checkout)[CASE].startswith(f"{ENDPOINT}/py3.14/")
+    assert declared_benchmarks(checkout)[CASE].startswith(f"{ENDPOINT}/py3.14/")
     file = tmp_path / "candidates.json"
     done = Bench(checkout, tmp_path, "detecting", capsys, monkeypatch)("detect", "--output", file)
     assert (done.code, done.err) == (0, "")

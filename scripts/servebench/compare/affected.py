@@ -4,7 +4,7 @@ A wrong "not affected" would be the only harmful mistake, so what is unknown cou
 
 - a module affects the cases whose application imports it, or whose imports are not all known,
 - another file of the applications affects every case of its experiment; declarations affect
-  nothing: head's hold for both sides, see `lending`,
+  nothing: head's hold for both sides, see `pairs`,
 - in any other repository than ours, another file around the applications affects every case: any
   of them may read it,
 - a package affects the cases that load it (see `dependencies`); one that came or went and that no

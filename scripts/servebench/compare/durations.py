@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from servebench.compare import statistics
 from servebench.compare.decide import Confirmation, K, Screening, Stage, State
-from servebench.compare.samples import Samples, Scale
+from servebench.compare.samples import MetricScale, Samples
 from servebench.compare.statistics import Looks, Sample
 from servebench.core.model import Case
 from servebench.core.protocol import DUET_SECONDS, DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS
@@ -297,7 +297,7 @@ class _Gap:
     """How far a mean is from either answer; scatter and mean are taken to stay."""
 
     seen: Sample
-    scale: Scale
+    scale: MetricScale
 
     @property
     def within(self) -> float:

@@ -24,7 +24,7 @@ SIDES: Final[tuple[SideName, SideName]] = ("base", "head")
 _Sample = TypeVar("_Sample")
 
 
-class Scale(Protocol):
+class MetricScale(Protocol):
     """What matters of a metric, relative: a row of the metric registry, or the like."""
 
     @property
@@ -54,7 +54,7 @@ class Samples(ABC, Generic[_Sample]):
 
     noun: ClassVar[str]  # what several samples are called
     nothing: ClassVar[str]  # said where there is none
-    scales: ClassVar[Mapping[str, Scale]]  # by metric
+    scales: ClassVar[Mapping[str, MetricScale]]  # by metric
 
     def __init__(self, leading: tuple[str, ...], tails: tuple[str, ...] = ()) -> None:
         self.leading, self.tails = leading, tails

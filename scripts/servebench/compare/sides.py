@@ -1,7 +1,7 @@
 """What base and head are: revisions, stacks or interpreters, each ready to be measured.
 
 - Two revisions: each with its own applications, locks and interpreters. What is measured of them
-  (`lending`) is head's business.
+  (`pairs`) is head's business.
 - Two stacks of one checkout: as locked, as of a date, or with some packages in other versions.
 - Two interpreters of one checkout: no change, but a choice; said so wherever it is shown.
 
@@ -17,9 +17,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
-from servebench.compare import lending, relocking, revisions
-from servebench.compare.lending import Borrower
-from servebench.compare.pairs import paired
+from servebench.compare import revisions
+from servebench.compare.pairs import Borrower, Lender, declares, paired
 from servebench.core.errors import DeclarationError, SetupError, UsageError
 from servebench.core.model import Case, Profile
 from servebench.declare import settings
@@ -46,7 +45,7 @@ class Side:
         cases: All its selected cases, in the order of their declaration.
         root: The copy that its applications (and benchmarks) are read from.
         tree: The git tree of `root`; None if it is no revision's.
-        lent: Paths of files in `root` that are not its own; see `lending`.
+        lent: Paths of files in `root` that are not its own; see `pairs`.
         declared: Whether it declares itself what is measured of it.
     """
 
@@ -137,16 +136,16 @@ def of_revisions(root: Path, base: str | None, head: str | None, scope: Scope) -
     )
     after = revisions.lay_out(root, later, scope.copies)
     declaring, label = after, later.label
-    if not lending.declares(after):
+    if not declares(after):
         # Of before there were declarations: those of today say what to measure.
         declaring, label = revisions.copy(root, scope.copies), "the checkout"
-        if not lending.declares(declaring):
+        if not declares(declaring):
             raise paths.undeclared(root, f"not all of it, and as little in {later.label}")
-    lender = lending.Lender(label, declaring, _experiments(declaring, label))
+    lender = Lender(label, declaring, _experiments(declaring, label))
     before = revisions.lay_out(root, earlier, scope.copies)
     borrowers = [
-        lending.Borrower(earlier.label, before, lender),
-        lending.Borrower(later.label, after, lender),
+        Borrower(earlier.label, before, lender),
+        Borrower(later.label, after, lender),
     ]
     first, second = (
         _Part(
@@ -174,11 +173,11 @@ def of_dates(root: Path, base: date | None, head: date | None, scope: Scope) -> 
         label = LOCKED if day is None else f"{AS_OF}{day}"
 
         def lock(name: str) -> Stack:
-            return relocking.as_of(root, name, day, scope.narrator)
+            return revisions.as_of(root, name, day, scope.narrator)
 
         return _here(root, label, "stack", lock, scope)
 
-    notes = relocking.surroundings()
+    notes = revisions.surroundings()
     return _prepared(part(base), part(head), scope, root=root, cross=False, notes=notes)
 
 
@@ -195,16 +194,16 @@ def of_packages(root: Path, requirements: Sequence[str], scope: Scope) -> Sides:
         UsageError: A requirement is none, or would change no stack.
         SetupError: uv finds no such set of packages, or it cannot be installed.
     """
-    pins = relocking.read_pins(requirements)
+    pins = revisions.read_pins(requirements)
     base = _here(root, LOCKED, "stack", lambda name: stacks.read(name, root), scope)
     chosen, _ = _selected(base, base, scope, cross=False)
-    shares, notes = relocking.share_out(root, sorted({case.stack for case in chosen}), pins)
+    shares, notes = revisions.share_out(root, sorted({case.stack for case in chosen}), pins)
 
     def lock(name: str) -> Stack:
-        return relocking.with_pins(root, name, shares[name], scope.narrator)
+        return revisions.with_pins(root, name, shares[name], scope.narrator)
 
     head = _here(root, ", ".join(map(str, pins)), "stack", lock, scope)
-    notes += relocking.surroundings()
+    notes += revisions.surroundings()
     return _prepared(base, head, scope, root=root, cross=False, notes=notes)
 
 
@@ -226,7 +225,7 @@ def of_locks(
 
     def part(label: str, text: str) -> _Part:
         def lock(name: str) -> Stack:
-            return relocking.kept(root, name, text) if name == stack else stacks.read(name, root)
+            return revisions.kept(root, name, text) if name == stack else stacks.read(name, root)
 
         return _here(root, label, "stack", lock, scope)
 

@@ -21,7 +21,7 @@ LEAST_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Confirmed:
+class Conclusions:
     """What came of the candidates; `left` were not judged, for the reason beside them."""
 
     records: tuple[ChangeRecord, ...]
@@ -37,7 +37,7 @@ def confirm(
     *,
     told: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
-) -> Confirmed:
+) -> Conclusions:
     """Judge candidates while there is time, strongest first.
 
     Args:
@@ -76,4 +76,4 @@ def confirm(
         else:
             write(results / DISMISSED / f"{concluded.id}.json", concluded)
             dismissed.append(concluded)
-    return Confirmed(tuple(records), tuple(dismissed), tuple(left))
+    return Conclusions(tuple(records), tuple(dismissed), tuple(left))

@@ -22,9 +22,8 @@ from typing import Final
 from servebench.compare import session
 from servebench.compare.affected import Affected
 from servebench.compare.builder import Question
-from servebench.compare.instruments import Instruments, Real
+from servebench.compare.instruments import Instruments, Real, Reporter
 from servebench.compare.pairs import Pair
-from servebench.compare.progress import Reporter
 from servebench.compare.selftest import injected
 from servebench.compare.sides import Side
 from servebench.core.errors import NothingMeasuredError, SetupError, UsageError
