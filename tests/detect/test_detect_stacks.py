@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 import rich.console
-from test_session import Told
 
 from bench import Bench
+from fake_sessions import SilentReporter
 from histories import FIRST, QUICK
 from repos import borrow_cache, commit, git, make_tiny, write
 from servebench.automation import stack_bump
@@ -134,7 +134,7 @@ def test_both_stacks_are_measured_as_they_were(
         seen.append(question)
         return unmeasured(question)
 
-    told = Told()
+    told = SilentReporter()
     monkeypatch.setattr(session, "compare", compare)
     found = RealDuets(bumps.root, 7, told, QUIET)(bumps.candidate(), 90.0)
     (question,) = seen
@@ -158,7 +158,7 @@ def test_cases_that_cannot_differ_are_not_measured(
     monkeypatch.delattr(session, "compare")
     alone = bumps.candidate()
     alone = alone.model_copy(update={"steps": alone.steps[:1]})
-    found = RealDuets(bumps.root, 7, Told(), QUIET)(alone, 90.0)
+    found = RealDuets(bumps.root, 7, SilentReporter(), QUIET)(alone, 90.0)
     assert (found.planned, found.cases) == (0, ())
     gone = alone.model_copy(
         update={
@@ -170,7 +170,7 @@ def test_cases_that_cannot_differ_are_not_measured(
         }
     )
     with pytest.raises(UsageError, match="none of its cases is declared any more: tiny/gone"):
-        RealDuets(bumps.root, 7, Told(), QUIET)(gone, 90.0)
+        RealDuets(bumps.root, 7, SilentReporter(), QUIET)(gone, 90.0)
 
 
 def test_a_lock_is_found_by_its_digest(bumps: Bumps, tmp_path: Path) -> None:
@@ -418,7 +418,7 @@ def test_a_mixture_moves_what_it_is_told_to(bumps: Bumps, monkeypatch: pytest.Mo
         low=1.04, high=1.06, verdict=Verdict.SLOWER, method="By hand.",
     )  # fmt: skip
     found = find_locks(bumps.root, record, QUIET)
-    duets = RealDuets(bumps.root, 7, Told(), QUIET)
+    duets = RealDuets(bumps.root, 7, SilentReporter(), QUIET)
     shows = bisect.Mixtures(duets, record, found, ends=100.0, clock=lambda: 20.0)
     assert shows(candidate.packages) is None  # nothing was measured
     assert seen == [({"alpha": "1.0", "beta": "1.0"}, {"alpha": "1.0", "beta": "1.5"}, 40.0)]
@@ -450,7 +450,7 @@ def test_benchmarks_inside_the_process_are_played_without_a_server(
         found = [candidate.steps[0].model_copy(update={"series": one}) for one in series]
         return candidate.model_copy(update={"steps": tuple(found)})
 
-    duets = RealDuets(bumps.root, 7, Told(), QUIET)
+    duets = RealDuets(bumps.root, 7, SilentReporter(), QUIET)
     duets(moved("alone", "dependent", "gone"), 90.0)
     (question,) = seen
     assert question.affected.pairs == ()
