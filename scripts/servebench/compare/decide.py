@@ -42,13 +42,9 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the latest look at one metric shows.
+    """What the latest look at one metric shows; p values are paid for its share of the error rate.
 
-    Attributes:
-        sample: The log ratios that it saw; None before the first look.
-        share: Share of the error rate that it spends.
-        moved: P value of the minimal-effect test, paid for its share; not yet for other tests.
-        same: P value of the equivalence test, paid for its share.
+    `sample` is None before the first look.
     """
 
     sample: Sample | None = None
@@ -59,14 +55,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class MetricCandidate(Generic[K]):
-    """A metric that the screening says moved.
-
-    Attributes:
-        key: Of what.
-        metric: Key of the metric registry.
-        direction: Whether head's figure is larger (1) or smaller (-1).
-        p: Adjusted for all that is judged.
-    """
+    """A metric that the screening says moved; `p` is adjusted for all that is judged."""
 
     key: K
     metric: str
@@ -75,14 +64,7 @@ class MetricCandidate(Generic[K]):
 
 
 class Stage(Generic[K]):
-    """Samples of several things, until each is decided or out of time.
-
-    Attributes:
-        method: How it is decided.
-        looks: When it looks.
-        rate: Error rate of what it calls moved.
-        samples: By what they are of.
-    """
+    """Samples of several things, until each is decided or out of time."""
 
     sides = 1  # 2: `rate` is that of one side only
     then: tuple[int, float] | None = None  # the look that a verdict takes besides
@@ -104,11 +86,7 @@ class Stage(Generic[K]):
         raise NotImplementedError
 
     def add(self, key: K, sample: object) -> None:
-        """Take another sample.
-
-        Raises:
-            ValueError: It is none of this stage's.
-        """
+        """Take another sample."""
         if key not in self.samples:
             raise ValueError(f"{key} is not one of what this stage samples")
         self.samples[key].add(sample)

@@ -213,12 +213,7 @@ def direction(counted: Instructions | None) -> Direction:
 
 
 class FollowUp:
-    """Sequential launches of cases while there is time.
-
-    Attributes:
-        means: Of each metric, of base and of head, by the case's id; of cases whose launches were
-            all valid.
-    """
+    """Sequential launches of cases while there is time; `means` of those that were all valid."""
 
     def __init__(
         self, instruments: Instruments, sides: BothSides, left: Callable[[], float]

@@ -42,13 +42,7 @@ _LONGEST: Final = 40  # characters of a value in a sentence
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One case as each side defines it.
-
-    Attributes:
-        base: On base.
-        head: On head; its id names the pair.
-        reason: Why the change can affect it; empty while that is not known.
-    """
+    """One case as each side defines it, and why the change can affect it."""
 
     base: Case
     head: Case
@@ -58,12 +52,9 @@ class Pair:
 def paired(
     base: Sequence[Case], head: Sequence[Case], *, cross: bool = False
 ) -> tuple[tuple[Pair, ...], tuple[Missing, ...]]:
-    """Match the cases of the two sides, in head's order. Pure.
+    """Match the cases of the two sides, in head's order, and tell what has no partner.
 
     Between two interpreters (`cross`) a case belongs to the one that differs in nothing else.
-
-    Returns:
-        The pairs, and what has no partner.
     """
     partners = {_key(case, cross): case for case in base}
     pairs: list[Pair] = []
@@ -149,13 +140,7 @@ def declares(root: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Lender:
-    """The state whose declarations hold.
-
-    Attributes:
-        label: What to call it.
-        root: Its files.
-        experiments: What it declares.
-    """
+    """The state whose declarations hold."""
 
     label: str
     root: Path
@@ -164,15 +149,7 @@ class Lender:
 
 @dataclass(slots=True)
 class Borrower:
-    """One side: what it has itself, and what it is lent.
-
-    Attributes:
-        label: What to call it.
-        root: Its files, a copy of its own; what it is lent is written there.
-        lender: Whose declarations hold.
-        declared: Whether it has declarations of its own.
-        files: Paths from the root of what was written.
-    """
+    """One side: what it has itself, and the `files` that it is lent."""
 
     label: str
     root: Path
@@ -186,7 +163,6 @@ class Borrower:
 
     @property
     def note(self) -> str:
-        """What the report says of what it was lent; empty if nothing was."""
         names = [*self.files, *self._others]
         if not names:
             return ""
@@ -194,10 +170,7 @@ class Borrower:
         return f"{self.label} lacks {listed}: those of {self.lender.label} are used on both sides"
 
     def cases(self, profile: Profile) -> tuple[Case, ...]:
-        """The cases of a profile, as this side plays them; errors as of `stacks.read`.
-
-        Those that it cannot play are as it declares them itself, if it does.
-        """
+        """The cases of a profile, as this side plays them, or else declares them itself."""
         found = expand_all(self.lender.experiments, profile)
         if self.root == self.lender.root:
             return found

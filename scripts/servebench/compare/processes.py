@@ -61,13 +61,9 @@ _LAST_WORDS: Final = 300  # characters of a failed process's output in a reason
 
 @dataclass(frozen=True, slots=True)
 class ProcessReading:
-    """What one process gave.
+    """What one process gave: median s of CPU per call, or the reason for none.
 
-    Attributes:
-        value: Seconds of CPU per call, the median of its samples; None where there is none.
-        version: The benchmark's version.
-        reason: Why there is no value.
-        absent: There is nothing to measure on this side, which is no failure.
+    `absent`: there is nothing to measure on this side, which is no failure.
     """
 
     value: float | None = None
@@ -156,10 +152,6 @@ class InprocessComparison:
 
     In rounds of one process per side and benchmark, in random order, base started first and head
     started first in turn; then by fresh processes for what seems to have moved.
-
-    Attributes:
-        targets: What can have changed.
-        notes: What a reader should know.
     """
 
     def __init__(

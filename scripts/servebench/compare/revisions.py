@@ -43,14 +43,7 @@ WORKING_TREE: Final = "working tree"
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A state of the repository's files.
-
-    Attributes:
-        label: As people named it.
-        commit: 40 hex digits: it, or what it was changed from.
-        tree: 40 hex digits, of the files themselves.
-        dirty: Whether the files are no commit's.
-    """
+    """A state of the repository's files, `tree`; `dirty`: they are no commit's."""
 
     label: str
     commit: str
@@ -86,10 +79,7 @@ def resolve(root: Path, name: str) -> Revision:
 
 
 def working(root: Path) -> Revision:
-    """Take the checkout as it is, with what is not committed (ignored files and results left out).
-
-    Neither the index nor the files are changed.
-    """
+    """Take the checkout with what is not committed, without ignored files and results."""
     head = resolve(root, "HEAD")
     with tempfile.TemporaryDirectory() as folder:
         index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
@@ -107,9 +97,7 @@ def branch(root: Path) -> str | None:
 
 
 def where_left_main(root: Path, head: Revision) -> Revision:
-    """Find the commit at which a revision left the main branch: the default one of origin.
-
-    On main itself that is where it left the remote's; a branch that head has not left is of no use.
+    """Find the commit at which a revision left origin's default branch.
 
     Raises:
         UsageError: There is no main branch here, or it has nothing in common with head.
@@ -147,10 +135,7 @@ def changed(root: Path, base: str, head: str) -> tuple[str, ...]:
 
 @contextmanager
 def copies(narrator: Narrator) -> Iterator[Path]:
-    """A folder for the copies of one comparison, until its end.
-
-    Copies of comparisons that were killed are removed first.
-    """
+    """A folder for the copies of one comparison; those of killed comparisons are removed first."""
     base = paths.cache_dir() / "snapshots"
     base.mkdir(parents=True, exist_ok=True)
     for left in [path for path in base.iterdir() if path.is_dir() and path.name[0] != "."]:
@@ -183,8 +168,7 @@ def copy(root: Path, folder: Path) -> Path:
     """Copy the files of the checkout as they are, below a folder of `copies`.
 
     Of a git repository these are the files that `working` takes, of any other folder all but hidden
-    files, results and what programs have made. Nothing is written to the repository, which may be
-    somebody else's.
+    files, results and what programs have made.
     """
     target = folder / secrets.token_hex(4)
     if not is_repository(root):
@@ -260,9 +244,7 @@ def _read_pin(text: str) -> Requirement:
 def share_out(
     root: Path, names: Collection[str], pins: Sequence[Requirement]
 ) -> tuple[dict[str, tuple[Requirement, ...]], tuple[str, ...]]:
-    """Decide which pins go into which stacks; sentences say what stays.
-
-    A stack that declares a version of its own for a package keeps it: that is what it is for.
+    """Decide which pins go into which stacks; a stack that declares a version of its own keeps it.
 
     Raises:
         UsageError: A pin would change no stack.
@@ -299,10 +281,7 @@ def _held(root: Path, stack: str, pin: Requirement) -> str | None:
 
 
 def surroundings() -> tuple[str, ...]:
-    """What else a stack was resolved by: a sentence with the variables that were set, if any.
-
-    Their values may be private, and are nobody's business.
-    """
+    """A sentence with the variables that uv went by, whose values may be private."""
     found = [name for name in RESOLVING if os.environ.get(name)]
     if not found:
         return ()

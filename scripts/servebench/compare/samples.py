@@ -46,9 +46,7 @@ class Samples(ABC, Generic[_Sample]):
         leading: Metrics that it is sampled for, until they are decided.
         tails: Judged from the same samples where all have the figure, and never a reason for more:
             tails scatter so much that all time would go to them.
-        stage: What the samples are for; the stages share none.
         earlier: Samples of the stage before; their failures count.
-        all: Every sample.
         usable: Those that decisions may use.
     """
 

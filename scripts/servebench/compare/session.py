@@ -50,14 +50,7 @@ class InterruptedComparison(InterruptedRun):
 
 @dataclass(frozen=True, slots=True)
 class Equipment:
-    """What a comparison is made with.
-
-    Attributes:
-        instruments: What measures servers; by default real ones.
-        processes: What runs in-process benchmarks; by default real processes.
-        folder: Where the comparison is kept; see `keeping`.
-        clock: Seconds since some moment.
-    """
+    """What a comparison is made with, by default real servers and processes."""
 
     instruments: Instruments | None = None
     processes: Processes | None = None

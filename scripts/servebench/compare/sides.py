@@ -40,9 +40,7 @@ class Side:
     """Base or head, ready to be measured.
 
     Attributes:
-        record: What it is.
         rig: What its launches need; for the cases that both sides have.
-        cases: All its selected cases, in the order of their declaration.
         root: The copy that its applications (and benchmarks) are read from.
         tree: The git tree of `root`; None if it is no revision's.
         lent: Paths of files in `root` that are not its own; see `pairs`.
@@ -60,15 +58,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Both sides.
-
-    Attributes:
-        base: What head is held against.
-        head: What is judged.
-        repository: The checkout around us.
-        cross: Whether they are two interpreters.
-        notes: What a reader should know of them.
-    """
+    """Both sides; `repository` is the checkout around us, `cross`: they are two interpreters."""
 
     base: Side
     head: Side
@@ -79,14 +69,9 @@ class Sides:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which cases are to be compared, and how they are prepared.
+    """Which cases are to be compared (`select`: globs, none: all), and how they are prepared.
 
-    Attributes:
-        profile: Their profile.
-        select: Globs over their ids; none: all.
-        logs: Where logs go.
-        narrator: Told what is being made.
-        copies: Where the copies are made (`revisions.copies`), which are to outlive the sides.
+    `copies` (`revisions.copies`) are to outlive the sides.
     """
 
     profile: Profile
@@ -113,13 +98,7 @@ class _Part:
 
 
 def of_revisions(root: Path, base: str | None, head: str | None, scope: Scope) -> Sides:
-    """Prepare two revisions.
-
-    Args:
-        root: The checkout.
-        base: A branch, tag or commit; None: where head left the main branch.
-        head: The same; None: the files as they are, with what is not committed.
-        scope: Which cases.
+    """Prepare two revisions; None: where head left the main branch, and the files as they are.
 
     Raises:
         UsageError: No git repository, no such revision, or one that cannot be read.
@@ -182,13 +161,7 @@ def of_dates(root: Path, base: date | None, head: date | None, scope: Scope) -> 
 
 
 def of_packages(root: Path, requirements: Sequence[str], scope: Scope) -> Sides:
-    """Prepare the stacks as locked, and with some packages in other versions.
-
-    Args:
-        root: The checkout.
-        requirements: As `granian==2.7.8`. Other packages move only where these make them. A stack
-            that declares a version of its own for the package keeps it: that is what it is for.
-        scope: Which cases.
+    """Prepare the stacks as locked, and with packages in other versions, such as `granian==2.7.8`.
 
     Raises:
         UsageError: A requirement is none, or would change no stack.
@@ -210,14 +183,7 @@ def of_packages(root: Path, requirements: Sequence[str], scope: Scope) -> Sides:
 def of_locks(
     root: Path, stack: str, base: tuple[str, str], head: tuple[str, str], scope: Scope
 ) -> Sides:
-    """Prepare two states of one stack, each with a lock of its own; other stacks are as locked.
-
-    Args:
-        root: The checkout.
-        stack: Which stack.
-        base: What to call the one state, and the text of its lock; so is `head`.
-        head: The other.
-        scope: Which cases.
+    """Prepare two states (label, text of the lock) of one stack; other stacks are as locked.
 
     Raises:
         SetupError: A lock cannot be installed.

@@ -103,10 +103,7 @@ _MOST_DUETS: Final = 5000  # beyond which asking for more is no advice
 class Looks:
     """When data are looked at, and which share of the error rate each look may spend.
 
-    Attributes:
-        counts: Usable duets at each look, rising.
-        shares: Share of each look; they add up to 1.
-        least: Fewest duets for a last look that comes early.
+    `least`: fewest duets for a last look that comes early.
     """
 
     counts: tuple[int, ...]
@@ -128,15 +125,10 @@ class Looks:
         return self.counts[-1]
 
     def latest(self, count: int, *, final: bool = False) -> tuple[int, float] | None:
-        """The latest look at `count` duets: how many of them it sees, and its share.
+        """The latest look at `count` duets: how many it sees, and its share; None before the first.
 
-        Args:
-            count: Usable duets at hand.
-            final: Nothing will follow (the time is up, whatever the data say): the last look is
-                taken now, with all that earlier looks left of the error rate.
-
-        Returns:
-            None before the first look.
+        `final`: nothing will follow, and the last look is taken now, with all that earlier ones
+        left.
         """
         if final and count >= self.least:
             spent = sum(
@@ -167,8 +159,7 @@ def log_ratios(base: Sequence[float], head: Sequence[float]) -> Logs:
     """log(head / base), one per duet.
 
     Raises:
-        ValueError: Different lengths, or a figure that is not positive and finite: a failure has no
-            ratio.
+        ValueError: Different lengths, or a figure that is not positive and finite.
     """
     below, above = np.asarray(base, dtype=np.float64), np.asarray(head, dtype=np.float64)
     if below.shape != above.shape:
@@ -198,13 +189,7 @@ def interval(found: Sample, alpha: float) -> tuple[float, float]:
 
 
 def moved_p(found: Sample, floor: float, direction: Direction = 0) -> float:
-    """P value of the minimal-effect test.
-
-    Args:
-        found: The log ratios.
-        floor: Relevance floor, relative (0.01 is 1 %).
-        direction: Where the change is looked for. For 0 both are tried, and p is doubled.
-    """
+    """P value of the minimal-effect test, doubled for direction 0; `floor` is relative."""
     edge = math.log1p(floor)
     up = _tail((found.mean - edge) / found.error, found.n - 1)
     down = _tail((-found.mean - edge) / found.error, found.n - 1)
@@ -232,16 +217,9 @@ def detectable(
 ) -> float:
     """Smallest relative change that so many duets with such scatter would have called.
 
-    Floor + (t of 1 - alpha/2 + t of the power) standard errors, on the log scale; the change is
-    given as a ratio minus one.
-
-    Args:
-        found: The log ratios.
-        floor: Relevance floor, relative.
-        alpha: Error rate, on both sides together.
-        power: How often it would have been called.
-        then: A test of fresh duets that has to call it as well: how many, and its error rate on one
-            side. The power is then that of both, which are independent.
+    Floor + (t of 1 - alpha/2 + t of the power) standard errors, on the log scale. `then` is a test
+    of fresh duets that has to call it as well: how many, and its error rate on one side; the power
+    is that of both.
     """
     tests = [(found.n, alpha / 2), *([then] if then else [])]
     sd = found.error * math.sqrt(found.n)
@@ -264,16 +242,9 @@ def detectable(
 
 
 def duets_needed(sd: float, distance: float, *, alpha: float, power: float) -> int | None:
-    """How many duets tell apart what is `distance` away, on the log scale.
+    """How many duets tell apart what is `distance` away, on the log scale; None: thousands.
 
-    Args:
-        sd: Standard deviation of the log ratios.
-        distance: Between the mean and the edge that it should be beyond; positive.
-        alpha: Error rate on that one side.
-        power: How often so many duets shall succeed.
-
-    Returns:
-        None where thousands would not do.
+    `alpha` is the error rate on that one side.
     """
     from scipy import special  # noqa: PLC0415 - only those who compare wait for its import
 

@@ -44,11 +44,8 @@ def detect(
 ) -> Candidates:
     """Find what moved and was not judged yet.
 
-    Args:
-        tables: Of the history.
-        records: Changes that were confirmed.
-        dismissed: Candidates that were not, by id.
-        inside: Benchmarks that a comparison can play.
+    `records` and `dismissed` (by id) were judged; `inside` are benchmarks that a comparison can
+    play.
     """
     found: list[Candidate] = []
     unexplained: list[Step] = []
@@ -99,11 +96,7 @@ def _same(
     """Whether something that was judged lies between the same runs, at least in part.
 
     With every night the step may be seen a night earlier or later, and must not be a new one.
-
-    Args:
-        candidate: Of one kind.
-        judged: May be of both.
-        places: Of the runs of the candidate's table. Names of others sort by time.
+    `places` are those of the runs of the candidate's table; names of others sort by time.
     """
     if isinstance(judged, ChangeRecord):
         machine, stack = judged.series.machine, judged.base.stack

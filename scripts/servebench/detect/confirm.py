@@ -38,15 +38,7 @@ def confirm(
     told: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> Conclusions:
-    """Judge candidates while there is time, strongest first.
-
-    Args:
-        candidates: All of this machine.
-        judge: Compares the two stacks of one.
-        seconds: For all of them.
-        results: Folder for records, dismissals and evidence.
-        told: Called with a sentence for each.
-        clock: s since some moment.
+    """Judge candidates of this machine in so many seconds, and keep all in `results`.
 
     Raises:
         InterruptedRun: What was judged until then is kept.

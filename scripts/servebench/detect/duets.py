@@ -81,15 +81,7 @@ class RealDuets:
         seconds: float,
         notes: tuple[str, ...] = (),
     ) -> Comparison:
-        """Compare two states of a stack on some cases.
-
-        Args:
-            names: The cases' ids, and names of benchmarks inside the process as in the history.
-            stack: Which stack.
-            base: What to call the one state, and the text of its lock; `head` likewise.
-            head: See `base`.
-            seconds: For all of it.
-            notes: What a reader should know.
+        """Compare two states (label, text of the lock) of a stack on cases and benchmarks.
 
         Raises:
             UsageError: A benchmark is played by no declared case any more.
@@ -156,20 +148,12 @@ PROFILE: Final = "nightly"
 
 
 def declared_cases(root: Path) -> tuple[Case, ...]:
-    """The cases of the nights.
-
-    Raises:
-        DeclarationError: An experiment cannot be read.
-    """
+    """The cases of the nights; only what is declared today can be played once more."""
     return expand_all(load_experiments(root), PROFILE)
 
 
 def declared_benchmarks(root: Path) -> dict[str, str]:
-    """The benchmarks inside the process that a comparison can play; errors as `declared_cases`.
-
-    Returns:
-        By their series: the first case with their endpoint, stack and interpreter.
-    """
+    """The in-process benchmarks that can be played: series → first case that has it."""
     suites = inprocess.available([root])
     found: dict[str, str] = {}
     for case in declared_cases(root):
