@@ -32,6 +32,7 @@ from foreign import (
     change,
     comparison,
     inside,
+    judged,
     night,
     put,
     put_inside,
@@ -44,14 +45,13 @@ from servebench.cli import app
 from servebench.core import text
 from servebench.core.errors import ArtifactError, UsageError
 from servebench.core.flags import FlagName
-from servebench.core.model import Commands, Frozen, Machine, Run, RunStatus, StackRecord
+from servebench.core.model import Commands, Frozen, Machine, Run, RunStatus
 from servebench.declare import settings
-from servebench.detect.conclude import conclude
 from servebench.host import paths
 from servebench.record import run_file, store
-from servebench.record.candidate import Candidate, Candidates, Step
-from servebench.record.change import ChangeRecord, StackState
-from servebench.record.comparison import Comparison, Judgement, SideRecord, Verdict
+from servebench.record.candidate import Candidates
+from servebench.record.change import ChangeRecord
+from servebench.record.comparison import Comparison
 from servebench.record.files import write as store_file
 from servebench.toolchain import interpreters, stacks
 from synthetic import failed, ok
@@ -650,44 +650,6 @@ def test_a_comparison_that_is_none(tmp_path: Path) -> None:
     ):
         found = compared(content, tmp_path / str(number), name)
         assert reason in found.refused[0].reason
-
-
-def judged() -> tuple[Candidate, Comparison, ChangeRecord]:
-    """A candidate, the comparison of its two stacks, and what follows from it."""
-    series = change().series
-    judgement = Judgement(
-        metric=series.metric, verdict=Verdict.SLOWER, ratio=1.05, low=1.04, high=1.06, confirmed=12
-    )
-    states = [StackState(stack="current", digest=str(number) * 64) for number in (1, 2)]
-    sides = [
-        SideRecord(
-            label="stacks",
-            kind="stack",
-            commit=None,
-            stacks=(StackRecord(name="current", digest=state.digest, packages={}),),
-            interpreters=(),
-        )
-        for state in states
-    ]
-    (case,) = comparison().cases
-    evidence = comparison(
-        reproduce=(),
-        base=sides[0],
-        head=sides[1],
-        cases=(case.model_copy(update={"judgements": (judgement,)}),),
-    )
-    step = Step(
-        series=series, ratio=1.06, strength=8, before_run="a", after_run="b",
-        when="2026-11-19T01:17:00Z", nights=(9, 5),
-    )  # fmt: skip
-    candidate = Candidate(
-        id="current-20261119-0a1b", machine=series.machine, when=step.when, before_run="a",
-        after_run="b", base=states[0], head=states[1], base_commit=None, head_commit=None,
-        packages=(), steps=(step,),
-    )  # fmt: skip
-    record = conclude(candidate, evidence)
-    assert isinstance(record, ChangeRecord)
-    return candidate, evidence, record
 
 
 def send(tmp_path: Path, evidence: Comparison, record: ChangeRecord) -> None:

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from servebench.automation.runner import hook
 from servebench.cli import app
 from servebench.core.errors import UsageError
+from steps import NIGHT
 
 POLICY: Final[dict[str, Any]] = {
     "repository": "acme/servebench",
@@ -26,14 +27,6 @@ POLICY: Final[dict[str, Any]] = {
     "room": "/var/lib/servebench-pr",
 }
 
-NIGHT: Final = {
-    "GITHUB_SERVER_URL": "https://github.com",
-    "GITHUB_REPOSITORY": "acme/servebench",
-    "GITHUB_REPOSITORY_ID": "4711",
-    "GITHUB_EVENT_NAME": "schedule",
-    "GITHUB_REF": "refs/heads/main",
-    "GITHUB_WORKFLOW_REF": "acme/servebench/.github/workflows/nightly.yml@refs/heads/main",
-}
 
 ATTACKS: Final[dict[str, tuple[dict[str, str], str]]] = {
     "a fork's pull request that names our label": (

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from test_fleet_hook import NIGHT
 
 from servebench.automation.incoming.folder import Limits
 from servebench.automation.runner import check, hook, place
 from servebench.automation.runner.check import RunnerPaths
+from steps import NIGHT
 
 ROOT: Final = Path(__file__).parents[2]
 SCRIPT: Final = ROOT / "scripts" / "prepare-runner.sh"

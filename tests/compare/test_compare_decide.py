@@ -9,12 +9,10 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from duets import CPU, DISTURBED, WRONG, busy, duet, duets, paced
-from servebench.compare.decide import Candidate, Confirmation, Screening, State
+from servebench.compare.decide import Confirmation, MetricCandidate, Screening, State, judge
 from servebench.compare.durations import seconds_to_decide
-from servebench.compare.judge import judge
-from servebench.compare.method import Method
 from servebench.compare.samples import CaseDuets, judged
-from servebench.compare.statistics import Direction, Sample, interval, moved_p
+from servebench.compare.statistics import Direction, Method, Sample, interval, moved_p
 from servebench.core.flags import Flag, FlagName
 from servebench.record.comparison import COUNTED, SEARCHED, Duet, Judgement, Stage, Verdict
 from synthetic import make_case
@@ -40,7 +38,7 @@ def hint(screening: Screening[str], case: str, direction: Direction) -> None:
             screening.hint(case, metric, toward)
 
 
-def closed(screening: Screening[str]) -> tuple[Candidate[str], ...]:
+def closed(screening: Screening[str]) -> tuple[MetricCandidate[str], ...]:
     screening.close()
     return screening.candidates()
 

@@ -7,24 +7,28 @@ import json
 import math
 import random
 import shutil
-import signal
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import jsonschema
 import pytest
-from test_session import Fake as Servers
-from test_session import Told, computing, side
 
 from bench import declared
+from duets import busy
+from fake_sessions import (
+    FakeInstruments,
+    FakeProcesses,
+    SilentReporter,
+    of_benchmarks,
+    pair,
+    readings,
+    side,
+    target,
+)
 from servebench.compare import dependencies, inprocess, processes, session
 from servebench.compare.affected import Affected
 from servebench.compare.builder import Question
-from servebench.compare.decide import Screening
-from servebench.compare.inprocess import Place, Target
-from servebench.compare.judge import judge
-from servebench.compare.method import Method
+from servebench.compare.decide import Screening, judge
 from servebench.compare.pairs import Pair
 from servebench.compare.processes import (
     InprocessComparison,
@@ -34,35 +38,17 @@ from servebench.compare.processes import (
     RealProcesses,
 )
 from servebench.compare.sides import Side
+from servebench.compare.statistics import Method
 from servebench.core.model import Case
 from servebench.host import paths
-from servebench.host.signals import InterruptedRun
 from servebench.measure import testbed
 from servebench.record import comparison_store
 from servebench.record.comparison import Comparison, SideRecord, Verdict
 from servebench.report.comparison import exit_code, make_view
 from servebench.toolchain import tools
-from synthetic import make_case
 
 ROOT = paths.project_root()
-GIL = Place("current", "3.14")
-SPREAD = 0.006
-SECONDS = 3.0
 GOOD = ProcessReading(2e-4, "1")
-
-
-def target(name: str = "asgi-wsgi/asgi-json", place: Place = GIL) -> Target:
-    return Target("handlers.Cpu.time_request", (("endpoint", name),), place, place, "a package")
-
-
-def pair(case_id: str, takes: float = 0.0, stack: str = "current") -> Pair:
-    case = make_case(case_id, stack=stack)
-    case = case.model_copy(update={"endpoint": case.endpoint.model_copy(update={"takes": takes})})
-    return Pair(case, case)
-
-
-def readings(base: float, head: float) -> ProcessPair:
-    return ProcessPair(ProcessReading(base, "1"), ProcessReading(head, "1"), SECONDS)
 
 
 def chosen(*pairs: Pair, reason: str = "fastapi 1 → 2", **changed: str) -> list[str]:
@@ -184,40 +170,11 @@ def test_what_only_one_side_has_is_missing(played: ProcessPair, reason: str) -> 
     inside = InprocessComparison(
         [only], Constant(played), Method(), random.Random(1), itertools.count().__next__
     )
-    inside.look(math.inf, Told())
+    inside.look(math.inf, SilentReporter())
     compared, (missing,) = inside.judged()
     assert compared == ()
     assert missing.reason == reason
     assert missing.case == "handlers.Cpu.time_request('asgi-wsgi/asgi-json') [current, 3.14]"
-
-
-@dataclass
-class Fake:
-    """Processes with the scatter of real ones, and a clock of their own.
-
-    Attributes:
-        slower: By how much head takes longer, by the benchmark's first parameter.
-        stop: Number of the pair in which SIGINT comes.
-    """
-
-    slower: Mapping[str, float] = field(default_factory=dict)
-    stop: int | None = None
-    now: float = 1000.0
-    orders: list[tuple[Target, bool]] = field(default_factory=list)
-    source: random.Random = field(default_factory=lambda: random.Random(5))
-
-    def run(self, target: Target, *, head_first: bool) -> ProcessPair:
-        self.orders.append((target, head_first))
-        if len(self.orders) == self.stop:
-            raise InterruptedRun(signal.SIGINT)
-        self.now += SECONDS
-        ratio = 1 + self.slower.get(str(target.parameters[0][1]), 0.0)
-        base, head = (2e-4 * self.source.lognormvariate(0, SPREAD) for _ in range(2))
-        return readings(base, head * ratio)
-
-    def inside(self, *names: str) -> InprocessComparison:
-        targets = [target(name) for name in names]
-        return InprocessComparison(targets, self, Method(), random.Random(1), lambda: self.now)
 
 
 @dataclass
@@ -231,9 +188,9 @@ class Constant:
 
 
 def test_only_what_moved_is_called_slower_or_faster() -> None:
-    fake = Fake(slower={"one/b": 0.05, "one/d": -0.05})
+    fake = FakeProcesses(slower={"one/b": 0.05, "one/d": -0.05})
     inside = fake.inside("one/a", "one/b", "one/c", "one/d")
-    inside.look(math.inf, Told())
+    inside.look(math.inf, SilentReporter())
     compared, missing = inside.judged()
     assert missing == ()
     verdicts = [one.judgement.verdict for one in compared]
@@ -251,28 +208,19 @@ def test_only_what_moved_is_called_slower_or_faster() -> None:
 
 def test_without_time_for_all_some_are_compared_and_it_is_said() -> None:
     """Each of four benchmarks needs 5 pairs of 4 s before its first look: 45 s hold two of them."""
-    fake = Fake()
+    fake = FakeProcesses()
     inside = fake.inside("one/a", "one/b", "one/c", "one/d")
-    inside.look(fake.now + 45, Told())
+    inside.look(fake.now + 45, SilentReporter())
     assert {one.parameters[0][1] for one, _ in fake.orders} == {"one/a", "one/b"}
     assert fake.now <= 1045
     (note,) = inside.notes
     assert note.startswith("in-process benchmarks: 2 of 4 compared, for lack of time")
     nothing = fake.inside("one/a")
-    nothing.look(fake.now + 19, Told())
+    nothing.look(fake.now + 19, SilentReporter())
     (left,), _ = nothing.judged()
     assert left.judgement.verdict is Verdict.INCONCLUSIVE
     assert left.judgement.reason == ProcessPairs.nothing
     assert nothing.notes[0].startswith("in-process benchmarks: 0 of 1 compared")
-
-
-def of_benchmarks(
-    fake: Fake, folder: Path, seconds: float | None = None, names: tuple[str, ...] = ("one/a",)
-) -> Comparison:
-    affected = Affected((), 7, (), (), targets=tuple(target(name) for name in names))
-    equipment = session.Equipment(processes=fake, folder=folder, clock=lambda: fake.now)
-    question = Question(side("base", ()), side("head", ()), affected, seconds)
-    return session.compare(question, Told(), equipment)
 
 
 @pytest.fixture
@@ -283,7 +231,7 @@ def no_oha(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_oha")
 def test_a_change_of_benchmarks_alone_is_judged_without_a_server(tmp_path: Path) -> None:
-    fake = Fake(slower={"one/b": 0.06})
+    fake = FakeProcesses(slower={"one/b": 0.06})
     found = of_benchmarks(fake, tmp_path / "kept", 200, ("one/a", "one/b"))
     assert (found.status, found.planned, found.cases) == ("complete", 0, ())
     assert [one.judgement.verdict for one in found.micro] == [Verdict.NO_CHANGE, Verdict.SLOWER]
@@ -301,7 +249,7 @@ def test_a_change_of_benchmarks_alone_is_judged_without_a_server(tmp_path: Path)
 
 @pytest.mark.usefixtures("no_oha")
 def test_a_budget_too_small_measures_nothing_and_is_not_clean(tmp_path: Path) -> None:
-    found = of_benchmarks(Fake(), tmp_path / "kept", 19)
+    found = of_benchmarks(FakeProcesses(), tmp_path / "kept", 19)
     (left,) = found.micro
     assert (left.judgement.reason, left.base) == (ProcessPairs.nothing, ())
     assert exit_code(found) == 3
@@ -314,7 +262,7 @@ def test_benchmarks_get_what_the_servers_leave(tmp_path: Path) -> None:
 
     Thirty first looks are 30 * 5 * 3 s = 450 s.
     """
-    case, fake, servers = computing("one/a/py3.14"), Fake(), Servers()
+    case, fake, servers = busy("one/a/py3.14"), FakeProcesses(), FakeInstruments()
     targets = tuple(target(f"one/{number}") for number in range(30))
     pairs = (Pair(case, case, "a package"),)
     question = Question(
@@ -324,7 +272,7 @@ def test_benchmarks_get_what_the_servers_leave(tmp_path: Path) -> None:
         900,
     )
     equipment = session.Equipment(servers, fake, tmp_path / "kept", lambda: fake.now + servers.now)
-    found = session.compare(question, Told(), equipment)
+    found = session.compare(question, SilentReporter(), equipment)
     assert servers.duets
     assert [one.judgement.screened >= 5 for one in found.micro] == [True] * 30
     assert 450 <= found.wall_seconds <= 900
@@ -333,7 +281,7 @@ def test_benchmarks_get_what_the_servers_leave(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("no_oha")
 def test_an_interruption_keeps_what_was_played(tmp_path: Path) -> None:
     with pytest.raises(session.InterruptedComparison) as caught:
-        of_benchmarks(Fake(stop=4), tmp_path / "kept")
+        of_benchmarks(FakeProcesses(stop=4), tmp_path / "kept")
     partial = caught.value.comparison
     (micro,) = partial.micro
     assert (partial.status, len(micro.base), micro.judgement.screened) == ("partial", 3, 3)
@@ -349,7 +297,7 @@ def test_the_schema_in_results_is_the_one_of_the_types() -> None:
 @pytest.mark.usefixtures("no_oha")
 def test_the_schema_accepts_comparisons(tmp_path: Path) -> None:
     validator = jsonschema.Draft202012Validator(json.loads(comparison_store.schema()))
-    good = json.loads(of_benchmarks(Fake(), tmp_path / "kept").model_dump_json())
+    good = json.loads(of_benchmarks(FakeProcesses(), tmp_path / "kept").model_dump_json())
     assert list(validator.iter_errors(good)) == []
     for change in ({"surprise": 1}, {"format": 2}, {"status": "fine"}):
         assert not validator.is_valid({**good, **change})

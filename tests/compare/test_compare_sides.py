@@ -24,7 +24,7 @@ from repos import (
     make_tiny,
     write,
 )
-from servebench.compare import affected, relocking, revisions, sides
+from servebench.compare import affected, revisions, sides
 from servebench.compare.affected import Affected
 from servebench.compare.sides import Scope, Sides
 from servebench.core.errors import SetupError, UsageError
@@ -448,17 +448,17 @@ def test_one_package_in_another_version_moves_nothing_else(tiny: Path, everythin
 
 
 def test_what_uv_went_by_is_named_without_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in relocking.RESOLVING:
+    for name in revisions.RESOLVING:
         monkeypatch.delenv(name, raising=False)
-    assert relocking.surroundings() == ()
+    assert revisions.surroundings() == ()
     monkeypatch.setenv("UV_FIND_LINKS", "/home/me/private")
     monkeypatch.setenv("UV_INDEX_URL", "")
-    (sentence,) = relocking.surroundings()
+    (sentence,) = revisions.surroundings()
     assert sentence == "uv went by UV_FIND_LINKS of the environment: set it again to repeat this"
     done = subprocess.run(
         [tools.uv(), "pip", "compile", "--help"], capture_output=True, text=True, check=True
     )
-    assert set(relocking.RESOLVING) <= set(re.findall(r"\bUV_\w+", done.stdout))
+    assert set(revisions.RESOLVING) <= set(re.findall(r"\bUV_\w+", done.stdout))
 
 
 def test_versions_that_cannot_be_had_are_refused(tiny: Path, everything: Scope) -> None:

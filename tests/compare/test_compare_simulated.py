@@ -14,8 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from duets import CPU, busy, duet
-from servebench.compare.decide import Confirmation, Screening
-from servebench.compare.judge import judge
+from servebench.compare.decide import Confirmation, Screening, judge
 from servebench.compare.samples import CaseDuets
 from servebench.core import metrics
 from servebench.record.comparison import Verdict

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from duets import busy, paced
-from servebench.compare.decide import Confirmation, Screening
+from servebench.compare.decide import Confirmation, Screening, judge
 from servebench.compare.durations import seconds_to_decide
 from servebench.compare.instruments import direction
-from servebench.compare.judge import judge
 from servebench.compare.processes import ProcessPair, ProcessPairs, ProcessReading
 from servebench.compare.samples import CaseDuets
 from servebench.compare.statistics import Direction

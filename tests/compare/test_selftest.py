@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from servebench.cli import app
-from servebench.compare.method import MEMORY
 from servebench.compare.selftest import scores
+from servebench.compare.statistics import MEMORY
 from servebench.core.errors import RecordError
 from servebench.record.comparison import Verdict
 from servebench.record.trial import Figures, Said, Trial, load_trials, save_trial

@@ -3,169 +3,29 @@
 from __future__ import annotations
 
 import io
-import random
-import signal
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from duets import busy
+from fake_sessions import FakeInstruments, SilentReporter, compared_by, side
 from servebench.compare import builder, durations, session
 from servebench.compare.affected import Affected
 from servebench.compare.builder import Question
 from servebench.compare.decide import Screening
 from servebench.compare.durations import Budget, DuetSeconds
-from servebench.compare.pairs import Pair
-from servebench.compare.progress import Reporter
+from servebench.compare.instruments import Reporter
 from servebench.compare.samples import CaseDuets
-from servebench.compare.sides import Side
 from servebench.compare.statistics import Looks
 from servebench.core.errors import RecordError
-from servebench.core.flags import Flag, FlagName
-from servebench.core.model import Case
-from servebench.host.signals import InterruptedRun
 from servebench.measure.duet import DuetOutcome, SideCase
-from servebench.measure.runner import LaunchOutcome
-from servebench.measure.testbed import Rig
 from servebench.record import comparison_store
-from servebench.record.comparison import Comparison, Duet, Instructions, SideRecord, Verdict
+from servebench.record.comparison import Comparison, Verdict
 from servebench.record.store import PARTIAL
 from servebench.toolchain import tools
-from synthetic import MACHINE, figures, make_case
-
-SECONDS = 7.0  # of a duet
-SPREAD = 0.007
-
-
-def computing(name: str) -> Case:
-    case = make_case(name, ceiling=None)
-    endpoint = case.endpoint.model_copy(update={"floor": 0.0})
-    return case.model_copy(update={"endpoint": endpoint})
-
-
-@dataclass
-class Fake:
-    """Instruments with a clock of their own.
-
-    Attributes:
-        slower: By how much head's core time grows, by case (0.03 is 3 %).
-        failing: Cases whose head fails in every duet.
-        disturbed: Number of the first duets that are disturbed.
-        stop: Number of the duet in which SIGINT comes.
-    """
-
-    slower: Mapping[str, float] = field(default_factory=dict)
-    failing: frozenset[str] = frozenset()
-    disturbed: int = 0
-    stop: int | None = None
-    now: float = 1000.0
-    duets: list[tuple[str, bool]] = field(default_factory=list)
-    against_itself: int = 0
-    launches: list[str] = field(default_factory=list)
-    counted: list[str] = field(default_factory=list)
-    source: random.Random = field(default_factory=lambda: random.Random(3))
-
-    def duet(self, base: SideCase, head: SideCase, *, head_first: bool) -> DuetOutcome:
-        name = head.case.id
-        itself = base.rig is head.rig
-        if itself:
-            self.against_itself += 1
-        else:
-            self.duets.append((name, head_first))
-        if self.stop == len(self.duets):
-            raise InterruptedRun(signal.SIGINT)
-        self.now += SECONDS
-        if name in self.failing and not itself:
-            flag = Flag(name=FlagName.NOT_CONCURRENT, detail="one after another")
-            return DuetOutcome({"base": (), "head": (flag,)}, {"base": {}, "head": {}}, SECONDS, 0)
-        ratio = 1 + (0 if itself else self.slower.get(name, 0.0))
-        before = figures(self.source)
-        noise = {key: self.source.lognormvariate(0, SPREAD) for key in before}
-        after = {key: value * noise[key] for key, value in before.items()}
-        after["server_cpu_per_request"] *= ratio
-        after["throughput"] /= ratio
-        flags: tuple[Flag, ...] = ()
-        if len(self.duets) <= self.disturbed:
-            flags = (Flag(name=FlagName.HOST_NOISE, detail="somebody"),)
-        return DuetOutcome(
-            {"base": flags, "head": flags}, {"base": before, "head": after}, SECONDS, 3.0
-        )
-
-    def launch(self, part: SideCase) -> LaunchOutcome:
-        """Give figures that tell the sides apart: 1/s as large as the number of the launch."""
-        self.launches.append(part.rig.apps.name)
-        self.now += 5
-        number = len(self.launches)
-        return LaunchOutcome((), {"throughput": float(number)}, seconds=5, load_seconds=2)
-
-    def instructions(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
-    ) -> tuple[Instructions | str, ...]:
-        assert limit > 0
-        self.counted += [head.case.id for _, head in pairs]
-        self.now += 15
-        grown = [1 + self.slower.get(head.case.id, 0.0) for _, head in pairs]
-        return tuple(Instructions(base=300_000, head=300_000 * g, spread=1e-5) for g in grown)
-
-
-@dataclass
-class Told(Reporter):
-    """A reporter that remembers."""
-
-    plays: int = 0
-    duets: list[Duet] = field(default_factory=list)
-    stages: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    ended: int = 0
-
-    def begin(self, cases: int, seconds: float, budget: float | None) -> None:
-        assert cases > 0
-        assert seconds > 0
-        assert budget is None or budget > 0
-
-    def stage(self, name: str, cases: int) -> None:
-        assert cases > 0
-        self.stages.append(name)
-
-    def playing(self, case: Case, done: int, remaining: float) -> None:
-        assert case.id
-        assert done >= 0
-        assert remaining >= 0
-        self.plays += 1
-
-    def played(self, duet: Duet) -> None:
-        self.duets.append(duet)
-
-    def note(self, sentence: str) -> None:
-        self.notes.append(sentence)
-
-    def end(self) -> None:
-        self.ended += 1
-
-
-def side(name: str, cases: tuple[Case, ...]) -> Side:
-    rig = Rig(
-        apps=Path(name), oha=Path("oha"), machine=MACHINE, pythons={}, versions={}, stacks={},
-        logs=Path("logs"), inherited={},
-    )  # fmt: skip
-    record = SideRecord(
-        label=name, kind="revision", commit="3f2a9c17" * 5, stacks=(), interpreters=()
-    )
-    return Side(record=record, rig=rig, cases=cases, root=Path(name))
-
-
-def compared_by(
-    fake: Fake, cases: Sequence[Case], folder: Path, seconds: float | None, told: Told | None = None
-) -> Comparison:
-    pairs = tuple(Pair(case, case, "a package") for case in cases)
-    base, head = (side(name, tuple(cases)) for name in ("base", "head"))
-    question = Question(base, head, Affected(pairs, 2, (), ()), seconds)
-    equipment = session.Equipment(fake, folder=folder, clock=lambda: fake.now)
-    return session.compare(question, told or Told(), equipment)
-
 
 Compare = Callable[..., Comparison]
 
@@ -175,9 +35,12 @@ def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
     monkeypatch.setattr(tools, "oha_version", lambda: "1.16.0")
 
     def do(
-        fake: Fake, names: tuple[str, ...], seconds: float | None = None, told: Told | None = None
+        fake: FakeInstruments,
+        names: tuple[str, ...],
+        seconds: float | None = None,
+        told: SilentReporter | None = None,
     ) -> Comparison:
-        return compared_by(fake, [computing(name) for name in names], tmp_path, seconds, told)
+        return compared_by(fake, [busy(name) for name in names], tmp_path, seconds, told)
 
     return do
 
@@ -201,7 +64,7 @@ def verdicts(comparison: Comparison, metric: str) -> dict[str, Verdict]:
 
 
 def test_nothing_changed(compare: Compare, tmp_path: Path) -> None:
-    fake, told = Fake(), Told()
+    fake, told = FakeInstruments(), SilentReporter()
     found = compare(fake, names(4), told=told)
     assert found.status == "complete"
     assert set(verdicts(found, "server_cpu_per_request").values()) == {Verdict.NO_CHANGE}
@@ -217,7 +80,7 @@ def test_nothing_changed(compare: Compare, tmp_path: Path) -> None:
 
 def test_one_case_is_slower(compare: Compare) -> None:
     slow, *others = names(3)
-    fake, told = Fake(slower={slow: 0.03}), Told()
+    fake, told = FakeInstruments(slower={slow: 0.03}), SilentReporter()
     found = compare(fake, (slow, *others), told=told)
     assert verdicts(found, "server_cpu_per_request") == {
         slow: Verdict.SLOWER, **dict.fromkeys(others, Verdict.NO_CHANGE),
@@ -239,7 +102,7 @@ def test_one_case_is_slower(compare: Compare) -> None:
 
 
 def test_sides_are_swapped(compare: Compare) -> None:
-    fake = Fake()
+    fake = FakeInstruments()
     compare(fake, names(3))
     for name in names(3):
         first = [head_first for case, head_first in fake.duets if case == name]
@@ -249,7 +112,7 @@ def test_sides_are_swapped(compare: Compare) -> None:
 @pytest.mark.parametrize("seconds", [90.0, 300.0, 1200.0])
 @pytest.mark.parametrize("slower", [0.0, 0.03])
 def test_the_budget_is_kept(compare: Compare, seconds: float, slower: float) -> None:
-    fake, told = Fake(slower=dict.fromkeys(names(24), slower)), Told()
+    fake, told = FakeInstruments(slower=dict.fromkeys(names(24), slower)), SilentReporter()
     found = compare(fake, names(24), seconds, told)
     assert found.wall_seconds <= 1.1 * seconds
     assert len(found.cases) == 24
@@ -265,13 +128,13 @@ def test_the_budget_is_kept(compare: Compare, seconds: float, slower: float) -> 
 
 def test_a_confirmation_gets_its_time(compare: Compare) -> None:
     slow = names(8)[5]
-    found = compare(Fake(slower={slow: 0.04}), names(8), 1200.0)
+    found = compare(FakeInstruments(slower={slow: 0.04}), names(8), 1200.0)
     assert verdicts(found, "server_cpu_per_request")[slow] is Verdict.SLOWER
 
 
 def test_a_head_that_fails(compare: Compare) -> None:
     bad, good = names(2)
-    fake = Fake(failing=frozenset({bad}))
+    fake = FakeInstruments(failing=frozenset({bad}))
     found = compare(fake, (bad, good))
     assert [name for name, _ in fake.duets].count(bad) == 2
     (judgement,) = found.cases[0].judgements
@@ -282,7 +145,7 @@ def test_a_head_that_fails(compare: Compare) -> None:
 
 
 def test_an_interruption_keeps_what_there_is(compare: Compare, tmp_path: Path) -> None:
-    fake, told = Fake(slower=dict.fromkeys(names(2), 0.05), stop=13), Told()
+    fake, told = FakeInstruments(slower=dict.fromkeys(names(2), 0.05), stop=13), SilentReporter()
     with pytest.raises(session.InterruptedComparison) as caught:
         compare(fake, names(2), told=told)
     assert caught.value.exit_code == 130
@@ -300,7 +163,7 @@ def test_an_interruption_keeps_what_there_is(compare: Compare, tmp_path: Path) -
 def test_every_duet_is_saved_at_once(compare: Compare, tmp_path: Path) -> None:
     counts: list[int] = []
 
-    class Looking(Fake):
+    class Looking(FakeInstruments):
         def duet(self, base: SideCase, head: SideCase, *, head_first: bool) -> DuetOutcome:
             if base.rig is not head.rig:
                 partial = list(tmp_path.glob(f"*{PARTIAL}"))
@@ -323,13 +186,13 @@ def test_a_full_disk_does_not_end_it(compare: Compare, monkeypatch: pytest.Monke
         return real(comparison, place)
 
     monkeypatch.setattr(comparison_store, "save", save)
-    told = Told()
-    assert compare(Fake(), names(1), told=told).status == "complete"
+    told = SilentReporter()
+    assert compare(FakeInstruments(), names(1), told=told).status == "complete"
     assert told.notes[0] == "not saved yet, going on: the disk is full"
 
 
 def test_disturbed_duets_are_not_waited_for_for_ever(compare: Compare) -> None:
-    found = compare(Fake(disturbed=10_000), names(2))
+    found = compare(FakeInstruments(disturbed=10_000), names(2))
     judged = found.cases[0].judgements
     assert {one.verdict for one in judged} == {Verdict.INCONCLUSIVE}
     assert "host_noise" in judged[0].reason
@@ -350,7 +213,7 @@ def test_later_stages_keep_what_they_need() -> None:
 def test_too_many_cases_are_left_out_evenly() -> None:
     """650 of 1000 s at 50 s a case: 13 of 24, one of each kind before any second of a kind."""
     cases = tuple(
-        computing(f"{experiment}/e{number}/py3.14/c1")
+        busy(f"{experiment}/e{number}/py3.14/c1")
         for experiment in ("a", "b", "c")
         for number in range(8)
     )
@@ -370,7 +233,7 @@ def test_first_come_first_finished() -> None:
 
 
 def test_the_pace_is_learned() -> None:
-    cases = [computing("e/a"), computing("e/b")]
+    cases = [busy("e/a"), busy("e/b")]
     found = DuetSeconds(cases)
     expected = found.of("e/a")
     assert expected == found.of("e/b")
@@ -414,7 +277,7 @@ def test_lines_of_a_log(compare: Compare) -> None:
     text = io.StringIO()
     told = Reporter(Console(file=text, width=200))
     bad, good = names(2)
-    compare(Fake(failing=frozenset({bad}), disturbed=1), (bad, good), told=told)
+    compare(FakeInstruments(failing=frozenset({bad}), disturbed=1), (bad, good), told=told)
     lines = text.getvalue().splitlines()
     assert lines[0].startswith("2 cases; a first answer takes about ")
     assert lines[1] == "screening: 2 cases"

@@ -13,12 +13,11 @@ from typing import Any, Final
 
 import pytest
 from pydantic import ValidationError
-from test_artifacts import judged
 
 import asv_files
 import sites
 from bench import invoke, make_checkout
-from foreign import COMMIT, MACHINES, NOW, TRUSTED, inside, night, shard_run
+from foreign import COMMIT, MACHINES, NOW, TRUSTED, inside, judged, night, shard_run
 from servebench.automation.incoming import nights, records
 from servebench.automation.incoming.facts import Checkout, Lock
 from servebench.automation.incoming.folder import ArtifactFile

@@ -5,112 +5,56 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from test_session import Fake, compared_by, computing
 
 import made_up
 from bench import Bench, make_checkout
+from detecting import (
+    BUMPED,
+    COMMIT,
+    CPU,
+    MACHINE,
+    digest,
+    dismissed,
+    pieces,
+    recorded,
+    run_of,
+    table,
+)
+from duets import busy
+from fake_sessions import FakeInstruments, compared_by
 from histories import FIRST, night_run, save
 from made_up import Imagined, Planted
 from servebench.core.errors import HistoryError, RecordError
-from servebench.detect import bisect, suspects, verdicts
+from servebench.detect import bisect
 from servebench.detect.candidates import detect, of_table
-from servebench.detect.conclude import IMPROVED, closed, conclude
+from servebench.detect.conclude import (
+    IMPROVED,
+    NOT_ALONE,
+    NOT_DECIDED,
+    Suspects,
+    blamed,
+    closed,
+    conclude,
+    follows,
+    judgement_on,
+)
 from servebench.detect.confirm import confirm
 from servebench.detect.steps import steps
 from servebench.record import change as changes
-from servebench.record import files, store
+from servebench.record import files
 from servebench.record.candidate import Candidate, Candidates, Dismissal, Step, dismissals
 from servebench.record.change import ChangeRecord, SeriesName, StackState
 from servebench.record.comparison import Comparison, PackageChange, Verdict
 from servebench.series import reading
 from servebench.series import table as history
-from servebench.series.columns import CaseState, RunColumns, RunHeader, Status, empty
-from servebench.series.table import Table
 from servebench.toolchain import tools
-
-MACHINE = "alpha-2c-000001"
-CPU = "server_cpu_per_request"
-COMMIT = "3f2a9c17" * 5
-
-
-def run_of(number: int) -> str:
-    """Name of a night's run."""
-    return store.run_id((FIRST + timedelta(days=number)).isoformat(), "nightly", COMMIT)
-
-
-def digest(version: str) -> str:
-    """Digest of the lock in which a package has this version."""
-    return hashlib.sha256(version.encode()).hexdigest()
-
-
-def pieces(*pairs: tuple[int, float], scatter: float = 0.005, seed: int = 1) -> list[float]:
-    """So many nights on each level, scattered."""
-    source = np.random.default_rng(seed)
-    figures = np.concatenate([np.full(nights, level) for nights, level in pairs])
-    return [float(value) for value in figures * source.lognormal(0, scatter, len(figures))]
-
-
-def header_of(number: int, cases: tuple[str, ...], **changes: Any) -> RunHeader:
-    """A night of some cases, by default of server runs."""
-    given: dict[str, Any] = {
-        "run": run_of(number), "kind": "load", "profile": "nightly", "commit": COMMIT,
-        "time": int((FIRST + timedelta(days=number)).timestamp()), "machine": MACHINE,
-        "fingerprint": "6.1", "interpreters": {"3.14": "3.14.7"}, "stacks": {}, "packages": {},
-        "cases": cases, "groups": cases, "definitions": ("same",) * len(cases),
-        "pythons": ("3.14",) * len(cases), "stack_of": ("current",) * len(cases), "metrics": (),
-    }  # fmt: skip
-    return RunHeader(**{**given, **changes})
-
-
-def table(
-    figures: Mapping[str, Sequence[float]],
-    versions: Sequence[str],
-    *,
-    metric: str = CPU,
-    stack: Mapping[str, str] | None = None,
-    kernels: Sequence[str] | None = None,
-    states: Mapping[int, Status] | None = None,
-) -> Table:
-    """The nights of one machine.
-
-    Args:
-        figures: By case, one per night.
-        versions: Of the package `granian` in the stack `current`, one per night.
-        metric: Of the figures.
-        stack: Stacks of cases that are of another; its lock never changes.
-        kernels: One per night.
-        states: Of all cases, in some nights.
-    """
-    cases, where = tuple(figures), stack or {}
-    nights = []
-    for number, version in enumerate(versions):
-        state = (states or {}).get(number)
-        header = header_of(
-            number,
-            cases,
-            fingerprint=kernels[number] if kernels else "6.1",
-            stacks={"current": digest(version), "other": digest("0")},
-            packages={"current": {"granian": version, "fastapi": "1"}, "other": {}},
-            stack_of=tuple(where.get(case, "current") for case in cases),
-            metrics=(metric,),
-            odd=dict.fromkeys(range(len(cases)), CaseState(state)) if state else {},
-        )
-        mean, low, high, launches = empty(header)
-        mean[:, 0] = [figures[case][number] for case in cases]
-        nights.append(RunColumns(header, mean, low, high, launches))
-    (made,) = history.tables(nights)
-    return made
-
-
-BUMPED = ["1"] * 20 + ["2"] * 6
 
 
 def test_a_step_where_the_stack_changed_is_a_candidate() -> None:
@@ -295,8 +239,8 @@ def compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compared:
     monkeypatch.setattr(tools, "oha_version", lambda: "1.16.0")
 
     def do(*names: str, seconds: float | None = None, **slower: float) -> Comparison:
-        cases = tuple(computing(f"x/{name}") for name in names)
-        fake = Fake(slower={f"x/{name}": value for name, value in slower.items()})
+        cases = tuple(busy(f"x/{name}") for name in names)
+        fake = FakeInstruments(slower={f"x/{name}": value for name, value in slower.items()})
         return compared_by(fake, cases, tmp_path / "comparisons", seconds)
 
     return do
@@ -312,7 +256,7 @@ def test_what_the_duets_see_too_becomes_a_record(compared: Compared) -> None:
     assert record.series.case == "x/a"
     assert {one.case for one in record.others} == {"x/b"}
     assert {one.case for one in record.unplayed} == {"x/unplayed"}
-    judged = verdicts.of(comparison, record.series)
+    judged = judgement_on(comparison, record.series)
     assert judged is not None
     assert (record.ratio, record.low, record.high) == (judged.ratio, judged.low, judged.high)
     assert record.low < 1.05 < record.high
@@ -369,39 +313,6 @@ def test_nothing_is_judged_twice() -> None:
     assert again.tries == 2
     for final in (dismissed(one, Verdict.INCONCLUSIVE, 3), dismissed(one, Verdict.NO_CHANGE, 1)):
         assert detect(made, (), {final.id: final}).known == 1
-
-
-def dismissed(candidate: Candidate, verdict: Verdict, tries: int) -> Dismissal:
-    """A dismissal of a candidate."""
-    return Dismissal(
-        id=candidate.id, machine=candidate.machine, when=candidate.when,
-        before_run=candidate.before_run, after_run=candidate.after_run, stack="current",
-        series=(), verdict=verdict, tries=tries, evidence=None,
-    )  # fmt: skip
-
-
-def recorded(
-    status: str, ratio: float, night: int, case: str = "x/a", *others: str, evidence: str = ""
-) -> ChangeRecord:
-    """The record of a change."""
-    name = SeriesName(machine=MACHINE, case=case, metric=CPU)
-    return ChangeRecord(
-        id=f"change-{night}-{case[2:]}",
-        status="open" if status == "open" else "closed",
-        series=name,
-        others=tuple(name.model_copy(update={"case": other}) for other in others),
-        when=FIRST + timedelta(days=night),
-        before_run=run_of(night - 1),
-        after_run=run_of(night),
-        base=StackState(stack="current", digest=digest("1")),
-        head=StackState(stack="current", digest=digest("2")),
-        ratio=ratio,
-        low=ratio * 0.99,
-        high=ratio * 1.01,
-        verdict=Verdict.SLOWER if ratio > 1 else Verdict.FASTER,
-        evidence=evidence or None,
-        method="By hand.",
-    )
 
 
 def test_a_change_that_was_undone_is_closed(compared: Compared) -> None:
@@ -582,7 +493,7 @@ def test_what_only_two_do_together_is_blamed_on_neither() -> None:
     found = bisect.search(moves("a", "b", "c"), shows)
     assert [move.package for move in found.packages] == ["a", "b", "c"]
     assert found.reason == "c alone does not show the change"
-    record = suspects.blamed(recorded("open", 0.9, 20), found)
+    record = blamed(recorded("open", 0.9, 20), found)
     assert record.culprit is None
     assert record.note == "The cause is among a, b, c: c alone does not show the change."
 
@@ -597,7 +508,7 @@ def test_what_is_not_decided_ends_the_search() -> None:
     assert bisect.search((came,), lambda _: True).packages == (came,)
     alone = bisect.search((came, *moves("a")), lambda _: pytest.fail("nothing to try"))
     assert [move.package for move in alone.packages] == ["a"]
-    record = suspects.blamed(recorded("open", 1.05, 20), alone)
+    record = blamed(recorded("open", 1.05, 20), alone)
     assert record.culprit is not None
     assert (record.culprit.package, record.culprit.previous) == ("a", "1")
 
@@ -623,25 +534,25 @@ def test_only_what_a_search_may_add_follows_from_the_evidence() -> None:
     """A release of its own packages, or one of our sentences about them; all else is another."""
     concluded = recorded("open", 1.05, 20).model_copy(update={"packages": moves("a", "b", "c")})
     ours = [
-        suspects.Suspects(moves("b")),
-        suspects.Suspects(moves("a", "b"), suspects.NOT_DECIDED),
-        suspects.Suspects(moves("a", "b", "c"), suspects.NOT_ALONE.format("c")),
+        Suspects(moves("b")),
+        Suspects(moves("a", "b"), NOT_DECIDED),
+        Suspects(moves("a", "b", "c"), NOT_ALONE.format("c")),
     ]
     for found in ours:
-        assert suspects.follows(suspects.blamed(concluded, found), concluded)
-    assert suspects.follows(concluded, concluded)
-    twice = suspects.blamed(suspects.blamed(concluded, ours[1]), ours[2])
-    assert twice == suspects.blamed(concluded, ours[2])
-    assert suspects.blamed(twice, ours[0]) == suspects.blamed(concluded, ours[0])
-    known = suspects.blamed(concluded, ours[0])
+        assert follows(blamed(concluded, found), concluded)
+    assert follows(concluded, concluded)
+    twice = blamed(blamed(concluded, ours[1]), ours[2])
+    assert twice == blamed(concluded, ours[2])
+    assert blamed(twice, ours[0]) == blamed(concluded, ours[0])
+    known = blamed(concluded, ours[0])
     wrong: list[tuple[ChangeRecord, ChangeRecord]] = [
-        (suspects.blamed(concluded, suspects.Suspects(moves("granian"))), concluded),
+        (blamed(concluded, Suspects(moves("granian"))), concluded),
         (concluded.model_copy(update={"note": "Blame granian."}), concluded),
         (concluded.model_copy(update={"note": "The cause is among a: the weather."}), concluded),
         (concluded.model_copy(update={"note": "The cause is among x: the duets."}), concluded),
         (known.model_copy(update={"ratio": 1.051}), concluded),
         (known.model_copy(update={"note": "Blame a."}), concluded),
-        (suspects.blamed(concluded, suspects.Suspects(moves("a"))), known),
+        (blamed(concluded, Suspects(moves("a"))), known),
     ]
     for found_, base in wrong:
-        assert not suspects.follows(found_, base)
+        assert not follows(found_, base)

@@ -11,8 +11,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from test_compare_inprocess import Fake, of_benchmarks, pair
-from test_detect import (
+
+import asv_files
+import site_builds
+from bench import Bench
+from detecting import (
     BUMPED,
     COMMIT,
     MACHINE,
@@ -23,11 +26,8 @@ from test_detect import (
     recorded,
     run_of,
 )
-from test_detect import table as of_servers
-
-import asv_files
-import site_builds
-from bench import Bench
+from detecting import table as of_servers
+from fake_sessions import FakeProcesses, of_benchmarks, pair
 from foreign import MACHINES, NOW, TRUSTED, comparison
 from histories import FIRST
 from repos import commit, make_repository, write
@@ -35,10 +35,11 @@ from servebench.automation.github import announce
 from servebench.automation.incoming import acceptance
 from servebench.compare import inprocess
 from servebench.core.model import StackRecord
-from servebench.detect import bisect, declared
+from servebench.detect import bisect
 from servebench.detect.candidates import detect, of_table
 from servebench.detect.conclude import closed, conclude
 from servebench.detect.confirm import confirm
+from servebench.detect.duets import declared_benchmarks
 from servebench.detect.steps import steps
 from servebench.host import paths
 from servebench.record import change, files
@@ -308,7 +309,7 @@ def test_a_bump_in_asvs_results_becomes_a_change(
             machine=MACHINE,
             committed=1000 * int((FIRST + timedelta(days=number)).timestamp()),
         )
-    assert declared.benchmarks(checkout)[CASE].startswith(f"{ENDPOINT}/py3.14/")
+    assert declared_benchmarks(checkout)[CASE].startswith(f"{ENDPOINT}/py3.14/")
     file = tmp_path / "candidates.json"
     done = Bench(checkout, tmp_path, "detecting", capsys, monkeypatch)("detect", "--output", file)
     assert (done.code, done.err) == (0, "")
@@ -320,7 +321,7 @@ def test_a_bump_in_asvs_results_becomes_a_change(
         PackageChange(stack="current", package="fastapi", base="1.0", head="2.0"),
     )
 
-    fake = Fake(slower={ENDPOINT: 0.06})
+    fake = FakeProcesses(slower={ENDPOINT: 0.06})
 
     def judge(_: Candidate, seconds: float) -> Comparison:
         return of_benchmarks(fake, tmp_path / "kept", seconds, (ENDPOINT,))
@@ -355,7 +356,7 @@ def played(
 ) -> Comparison:
     """A real comparison of one benchmark by processes that measure nothing."""
     monkeypatch.setattr(tools, "oha_version", lambda: "1.16.0")
-    return of_benchmarks(Fake(slower={name: slower}), folder, None, (name,))
+    return of_benchmarks(FakeProcesses(slower={name: slower}), folder, None, (name,))
 
 
 def a_candidate(*series: SeriesName, ratio: float = 1.06, machine: str = MACHINE) -> Candidate:

@@ -12,20 +12,19 @@ from pathlib import Path
 
 import pytest
 import rich.console
-from test_session import Told
 
 from bench import Bench
+from fake_sessions import SilentReporter
 from histories import FIRST, QUICK
 from repos import borrow_cache, commit, git, make_tiny, write
 from servebench.automation import stack_bump
 from servebench.compare import session
 from servebench.compare.builder import Question, unmeasured
-from servebench.compare.progress import Reporter
+from servebench.compare.instruments import Reporter
 from servebench.core.errors import HistoryError, SetupError, UsageError
 from servebench.detect import bisect
-from servebench.detect import locks as locks_
 from servebench.detect.conclude import conclude
-from servebench.detect.duets import RealDuets
+from servebench.detect.duets import RealDuets, find_locks, lock_text
 from servebench.host.git import Remote
 from servebench.host.progress import Narrator
 from servebench.record.candidate import Candidate, Dismissal, Step
@@ -135,7 +134,7 @@ def test_both_stacks_are_measured_as_they_were(
         seen.append(question)
         return unmeasured(question)
 
-    told = Told()
+    told = SilentReporter()
     monkeypatch.setattr(session, "compare", compare)
     found = RealDuets(bumps.root, 7, told, QUIET)(bumps.candidate(), 90.0)
     (question,) = seen
@@ -159,7 +158,7 @@ def test_cases_that_cannot_differ_are_not_measured(
     monkeypatch.delattr(session, "compare")
     alone = bumps.candidate()
     alone = alone.model_copy(update={"steps": alone.steps[:1]})
-    found = RealDuets(bumps.root, 7, Told(), QUIET)(alone, 90.0)
+    found = RealDuets(bumps.root, 7, SilentReporter(), QUIET)(alone, 90.0)
     assert (found.planned, found.cases) == (0, ())
     gone = alone.model_copy(
         update={
@@ -171,39 +170,39 @@ def test_cases_that_cannot_differ_are_not_measured(
         }
     )
     with pytest.raises(UsageError, match="none of its cases is declared any more: tiny/gone"):
-        RealDuets(bumps.root, 7, Told(), QUIET)(gone, 90.0)
+        RealDuets(bumps.root, 7, SilentReporter(), QUIET)(gone, 90.0)
 
 
 def test_a_lock_is_found_by_its_digest(bumps: Bumps, tmp_path: Path) -> None:
     """At the commit that was measured, elsewhere in the history, or fetched into a shallow one."""
     base = StackState(stack="one", digest=bumps.digests[0])
-    right = locks_.text_of(bumps.root, base, bumps.commits[0])
+    right = lock_text(bumps.root, base, bumps.commits[0])
     assert right is not None
     assert hashlib.sha256(right.encode()).hexdigest() == bumps.digests[0]
-    assert locks_.text_of(bumps.root, base, bumps.commits[1]) == right
-    assert locks_.text_of(bumps.root, base, "0" * 40) == right
-    assert locks_.text_of(bumps.root, base, None) == right
+    assert lock_text(bumps.root, base, bumps.commits[1]) == right
+    assert lock_text(bumps.root, base, "0" * 40) == right
+    assert lock_text(bumps.root, base, None) == right
     unknown = base.model_copy(update={"digest": "0" * 64})
-    assert locks_.text_of(bumps.root, unknown, bumps.commits[0]) is None
+    assert lock_text(bumps.root, unknown, bumps.commits[0]) is None
 
     git(bumps.root, "config", "uploadpack.allowAnySHA1InWant", "true")
     shallow = tmp_path / "shallow"
     git(tmp_path, "clone", "--quiet", "--depth=1", bumps.root.as_uri(), str(shallow))
-    assert locks_.text_of(shallow, base, None) is None
-    assert locks_.text_of(shallow, base, bumps.commits[0]) == right
+    assert lock_text(shallow, base, None) is None
+    assert lock_text(shallow, base, bumps.commits[0]) == right
 
 
 def test_a_lock_that_is_gone_is_resolved_again(bumps: Bumps) -> None:
     """With the versions that the run recorded, and said so; without either lock nothing can be."""
     lost = StackState(stack="one", digest="0" * 64)
-    found = locks_.find(bumps.root, bumps.candidate(base=lost), QUIET)
+    found = find_locks(bumps.root, bumps.candidate(base=lost), QUIET)
     assert "beta==1.0 --hash" in found.base
     assert "beta==1.5 --hash" in found.head
     assert "base is not in the git history any more" in found.notes[0]
-    found = locks_.find(bumps.root, bumps.candidate(head=lost), QUIET)
+    found = find_locks(bumps.root, bumps.candidate(head=lost), QUIET)
     assert ("beta==1.0 " in found.base, "beta==1.5 " in found.head) == (True, True)
     with pytest.raises(HistoryError, match="neither lock of the stack one"):
-        locks_.find(bumps.root, bumps.candidate(base=lost, head=lost), QUIET)
+        find_locks(bumps.root, bumps.candidate(base=lost, head=lost), QUIET)
 
 
 def test_a_message_lists_the_releases() -> None:
@@ -418,8 +417,8 @@ def test_a_mixture_moves_what_it_is_told_to(bumps: Bumps, monkeypatch: pytest.Mo
         base=candidate.base, head=candidate.head, packages=candidate.packages, ratio=1.05,
         low=1.04, high=1.06, verdict=Verdict.SLOWER, method="By hand.",
     )  # fmt: skip
-    found = locks_.find(bumps.root, record, QUIET)
-    duets = RealDuets(bumps.root, 7, Told(), QUIET)
+    found = find_locks(bumps.root, record, QUIET)
+    duets = RealDuets(bumps.root, 7, SilentReporter(), QUIET)
     shows = bisect.Mixtures(duets, record, found, ends=100.0, clock=lambda: 20.0)
     assert shows(candidate.packages) is None  # nothing was measured
     assert seen == [({"alpha": "1.0", "beta": "1.0"}, {"alpha": "1.0", "beta": "1.5"}, 40.0)]
@@ -451,7 +450,7 @@ def test_benchmarks_inside_the_process_are_played_without_a_server(
         found = [candidate.steps[0].model_copy(update={"series": one}) for one in series]
         return candidate.model_copy(update={"steps": tuple(found)})
 
-    duets = RealDuets(bumps.root, 7, Told(), QUIET)
+    duets = RealDuets(bumps.root, 7, SilentReporter(), QUIET)
     duets(moved("alone", "dependent", "gone"), 90.0)
     (question,) = seen
     assert question.affected.pairs == ()

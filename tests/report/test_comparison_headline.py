@@ -25,7 +25,7 @@ from comparing import (
 )
 from duets import duet
 from servebench.compare import inprocess
-from servebench.compare.method import Method
+from servebench.compare.statistics import Method
 from servebench.record import comparison_store
 from servebench.record.comparison import (
     CaseComparison,

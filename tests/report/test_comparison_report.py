@@ -26,7 +26,7 @@ from comparing import (
     micro,
     one,
 )
-from servebench.compare.method import Method
+from servebench.compare.statistics import Method
 from servebench.core.flags import Flag, FlagName
 from servebench.record.comparison import (
     SEARCHED,

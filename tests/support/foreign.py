@@ -12,12 +12,14 @@ from typing import Any, Final
 from servebench import __version__
 from servebench.automation.incoming.facts import Checkout, Lock
 from servebench.automation.incoming.inprocess import COLUMNS
-from servebench.core.model import Case, CaseResult, Machine, Plan, Run
+from servebench.core.model import Case, CaseResult, Machine, Plan, Run, StackRecord
+from servebench.detect.conclude import conclude
 from servebench.host.machine import asv_profile
 from servebench.measure import testbed
 from servebench.record import run_file
+from servebench.record.candidate import Candidate, Step
 from servebench.record.change import ChangeRecord, SeriesName, StackState
-from servebench.record.comparison import CaseComparison, Comparison, SideRecord, Verdict
+from servebench.record.comparison import CaseComparison, Comparison, Judgement, SideRecord, Verdict
 from servebench.record.night import NightPlan, Shard
 from synthetic import MACHINE, figures, make_case, make_run, ok
 
@@ -199,3 +201,41 @@ def change(**changes: Any) -> ChangeRecord:
         "method": "Step detection, then duets.",
     }
     return ChangeRecord(**{**fields, **changes})
+
+
+def judged() -> tuple[Candidate, Comparison, ChangeRecord]:
+    """A candidate, the comparison of its two stacks, and what follows from it."""
+    series = change().series
+    judgement = Judgement(
+        metric=series.metric, verdict=Verdict.SLOWER, ratio=1.05, low=1.04, high=1.06, confirmed=12
+    )
+    states = [StackState(stack="current", digest=str(number) * 64) for number in (1, 2)]
+    sides = [
+        SideRecord(
+            label="stacks",
+            kind="stack",
+            commit=None,
+            stacks=(StackRecord(name="current", digest=state.digest, packages={}),),
+            interpreters=(),
+        )
+        for state in states
+    ]
+    (case,) = comparison().cases
+    evidence = comparison(
+        reproduce=(),
+        base=sides[0],
+        head=sides[1],
+        cases=(case.model_copy(update={"judgements": (judgement,)}),),
+    )
+    step = Step(
+        series=series, ratio=1.06, strength=8, before_run="a", after_run="b",
+        when="2026-11-19T01:17:00Z", nights=(9, 5),
+    )  # fmt: skip
+    candidate = Candidate(
+        id="current-20261119-0a1b", machine=series.machine, when=step.when, before_run="a",
+        after_run="b", base=states[0], head=states[1], base_commit=None, head_commit=None,
+        packages=(), steps=(step,),
+    )  # fmt: skip
+    record = conclude(candidate, evidence)
+    assert isinstance(record, ChangeRecord)
+    return candidate, evidence, record

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -19,6 +19,16 @@ from servebench.automation.github.client import Client
 from servebench.automation.github.context import Context
 from servebench.automation.github.repository import Repository
 from servebench.record.comparison import Comparison
+
+NIGHT: Final = {
+    "GITHUB_SERVER_URL": "https://github.com",
+    "GITHUB_REPOSITORY": "acme/servebench",
+    "GITHUB_REPOSITORY_ID": "4711",
+    "GITHUB_EVENT_NAME": "schedule",
+    "GITHUB_REF": "refs/heads/main",
+    "GITHUB_WORKFLOW_REF": "acme/servebench/.github/workflows/nightly.yml@refs/heads/main",
+}
+"""Variables of a job of the night, as GitHub sets them."""
 
 BASE, HEAD, NEXT = "b" * 40, "a" * 40, "c" * 40
 TOKEN = "ghs_notToBeShown"

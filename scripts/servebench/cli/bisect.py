@@ -16,10 +16,10 @@ from servebench.cli.options import (
     budget_seconds,
     clean_up,
 )
-from servebench.compare.progress import Reporter
+from servebench.compare.instruments import Reporter
 from servebench.core.errors import HistoryError, SetupError, UsageError
-from servebench.detect import bisect, locks, suspects
-from servebench.detect.duets import RealDuets
+from servebench.detect import bisect, conclude
+from servebench.detect.duets import RealDuets, find_locks
 from servebench.host import paths
 from servebench.host.console import Console, errors, print_json
 from servebench.host.machine import fingerprint
@@ -117,9 +117,9 @@ def _blamed(record: ChangeRecord, ends: float, seed: int, console: Console) -> C
 
     root, narrator = paths.project_root(), Narrator(console)
     duets = RealDuets(root, seed, Reporter(console), narrator)
-    mixtures = bisect.Mixtures(duets, record, locks.find(root, record, narrator), ends)
+    mixtures = bisect.Mixtures(duets, record, find_locks(root, record, narrator), ends)
     found = bisect.search(record.packages, mixtures)
-    return suspects.blamed(record, found)
+    return conclude.blamed(record, found)
 
 
 def _sentence(record: ChangeRecord) -> str:

@@ -23,7 +23,7 @@ from servebench.compare import affected as affected_
 from servebench.compare import revisions, session
 from servebench.compare import sides as sides_
 from servebench.compare.builder import Question, unmeasured
-from servebench.compare.progress import Reporter
+from servebench.compare.instruments import Reporter
 from servebench.compare.sides import Scope, Sides
 from servebench.core.errors import UsageError
 from servebench.host import paths

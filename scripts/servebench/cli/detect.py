@@ -23,13 +23,12 @@ from servebench.cli.options import (
     clean_up,
     workflow_option,
 )
-from servebench.compare.progress import Reporter
+from servebench.compare.instruments import Reporter
 from servebench.core.errors import RecordError, UsageError
-from servebench.detect import declared
 from servebench.detect.candidates import detect
 from servebench.detect.conclude import closed
 from servebench.detect.confirm import confirm as conclude
-from servebench.detect.duets import RealDuets
+from servebench.detect.duets import RealDuets, declared_benchmarks
 from servebench.host import machine, paths
 from servebench.host.console import Console, errors, print_json
 from servebench.host.progress import Narrator
@@ -123,7 +122,7 @@ def _detected(results: Path) -> tuple[Candidates, tuple[ChangeRecord, ...], froz
         errors().say(f"note: {problem}")
     undone = closed(sources.changes, evidence)
     # Without such nights no declaration is read.
-    inside = declared.benchmarks(root) if any(not table.track.served for table in tables) else {}
+    inside = declared_benchmarks(root) if any(not table.track.served for table in tables) else {}
     found = detect(tables, sources.changes, dismissed, inside)
     latest = {table.machine: table.nights[-1].run for table in tables if table.track.served}
     return found, undone, present(latest)

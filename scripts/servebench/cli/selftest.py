@@ -21,7 +21,7 @@ from servebench.cli.options import (
     clean_up,
     machine,
 )
-from servebench.compare.progress import Reporter
+from servebench.compare.instruments import Reporter
 from servebench.compare.selftest.bench import Bench, Task, chosen
 from servebench.compare.selftest.injected import Kind
 from servebench.core.errors import UsageError

@@ -4,7 +4,7 @@ A wrong "not affected" would be the only harmful mistake, so what is unknown cou
 
 - a module affects the cases whose application imports it, or whose imports are not all known,
 - another file of the applications affects every case of its experiment; declarations affect
-  nothing: head's hold for both sides, see `lending`,
+  nothing: head's hold for both sides, see `pairs`,
 - in any other repository than ours, another file around the applications affects every case: any
   of them may read it,
 - a package affects the cases that load it (see `dependencies`); one that came or went and that no
@@ -67,13 +67,10 @@ class Change:
     """In what the two sides differ.
 
     Attributes:
-        files: Paths from the checkout's root of the files that differ.
-        packages: What moved in the locks.
         interpreters: Name → how it differs.
         experiments: Folders of `apps/` that are experiments, on either side.
         own: Whether it is our own repository, which holds the harness.
-        new: Files that a side was lent which has applications of its own: they may be what is
-            called otherwise there.
+        new: Files lent to a side with applications of its own: they may have another name there.
     """
 
     files: tuple[str, ...] = ()
@@ -89,11 +86,8 @@ class Affected:
     """What is to be compared.
 
     Attributes:
-        pairs: Cases that the change can affect, as each side defines them, with the reason.
         unaffected: How many cases both sides have that it cannot affect.
         missing: Cases of one side only, or defined otherwise.
-        packages: What moved in the locks.
-        notes: What a reader should know.
         nothing: Why there is nothing to judge, in a sentence; empty if there is something.
         targets: What of the in-process benchmarks is compared.
     """
@@ -203,14 +197,7 @@ def select(
 def reason_for(
     case: Case, change: Change, loaded: Dependencies, orphans: Collection[tuple[str, str]] = ()
 ) -> str:
-    """Say why a change can affect a case; empty if it cannot.
-
-    Args:
-        case: As head defines it.
-        change: In what the sides differ.
-        loaded: What the case loads on either side.
-        orphans: (stack, package) that came or went and that no case is known to load.
-    """
+    """Say why a change can affect a case; empty if it cannot. `orphans`: see `_orphans`."""
     said = []
     if case.python in change.interpreters:
         said.append(f"interpreter {case.python}: {change.interpreters[case.python]}")
@@ -236,11 +223,7 @@ def reason_for(
 def package_changes(
     base: Mapping[str, Stack], head: Mapping[str, Stack]
 ) -> tuple[PackageChange, ...]:
-    """List what differs between the locks of the stacks that both sides have.
-
-    A package whose version is the same and whose files are not is a change too: a wheel that came
-    later is installed instead of what was built before.
-    """
+    """List what differs between locks of the stacks that both sides have, files included."""
     changes = []
     for name in sorted(base.keys() & head.keys()):
         before, after = base[name], head[name]

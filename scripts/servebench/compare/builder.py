@@ -68,14 +68,10 @@ class Question:
     """What is compared.
 
     Attributes:
-        base: The one side, ready to be launched.
-        head: The other.
-        affected: The cases and in-process benchmarks to judge.
         seconds: Time for all of it; None: until all is decided.
         seed: Of the order of the duets.
         cross: Whether two interpreters are compared.
         reproduce: Commands for a terminal.
-        notes: What was noticed before it began.
         follow_up: Whether to take absolute figures of what moved; no verdict depends on them.
     """
 
@@ -95,17 +91,10 @@ class Findings:
     """What was measured and judged of a question so far.
 
     Attributes:
-        screening: With its duets.
-        confirmation: The same, once there is one.
-        judgements: The verdicts by case id; empty while they are open.
+        judgements: By case id; empty while they are open.
         means: Of sequential launches, of base and of head, by case id.
-        instructions: Gives the counts of a case.
         noise: Log ratios of duets of base against itself.
-        notes: What happened.
-        micro: In-process benchmarks.
-        absent: Those of them that only one side has.
-        method: How it is decided, for the record.
-        started: When it began.
+        absent: In-process benchmarks that only one side has.
     """
 
     screening: Screening[str]

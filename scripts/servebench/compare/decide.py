@@ -8,24 +8,25 @@
     while time and confirmation.open():   # strongest first
         confirmation.add(key, sample)
     confirmation.close()
-    judge.judge(screening, confirmation)
+    judge(screening, confirmation)
 
 A stage only collects: every answer is computed from the samples so far, and each can be asked at
-any time. `method.py` says how and why.
+any time. `statistics` says how and why.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from servebench.compare import statistics
-from servebench.compare.method import CONFIDENCE_RATE, Method
 from servebench.compare.samples import Samples
-from servebench.compare.statistics import Direction, Looks, Sample
+from servebench.compare.statistics import CONFIDENCE_RATE, Direction, Looks, Method, Sample
+from servebench.core.metrics import METRICS
+from servebench.record.comparison import COUNTED, SEARCHED, Judgement, Verdict
 
 K = TypeVar("K", bound=Hashable)
 """What is compared: a case's id, or an in-process benchmark."""
@@ -41,13 +42,9 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the latest look at one metric shows.
+    """What the latest look at one metric shows; p values are paid for its share of the error rate.
 
-    Attributes:
-        sample: The log ratios that it saw; None before the first look.
-        share: Share of the error rate that it spends.
-        moved: P value of the minimal-effect test, paid for its share; not yet for other tests.
-        same: P value of the equivalence test, paid for its share.
+    `sample` is None before the first look.
     """
 
     sample: Sample | None = None
@@ -57,15 +54,8 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate(Generic[K]):
-    """A metric that the screening says moved.
-
-    Attributes:
-        key: Of what.
-        metric: Key of the metric registry.
-        direction: Whether head's figure is larger (1) or smaller (-1).
-        p: Adjusted for all that is judged.
-    """
+class MetricCandidate(Generic[K]):
+    """A metric that the screening says moved; `p` is adjusted for all that is judged."""
 
     key: K
     metric: str
@@ -74,14 +64,7 @@ class Candidate(Generic[K]):
 
 
 class Stage(Generic[K]):
-    """Samples of several things, until each is decided or out of time.
-
-    Attributes:
-        method: How it is decided.
-        looks: When it looks.
-        rate: Error rate of what it calls moved.
-        samples: By what they are of.
-    """
+    """Samples of several things, until each is decided or out of time."""
 
     sides = 1  # 2: `rate` is that of one side only
     then: tuple[int, float] | None = None  # the look that a verdict takes besides
@@ -103,11 +86,7 @@ class Stage(Generic[K]):
         raise NotImplementedError
 
     def add(self, key: K, sample: object) -> None:
-        """Take another sample.
-
-        Raises:
-            ValueError: It is none of this stage's.
-        """
+        """Take another sample."""
         if key not in self.samples:
             raise ValueError(f"{key} is not one of what this stage samples")
         self.samples[key].add(sample)
@@ -247,15 +226,15 @@ class Screening(Stage[K]):
             for metric in samples.metrics
         ]
 
-    def candidates(self) -> tuple[Candidate[K], ...]:
+    def candidates(self) -> tuple[MetricCandidate[K], ...]:
         """What would be confirmed if the screening were closed now, strongest evidence first."""
         found = []
         for test, p in self.adjusted().items():
             seen = self.evidence(*test).sample
             if p <= self.rate and seen is not None:
-                found.append(Candidate(*test, 1 if seen.mean > 0 else -1, p))
+                found.append(MetricCandidate(*test, 1 if seen.mean > 0 else -1, p))
             elif test in self._hints:
-                found.append(Candidate(*test, self._hints[test], p))
+                found.append(MetricCandidate(*test, self._hints[test], p))
         return tuple(sorted(found, key=lambda candidate: candidate.p))
 
 
@@ -281,3 +260,105 @@ class Confirmation(Stage[K]):
 
 def _adjusted(ps: Mapping[tuple[K, str], float]) -> dict[tuple[K, str], float]:
     return dict(zip(ps, statistics.adjusted(list(ps.values())), strict=True))
+
+
+def judge(
+    screening: Screening[K], confirmation: Confirmation[K] | None = None
+) -> dict[K, tuple[Judgement, ...]]:
+    """Judge all of a screening.
+
+    Close both stages first, so that what ran out of time gets its last look; judged before, it
+    stands as at its last scheduled look.
+
+    What has failed twice on a side has one judgement, not comparable, and no ratio. A tail has a
+    judgement where there is an answer, or the start of one: nobody measured until it was decided,
+    so that it stayed open is no news.
+
+    Returns:
+        Judgements in the order of the screening, leading metrics first.
+    """
+    return {key: tuple(_judged(key, screening, confirmation)) for key in screening.samples}
+
+
+def _judged(
+    key: K, screening: Screening[K], confirmation: Confirmation[K] | None
+) -> Iterator[Judgement]:
+    first = screening.samples[key]
+    fresh = first.fresh()
+    candidates: dict[str, MetricCandidate[K]] = {}
+    if confirmation is not None:
+        fresh = confirmation.samples.get(key, fresh)
+        candidates = {one.metric: one for one in confirmation.candidates if one.key == key}
+    counts: dict[str, Any] = {
+        "screened": len(first.usable),
+        "confirmed": len(fresh.usable),
+        "excluded": first.excluded + fresh.excluded,
+    }
+    void = {"verdict": Verdict.NOT_COMPARABLE, **counts}
+    if reason := fresh.void():
+        yield Judgement(metric=first.leading[0], reason=reason, **void)
+        return
+    for metric in first.lost:
+        reason = f"{METRICS[metric].title}: not every duet has it"
+        yield Judgement(metric=metric, reason=reason, **void)
+    for metric in first.metrics:
+        candidate = candidates.get(metric)
+        if candidate and confirmation and confirmation.evidence(key, metric).sample:
+            said = _confirmed(candidate, screening, confirmation)
+        else:
+            said = _screened(key, metric, screening, fresh)
+            searched = metric in first.leading or candidate is not None
+            open_ = screening.state(key, metric) is State.OPEN
+            if not searched and open_:
+                continue
+        yield Judgement(metric=metric, **said, **counts)
+
+
+def _screened(key: K, metric: str, screening: Screening[K], fresh: Samples[Any]) -> dict[str, Any]:
+    """What the screening alone can say: no change, or nothing yet."""
+    first, state = screening.samples[key], screening.state(key, metric)
+    looked = screening.evidence(key, metric).sample is not None
+    reason = ""
+    if not first.usable:
+        tried = len(first.all)
+        none = f"none of {tried} {first.noun} was usable: {first.disturbances()}"
+        reason = none if tried else first.nothing
+    elif state is State.MOVED and looked:
+        reason = _waiting(metric, COUNTED if screening.hinted(key, metric) else SEARCHED, fresh)
+    return {
+        "verdict": Verdict.NO_CHANGE if state is State.SAME else Verdict.INCONCLUSIVE,
+        "p": screening.adjusted()[key, metric] if looked else None,
+        "reason": reason,
+        **screening.figures(key, metric),
+    }
+
+
+def _confirmed(
+    candidate: MetricCandidate[K], screening: Screening[K], confirmation: Confirmation[K]
+) -> dict[str, Any]:
+    """What fresh samples say of a candidate; the figures are theirs alone."""
+    key, metric = candidate.key, candidate.metric
+    samples, state = confirmation.samples[key], confirmation.state(key, metric)
+    it = (COUNTED, "that it did") if screening.hinted(key, metric) else (SEARCHED, "it")
+    verdict = Verdict.NO_CHANGE if state is State.SAME else Verdict.INCONCLUSIVE
+    reason = f"{it[0]}; fresh {samples.noun} did not confirm {it[1]}"
+    if state is State.MOVED:
+        worse = (candidate.direction > 0) == (samples.scales[metric].better == "lower")
+        verdict, reason = Verdict.SLOWER if worse else Verdict.FASTER, ""
+    return {
+        "verdict": verdict,
+        "p": confirmation.adjusted()[key, metric],
+        "reason": reason,
+        **confirmation.figures(key, metric),
+    }
+
+
+def _waiting(metric: str, why: str, fresh: Samples[Any]) -> str:
+    """What made it a candidate, and what its fresh samples lack for a look."""
+    tried, used = len(fresh.all), len(fresh.usable)
+    if metric not in fresh.metrics:
+        return f"{why}; not every fresh duet has the figure"
+    if used < tried:
+        few = f"{used} of {tried} fresh {fresh.noun} usable, too few to look at"
+        return f"{why}; {few}: {fresh.disturbances()}"
+    return f"{why}; no time was left for {'more ' if tried else ''}fresh {fresh.noun}"

@@ -50,7 +50,6 @@ class Dependencies:
 
     Attributes:
         files: Paths from the checkout's root of the modules that its application imports.
-        packages: Normalised names of the distributions.
         unknown: Why this is not all; empty if it is.
         direct: Those of the packages that it asks for by itself.
     """
@@ -74,9 +73,7 @@ class Imports:
     """What a module imports, with the local modules that it imports.
 
     Attributes:
-        files: The local modules, itself included.
         names: Top-level names of the others, the standard library's left out.
-        unknown: Why this is not all; empty if it is.
         around: Those of the names that are found around the applications; their files are among
             `files`. A package of the same name may be installed.
     """
@@ -89,12 +86,7 @@ class Imports:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """The distributions of an environment, by normalised names.
-
-    Attributes:
-        requires: What each requires.
-        provides: Top-level import name → the distributions that bring it.
-    """
+    """The distributions of an environment; `provides`: by top-level import name."""
 
     requires: Mapping[str, tuple[Requirement, ...]]
     provides: Mapping[str, frozenset[str]]
@@ -102,13 +94,7 @@ class Installed:
 
 @dataclass(slots=True)
 class Reader:
-    """Reads what cases of one side load, each file and environment once.
-
-    Attributes:
-        root: The checkout.
-        rig: With its applications and environments.
-        around: Folders of code around the applications that they may load.
-    """
+    """Reads what cases of one side load, each file and environment once."""
 
     root: Path
     rig: Rig
@@ -148,10 +134,7 @@ class Reader:
 def imports(module: str, folders: Iterable[Path], around: tuple[Path, ...] = ()) -> Imports:
     """Parse an application module, and the local ones that it imports, wherever they do it.
 
-    Args:
-        module: Dotted name.
-        folders: Where local modules are searched, in this order.
-        around: Where code is searched besides; what is found there is reached as a whole package.
+    `folders` are searched in this order, then `around`, whose packages are reached as a whole.
     """
     folders = tuple(folders)
     files: set[Path] = set()
@@ -219,14 +202,7 @@ def _local(name: str, folders: Iterable[Path]) -> Mapping[Path, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What a parser sees in a file.
-
-    Attributes:
-        names: Dotted names that it imports.
-        texts: Texts that may name modules.
-        doubt: Why the names may not be all; empty if they are.
-        searched: That it changes the search path; empty if it does not.
-    """
+    """What a parser sees in a file; `doubt`: why the names may not be all."""
 
     names: Sequence[str] = ()
     texts: Sequence[str] = ()

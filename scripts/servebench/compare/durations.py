@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from servebench.compare import statistics
 from servebench.compare.decide import Confirmation, K, Screening, Stage, State
-from servebench.compare.samples import Samples, Scale
+from servebench.compare.samples import MetricScale, Samples
 from servebench.compare.statistics import Looks, Sample
 from servebench.core.model import Case
 from servebench.core.protocol import DUET_SECONDS, DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS
@@ -48,12 +48,7 @@ NOISE: Final = 0.10
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The time of a comparison.
-
-    Attributes:
-        total: Seconds; None: as long as it takes.
-        began: Moment at which they started to count, on the clock of all other moments.
-    """
+    """The time of a comparison, s (None: as long as it takes), from a moment on its clock."""
 
     total: float | None
     began: float
@@ -68,19 +63,13 @@ class Budget:
         return math.inf if self.total is None else began + share * self.total
 
     def screening_ends(self, *, confirming: float, follow_up: float) -> float:
-        """Moment at which the screening has to be over.
-
-        Args:
-            confirming: Seconds that confirming what seems to have moved would take, as of now.
-            follow_up: Seconds that sequential launches of it would take.
-        """
+        """Moment at which the screening has to be over, by the seconds of later stages."""
         if self.total is None:
             return math.inf
         kept = min(confirming, CONFIRMATION * self.total) + min(follow_up, FOLLOW_UP * self.total)
         return self.ends - kept
 
     def confirmation_ends(self, *, follow_up: float) -> float:
-        """Moment at which the confirmation has to be over; `follow_up` as above."""
         return self.screening_ends(confirming=0, follow_up=follow_up)
 
 
@@ -92,10 +81,9 @@ def kept_inprocess(total: float | None, wanted: float, *, alone: bool) -> float:
 
 
 class DuetSeconds:
-    """Seconds that a duet of each case takes.
+    """Seconds that a duet of each case takes: the mean of those seen, or as expected.
 
-    A case that was seen takes what it took on average. Of the others it is known how much more or
-    less than expected duets take on this machine, as in `duration.RemainingTime`.
+    What is expected is corrected by how far it was off in other cases.
     """
 
     def __init__(self, cases: Iterable[Case]) -> None:
@@ -131,12 +119,7 @@ class DuetSeconds:
 
 
 def expected(case: Case, seconds: float = DUET_SECONDS) -> float:
-    """Seconds that a duet of a case will take, before one has been seen.
-
-    Args:
-        case: With the load of a duet (`duet.duet_load`).
-        seconds: Least duration of a closed load, s.
-    """
+    """Seconds that a duet of a case (with its load) will take, before one has been seen."""
     single = max(case.endpoint.takes, case.endpoint.floor)
     start = costs(case.server).start(case.workers)
     verify = COSTS.probes + (UNIT_REQUESTS + 1) * single
@@ -159,19 +142,9 @@ def seemingly_moved(screening: Screening[K]) -> tuple[K, ...]:
 def affordable(
     cases: Sequence[Case], seconds: Callable[[str], float], looks: int, total: float | None
 ) -> tuple[Case, ...]:
-    """Choose the cases that can all reach their first look; the others are not begun.
+    """Choose the cases that can all reach their first look, spread over kinds; at least one.
 
-    Half a screening of every case would decide none. Those that are chosen are spread over
-    experiments, interpreters and servers; the others are reported as not measured.
-
-    Args:
-        cases: All that are to be judged.
-        seconds: What a duet of a case takes, by its id.
-        looks: Duets of each case before its first look.
-        total: The budget in seconds; None: all are chosen.
-
-    Returns:
-        Chosen cases in their given order; at least one.
+    Half a screening of every case would decide none. The others are reported as not measured.
     """
     if total is None:
         return tuple(cases)
@@ -297,7 +270,7 @@ class _Gap:
     """How far a mean is from either answer; scatter and mean are taken to stay."""
 
     seen: Sample
-    scale: Scale
+    scale: MetricScale
 
     @property
     def within(self) -> float:

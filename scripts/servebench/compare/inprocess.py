@@ -74,15 +74,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One benchmark to be compared.
-
-    Attributes:
-        benchmark: As asv names it: `handlers.Cpu.time_request`.
-        parameters: One name and value per axis.
-        base: Where it runs on base.
-        head: Where it runs on head; another interpreter in a cross comparison.
-        reason: Why the change can affect it.
-    """
+    """One benchmark to be compared, on base and head, and why the change can affect it."""
 
     benchmark: str
     parameters: Parameters
@@ -146,17 +138,10 @@ def targets(
     suites: Iterable[str],
     changed: Mapping[str, str],
 ) -> tuple[Target, ...]:
-    """Choose what is compared. Pure.
+    """Choose what is compared, each benchmark and place once, in the order of the cases. Pure.
 
-    Args:
-        common: Cases that both sides have.
-        reason: Why the change can affect what a case's application does without a server; empty
-            if it cannot.
-        suites: Those that both sides have.
-        changed: Those that the change affects by themselves, with the reason.
-
-    Returns:
-        Each benchmark and place once, in the order of the cases.
+    `reason` says why the change can affect what a case's application does without a server,
+    `changed` which suites it affects by themselves.
     """
     found: dict[tuple[str, Place, Place], Target] = {}
 

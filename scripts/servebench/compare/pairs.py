@@ -1,17 +1,34 @@
-"""Which case of head is which case of base.
+"""What of two revisions is compared: which case of head is which of base, and whose files hold.
 
 A case is compared with itself only. An id that means something else on the other side (another
 load, another path, another answer) is missing there, as is one that the other side does not have.
+
+Head's declarations (`experiment.toml`: cases, loads, what is right) hold for both sides, so that a
+change of them alone changes nothing, and what head declares for the first time can be held against
+older code. Applications, locks and interpreters are what is compared: of these a side is lent only
+what it does not have at all, and the report says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+import filecmp
+import shutil
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
-from servebench.core.model import Case
+from servebench.core.errors import DeclarationError, UsageError
+from servebench.core.model import Case, Profile
+from servebench.declare import settings
+from servebench.declare.experiments import Experiment, expand_all, load_experiments, registered
+from servebench.declare.published import FILE as PUBLISHED
+from servebench.declare.schema import FILE, EndpointTable
+from servebench.declare.settings import Settings
+from servebench.host import paths
 from servebench.record.comparison import Missing
+from servebench.toolchain import stacks
+from servebench.toolchain.stacks import Stack
 
 _MAY_DIFFER: Final = frozenset({"endpoint.app", "endpoint.takes", "load.duration", "load.timeout"})
 """What a case may define otherwise and stay the same question: where its application is, and what
@@ -25,13 +42,7 @@ _LONGEST: Final = 40  # characters of a value in a sentence
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One case as each side defines it.
-
-    Attributes:
-        base: On base.
-        head: On head; its id names the pair.
-        reason: Why the change can affect it; empty while that is not known.
-    """
+    """One case as each side defines it, and why the change can affect it."""
 
     base: Case
     head: Case
@@ -41,12 +52,9 @@ class Pair:
 def paired(
     base: Sequence[Case], head: Sequence[Case], *, cross: bool = False
 ) -> tuple[tuple[Pair, ...], tuple[Missing, ...]]:
-    """Match the cases of the two sides, in head's order. Pure.
+    """Match the cases of the two sides, in head's order, and tell what has no partner.
 
     Between two interpreters (`cross`) a case belongs to the one that differs in nothing else.
-
-    Returns:
-        The pairs, and what has no partner.
     """
     partners = {_key(case, cross): case for case in base}
     pairs: list[Pair] = []
@@ -109,3 +117,148 @@ def _flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, objec
 def _shown(value: object) -> str:
     text = str(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+_APART: Final = {"app", "takes"}
+"""What of an endpoint each side says itself: where its application is, and how long it takes."""
+
+_KEPT: Final = frozenset({FILE, PUBLISHED, "pyproject.toml"})
+"""Files that declare, and are not lent: the lender's hold anyway."""
+
+_NAMED: Final = 5  # things that a note names
+
+_Endpoints = Mapping[tuple[str, str], EndpointTable]
+"""By experiment and name."""
+
+
+def declares(root: Path) -> bool:
+    """Whether a state of a repository says what is to be measured of it."""
+    apps = root / "apps"
+    declared = (apps / "pyproject.toml").is_file() and any(apps.glob(f"*/{FILE}"))
+    return declared and paths.declares(root)
+
+
+@dataclass(frozen=True, slots=True)
+class Lender:
+    """The state whose declarations hold."""
+
+    label: str
+    root: Path
+    experiments: tuple[Experiment, ...]
+
+
+@dataclass(slots=True)
+class Borrower:
+    """One side: what it has itself, and the `files` that it is lent."""
+
+    label: str
+    root: Path
+    lender: Lender
+    declared: bool = field(init=False)
+    files: list[str] = field(default_factory=list)
+    _others: dict[str, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.declared = declares(self.root)
+
+    @property
+    def note(self) -> str:
+        names = [*self.files, *self._others]
+        if not names:
+            return ""
+        listed = some(names, _NAMED, "file")
+        return f"{self.label} lacks {listed}: those of {self.lender.label} are used on both sides"
+
+    def cases(self, profile: Profile) -> tuple[Case, ...]:
+        """The cases of a profile, as this side plays them, or else declares them itself."""
+        found = expand_all(self.lender.experiments, profile)
+        if self.root == self.lender.root:
+            return found
+        own = self._own()
+        before = {case.id: case for case in expand_all(own or (), profile)}
+        mine, theirs = _endpoints(own or ()), _endpoints(self.lender.experiments)
+        played: list[Case] = []
+        for case in found:
+            key = case.experiment, case.endpoint.name
+            other = before.pop(case.id, None)
+            one = self._played(case, theirs[key], mine.get(key), unknown=own is None) or other
+            played += [] if one is None else [one]
+        return (*played, *before.values())
+
+    def lock(self, name: str) -> Stack:
+        """The lock of a stack; errors as of `stacks.read`."""
+        own = stacks.lock_file(name, self.root)
+        if own.is_file():
+            return stacks.read_lock(name, own, self.lender.root)
+        self._others[own.relative_to(self.root).as_posix()] = None
+        return stacks.read(name, self.lender.root)
+
+    def settings(self, python: str) -> Settings:
+        """The settings that declare an interpreter."""
+        try:
+            own = settings.load(self.root) if paths.declares(self.root) else None
+        except DeclarationError:
+            own = None  # of another time: we cannot read it
+        if own is not None and python in own.interpreters:
+            return own
+        self._others[f"interpreter {python}"] = None
+        return settings.load(self.lender.root)
+
+    def _own(self) -> tuple[Experiment, ...] | None:
+        """What it declares itself; None if that is not known."""
+        if not self.declared:
+            return ()
+        try:
+            return load_experiments(self.root, registered(self.root))
+        except (DeclarationError, UsageError):
+            return None
+
+    def _played(
+        self, case: Case, table: EndpointTable, own: EndpointTable | None, *, unknown: bool
+    ) -> Case | None:
+        """The case as this side plays it; None if it has another endpoint of that name, or none."""
+        if own is not None and _same(own, table):
+            endpoint = case.endpoint.model_copy(update={"app": own.app})
+            return case.model_copy(update={"endpoint": endpoint})
+        module = self._module(case)
+        if module is None:
+            return case  # an installed one: its answers will tell
+        if not (self.root / module).is_file():
+            if own is not None:
+                return None
+            self._lend(case)
+            return case
+        same = filecmp.cmp(self.root / module, self.lender.root / module, shallow=False)
+        return case if same or unknown else None
+
+    def _module(self, case: Case) -> Path | None:
+        """Where the lender has the case's application, from its root."""
+        name = Path(*case.endpoint.app.partition(":")[0].split("."))
+        for folder in (Path("apps", case.experiment), Path("apps")):
+            for path in (folder / name.with_suffix(".py"), folder / name / "__init__.py"):
+                if (self.lender.root / path).is_file():
+                    return path
+        return None
+
+    def _lend(self, case: Case) -> None:
+        """Write what the case's application consists of, where this side has nothing."""
+        apps = self.lender.root / "apps"
+        for source in sorted((*(apps / case.experiment).rglob("*"), *apps.iterdir())):
+            path = source.relative_to(self.lender.root)
+            if not source.is_file() or source.name in _KEPT or (self.root / path).exists():
+                continue
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, self.root / path)
+            self.files.append(path.as_posix())
+
+
+def _endpoints(experiments: Iterable[Experiment]) -> _Endpoints:
+    return {
+        (experiment.name, name): table
+        for experiment in experiments
+        for name, table in experiment.declared.endpoints.items()
+    }
+
+
+def _same(one: EndpointTable, other: EndpointTable) -> bool:
+    return one.model_dump(exclude=_APART) == other.model_dump(exclude=_APART)

@@ -13,10 +13,10 @@ the log ratio (benchmarks timed by the wall clock were timed by the CPU clock on
 
 Times are therefore CPU times here, also of benchmarks that asv times by the wall clock.
 
-The method is that of the duets (`method`), with a process of each side in a duet's place. All
+The method is that of the duets (`statistics`), with a process of each side in a duet's place. All
 benchmarks of a comparison are judged together, apart from its duets, so that a comparison in which
 nothing changed has twice the chances for a false verdict that its duets alone have: 2 * 0.5 % at
-most, by the arithmetic in `method`.
+most, by the arithmetic in `statistics`.
 """
 
 from __future__ import annotations
@@ -34,14 +34,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, Self
 
-from servebench.compare.decide import Confirmation, Screening, Stage
+from servebench.compare.decide import Confirmation, Screening, Stage, judge
 from servebench.compare.durations import CONFIRMATION, INPROCESS, spread
 from servebench.compare.inprocess import THRESHOLD, TOLERANCE, Target
-from servebench.compare.judge import judge
-from servebench.compare.method import Method
-from servebench.compare.progress import Reporter
+from servebench.compare.instruments import Reporter
 from servebench.compare.samples import FAILURES, SIDES, Samples
 from servebench.compare.sides import Side
+from servebench.compare.statistics import Method
 from servebench.core.errors import LaunchError
 from servebench.host.session import Session
 from servebench.measure.inprocess import single, suite_runs
@@ -62,13 +61,9 @@ _LAST_WORDS: Final = 300  # characters of a failed process's output in a reason
 
 @dataclass(frozen=True, slots=True)
 class ProcessReading:
-    """What one process gave.
+    """What one process gave: median s of CPU per call, or the reason for none.
 
-    Attributes:
-        value: Seconds of CPU per call, the median of its samples; None where there is none.
-        version: The benchmark's version.
-        reason: Why there is no value.
-        absent: There is nothing to measure on this side, which is no failure.
+    `absent`: there is nothing to measure on this side, which is no failure.
     """
 
     value: float | None = None
@@ -157,10 +152,6 @@ class InprocessComparison:
 
     In rounds of one process per side and benchmark, in random order, base started first and head
     started first in turn; then by fresh processes for what seems to have moved.
-
-    Attributes:
-        targets: What can have changed.
-        notes: What a reader should know.
     """
 
     def __init__(

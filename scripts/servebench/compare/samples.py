@@ -24,7 +24,7 @@ SIDES: Final[tuple[SideName, SideName]] = ("base", "head")
 _Sample = TypeVar("_Sample")
 
 
-class Scale(Protocol):
+class MetricScale(Protocol):
     """What matters of a metric, relative: a row of the metric registry, or the like."""
 
     @property
@@ -46,15 +46,13 @@ class Samples(ABC, Generic[_Sample]):
         leading: Metrics that it is sampled for, until they are decided.
         tails: Judged from the same samples where all have the figure, and never a reason for more:
             tails scatter so much that all time would go to them.
-        stage: What the samples are for; the stages share none.
         earlier: Samples of the stage before; their failures count.
-        all: Every sample.
         usable: Those that decisions may use.
     """
 
     noun: ClassVar[str]  # what several samples are called
     nothing: ClassVar[str]  # said where there is none
-    scales: ClassVar[Mapping[str, Scale]]  # by metric
+    scales: ClassVar[Mapping[str, MetricScale]]  # by metric
 
     def __init__(self, leading: tuple[str, ...], tails: tuple[str, ...] = ()) -> None:
         self.leading, self.tails = leading, tails

@@ -18,14 +18,12 @@ from typing import Final, Literal
 
 from servebench.compare import builder, durations
 from servebench.compare.builder import MOVED, Findings, Question
-from servebench.compare.decide import Confirmation, Screening, Stage
+from servebench.compare.decide import Confirmation, Screening, Stage, judge
 from servebench.compare.durations import Budget, DuetSeconds
-from servebench.compare.instruments import Counts, FollowUp, Instruments, Real
-from servebench.compare.judge import judge
-from servebench.compare.method import Method
+from servebench.compare.instruments import Counts, FollowUp, Instruments, Real, Reporter
 from servebench.compare.processes import InprocessComparison, Processes, RealProcesses
-from servebench.compare.progress import Reporter
 from servebench.compare.samples import CaseDuets
+from servebench.compare.statistics import Method
 from servebench.core.errors import RecordError
 from servebench.core.flags import DISTURBING
 from servebench.core.model import LoadModel
@@ -52,14 +50,7 @@ class InterruptedComparison(InterruptedRun):
 
 @dataclass(frozen=True, slots=True)
 class Equipment:
-    """What a comparison is made with.
-
-    Attributes:
-        instruments: What measures servers; by default real ones.
-        processes: What runs in-process benchmarks; by default real processes.
-        folder: Where the comparison is kept; see `keeping`.
-        clock: Seconds since some moment.
-    """
+    """What a comparison is made with, by default real servers and processes."""
 
     instruments: Instruments | None = None
     processes: Processes | None = None

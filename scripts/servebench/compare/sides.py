@@ -1,7 +1,7 @@
 """What base and head are: revisions, stacks or interpreters, each ready to be measured.
 
 - Two revisions: each with its own applications, locks and interpreters. What is measured of them
-  (`lending`) is head's business.
+  (`pairs`) is head's business.
 - Two stacks of one checkout: as locked, as of a date, or with some packages in other versions.
 - Two interpreters of one checkout: no change, but a choice; said so wherever it is shown.
 
@@ -17,9 +17,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
-from servebench.compare import lending, relocking, revisions
-from servebench.compare.lending import Borrower
-from servebench.compare.pairs import paired
+from servebench.compare import revisions
+from servebench.compare.pairs import Borrower, Lender, declares, paired
 from servebench.core.errors import DeclarationError, SetupError, UsageError
 from servebench.core.model import Case, Profile
 from servebench.declare import settings
@@ -41,12 +40,10 @@ class Side:
     """Base or head, ready to be measured.
 
     Attributes:
-        record: What it is.
         rig: What its launches need; for the cases that both sides have.
-        cases: All its selected cases, in the order of their declaration.
         root: The copy that its applications (and benchmarks) are read from.
         tree: The git tree of `root`; None if it is no revision's.
-        lent: Paths of files in `root` that are not its own; see `lending`.
+        lent: Paths of files in `root` that are not its own; see `pairs`.
         declared: Whether it declares itself what is measured of it.
     """
 
@@ -61,15 +58,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Both sides.
-
-    Attributes:
-        base: What head is held against.
-        head: What is judged.
-        repository: The checkout around us.
-        cross: Whether they are two interpreters.
-        notes: What a reader should know of them.
-    """
+    """Both sides; `repository` is the checkout around us, `cross`: they are two interpreters."""
 
     base: Side
     head: Side
@@ -80,14 +69,9 @@ class Sides:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which cases are to be compared, and how they are prepared.
+    """Which cases are to be compared (`select`: globs, none: all), and how they are prepared.
 
-    Attributes:
-        profile: Their profile.
-        select: Globs over their ids; none: all.
-        logs: Where logs go.
-        narrator: Told what is being made.
-        copies: Where the copies are made (`revisions.copies`), which are to outlive the sides.
+    `copies` (`revisions.copies`) are to outlive the sides.
     """
 
     profile: Profile
@@ -114,13 +98,7 @@ class _Part:
 
 
 def of_revisions(root: Path, base: str | None, head: str | None, scope: Scope) -> Sides:
-    """Prepare two revisions.
-
-    Args:
-        root: The checkout.
-        base: A branch, tag or commit; None: where head left the main branch.
-        head: The same; None: the files as they are, with what is not committed.
-        scope: Which cases.
+    """Prepare two revisions; None: where head left the main branch, and the files as they are.
 
     Raises:
         UsageError: No git repository, no such revision, or one that cannot be read.
@@ -137,16 +115,16 @@ def of_revisions(root: Path, base: str | None, head: str | None, scope: Scope) -
     )
     after = revisions.lay_out(root, later, scope.copies)
     declaring, label = after, later.label
-    if not lending.declares(after):
+    if not declares(after):
         # Of before there were declarations: those of today say what to measure.
         declaring, label = revisions.copy(root, scope.copies), "the checkout"
-        if not lending.declares(declaring):
+        if not declares(declaring):
             raise paths.undeclared(root, f"not all of it, and as little in {later.label}")
-    lender = lending.Lender(label, declaring, _experiments(declaring, label))
+    lender = Lender(label, declaring, _experiments(declaring, label))
     before = revisions.lay_out(root, earlier, scope.copies)
     borrowers = [
-        lending.Borrower(earlier.label, before, lender),
-        lending.Borrower(later.label, after, lender),
+        Borrower(earlier.label, before, lender),
+        Borrower(later.label, after, lender),
     ]
     first, second = (
         _Part(
@@ -174,51 +152,38 @@ def of_dates(root: Path, base: date | None, head: date | None, scope: Scope) -> 
         label = LOCKED if day is None else f"{AS_OF}{day}"
 
         def lock(name: str) -> Stack:
-            return relocking.as_of(root, name, day, scope.narrator)
+            return revisions.as_of(root, name, day, scope.narrator)
 
         return _here(root, label, "stack", lock, scope)
 
-    notes = relocking.surroundings()
+    notes = revisions.surroundings()
     return _prepared(part(base), part(head), scope, root=root, cross=False, notes=notes)
 
 
 def of_packages(root: Path, requirements: Sequence[str], scope: Scope) -> Sides:
-    """Prepare the stacks as locked, and with some packages in other versions.
-
-    Args:
-        root: The checkout.
-        requirements: As `granian==2.7.8`. Other packages move only where these make them. A stack
-            that declares a version of its own for the package keeps it: that is what it is for.
-        scope: Which cases.
+    """Prepare the stacks as locked, and with packages in other versions, such as `granian==2.7.8`.
 
     Raises:
         UsageError: A requirement is none, or would change no stack.
         SetupError: uv finds no such set of packages, or it cannot be installed.
     """
-    pins = relocking.read_pins(requirements)
+    pins = revisions.read_pins(requirements)
     base = _here(root, LOCKED, "stack", lambda name: stacks.read(name, root), scope)
     chosen, _ = _selected(base, base, scope, cross=False)
-    shares, notes = relocking.share_out(root, sorted({case.stack for case in chosen}), pins)
+    shares, notes = revisions.share_out(root, sorted({case.stack for case in chosen}), pins)
 
     def lock(name: str) -> Stack:
-        return relocking.with_pins(root, name, shares[name], scope.narrator)
+        return revisions.with_pins(root, name, shares[name], scope.narrator)
 
     head = _here(root, ", ".join(map(str, pins)), "stack", lock, scope)
-    notes += relocking.surroundings()
+    notes += revisions.surroundings()
     return _prepared(base, head, scope, root=root, cross=False, notes=notes)
 
 
 def of_locks(
     root: Path, stack: str, base: tuple[str, str], head: tuple[str, str], scope: Scope
 ) -> Sides:
-    """Prepare two states of one stack, each with a lock of its own; other stacks are as locked.
-
-    Args:
-        root: The checkout.
-        stack: Which stack.
-        base: What to call the one state, and the text of its lock; so is `head`.
-        head: The other.
-        scope: Which cases.
+    """Prepare two states (label, text of the lock) of one stack; other stacks are as locked.
 
     Raises:
         SetupError: A lock cannot be installed.
@@ -226,7 +191,7 @@ def of_locks(
 
     def part(label: str, text: str) -> _Part:
         def lock(name: str) -> Stack:
-            return relocking.kept(root, name, text) if name == stack else stacks.read(name, root)
+            return revisions.kept(root, name, text) if name == stack else stacks.read(name, root)
 
         return _here(root, label, "stack", lock, scope)
 

@@ -14,11 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from servebench.detect import suspects as suspects_
-from servebench.detect import verdicts
-from servebench.detect.duets import RealDuets
-from servebench.detect.locks import Locks
-from servebench.detect.suspects import Suspects
+from servebench.detect import conclude
+from servebench.detect.conclude import Suspects
+from servebench.detect.duets import Locks, RealDuets
 from servebench.record.change import ChangeRecord, SeriesName
 from servebench.record.comparison import Comparison, PackageChange
 from servebench.toolchain import locks
@@ -34,21 +32,21 @@ def search(packages: Sequence[PackageChange], shows: Shows) -> Suspects:
     """Narrow the packages that moved down; those that came or went follow from the others."""
     row = [move for move in packages if move.base is not None and move.head is not None]
     if not row:
-        return Suspects(tuple(packages), suspects_.ONLY_CAME_OR_WENT)
+        return Suspects(tuple(packages), conclude.ONLY_CAME_OR_WENT)
     least, most = 0, len(row)
     while most - least > 1:
         middle = (least + most) // 2
         seen = shows(row[:middle])
         if seen is None:
-            return Suspects(tuple(row[least:most]), suspects_.NOT_DECIDED)
+            return Suspects(tuple(row[least:most]), conclude.NOT_DECIDED)
         least, most = (least, middle) if seen else (middle, most)
     found = tuple(row[least:most])
     alone = shows(found) if len(row) > 1 else True
     if alone:
         return Suspects(found)
     if alone is None:
-        return Suspects(found, suspects_.ALONE_NOT_DECIDED)
-    return Suspects(tuple(row), suspects_.NOT_ALONE.format(found[0].package))
+        return Suspects(found, conclude.ALONE_NOT_DECIDED)
+    return Suspects(tuple(row), conclude.NOT_ALONE.format(found[0].package))
 
 
 def shown(comparison: Comparison, series: SeriesName, whole: float) -> bool | None:
@@ -58,9 +56,9 @@ def shown(comparison: Comparison, series: SeriesName, whole: float) -> bool | No
     asks for, and another question: not whether anything moved, but which of two sizes it has.
     `whole` is the log ratio of the change.
     """
-    if verdicts.untouched(comparison):
+    if conclude.untouched(comparison):
         return False  # none of what moved is loaded by the case
-    judgement = verdicts.of(comparison, series)
+    judgement = conclude.judgement_on(comparison, series)
     if judgement is None or judgement.low is None or judgement.high is None:
         return None
     shares = sorted(math.log(end) / whole for end in (judgement.low, judgement.high))

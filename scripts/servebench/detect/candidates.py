@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from servebench.detect import verdicts
-from servebench.detect.steps import Located, steps
+from servebench.detect.conclude import is_inprocess
+from servebench.detect.steps import TableStep, steps
 from servebench.host import cache
 from servebench.record.candidate import Candidate, Candidates, Dismissal, Step
 from servebench.record.change import ChangeRecord, StackState
@@ -44,11 +44,8 @@ def detect(
 ) -> Candidates:
     """Find what moved and was not judged yet.
 
-    Args:
-        tables: Of the history.
-        records: Changes that were confirmed.
-        dismissed: Candidates that were not, by id.
-        inside: Benchmarks that a comparison can play.
+    `records` and `dismissed` (by id) were judged; `inside` are benchmarks that a comparison can
+    play.
     """
     found: list[Candidate] = []
     unexplained: list[Step] = []
@@ -80,12 +77,12 @@ def detect(
 
 def _join(found: list[Candidate], candidate: Candidate) -> None:
     """Add a candidate, to the one of the other kind that has its locks and commit, if there is."""
-    kind = verdicts.inside(candidate.steps[0].series)
+    kind = is_inprocess(candidate.steps[0].series)
     for place, other in enumerate(found):
         alike = (other.machine, other.base, other.head, other.head_commit) == (
             candidate.machine, candidate.base, candidate.head, candidate.head_commit,
         )  # fmt: skip
-        if alike and not any(verdicts.inside(step.series) == kind for step in other.steps):
+        if alike and not any(is_inprocess(step.series) == kind for step in other.steps):
             both = sorted((*other.steps, *candidate.steps), key=lambda step: -step.strength)
             tries = max(other.tries, candidate.tries)
             found[place] = other.model_copy(update={"steps": tuple(both), "tries": tries})
@@ -99,11 +96,7 @@ def _same(
     """Whether something that was judged lies between the same runs, at least in part.
 
     With every night the step may be seen a night earlier or later, and must not be a new one.
-
-    Args:
-        candidate: Of one kind.
-        judged: May be of both.
-        places: Of the runs of the candidate's table. Names of others sort by time.
+    `places` are those of the runs of the candidate's table; names of others sort by time.
     """
     if isinstance(judged, ChangeRecord):
         machine, stack = judged.series.machine, judged.base.stack
@@ -112,8 +105,8 @@ def _same(
         machine, stack, series = judged.machine, judged.stack, judged.series
     if (machine, stack) != (candidate.machine, candidate.base.stack):
         return False
-    kinds = {verdicts.inside(one) for one in series} or {False}
-    if verdicts.inside(candidate.steps[0].series) not in kinds:
+    kinds = {is_inprocess(one) for one in series} or {False}
+    if is_inprocess(candidate.steps[0].series) not in kinds:
         return False
     if judged.before_run is None or judged.after_run is None:
         return False
@@ -155,7 +148,7 @@ def of_table(
     return candidates, tuple(unexplained)
 
 
-def _stack_of(table: Table, found: Located) -> str:
+def _stack_of(table: Table, found: TableStep) -> str:
     header = table.nights[found.night]
     return header.stack_of[header.cases.index(table.cases[found.case])]
 

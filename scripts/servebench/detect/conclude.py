@@ -1,14 +1,18 @@
-"""What a duet between two stacks says of a candidate: a change record, or a dismissal. Pure."""
+"""What duets between stacks say of a candidate: a change record, or a dismissal. Pure.
+
+`blamed`, `named` and `follows` are about what a search for the cause adds to a record.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from servebench.compare import inprocess
 from servebench.core.metrics import METRICS
-from servebench.detect import verdicts
 from servebench.record.candidate import Candidate, Dismissal, Step
 from servebench.record.change import ChangeRecord, Release, SeriesName
 from servebench.record.comparison import Comparison, Judgement, PackageChange, Verdict
@@ -19,7 +23,7 @@ _MOVED = frozenset({Verdict.SLOWER, Verdict.FASTER})
 
 
 @dataclass(frozen=True, slots=True)
-class _Confirmed:
+class _Finding:
     """A step that the duets saw, too, with an interval."""
 
     step: Step
@@ -45,7 +49,7 @@ def conclude(candidate: Candidate, comparison: Comparison) -> ChangeRecord | Dis
     found = {
         step.series: judgement
         for step in candidate.steps
-        if (judgement := verdicts.of(comparison, step.series)) is not None
+        if (judgement := judgement_on(comparison, step.series)) is not None
     }
     confirmed = _confirmed(candidate.steps, found)
     if not confirmed:
@@ -53,11 +57,11 @@ def conclude(candidate: Candidate, comparison: Comparison) -> ChangeRecord | Dis
     main = max(confirmed, key=lambda one: one.certain)
     others = [one.step.series for one in confirmed if one is not main]
     # What only a server loads moves nothing inside the process, which then was not played.
-    kinds = {verdicts.inside(one.step.series) for one in confirmed}
+    kinds = {is_inprocess(one.step.series) for one in confirmed}
     unplayed = [
         step.series
         for step in candidate.steps
-        if verdicts.inside(step.series) in kinds and not verdicts.played(comparison, step.series)
+        if is_inprocess(step.series) in kinds and not played(comparison, step.series)
     ]
     slower = main.judgement.verdict is Verdict.SLOWER
     return ChangeRecord(
@@ -83,10 +87,10 @@ def conclude(candidate: Candidate, comparison: Comparison) -> ChangeRecord | Dis
     )
 
 
-def _method(main: _Confirmed) -> str:
+def _method(main: _Finding) -> str:
     before, after = main.step.nights
-    inside = verdicts.inside(main.step.series)
-    nights, played = ("commits", "pairs of processes") if inside else ("nights", "duets")
+    within = is_inprocess(main.step.series)
+    nights, played = ("commits", "pairs of processes") if within else ("nights", "duets")
     return (
         f"A step between {before} and {after} {nights} (asv's step detection), confirmed by "
         f"{main.judgement.confirmed} {played} between the two stacks on the same machine."
@@ -124,7 +128,7 @@ def closed(
     return tuple(found)
 
 
-def _confirmed(steps: Sequence[Step], found: Mapping[SeriesName, Judgement]) -> list[_Confirmed]:
+def _confirmed(steps: Sequence[Step], found: Mapping[SeriesName, Judgement]) -> list[_Finding]:
     confirmed = []
     for step in steps:
         judgement = found.get(step.series)
@@ -134,7 +138,7 @@ def _confirmed(steps: Sequence[Step], found: Mapping[SeriesName, Judgement]) -> 
         if ratio is None or low is None or high is None:
             continue
         if (ratio > 1) == (step.ratio > 1):
-            confirmed.append(_Confirmed(step, judgement, ratio, low, high))
+            confirmed.append(_Finding(step, judgement, ratio, low, high))
     return confirmed
 
 
@@ -142,9 +146,9 @@ def _dismissal(
     candidate: Candidate, comparison: Comparison, found: Mapping[SeriesName, Judgement]
 ) -> Dismissal:
     judged = [found[step.series] for step in candidate.steps if step.series in found]
-    untouched = verdicts.untouched(comparison)
-    same = untouched or (judged and all(one.verdict is Verdict.NO_CHANGE for one in judged))
-    if untouched:
+    unloaded = untouched(comparison)
+    same = unloaded or (judged and all(one.verdict is Verdict.NO_CHANGE for one in judged))
+    if unloaded:
         note = "None of the packages that moved is loaded by these cases."
     elif same:
         note = "The duets between the two stacks saw no change."
@@ -175,7 +179,7 @@ def _ratio_of(
     comparison = evidence.get(record.evidence or "")
     if series not in record.others or comparison is None:
         return None
-    judged = verdicts.of(comparison, series)
+    judged = judgement_on(comparison, series)
     return None if judged is None else judged.ratio
 
 
@@ -186,3 +190,100 @@ def _worse(metric: str, ratio: float) -> float:
         return math.log(ratio) - math.log1p(inprocess.TOLERANCE)
     moved = math.log(ratio) if row.better == "lower" else -math.log(ratio)
     return moved - math.log1p(row.tolerance)
+
+
+def judgement_on(comparison: Comparison, series: SeriesName) -> Judgement | None:
+    """The judgement on a series; None if there is none."""
+    if is_inprocess(series):
+        return next((one.judgement for one in comparison.micro if one.series == series.case), None)
+    return next(
+        (
+            judgement
+            for case in comparison.cases
+            if case.case.id == series.case
+            for judgement in case.judgements
+            if judgement.metric == series.metric
+        ),
+        None,
+    )
+
+
+def played(comparison: Comparison, series: SeriesName) -> bool:
+    """Whether it was measured, at least in another metric."""
+    if is_inprocess(series):
+        return judgement_on(comparison, series) is not None
+    return any(case.case.id == series.case for case in comparison.cases)
+
+
+def untouched(comparison: Comparison) -> bool:
+    """Whether nothing was measured because the two sides cannot differ there."""
+    return not (comparison.planned or comparison.micro or comparison.missing)
+
+
+def is_inprocess(series: SeriesName) -> bool:
+    """Whether it is of a benchmark inside the process, and not of server runs."""
+    return series.metric == inprocess.SECONDS
+
+
+ONLY_CAME_OR_WENT: Final = "packages only came or went, which cannot be tried apart"
+NOT_DECIDED: Final = "the duets did not decide"
+ALONE_NOT_DECIDED: Final = "alone the duets did not decide"
+NOT_ALONE: Final = "{} alone does not show the change"
+
+_NOTE: Final = re.compile(r"The cause is among ([^:]+): ([^:]+)\.")
+
+
+@dataclass(frozen=True, slots=True)
+class Suspects:
+    """The packages among which the cause is; `reason`: why there may be more than one."""
+
+    packages: tuple[PackageChange, ...]
+    reason: str = ""
+
+
+def blamed(record: ChangeRecord, suspects: Suspects) -> ChangeRecord:
+    """The record with its culprit, or with what is known of it, in place of an earlier search's."""
+    before = _NOTE.sub("", record.note).strip()
+    if not suspects.reason and (found := culprit(suspects.packages)) is not None:
+        return record.model_copy(update={"culprit": found, "note": before})
+    names = ", ".join(move.package for move in suspects.packages)
+    note = f"The cause is among {names}: {suspects.reason}."
+    return record.model_copy(update={"note": " ".join(filter(None, (before, note)))})
+
+
+def named(record: ChangeRecord) -> frozenset[str]:
+    """The packages among which a search left the cause; empty: it left one, or there was none."""
+    said = _NOTE.search(record.note)
+    return frozenset(said[1].split(", ")) if said and record.culprit is None else frozenset()
+
+
+def follows(found: ChangeRecord, concluded: ChangeRecord) -> bool:
+    """Whether a record is what was concluded, but for what a search for its cause may add.
+
+    Which of the packages it names, nobody can check from here; that it is one of them, and that the
+    words are ours, can be.
+    """
+    if found == concluded:
+        return True
+    if concluded.culprit is not None:
+        return False
+    names = {move.package for move in concluded.packages}
+    releases = [culprit((move,)) for move in concluded.packages]
+    bare = found.model_copy(update={"culprit": None, "note": concluded.note})
+    if bare != concluded:
+        return False
+    if found.culprit is not None:
+        return found.culprit in releases and found.note == concluded.note
+    added = found.note.removeprefix(concluded.note).lstrip()
+    said = _NOTE.fullmatch(added) if found.note.startswith(concluded.note) else None
+    return (
+        said is not None
+        and set(said[1].split(", ")) <= names
+        and said[2] in _reasons(sorted(names))
+    )
+
+
+def _reasons(names: Sequence[str]) -> set[str]:
+    return {ONLY_CAME_OR_WENT, NOT_DECIDED, ALONE_NOT_DECIDED} | {
+        NOT_ALONE.format(name) for name in names
+    }

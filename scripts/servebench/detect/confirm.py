@@ -21,7 +21,7 @@ LEAST_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Confirmed:
+class Conclusions:
     """What came of the candidates; `left` were not judged, for the reason beside them."""
 
     records: tuple[ChangeRecord, ...]
@@ -37,16 +37,8 @@ def confirm(
     *,
     told: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
-) -> Confirmed:
-    """Judge candidates while there is time, strongest first.
-
-    Args:
-        candidates: All of this machine.
-        judge: Compares the two stacks of one.
-        seconds: For all of them.
-        results: Folder for records, dismissals and evidence.
-        told: Called with a sentence for each.
-        clock: s since some moment.
+) -> Conclusions:
+    """Judge candidates of this machine in so many seconds, and keep all in `results`.
 
     Raises:
         InterruptedRun: What was judged until then is kept.
@@ -76,4 +68,4 @@ def confirm(
         else:
             write(results / DISMISSED / f"{concluded.id}.json", concluded)
             dismissed.append(concluded)
-    return Confirmed(tuple(records), tuple(dismissed), tuple(left))
+    return Conclusions(tuple(records), tuple(dismissed), tuple(left))

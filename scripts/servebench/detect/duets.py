@@ -1,26 +1,36 @@
-"""The duet between the two stacks of a candidate, on the machine on which the series moved."""
+"""The duet between the two stacks of a candidate, on the machine on which the series moved.
+
+Run files hold the digest of each lock, and git holds the locks: the text is right if its digest is.
+Where a clone is shallow the one commit is fetched. A lock that cannot be found any more is resolved
+from the other side's, with the versions that the run recorded.
+"""
 
 from __future__ import annotations
 
 import glob
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from servebench.compare import affected, revisions, session
+from servebench.compare import affected, inprocess, revisions, session
 from servebench.compare import sides as sides_
 from servebench.compare.builder import Question, unmeasured
-from servebench.compare.progress import Reporter
+from servebench.compare.instruments import Reporter
+from servebench.compare.pairs import Pair
 from servebench.compare.sides import Scope
-from servebench.core.errors import UsageError
-from servebench.detect import declared
-from servebench.detect import locks as locks_
+from servebench.core.errors import HistoryError, UsageError
+from servebench.core.model import Case
+from servebench.declare.experiments import expand_all, load_experiments
 from servebench.host import paths
+from servebench.host.git import GitError, HopelessError, run
 from servebench.host.machine_lock import measuring
 from servebench.host.progress import Narrator
 from servebench.record.candidate import Candidate
+from servebench.record.change import ChangeRecord, StackState
 from servebench.record.comparison import Comparison
+from servebench.toolchain import locks, stacks
 
 MOST_CASES: Final = 8
 """Cases of a candidate that are played, and as many benchmarks inside the process: the strongest
@@ -50,16 +60,16 @@ class RealDuets:
             SetupError: A stack cannot be made.
             InterruptedComparison: It was stopped.
         """
-        names = cases(self.root, candidate)
-        locks = locks_.find(self.root, candidate, self.narrator)
+        names = strongest(self.root, candidate)
+        states = find_locks(self.root, candidate, self.narrator)
         stack = candidate.base.stack
         return self.between(
             names,
             stack,
-            (f"{stack} of {candidate.before_run}", locks.base),
-            (f"{stack} of {candidate.after_run}", locks.head),
+            (f"{stack} of {candidate.before_run}", states.base),
+            (f"{stack} of {candidate.after_run}", states.head),
             seconds,
-            locks.notes,
+            states.notes,
         )
 
     def between(
@@ -71,25 +81,17 @@ class RealDuets:
         seconds: float,
         notes: tuple[str, ...] = (),
     ) -> Comparison:
-        """Compare two states of a stack on some cases.
-
-        Args:
-            names: The cases' ids, and names of benchmarks inside the process as in the history.
-            stack: Which stack.
-            base: What to call the one state, and the text of its lock; `head` likewise.
-            head: See `base`.
-            seconds: For all of it.
-            notes: What a reader should know.
+        """Compare two states (label, text of the lock) of a stack on cases and benchmarks.
 
         Raises:
             UsageError: A benchmark is played by no declared case any more.
             SetupError: A stack cannot be made.
             InterruptedComparison: It was stopped.
         """
-        known = {case.id for case in declared.cases(self.root)}
+        known = {case.id for case in declared_cases(self.root)}
         served = [name for name in names if name in known]
         inside = [name for name in names if name not in known]
-        carriers = declared.benchmarks(self.root) if inside else {}
+        carriers = declared_benchmarks(self.root) if inside else {}
         if lost := [name for name in inside if name not in carriers]:
             raise UsageError(
                 f"{', '.join(lost)}: no case of this checkout has this endpoint with this stack "
@@ -97,7 +99,7 @@ class RealDuets:
             )
         with revisions.copies(self.narrator) as copies:
             scope = Scope(
-                declared.PROFILE,
+                PROFILE,
                 # A benchmark runs in the environments of a case, whose server is not started.
                 tuple(
                     glob.escape(name) for name in (*served, *(carriers[name] for name in inside))
@@ -122,14 +124,14 @@ class RealDuets:
                 return session.compare(question, self.reporter)
 
 
-def cases(root: Path, candidate: Candidate) -> tuple[str, ...]:
+def strongest(root: Path, candidate: Candidate) -> tuple[str, ...]:
     """What is played: the strongest cases, and benchmarks, that are still declared.
 
     Raises:
         UsageError: None is.
     """
-    known = {case.id for case in declared.cases(root)}
-    inside = declared.benchmarks(root)
+    known = {case.id for case in declared_cases(root)}
+    inside = declared_benchmarks(root)
     moved = dict.fromkeys(step.series.case for step in candidate.steps)
     served = [name for name in moved if name in known]
     benchmarks = [name for name in moved if name in inside]
@@ -140,3 +142,95 @@ def cases(root: Path, candidate: Candidate) -> tuple[str, ...]:
             "there is nothing to confirm"
         )
     return found
+
+
+PROFILE: Final = "nightly"
+
+
+def declared_cases(root: Path) -> tuple[Case, ...]:
+    """The cases of the nights; only what is declared today can be played once more."""
+    return expand_all(load_experiments(root), PROFILE)
+
+
+def declared_benchmarks(root: Path) -> dict[str, str]:
+    """The in-process benchmarks that can be played: series → first case that has it."""
+    suites = inprocess.available([root])
+    found: dict[str, str] = {}
+    for case in declared_cases(root):
+        for target in inprocess.targets([Pair(case, case)], lambda pair: pair.head.id, suites, {}):
+            found.setdefault(target.series, case.id)
+    return found
+
+
+_SEARCHED: Final = 2000  # commits of one lock: five years of nights
+
+
+@dataclass(frozen=True, slots=True)
+class Locks:
+    """Texts of one stack's lock before and after a change, with notes for readers."""
+
+    base: str
+    head: str
+    notes: tuple[str, ...] = ()
+
+
+def find_locks(root: Path, change: Candidate | ChangeRecord, narrator: Narrator) -> Locks:
+    """Find or resolve the locks on both sides of a change.
+
+    Raises:
+        HistoryError: Neither can be found.
+        SetupError: uv finds no set of the recorded versions.
+    """
+    base_commit, head_commit = (
+        (change.base_commit, change.head_commit) if isinstance(change, Candidate) else (None, None)
+    )
+    base = lock_text(root, change.base, base_commit)
+    head = lock_text(root, change.head, head_commit)
+    if base is not None and head is not None:
+        return Locks(base, head)
+    if base is None and head is None:
+        raise HistoryError(
+            f"{change.id}: neither lock of the stack {change.base.stack} is in the git "
+            "history any more: fetch all of it (git fetch --unshallow, or fetch-depth: 0)"
+        )
+    name = change.base.stack
+    missing = "base" if base is None else "head"
+    known = str(head if base is None else base)
+    versions = {move.package: move.base if base is None else move.head for move in change.packages}
+    pins = [f"{package}=={version}" for package, version in versions.items() if version]
+    with narrator.step(f"stack {name}", f"resolving {', '.join(pins)} again") as tick:
+        text = locks.resolve(name, None, tick, root=root, keep=known, pins=pins)
+    note = (
+        f"The lock of {missing} is not in the git history any more; it was resolved again from the "
+        "recorded versions"
+    )
+    return Locks(text if base is None else known, known if base is None else text, (note,))
+
+
+def lock_text(root: Path, state: StackState, commit: str | None) -> str | None:
+    """The text of a lock by its digest, of `commit` or any other; None if git does not have it."""
+    path = stacks.lock_file(state.stack, root)
+    name = path.relative_to(root).as_posix()
+    if path.is_file() and _is(path.read_bytes(), state):
+        return path.read_text("utf-8")
+    if commit is not None and _git(root, "cat-file", "-e", f"{commit}:{name}") is None:
+        # A shallow clone does not have it.
+        _git(root, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
+    log = _git(root, "log", "--all", f"--max-count={_SEARCHED}", "--format=%H", "--", name)
+    for one in (*([commit] if commit else []), *(log or b"").decode().split()):
+        found = _git(root, "cat-file", "blob", f"{one}:{name}")
+        if found is not None and _is(found, state):
+            return found.decode()
+    return None
+
+
+def _is(data: bytes, state: StackState) -> bool:
+    return hashlib.sha256(data).hexdigest() == state.digest
+
+
+def _git(root: Path, *arguments: str) -> bytes | None:
+    """What git says; None if it fails."""
+    try:
+        return run(["-C", str(root), *arguments], {})
+    except (GitError, HopelessError):
+        return None

@@ -43,7 +43,7 @@ _MEASURED: Final = STATES.index("measured")
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class TableStep:
     """A step, and its places in the table: the last night `before` it and the first one on it."""
 
     step: Step
@@ -52,13 +52,13 @@ class Located:
     before: int
 
 
-def steps(table: Table, inside: Collection[str] = ()) -> tuple[Located, ...]:
+def steps(table: Table, inside: Collection[str] = ()) -> tuple[TableStep, ...]:
     """All steps of a table's series that are large enough to matter, case by case.
 
     Of benchmarks only those `inside` are looked at, which a comparison can play.
     """
     breaks = events.breaks(table)
-    found: list[Located] = []
+    found: list[TableStep] = []
     for row, case in enumerate(table.cases):
         if not table.track.served and case not in inside:
             continue
@@ -95,7 +95,7 @@ def levels(figures: Sequence[float]) -> list[tuple[int, int, float, float]]:
 
 def _of_series(
     table: Table, row: int, column: int, nights: Sequence[int], figures: Sequence[float]
-) -> list[Located]:
+) -> list[TableStep]:
     metric = table.metrics[column]
     floor = METRICS[metric].floor if metric in METRICS else inprocess.THRESHOLD
     found = []
@@ -107,7 +107,7 @@ def _of_series(
         before, after = nights[left - 1], nights[right]
         noise = max(scatter / low, other / high, 1e-6)
         found.append(
-            Located(
+            TableStep(
                 step=Step(
                     series=SeriesName(machine=table.machine, case=table.cases[row], metric=metric),
                     ratio=math.exp(height),

@@ -16,8 +16,7 @@ from servebench.core.errors import ArtifactError, RecordError
 from servebench.core.metrics import METRICS
 from servebench.core.model import Artefact
 from servebench.core.text import require_plain, shown
-from servebench.detect.conclude import conclude
-from servebench.detect.suspects import follows
+from servebench.detect.conclude import conclude, follows
 from servebench.record import comparison_store
 from servebench.record import files as files_
 from servebench.record.candidate import DISMISSED, Candidate, Dismissal

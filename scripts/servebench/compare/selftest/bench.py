@@ -22,9 +22,8 @@ from typing import Final
 from servebench.compare import session
 from servebench.compare.affected import Affected
 from servebench.compare.builder import Question
-from servebench.compare.instruments import Instruments, Real
+from servebench.compare.instruments import Instruments, Real, Reporter
 from servebench.compare.pairs import Pair
-from servebench.compare.progress import Reporter
 from servebench.compare.selftest import injected
 from servebench.compare.sides import Side
 from servebench.core.errors import NothingMeasuredError, SetupError, UsageError
@@ -77,16 +76,7 @@ _COUNTED_KINDS: Final = ("busy", "dependency")  # their instructions predict a s
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One trial to be made.
-
-    Attributes:
-        kind: What is planted; `aa`: nothing.
-        size: How much of it.
-        cases: Ids of the cases that are compared; the first is the one that is changed.
-        budget: Seconds of one comparison; None: until all is decided.
-        seed: Of the order of the duets.
-        follow_up: Whether sequential launches of what moved are taken as well.
-    """
+    """One trial to be made: what is planted in the first of the cases, and how much."""
 
     kind: Kind
     size: float

@@ -41,13 +41,7 @@ Rule = Callable[[Sequence[float], Sequence[float]], Call]
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A usual way of judging.
-
-    Attributes:
-        name: As people call it.
-        rule: Judges figures of which lower is better.
-        launches: Of each side that it looks at; None: all that there are.
-    """
+    """A usual way of judging; `launches` of each side that it looks at, None: all."""
 
     name: str
     rule: Rule
@@ -108,15 +102,7 @@ class PlantScore:
 
 @dataclass(frozen=True, slots=True)
 class RuleScore:
-    """One way of judging: its false alarms and its misses on the same launches.
-
-    Attributes:
-        name: The way.
-        alarms: A/A comparisons with at least one false verdict.
-        case_alarms: Cases with a false verdict among all that A/A comparisons measured.
-        misses: Per planted size: tries in which it was not called slower.
-        minutes: Mean time of one try, minutes: all of it, or of the launches that the way looks at.
-    """
+    """One way of judging: its false alarms, and its misses per planted size."""
 
     name: str
     alarms: Rate | None

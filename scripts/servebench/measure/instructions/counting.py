@@ -24,7 +24,6 @@ from typing import Any, Final
 from servebench.core.errors import CountError
 from servebench.host import orphans
 from servebench.measure.instructions import phases, valgrind
-from servebench.measure.instructions.callgrind import Dump
 
 ROUNDS: Final = 3
 TIMEOUT_S: Final = 1800.0

@@ -13,7 +13,7 @@ from typing import Final
 from markupsafe import Markup
 
 from servebench.core.metrics import METRICS
-from servebench.detect.suspects import named
+from servebench.detect.conclude import named
 from servebench.record.change import ChangeRecord
 from servebench.record.comparison import PackageChange, Verdict
 from servebench.report import formats as verdicts

@@ -21,7 +21,7 @@ _MODULES: Final = ("js/keyboard.js",)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PageQuestion:
     """An experiment in a list."""
 
     name: str
@@ -44,20 +44,20 @@ def pages(site: Site) -> Iterator[Page]:
             yield Page(path, _page(site, path, name, cases.get(name, ())))
 
 
-def questions(site: Site) -> Iterator[Question]:
+def questions(site: Site) -> Iterator[PageQuestion]:
     """Every experiment with the first sentence of its answer."""
     cases = {case for table in site.newest_tables for case in table.cases}
     measured = Counter(case.partition("/")[0] for case in cases)
     suites = {suite.page: suite for suite in site.suites if suite.source}
     for name in site.experiments():
         if name in suites:
-            yield Question(name, suites[name].question, _answer(site, suites[name]))
+            yield PageQuestion(name, suites[name].question, _answer(site, suites[name]))
         else:
             about = site.about.get(name)
             answer = next(answers(site, name), None)
-            yield Question(name, about.question if about else "", answer, measured[name])
+            yield PageQuestion(name, about.question if about else "", answer, measured[name])
     if _has_inprocess(site):
-        yield Question(SHARED_PAGE, _SHARED_QUESTION, None)
+        yield PageQuestion(SHARED_PAGE, _SHARED_QUESTION, None)
 
 
 def _has_inprocess(site: Site) -> bool:

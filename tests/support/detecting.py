@@ -1,0 +1,132 @@
+"""Tables with steps, dismissals and records of changes, for tests of detection."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+from histories import FIRST
+from servebench.record import store
+from servebench.record.candidate import Candidate, Dismissal
+from servebench.record.change import ChangeRecord, SeriesName, StackState
+from servebench.record.comparison import Verdict
+from servebench.series import table as history
+from servebench.series.columns import CaseState, RunColumns, RunHeader, Status, empty
+from servebench.series.table import Table
+
+MACHINE = "alpha-2c-000001"
+
+
+CPU = "server_cpu_per_request"
+
+
+COMMIT = "3f2a9c17" * 5
+
+
+BUMPED = ["1"] * 20 + ["2"] * 6
+
+
+def run_of(number: int) -> str:
+    """Name of a night's run."""
+    return store.run_id((FIRST + timedelta(days=number)).isoformat(), "nightly", COMMIT)
+
+
+def digest(version: str) -> str:
+    """Digest of the lock in which a package has this version."""
+    return hashlib.sha256(version.encode()).hexdigest()
+
+
+def pieces(*pairs: tuple[int, float], scatter: float = 0.005, seed: int = 1) -> list[float]:
+    """So many nights on each level, scattered."""
+    source = np.random.default_rng(seed)
+    figures = np.concatenate([np.full(nights, level) for nights, level in pairs])
+    return [float(value) for value in figures * source.lognormal(0, scatter, len(figures))]
+
+
+def header_of(number: int, cases: tuple[str, ...], **changes: Any) -> RunHeader:
+    """A night of some cases, by default of server runs."""
+    given: dict[str, Any] = {
+        "run": run_of(number), "kind": "load", "profile": "nightly", "commit": COMMIT,
+        "time": int((FIRST + timedelta(days=number)).timestamp()), "machine": MACHINE,
+        "fingerprint": "6.1", "interpreters": {"3.14": "3.14.7"}, "stacks": {}, "packages": {},
+        "cases": cases, "groups": cases, "definitions": ("same",) * len(cases),
+        "pythons": ("3.14",) * len(cases), "stack_of": ("current",) * len(cases), "metrics": (),
+    }  # fmt: skip
+    return RunHeader(**{**given, **changes})
+
+
+def table(
+    figures: Mapping[str, Sequence[float]],
+    versions: Sequence[str],
+    *,
+    metric: str = CPU,
+    stack: Mapping[str, str] | None = None,
+    kernels: Sequence[str] | None = None,
+    states: Mapping[int, Status] | None = None,
+) -> Table:
+    """The nights of one machine.
+
+    Args:
+        figures: By case, one per night.
+        versions: Of the package `granian` in the stack `current`, one per night.
+        metric: Of the figures.
+        stack: Stacks of cases that are of another; its lock never changes.
+        kernels: One per night.
+        states: Of all cases, in some nights.
+    """
+    cases, where = tuple(figures), stack or {}
+    nights = []
+    for number, version in enumerate(versions):
+        state = (states or {}).get(number)
+        header = header_of(
+            number,
+            cases,
+            fingerprint=kernels[number] if kernels else "6.1",
+            stacks={"current": digest(version), "other": digest("0")},
+            packages={"current": {"granian": version, "fastapi": "1"}, "other": {}},
+            stack_of=tuple(where.get(case, "current") for case in cases),
+            metrics=(metric,),
+            odd=dict.fromkeys(range(len(cases)), CaseState(state)) if state else {},
+        )
+        mean, low, high, launches = empty(header)
+        mean[:, 0] = [figures[case][number] for case in cases]
+        nights.append(RunColumns(header, mean, low, high, launches))
+    (made,) = history.tables(nights)
+    return made
+
+
+def dismissed(candidate: Candidate, verdict: Verdict, tries: int) -> Dismissal:
+    """A dismissal of a candidate."""
+    return Dismissal(
+        id=candidate.id, machine=candidate.machine, when=candidate.when,
+        before_run=candidate.before_run, after_run=candidate.after_run, stack="current",
+        series=(), verdict=verdict, tries=tries, evidence=None,
+    )  # fmt: skip
+
+
+def recorded(
+    status: str, ratio: float, night: int, case: str = "x/a", *others: str, evidence: str = ""
+) -> ChangeRecord:
+    """The record of a change."""
+    name = SeriesName(machine=MACHINE, case=case, metric=CPU)
+    return ChangeRecord(
+        id=f"change-{night}-{case[2:]}",
+        status="open" if status == "open" else "closed",
+        series=name,
+        others=tuple(name.model_copy(update={"case": other}) for other in others),
+        when=FIRST + timedelta(days=night),
+        before_run=run_of(night - 1),
+        after_run=run_of(night),
+        base=StackState(stack="current", digest=digest("1")),
+        head=StackState(stack="current", digest=digest("2")),
+        ratio=ratio,
+        low=ratio * 0.99,
+        high=ratio * 1.01,
+        verdict=Verdict.SLOWER if ratio > 1 else Verdict.FASTER,
+        evidence=evidence or None,
+        method="By hand.",
+    )

@@ -1,0 +1,225 @@
+"""Whole comparisons by instruments and processes that measure nothing and turn the clock."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from servebench.compare import session
+from servebench.compare.affected import Affected
+from servebench.compare.builder import Question
+from servebench.compare.inprocess import Place, Target
+from servebench.compare.instruments import Reporter
+from servebench.compare.pairs import Pair
+from servebench.compare.processes import (
+    InprocessComparison,
+    ProcessPair,
+    ProcessReading,
+)
+from servebench.compare.sides import Side
+from servebench.compare.statistics import Method
+from servebench.core.flags import Flag, FlagName
+from servebench.core.model import Case
+from servebench.host.signals import InterruptedRun
+from servebench.measure.duet import DuetOutcome, SideCase
+from servebench.measure.runner import Outcome
+from servebench.measure.testbed import Rig
+from servebench.record.comparison import Comparison, Duet, Instructions, SideRecord
+from synthetic import MACHINE, figures, make_case
+
+SECONDS = 7.0  # of a duet
+
+
+SPREAD = 0.007
+
+
+GIL = Place("current", "3.14")
+
+
+PROCESS_SPREAD = 0.006
+
+
+PROCESS_SECONDS = 3.0
+
+
+@dataclass
+class FakeInstruments:
+    """Instruments with a clock of their own.
+
+    Attributes:
+        slower: By how much head's core time grows, by case (0.03 is 3 %).
+        failing: Cases whose head fails in every duet.
+        disturbed: Number of the first duets that are disturbed.
+        stop: Number of the duet in which SIGINT comes.
+    """
+
+    slower: Mapping[str, float] = field(default_factory=dict)
+    failing: frozenset[str] = frozenset()
+    disturbed: int = 0
+    stop: int | None = None
+    now: float = 1000.0
+    duets: list[tuple[str, bool]] = field(default_factory=list)
+    against_itself: int = 0
+    launches: list[str] = field(default_factory=list)
+    counted: list[str] = field(default_factory=list)
+    source: random.Random = field(default_factory=lambda: random.Random(3))
+
+    def duet(self, base: SideCase, head: SideCase, *, head_first: bool) -> DuetOutcome:
+        name = head.case.id
+        itself = base.rig is head.rig
+        if itself:
+            self.against_itself += 1
+        else:
+            self.duets.append((name, head_first))
+        if self.stop == len(self.duets):
+            raise InterruptedRun(signal.SIGINT)
+        self.now += SECONDS
+        if name in self.failing and not itself:
+            flag = Flag(name=FlagName.NOT_CONCURRENT, detail="one after another")
+            return DuetOutcome({"base": (), "head": (flag,)}, {"base": {}, "head": {}}, SECONDS, 0)
+        ratio = 1 + (0 if itself else self.slower.get(name, 0.0))
+        before = figures(self.source)
+        noise = {key: self.source.lognormvariate(0, SPREAD) for key in before}
+        after = {key: value * noise[key] for key, value in before.items()}
+        after["server_cpu_per_request"] *= ratio
+        after["throughput"] /= ratio
+        flags: tuple[Flag, ...] = ()
+        if len(self.duets) <= self.disturbed:
+            flags = (Flag(name=FlagName.HOST_NOISE, detail="somebody"),)
+        return DuetOutcome(
+            {"base": flags, "head": flags}, {"base": before, "head": after}, SECONDS, 3.0
+        )
+
+    def launch(self, part: SideCase) -> Outcome:
+        """Give figures that tell the sides apart: 1/s as large as the number of the launch."""
+        self.launches.append(part.rig.apps.name)
+        self.now += 5
+        number = len(self.launches)
+        return Outcome((), {"throughput": float(number)}, seconds=5, load_seconds=2)
+
+    def instructions(
+        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
+    ) -> tuple[Instructions | str, ...]:
+        assert limit > 0
+        self.counted += [head.case.id for _, head in pairs]
+        self.now += 15
+        grown = [1 + self.slower.get(head.case.id, 0.0) for _, head in pairs]
+        return tuple(Instructions(base=300_000, head=300_000 * g, spread=1e-5) for g in grown)
+
+
+@dataclass
+class SilentReporter(Reporter):
+    """A reporter that remembers."""
+
+    plays: int = 0
+    duets: list[Duet] = field(default_factory=list)
+    stages: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    ended: int = 0
+
+    def begin(self, cases: int, seconds: float, budget: float | None) -> None:
+        assert cases > 0
+        assert seconds > 0
+        assert budget is None or budget > 0
+
+    def stage(self, name: str, cases: int) -> None:
+        assert cases > 0
+        self.stages.append(name)
+
+    def playing(self, case: Case, done: int, remaining: float) -> None:
+        assert case.id
+        assert done >= 0
+        assert remaining >= 0
+        self.plays += 1
+
+    def played(self, duet: Duet) -> None:
+        self.duets.append(duet)
+
+    def note(self, sentence: str) -> None:
+        self.notes.append(sentence)
+
+    def end(self) -> None:
+        self.ended += 1
+
+
+def side(name: str, cases: tuple[Case, ...]) -> Side:
+    rig = Rig(
+        apps=Path(name), oha=Path("oha"), machine=MACHINE, pythons={}, versions={}, stacks={},
+        logs=Path("logs"), inherited={},
+    )  # fmt: skip
+    record = SideRecord(
+        label=name, kind="revision", commit="3f2a9c17" * 5, stacks=(), interpreters=()
+    )
+    return Side(record=record, rig=rig, cases=cases, root=Path(name))
+
+
+def compared_by(
+    fake: FakeInstruments,
+    cases: Sequence[Case],
+    folder: Path,
+    seconds: float | None,
+    told: SilentReporter | None = None,
+) -> Comparison:
+    pairs = tuple(Pair(case, case, "a package") for case in cases)
+    base, head = (side(name, tuple(cases)) for name in ("base", "head"))
+    question = Question(base, head, Affected(pairs, 2, (), ()), seconds)
+    equipment = session.Equipment(fake, folder=folder, clock=lambda: fake.now)
+    return session.compare(question, told or SilentReporter(), equipment)
+
+
+def target(name: str = "asgi-wsgi/asgi-json", place: Place = GIL) -> Target:
+    return Target("handlers.Cpu.time_request", (("endpoint", name),), place, place, "a package")
+
+
+def pair(case_id: str, takes: float = 0.0, stack: str = "current") -> Pair:
+    case = make_case(case_id, stack=stack)
+    case = case.model_copy(update={"endpoint": case.endpoint.model_copy(update={"takes": takes})})
+    return Pair(case, case)
+
+
+def readings(base: float, head: float) -> ProcessPair:
+    return ProcessPair(ProcessReading(base, "1"), ProcessReading(head, "1"), PROCESS_SECONDS)
+
+
+@dataclass
+class FakeProcesses:
+    """Processes with the scatter of real ones, and a clock of their own.
+
+    Attributes:
+        slower: By how much head takes longer, by the benchmark's first parameter.
+        stop: Number of the pair in which SIGINT comes.
+    """
+
+    slower: Mapping[str, float] = field(default_factory=dict)
+    stop: int | None = None
+    now: float = 1000.0
+    orders: list[tuple[Target, bool]] = field(default_factory=list)
+    source: random.Random = field(default_factory=lambda: random.Random(5))
+
+    def run(self, target: Target, *, head_first: bool) -> ProcessPair:
+        self.orders.append((target, head_first))
+        if len(self.orders) == self.stop:
+            raise InterruptedRun(signal.SIGINT)
+        self.now += PROCESS_SECONDS
+        ratio = 1 + self.slower.get(str(target.parameters[0][1]), 0.0)
+        base, head = (2e-4 * self.source.lognormvariate(0, PROCESS_SPREAD) for _ in range(2))
+        return readings(base, head * ratio)
+
+    def inside(self, *names: str) -> InprocessComparison:
+        targets = [target(name) for name in names]
+        return InprocessComparison(targets, self, Method(), random.Random(1), lambda: self.now)
+
+
+def of_benchmarks(
+    fake: FakeProcesses,
+    folder: Path,
+    seconds: float | None = None,
+    names: tuple[str, ...] = ("one/a",),
+) -> Comparison:
+    affected = Affected((), 7, (), (), targets=tuple(target(name) for name in names))
+    equipment = session.Equipment(processes=fake, folder=folder, clock=lambda: fake.now)
+    question = Question(side("base", ()), side("head", ()), affected, seconds)
+    return session.compare(question, SilentReporter(), equipment)
