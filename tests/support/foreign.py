@@ -15,7 +15,7 @@ from servebench.automation.incoming.inprocess import COLUMNS
 from servebench.core.model import Case, CaseResult, Machine, Plan, Run
 from servebench.host import asv_machine
 from servebench.measure import testbed
-from servebench.record import run_file
+from servebench.record import store
 from servebench.record.change import ChangeRecord, SeriesName, StackState
 from servebench.record.comparison import CaseComparison, Comparison, SideRecord, Verdict
 from servebench.record.night import NightPlan, Shard
@@ -108,7 +108,7 @@ def put(folder: Path, artifact: str, *runs: Run) -> None:
     for run in runs:
         place = folder / artifact / "runs" / run.machine.id / "2026"
         place.mkdir(parents=True, exist_ok=True)
-        (place / f"{run.id}.json").write_bytes(run_file.encode(run))
+        (place / f"{run.id}.json").write_bytes(store.encode(run))
 
 
 def inside(machine: Machine = MACHINES[0], **changes: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from servebench.core.errors import RecordError
 if TYPE_CHECKING:
     from asv.results import Results
 
-Status = Literal["measured", "failed", "skipped"]
+ReadingStatus = Literal["measured", "failed", "skipped"]
 LIST: Final = "benchmarks.json"
 """asv's list of benchmarks, beside the folders of its machines."""
 
@@ -47,7 +47,7 @@ class Reading:
     python: str
     stack: str
     unit: str
-    status: Status
+    status: ReadingStatus
     value: float | None = None
     quartiles: tuple[float, float] | None = None
     samples: tuple[float, ...] = ()
@@ -231,7 +231,7 @@ def _readings(result: Results, name: str, benchmark: dict[str, Any]) -> Iterator
         value = values[place]
         number = isinstance(value, int | float) and not isinstance(value, bool)
         skipped = isinstance(value, float) and math.isnan(value)
-        status: Status = "skipped" if skipped else "measured" if number else "failed"
+        status: ReadingStatus = "skipped" if skipped else "measured" if number else "failed"
         measured = status == "measured"
         yield Reading(
             benchmark=name,

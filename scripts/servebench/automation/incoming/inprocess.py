@@ -57,7 +57,7 @@ _Figures = list[_Figure | None] | None
 _Samples = Annotated[list[_Figure | None], Field(max_length=_MOST_SAMPLES)]
 
 
-class Row(Frozen):
+class BenchmarkColumns(Frozen):
     """What asv 0.6 stores of a benchmark, column by column; null: it failed."""
 
     result: list[Annotated[float, AfterValidator(_result)] | None] | None
@@ -93,7 +93,7 @@ class Row(Frozen):
         return self
 
 
-COLUMNS: Final = tuple(Row.model_fields)
+COLUMNS: Final = tuple(BenchmarkColumns.model_fields)
 
 
 class Results(Frozen):
@@ -107,7 +107,7 @@ class Results(Frozen):
     requirements: dict[str, str]
     env_vars: dict[str, str]
     result_columns: list[str]
-    results: dict[str, Row]
+    results: dict[str, BenchmarkColumns]
     durations: dict[str, _Duration]
     version: Literal[2]
 

@@ -12,8 +12,8 @@ from typing import Final
 
 import psutil
 
-from servebench.automation.runner import hook, place
-from servebench.automation.runner.room import OtherUser, Room
+from servebench.automation.runner import hook
+from servebench.automation.runner.room import LIBRARY, OtherUser, Room, config_file, read_config
 from servebench.core.errors import ServebenchError, SetupError
 from servebench.host import machine, paths
 from servebench.toolchain.doctor import Finding
@@ -46,7 +46,7 @@ class RunnerPaths:
 
 def here() -> RunnerPaths:
     """This machine."""
-    return RunnerPaths(place.file(), place.LIBRARY, paths.project_root())
+    return RunnerPaths(config_file(), LIBRARY, paths.project_root())
 
 
 def findings(where: RunnerPaths) -> tuple[Finding, ...]:
@@ -158,7 +158,7 @@ def _no_root(_: RunnerPaths) -> str:
 
 
 def _foreign(where: RunnerPaths) -> str:
-    described = place.read(where.policy)
+    described = read_config(where.policy)
     user = OtherUser(described.user)
     room = Room(user, described.room)
     if user.run(["test", "-w", described.room], check=False).returncode != 0:

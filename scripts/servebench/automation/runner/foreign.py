@@ -26,8 +26,7 @@ from typing import Final
 
 from servebench.automation.incoming import comparisons, facts, folder
 from servebench.automation.incoming.folder import Limits
-from servebench.automation.runner.place import RunnerConfig
-from servebench.automation.runner.room import OtherUser, Room
+from servebench.automation.runner.room import OtherUser, Room, RunnerConfig
 from servebench.core.errors import ArtifactError, UsageError
 from servebench.core.text import shown, without_control
 from servebench.host import machine, paths

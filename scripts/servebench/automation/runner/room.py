@@ -15,11 +15,59 @@ from pathlib import Path
 from typing import Final
 
 import psutil
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from servebench.core.errors import ArtifactError, SetupError
 from servebench.host import cache as artefact
 from servebench.host import proc
 from servebench.host.machine_lock import HOLDER
+from servebench.record.files import first_problem
+
+CONFIG_VARIABLE: Final = "SERVEBENCH_FLEET"
+"""Names another file than the usual one, for trying out. The runner's hook never looks at it."""
+
+CONFIG: Final = Path("/etc/servebench/fleet.json")
+LIBRARY: Final = Path("/usr/local/lib/servebench")
+
+
+class RunnerConfig(BaseModel):
+    """What `servebench ci fleet` needs of the file; the hook reads the rest."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    user: str = Field(pattern=r"^[a-z][a-z0-9_-]*$", description="Foreign code runs as this user.")
+    room: Path = Field(description="A folder of that user's own, emptied around each comparison.")
+    passes: tuple[str, ...] = Field(
+        default=(), description="Variables that foreign code gets of the runner's, as a proxy's."
+    )
+
+
+def config_file() -> Path:
+    """Where the file is."""
+    return Path(os.environ.get(CONFIG_VARIABLE) or CONFIG)
+
+
+def read_config(path: Path | None = None) -> RunnerConfig:
+    """Read it; raises SetupError."""
+    path = path or config_file()
+    try:
+        place = RunnerConfig.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise SetupError(
+            f"{path}: {error.strerror}: this machine is not prepared to run foreign code; "
+            "scripts/prepare-runner.sh does that (docs/runners.md)"
+        ) from error
+    except ValidationError as error:
+        raise SetupError(
+            f"{path}: {first_problem(error)}; run scripts/prepare-runner.sh"
+        ) from error
+    if not place.room.is_absolute() or len(place.room.parts) < 3:
+        raise SetupError(
+            f"{path}: room: expected the absolute path of a folder that may be emptied, found "
+            f"{place.room}"
+        )
+    return place
+
 
 _TIMEOUT_S: Final = 120
 _LIMITS: Final = ("--nproc=8192", "--fsize=4294967296", "--core=0")

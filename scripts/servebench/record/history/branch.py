@@ -103,7 +103,7 @@ class Branch:
             tree = self._git.ask("write-tree", "--missing-ok", env=index)
         parents = ["-p", self.tip] if self.tip is not None else []
         return self._git.ask(
-            "commit-tree", tree, *parents, stdin=message.encode(), env=_identity(os.environ)
+            "commit-tree", tree, *parents, stdin=message.encode(), env=identity(os.environ)
         )
 
     def push(self, commit: str) -> None:
@@ -129,7 +129,7 @@ class Branch:
 _AT_ONCE: Final = 100  # files whose contents are held in memory
 
 
-def _identity(environment: Mapping[str, str]) -> dict[str, str]:
+def identity(environment: Mapping[str, str]) -> dict[str, str]:
     """Who commits: whoever the environment names, otherwise servebench."""
     return {
         f"GIT_{role}_{what}": environment.get(f"GIT_{role}_{what}", value)

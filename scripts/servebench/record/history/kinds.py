@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from servebench.core.errors import RecordError
 from servebench.core.model import Artefact, Run
-from servebench.record import change, files, run_file, store
+from servebench.record import change, files, store
 from servebench.record.candidate import Dismissal
 from servebench.record.change import ChangeRecord
 from servebench.record.comparison import Comparison
@@ -70,7 +70,7 @@ def _below(pattern: str) -> re.Pattern[str]:
 
 
 def _run(data: bytes, name: str) -> str:
-    run = run_file.decode(data, name)
+    run = store.decode(data, name)
     return store.path_for(Path(), run).as_posix()
 
 
@@ -183,7 +183,7 @@ def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Run, ...], tuple[str,
             continue
         found[final] = File(final, data, kind.replaceable, kind.settled)
         if kind.name == "run":
-            runs.append(run_file.decode(data, str(path)))
+            runs.append(store.decode(data, str(path)))
     return tuple(found.values()), tuple(runs), tuple(others)
 
 
