@@ -215,10 +215,7 @@ BYTES: Final[dict[str, tuple[Callable[[bytes], bytes], str]]] = {
     "nested without end": (lambda _: b"[" * 100_000, "in strict JSON"),
     "another format": (lambda data: data.replace(b'"format":2', b'"format":99'), "found 99"),
     "an unknown key": (lambda data: data.replace(b"{", b'{"x": 1,', 1), "Extra inputs"),
-    "a key twice": (
-        lambda data: data.replace(b"{", b'{"format":2,', 1),
-        "the key 'format' twice",
-    ),
+    "a key twice": (lambda data: data.replace(b"{", b'{"format":2,', 1), "the key 'format' twice"),
     "not a number": (lambda data: data.replace(b'"seed":1', b'"seed":NaN'), "strict JSON"),
     "infinity by the back door": (
         lambda data: data.replace(b'"wall_seconds":3310.12', b'"wall_seconds":1e999'),

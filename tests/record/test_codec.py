@@ -64,10 +64,7 @@ def test_a_run_is_read_back_as_it_was_up_to_the_stated_rounding() -> None:
 def test_figures_have_six_digits_and_counts_all_of_theirs() -> None:
     """1234.56789 is kept as 1234.57; the count 1,234,567 exactly; a failed launch has none."""
     good, bad = document()["results"][0]["launches"]
-    assert (good["metrics"], bad["metrics"]) == (
-        {"throughput": 1234.57, "requests": 1234567},
-        {},
-    )
+    assert (good["metrics"], bad["metrics"]) == ({"throughput": 1234.57, "requests": 1234567}, {})
     assert (good["seconds"], good["load_seconds"]) == (17.8312, 13.0123)
 
 

@@ -35,16 +35,10 @@ _AUTHOR: Final = {"user.name": "servebench", "user.email": "servebench@localhost
 
 @dataclass(frozen=True, slots=True)
 class StackBump:
-    """What a bump came to.
+    """What a bump came to."""
 
-    Attributes:
-        moved: Whether a lock differs from the commit before.
-        commit: The one with the locks, 40 hex digits.
-        moves: The releases.
-    """
-
-    moved: bool
-    commit: str
+    moved: bool  # whether a lock differs from the commit before
+    commit: str  # the one with the locks, 40 hex digits
     moves: tuple[Move, ...] = ()
 
 
@@ -61,12 +55,7 @@ def message(moves: Sequence[Move]) -> str:
 
 
 def commit(root: Path, text: str) -> StackBump:
-    """Commit the locks as they are, and nothing else.
-
-    Raises:
-        UsageError: It is no git repository with a commit.
-        HistoryError: Git refuses.
-    """
+    """Commit the locks as they are, and nothing else; raises UsageError or HistoryError."""
     _head(root)
     if not git.ask(root, "status", "--porcelain", "--", LOCKS):
         return StackBump(moved=False, commit=_head(root))
@@ -210,34 +199,22 @@ def _configured(root: Path, key: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What is proposed.
-
-    Attributes:
-        branch: The branch that it is on.
-        base: The branch that it is for.
-        title: Plain text, also the commit's first line.
-        body: Markdown.
-    """
+    """What is proposed."""
 
     branch: str
     base: str
-    title: str
-    body: str
+    title: str  # plain text, also the commit's first line
+    body: str  # markdown
 
 
 @dataclass(frozen=True, slots=True)
 class ProposalOutcome:
-    """What became of it.
+    """What became of it."""
 
-    Attributes:
-        outcome: `renewed`: the pull request that was open has it now.
-        url: Of the pull request.
-        commit: Of the branch, 40 hex digits.
-    """
-
+    # `renewed`: the pull request that was open has it now.
     outcome: Literal["opened", "renewed", "unchanged"]
     url: str
-    commit: str
+    commit: str  # of the branch, 40 hex digits
 
 
 def propose(

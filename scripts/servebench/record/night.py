@@ -97,16 +97,10 @@ class NightRecord(Artefact):
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The shard that this machine measures, and the night that it belongs to.
-
-    Attributes:
-        night: The night's id.
-        commit: The commit that the night measures.
-        shard: What is to be measured.
-    """
+    """The shard that this machine measures, and the night that it belongs to."""
 
     night: str
-    commit: str | None
+    commit: str | None  # the commit that the night measures
     shard: Shard
 
     @property
@@ -115,12 +109,7 @@ class Assignment:
         return self.shard.plan
 
     def begin(self, run: Run) -> Run:
-        """Say in a run's header which shard it is.
-
-        Raises:
-            UsageError: It is of another machine or commit than the shard: its figures would stand
-                in series where they do not belong.
-        """
+        """Say in a run's header which shard it is; raises UsageError."""
         number = self.shard.number
         if self.shard.machine not in {None, run.machine.id}:
             raise UsageError(

@@ -70,12 +70,9 @@ def save_partial(results: Path, run: Run) -> Path:
 
 
 def finalise(results: Path, run: Run) -> Path:
-    """Write the immutable file of a run and remove its partial one.
+    """Write the immutable file of a run and remove its partial one; raises RecordError.
 
     A file that is there with the same bytes is success.
-
-    Raises:
-        RecordError: It cannot be written, or another file of this name exists.
     """
     path, data = path_for(results, run), encode(run)
     with files.written_beside(path, data) as temporary:
@@ -93,11 +90,7 @@ def finalise(results: Path, run: Run) -> Path:
 
 
 def load(path: Path) -> Run:
-    """Read a run file.
-
-    Raises:
-        RecordError: It cannot be read or is not what this version reads.
-    """
+    """Read a run file; raises RecordError."""
     return decode(files.contents(path), str(path))
 
 
@@ -118,11 +111,7 @@ def partials(results: Path) -> list[Path]:
 
 
 def latest(results: Path, *, profile: Profile | None = None, partial: bool = False) -> Path:
-    """The run file that was started last.
-
-    Raises:
-        RecordError: There is none.
-    """
+    """The run file that was started last; raises RecordError."""
     found = runs(results, profile=profile, partial=partial)
     if not found:
         kind = f"{profile} run" if profile else "run"
@@ -173,11 +162,7 @@ DIGITS: Final = 6
 
 
 def encode(run: Run) -> bytes:
-    """Turn a run into the bytes of its file.
-
-    Raises:
-        RecordError: A figure is not finite, which strict JSON cannot say.
-    """
+    """Turn a run into the bytes of its file; raises RecordError."""
     try:
         return files.encode(rounded(run))
     except ValueError as problem:
@@ -197,11 +182,7 @@ def decode(data: bytes, name: str) -> Run:
 
 
 def rounded(run: Run) -> Run:
-    """The run as it is read back: measured values rounded as in the file.
-
-    Raises:
-        ValueError: A figure is not finite.
-    """
+    """The run as it is read back: measured values rounded as in the file; raises ValueError."""
     results = tuple(
         result.model_copy(update={"launches": tuple(map(_rounded, result.launches))})
         for result in run.results
@@ -259,7 +240,7 @@ _RESULTS: Final = "results"
 
 
 def copy_committed(root: Path, folder: Path) -> Path:
-    """Copy the results that git tracks.
+    """Copy the results that git tracks; raises SetupError.
 
     Args:
         root: The checkout.
@@ -267,9 +248,6 @@ def copy_committed(root: Path, folder: Path) -> Path:
 
     Returns:
         The copy, `folder / "results"`.
-
-    Raises:
-        SetupError: `root` is no checkout of git's, or git does not work.
     """
     try:
         listed = git.run(["-C", str(root), "ls-files", "-z", "--", _RESULTS], {})

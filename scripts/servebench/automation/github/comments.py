@@ -25,21 +25,13 @@ CommentAction = Literal["created", "updated", "unchanged", "superseded", "nothin
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What our comment says about itself.
+    """What our comment says about itself."""
 
-    Attributes:
-        head: The commit that it is about, 40 hex digits.
-        run: The workflow run that wrote it.
-        attempt: Of that run, from 1.
-        stage: How far it has come.
-        outdated: Whether the head has moved since.
-    """
-
-    head: str
-    run: int
-    attempt: int
+    head: str  # the commit that it is about, 40 hex digits
+    run: int  # the workflow run that wrote it
+    attempt: int  # of that run, from 1
     stage: Stage
-    outdated: bool = False
+    outdated: bool = False  # whether the head has moved since
 
     def line(self) -> str:
         """Its hidden first line."""
@@ -48,15 +40,9 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class CommentOutcome:
-    """What became of a comment.
+    """What became of a comment."""
 
-    Attributes:
-        outcome: `superseded`: a newer run has spoken; `nothing`: there is no comment.
-        url: Where it is.
-        note: What it says about itself now.
-    """
-
-    outcome: CommentAction
+    outcome: CommentAction  # `superseded`: a newer run has spoken; `nothing`: there is no comment
     url: str = ""
     note: Note | None = None
 

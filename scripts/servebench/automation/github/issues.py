@@ -34,21 +34,13 @@ IssueAction = Literal["opened", "updated", "closed", "reopened", "unchanged", "l
 
 @dataclass(frozen=True, slots=True)
 class IssueDraft:
-    """An issue as it should be.
+    """An issue as it should be."""
 
-    Attributes:
-        key: What it is about: the same thing always has the same one.
-        title: Plain text.
-        body: Markdown.
-        is_open: Whether there is something to look at.
-        labels: For an issue that is opened.
-    """
-
-    key: str
+    key: str  # what it is about: the same thing always has the same one
     title: str
-    body: str
-    is_open: bool
-    labels: tuple[str, ...] = ("servebench",)
+    body: str  # markdown
+    is_open: bool  # whether there is something to look at
+    labels: tuple[str, ...] = ("servebench",)  # for an issue that is opened
 
     def written(self) -> tuple[str, str]:
         """Title and body, with the hidden first line."""

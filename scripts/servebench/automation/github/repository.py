@@ -154,11 +154,7 @@ P = TypeVar("P", bound=Payload)
 
 
 def read(kind: type[P], found: Any, asked: str) -> P:
-    """Check an answer.
-
-    Raises:
-        ServiceError: It is not what it should be: says what was asked for, and what is wrong.
-    """
+    """Check an answer; raises ServiceError."""
     try:
         return kind.model_validate(found)
     except ValidationError as error:

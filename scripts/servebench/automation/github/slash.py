@@ -58,19 +58,12 @@ class CommentEvent(Payload):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What became of a comment.
+    """What became of a comment."""
 
-    Attributes:
-        outcome: `ignored`: nothing was asked; `refused`: asked, and not granted.
-        reason: Why, in a sentence; nothing in it is from the comment.
-        pull: Number of the pull request, where it is about one.
-        head: The commit that is compared.
-        base: The commit that it is compared with.
-    """
-
+    # `ignored`: nothing was asked; `refused`: asked, and not granted.
     outcome: Literal["ignored", "refused", "dispatched"]
-    reason: str
-    pull: int | None = None
+    reason: str  # why, in a sentence; nothing in it is from the comment
+    pull: int | None = None  # number of the pull request, where it is about one
     head: Sha | None = None
     base: Sha | None = None
 

@@ -44,12 +44,9 @@ class Acceptance(Frozen):
 
 
 def require_digest(path: Path, digest: str) -> None:
-    """Refuse a file that is not the one whose SHA-256 its maker has told.
+    """Refuse a file that is not the one whose SHA-256 its maker has told; raises ArtifactError.
 
     A measuring machine can replace an artifact of its own workflow run, but not a job's output.
-
-    Raises:
-        ArtifactError: It is another one, larger than any of ours, or not there.
     """
     most = Limits().file_bytes
     try:

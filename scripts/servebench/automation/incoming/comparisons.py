@@ -46,12 +46,7 @@ _MOST_CASES: Final = 2000
 
 
 def comparison(
-    data: bytes,
-    base: str,
-    head: str,
-    trusted: Checkout,
-    now: datetime,
-    machine: str | None = None,
+    data: bytes, base: str, head: str, trusted: Checkout, now: datetime, machine: str | None = None
 ) -> Comparison:
     """Read and check a comparison of two commits (40 hex digits), by a machine if that is known.
 
@@ -74,11 +69,7 @@ def comparison(
 def require_ours(
     found: Comparison, trusted: Checkout, now: datetime, machine: str | None = None
 ) -> None:
-    """Check what holds for every comparison, whatever is compared.
-
-    Raises:
-        ArtifactError: It is of other tools or another machine, or gives readers something to run.
-    """
+    """Check what holds for every comparison, whatever is compared; raises ArtifactError."""
     trusted.require_tools(found.servebench, found.oha)
     require_machine(found.machine)
     if machine is not None:

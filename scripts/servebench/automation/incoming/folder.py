@@ -46,14 +46,7 @@ _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one artifact may hold: several times what the largest of ours does.
-
-    Attributes:
-        entries: Files and folders.
-        depth: Folders within each other.
-        file_bytes: Of one file.
-        total_bytes: Of all files.
-    """
+    """How much one artifact may hold: several times what the largest of ours does."""
 
     entries: int = 64
     depth: int = 6
@@ -63,14 +56,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactFile:
-    """One file.
+    """One file."""
 
-    Attributes:
-        path: Below the artifact, with slashes; says nothing about where the file belongs.
-        data: Its bytes.
-    """
-
-    path: str
+    path: str  # below the artifact, with slashes; says nothing about where the file belongs
     data: bytes
 
 
@@ -100,13 +88,10 @@ def names(folder: Path) -> tuple[str, ...]:
 
 
 def read(folder: Path, name: str = ".", limits: Limits | None = None) -> tuple[ArtifactFile, ...]:
-    """Read one artifact as a whole.
+    """Read one artifact as a whole; raises ArtifactError.
 
     Returns:
         Its files, by path.
-
-    Raises:
-        ArtifactError: Something in it is not what an artifact of ours has; nothing of it counts.
     """
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

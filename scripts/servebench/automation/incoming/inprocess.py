@@ -124,13 +124,10 @@ def check(
     trusted: Checkout,
     now: datetime,
 ) -> dict[str, bytes]:
-    """Check all that one machine has sent of asv.
+    """Check all that one machine has sent of asv; raises ArtifactError.
 
     Returns:
         What to write: path below a results folder → bytes, with the machine's description.
-
-    Raises:
-        ArtifactError: Something else, or something wrong.
     """
     sent = {file.path: file.data for file in files}
     sent.pop(_LIST, None)

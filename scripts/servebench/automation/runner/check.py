@@ -29,19 +29,12 @@ _TIMEOUT_S: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class RunnerPaths:
-    """Where things are on a prepared machine.
-
-    Attributes:
-        policy: The hook's policy.
-        library: The folder of the hook and its launcher.
-        root: Our checkout.
-        owner: Who must own the files: root.
-    """
+    """Where things are on a prepared machine."""
 
     policy: Path
-    library: Path
+    library: Path  # the folder of the hook and its launcher
     root: Path
-    owner: int = 0
+    owner: int = 0  # who must own the files: root
 
 
 def here() -> RunnerPaths:

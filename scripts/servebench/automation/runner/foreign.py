@@ -55,14 +55,10 @@ _PATIENCE_S: Final = 0.5
 def compare(
     root: Path, base: str, head: str, options: Sequence[str], place: RunnerConfig
 ) -> tuple[Comparison, bytes]:
-    """Compare two commits of a checkout in the machine's room.
+    """Compare two commits of a checkout in the machine's room; raises SetupError or ArtifactError.
 
     Returns:
         The checked comparison, and its bytes.
-
-    Raises:
-        SetupError: The machine is not prepared.
-        ArtifactError: No comparison came out, or not the one that was asked for.
     """
     with _furnished(root, place) as (room, env):
         words = ["compare", base, head, "--output", str(room.folder / RESULT), *options]

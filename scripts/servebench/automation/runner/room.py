@@ -148,11 +148,7 @@ class OtherUser:
     def start(
         self, argv: Sequence[str | Path], env: Mapping[str, str], folder: Path
     ) -> subprocess.Popen[bytes]:
-        """Start a program; what it says comes through a pipe of ours.
-
-        Raises:
-            SetupError: It cannot be started.
-        """
+        """Start a program; what it says comes through a pipe of ours; raises SetupError."""
         try:
             return subprocess.Popen(
                 self.command(argv, env, folder),
@@ -164,11 +160,7 @@ class OtherUser:
             raise SetupError(f"nothing can be run as {self.name}: {error}") from error
 
     def end_all(self) -> None:
-        """End everything that runs as that user, however it was started.
-
-        Raises:
-            SetupError: Nothing can be run as that user, or something goes on all the same.
-        """
+        """End everything that runs as that user, however it was started; raises SetupError."""
         for _ in range(_ATTEMPTS):  # who forks fast enough escapes the first ones
             # Ends with 1 where there is nobody to end.
             self.run(["/bin/sh", "-c", f"{_KILL_ALL} 2>/dev/null; exit 0"])

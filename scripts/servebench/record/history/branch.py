@@ -47,11 +47,7 @@ class Branch:
         self.tip: str | None = None
 
     def fetch(self, *, contents: bool) -> None:
-        """Fetch the tip alone, without its past.
-
-        Raises:
-            GitError: The remote cannot be reached.
-        """
+        """Fetch the tip alone, without its past; raises GitError."""
         listed = self._git.ask("ls-remote", "origin", self._branch)
         if not listed:
             self.tip = None
@@ -107,11 +103,7 @@ class Branch:
         )
 
     def push(self, commit: str) -> None:
-        """Make a commit the branch's tip, if it follows the one that is there.
-
-        Raises:
-            GitError: Somebody else was first, or the remote cannot be reached.
-        """
+        """Make a commit the branch's tip, if it follows the one that is there; raises GitError."""
         self._git.ask("push", "--quiet", "origin", f"{commit}:{self._branch}")
 
     def _read(self, entries: Sequence[Entry]) -> Iterator[tuple[Entry, bytes]]:

@@ -31,17 +31,10 @@ _NAMED: Final = 20  # files that a commit's message names
 
 @dataclass(frozen=True, slots=True)
 class PushResult:
-    """What a push did.
+    """What a push did."""
 
-    Attributes:
-        added: Paths that are new on the branch, or have new contents.
-        there: Paths that had the same bytes there already, or ones that are as good.
-        tries: How often it was tried.
-        commit: The commit, if one was needed.
-    """
-
-    added: tuple[str, ...]
-    there: tuple[str, ...]
+    added: tuple[str, ...]  # paths that are new on the branch, or have new contents
+    there: tuple[str, ...]  # paths that had the same bytes there already, or ones that are as good
     tries: int
     commit: str | None
 
@@ -54,12 +47,7 @@ def push(
     patience: Patience | None = None,
     told: Callable[[str], None] = lambda _: None,
 ) -> PushResult:
-    """Add files to the history.
-
-    Raises:
-        RecordError: A file is there with other bytes, and its kind is never rewritten.
-        HistoryError: It could not be pushed; what was to be pushed is unharmed.
-    """
+    """Add files to the history; raises RecordError or HistoryError."""
     patience = patience or Patience()
     with tempfile.TemporaryDirectory(prefix="servebench-push-") as folder:
         try:
@@ -133,18 +121,11 @@ _PARTIAL: Final = ".pulled"
 
 @dataclass(frozen=True, slots=True)
 class PullResult:
-    """What a pull did.
+    """What a pull did."""
 
-    Attributes:
-        tip: The history's commit; None: there is no history yet.
-        written: How many files are new.
-        replaced: Paths whose contents the history had newer.
-        kept: How many were there already.
-    """
-
-    tip: str | None
+    tip: str | None  # the history's commit; None: there is no history yet
     written: int
-    replaced: tuple[str, ...]
+    replaced: tuple[str, ...]  # paths whose contents the history had newer
     kept: int
 
 
