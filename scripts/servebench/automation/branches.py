@@ -134,8 +134,9 @@ def _start(root: Path, remote: Remote, branch: str, head: str) -> tuple[str, str
     return made, tip
 
 
-def _fetched(root: Path, remote: Remote, name: str) -> str:
-    git.ask(root, "fetch", "--quiet", "--no-tags", remote.address, name, env=remote.environment)
+def _fetched(root: Path, remote: Remote, name: str, *options: str) -> str:
+    argv = ["fetch", "--quiet", "--no-tags", *options, remote.address, name]
+    git.ask(root, *argv, env=remote.environment)
     return git.ask(root, "rev-parse", "FETCH_HEAD")
 
 
@@ -188,13 +189,9 @@ def _who(root: Path) -> list[str]:
     return [
         word
         for key, value in _AUTHOR.items()
-        if not _configured(root, key)
+        if not git.ask_or_none(root, "config", key)
         for word in ("-c", f"{key}={value}")
     ]
-
-
-def _configured(root: Path, key: str) -> bool:
-    return bool(git.ask_or_none(root, "config", key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +226,7 @@ def propose(
     reference = f"refs/heads/{proposal.branch}"
     tree, commit = _changed_tree(root, files), ""
     if git.ask(root, "ls-remote", remote.address, reference, env=remote.environment):
-        argv = ["fetch", "--quiet", "--no-tags", "--depth=1", remote.address, reference]
-        git.ask(root, *argv, env=remote.environment)
-        commit = git.ask(root, "rev-parse", "FETCH_HEAD")
+        commit = _fetched(root, remote, reference, "--depth=1")
     moved = not commit or git.ask(root, "rev-parse", f"{commit}^{{tree}}") != tree
     if moved:
         said = f"{proposal.title}\n\n{proposal.body}\n"

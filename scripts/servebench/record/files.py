@@ -59,13 +59,7 @@ def parse(
     """Turn the bytes of a file into its value; raises RecordError.
 
     Strict JSON: no NaN, no infinity, no key twice, no text for a number, no unknown key.
-
-    Args:
-        kind: What it must hold.
-        data: The file's bytes.
-        name: What to call the file in an error.
-        upgrades: What older formats need.
-        quoted: Whether an error may repeat what was found.
+    An error calls it `name`, and repeats what was found only if `quoted`.
     """
     known = kind.model_fields["format"].default
     expected = f"{name}: expected {kind.what} of format {known}"
@@ -91,14 +85,7 @@ def parse(
 def read(
     kind: type[_Kind], path: Path, upgrades: Upgrades | None = None, *, named: bool = False
 ) -> _Kind:
-    """Read a file; raises RecordError.
-
-    Args:
-        kind: What it must hold.
-        path: The file.
-        upgrades: What older formats need.
-        named: Whether its name must be the value's id.
-    """
+    """Read a file, whose name must be the value's id if `named`; raises RecordError."""
     value = parse(kind, contents(path), str(path), upgrades)
     if named and path.stem != (found := getattr(value, "id", "")):
         raise RecordError(
@@ -210,13 +197,8 @@ def replace(path: Path, data: bytes) -> None:
 def swap(path: Path, data: bytes, beside: Path) -> None:
     """Write a file as a whole that may be lost with the power: it can be made, or fetched, again.
 
-    Args:
-        path: It; its folder is made.
-        data: Its bytes.
-        beside: Where they stand until they are whole, in the same folder.
-
-    Raises:
-        OSError: It cannot be written; what was there before is unharmed.
+    Its bytes stand `beside` it, in the same folder, until they are whole. Raises OSError; what was
+    there before is unharmed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -86,7 +86,6 @@ class NightRecord(Artefact):
 
     @property
     def missing(self) -> tuple[ShardRecord, ...]:
-        """The shards of which something is missing."""
         return tuple(shard for shard in self.shards if shard.missing)
 
     @property
@@ -105,7 +104,6 @@ class Assignment:
 
     @property
     def plan(self) -> Plan:
-        """What is to be measured."""
         return self.shard.plan
 
     def begin(self, run: Run) -> Run:

@@ -240,15 +240,7 @@ _RESULTS: Final = "results"
 
 
 def copy_committed(root: Path, folder: Path) -> Path:
-    """Copy the results that git tracks; raises SetupError.
-
-    Args:
-        root: The checkout.
-        folder: Where to; existing.
-
-    Returns:
-        The copy, `folder / "results"`.
-    """
+    """Copy the results that git tracks in a checkout to `folder / "results"`; raises SetupError."""
     try:
         listed = git.run(["-C", str(root), "ls-files", "-z", "--", _RESULTS], {})
     except HistoryError as error:

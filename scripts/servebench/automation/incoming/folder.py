@@ -88,11 +88,7 @@ def names(folder: Path) -> tuple[str, ...]:
 
 
 def read(folder: Path, name: str = ".", limits: Limits | None = None) -> tuple[ArtifactFile, ...]:
-    """Read one artifact as a whole; raises ArtifactError.
-
-    Returns:
-        Its files, by path.
-    """
+    """Read one artifact as a whole: its files, by path; raises ArtifactError."""
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:

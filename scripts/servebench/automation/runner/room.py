@@ -250,16 +250,8 @@ class Room:
     def collect_folder(self, parent: str, name: str, most: int) -> bytes:
         """Pack a folder of the room as its own user: an archive of tar; errors as of `collect`."""
         script = 'tar --create --file=- --directory "$1" -- "$2" | head -c "$3"'
-        argv: list[str | Path] = [
-            "/bin/sh",
-            "-c",
-            script,
-            "pack",
-            self.folder / parent,
-            name,
-            str(most + 1),
-        ]
-        return self._collected(argv, name, most)
+        words: list[str | Path] = [script, "pack", self.folder / parent, name, str(most + 1)]
+        return self._collected(["/bin/sh", "-c", *words], name, most)
 
     def _collected(self, argv: Sequence[str | Path], name: str, most: int) -> bytes:
         try:

@@ -138,9 +138,6 @@ def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Run, ...], tuple[str,
     A run that was cut short (`*.partial.json`) enters the history as what it is, a partial run,
     under its own name; unless it was finished after all.
 
-    Args:
-        folder: It; nothing is in it if it is not there.
-
     Returns:
         The files, the runs among them, and paths that are no part of the history.
     """
