@@ -15,7 +15,7 @@ from bench import Bench, make_checkout
 from fake_github import FakeGitHub
 from servebench.host import machine_lock, paths
 from servebench.measure import verify
-from servebench.record import committed
+from servebench.record import store
 from steps import Step
 
 
@@ -51,7 +51,7 @@ def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="session")
 def reference_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The committed results, without what somebody has measured in this checkout; to be read."""
-    return committed.results(paths.project_root(), tmp_path_factory.mktemp("committed"))
+    return store.copy_committed(paths.project_root(), tmp_path_factory.mktemp("committed"))
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,7 @@ from servebench.core.flags import FlagName
 from servebench.core.model import Commands, Frozen, Machine, Run, RunStatus
 from servebench.declare import settings
 from servebench.host import paths
-from servebench.record import run_file, store
+from servebench.record import store
 from servebench.record.candidate import Candidates
 from servebench.record.change import ChangeRecord
 from servebench.record.comparison import Comparison
@@ -81,7 +81,7 @@ def only_the_others(source: Path, reason: str) -> None:
     kept = sorted(path for path in target.rglob("*") if not path.is_dir())
     names = [f"runs/{MACHINES[n - 1].id}/2026/{shard_run(n).id}.json" for n in (2, 3)]
     assert [path.relative_to(target).as_posix() for path in kept] == names == [*found.accepted]
-    assert [path.read_bytes() for path in kept] == [run_file.encode(shard_run(n)) for n in (2, 3)]
+    assert [path.read_bytes() for path in kept] == [store.encode(shard_run(n)) for n in (2, 3)]
     assert found.exit_code == 1
     assert len(found.missing) == 1
     assert "no run of this shard arrived" in found.missing[0]
@@ -95,7 +95,7 @@ def test_an_honest_night_is_accepted_as_it_is(inbox: Path) -> None:
     for number in (1, 2, 3):
         run = shard_run(number)
         place = store.path_for(inbox.parent / "accepted", run)
-        assert place.read_bytes() == run_file.encode(run)
+        assert place.read_bytes() == store.encode(run)
 
 
 def test_what_a_killed_shard_has_saved_counts(inbox: Path) -> None:
@@ -106,7 +106,7 @@ def test_what_a_killed_shard_has_saved_counts(inbox: Path) -> None:
     )
     place = inbox / "shard-1" / "runs" / part.machine.id / "2026"
     place.mkdir(parents=True)
-    (place / f"{part.id}.partial.json").write_bytes(run_file.encode(part))
+    (place / f"{part.id}.partial.json").write_bytes(store.encode(part))
     found = accepted(inbox)
     assert (found.exit_code, len(found.accepted), found.refused) == (1, 3, ())
     assert "1 of 2 cases are missing: its run ended before it came to them" in found.missing[0]
@@ -215,10 +215,7 @@ BYTES: Final[dict[str, tuple[Callable[[bytes], bytes], str]]] = {
     "nested without end": (lambda _: b"[" * 100_000, "in strict JSON"),
     "another format": (lambda data: data.replace(b'"format":2', b'"format":99'), "found 99"),
     "an unknown key": (lambda data: data.replace(b"{", b'{"x": 1,', 1), "Extra inputs"),
-    "a key twice": (
-        lambda data: data.replace(b"{", b'{"format":2,', 1),
-        "the key 'format' twice",
-    ),
+    "a key twice": (lambda data: data.replace(b"{", b'{"format":2,', 1), "the key 'format' twice"),
     "not a number": (lambda data: data.replace(b'"seed":1', b'"seed":NaN'), "strict JSON"),
     "infinity by the back door": (
         lambda data: data.replace(b'"wall_seconds":3310.12', b'"wall_seconds":1e999'),
@@ -231,7 +228,7 @@ BYTES: Final[dict[str, tuple[Callable[[bytes], bytes], str]]] = {
 @pytest.mark.parametrize("attack", BYTES)
 def test_bytes_that_are_no_run_file(inbox: Path, attack: str) -> None:
     change_bytes, reason = BYTES[attack]
-    whole = run_file.encode(shard_run(1))
+    whole = store.encode(shard_run(1))
     data = change_bytes(whole)
     assert data != whole
     (inbox / "shard-1").mkdir()
@@ -358,14 +355,14 @@ def test_a_run_cannot_claim_what_the_plan_does_not_say(inbox: Path, claim: str) 
     """Well-formed files that lie about where, what, when and with what they were measured."""
     lie, reason = CLAIMS[claim]
     (inbox / "shard-1").mkdir()
-    (inbox / "shard-1" / "run.json").write_bytes(run_file.encode(lie(shard_run(1))))
+    (inbox / "shard-1" / "run.json").write_bytes(store.encode(lie(shard_run(1))))
     only_the_others(inbox, reason.replace("\\'", "'"))
 
 
 def test_a_file_is_placed_by_what_is_in_it(inbox: Path) -> None:
     place = inbox / "shard-1" / "runs" / MACHINES[1].id / "1999"
     place.mkdir(parents=True)
-    (place / "latest.json").write_bytes(run_file.encode(shard_run(1)))
+    (place / "latest.json").write_bytes(store.encode(shard_run(1)))
     found = accepted(inbox)
     assert found.exit_code == 0
     assert f"runs/{MACHINES[0].id}/2026/{shard_run(1).id}.json" in found.accepted
@@ -902,7 +899,7 @@ def linked() -> bytes:
     return packed.getvalue()
 
 
-RUN: Final = (f"runs/{MACHINES[0].id}/2026/{shard_run(1).id}.json", run_file.encode(shard_run(1)))
+RUN: Final = (f"runs/{MACHINES[0].id}/2026/{shard_run(1).id}.json", store.encode(shard_run(1)))
 WHOLE: Final = archive(RUN)
 BOMB: Final = archive(("run.json", bytes(200_000_000)))
 ARCHIVES: Final[dict[str, tuple[bytes, Table, str]]] = {
@@ -937,7 +934,7 @@ def test_an_artifact_that_cannot_be_fetched_costs_the_others_nothing(
     """Damaged, far too large, or somewhere else: it is named, and the others are stored."""
     data, told, reason = ARCHIVES[attack]
     step.github.leave(7, data=data, **{"name": "shard-1", **told})
-    step.github.leave(7, "shard-2", archive((RUN[0], run_file.encode(shard_run(2)))))
+    step.github.leave(7, "shard-2", archive((RUN[0], store.encode(shard_run(2)))))
     step.github.leave(7, "night", b"not asked for")
     step.github.leave(8, "shard-3", b"of another run")
     tracemalloc.start()

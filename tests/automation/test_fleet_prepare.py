@@ -18,7 +18,7 @@ from typing import Final
 import pytest
 
 from servebench.automation.incoming.folder import Limits
-from servebench.automation.runner import check, hook, place
+from servebench.automation.runner import check, hook, room
 from servebench.automation.runner.check import RunnerPaths
 from steps import NIGHT
 
@@ -353,7 +353,7 @@ def test_the_page_says_what_the_code_does() -> None:
         f"{bounds.file_bytes // 10**6} MB per file, {bounds.total_bytes // 10**6} MB in all)"
     ) in " ".join(page.replace("\n", " ").split())
     for path in (
-        place.LIBRARY, place.FILE, "/etc/sudoers.d/servebench", "/etc/servebench/walls.nft"
+        room.LIBRARY, room.CONFIG, "/etc/sudoers.d/servebench", "/etc/servebench/walls.nft"
     ):  # fmt: skip
         assert str(path) in page
         assert str(path) in script

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from repos import commit, git, make_repository
-from servebench.automation.runner import place
+from servebench.automation.runner import room as room_
 from servebench.automation.runner.room import OtherUser
 from servebench.cli import app
 from servebench.core.errors import SetupError, UsageError
@@ -138,7 +138,7 @@ def test_what_is_measured_goes_to_a_folder_here(
     """Before anything is begun: the room's other user would write nowhere else."""
     file = tmp_path / "fleet.json"
     file.write_text('{"user": "no-such-user", "room": "/var/lib/no-such-user"}')
-    monkeypatch.setenv(place.VARIABLE, str(file))
+    monkeypatch.setenv(room_.CONFIG_VARIABLE, str(file))
     found = CliRunner().invoke(app, ["fleet", "inprocess", "--record", *words]).exception
     assert isinstance(found, UsageError)
     assert "expected" in str(found)
@@ -262,9 +262,9 @@ def test_a_machine_that_is_not_prepared_says_so(
 ) -> None:
     """No file, a wrong one, no such user, ourselves, a room that must not be emptied."""
     file = tmp_path / "fleet.json"
-    monkeypatch.setenv(place.VARIABLE, str(file))
+    monkeypatch.setenv(room_.CONFIG_VARIABLE, str(file))
     with pytest.raises(SetupError, match="not prepared to run foreign code"):
-        place.read()
+        room_.read_config()
     for text, reason in (
         ("{}", "user: Field required"),
         ('{"user": "a b", "room": "/var/lib/x"}', "user: String should match"),
@@ -275,7 +275,7 @@ def test_a_machine_that_is_not_prepared_says_so(
     ):
         file.write_text(text)
         with pytest.raises(SetupError) as caught:
-            place.read()
+            room_.read_config()
         assert reason in str(caught.value)
     with pytest.raises(SetupError, match="has no user 'no-such-user'"):
         OtherUser("no-such-user")

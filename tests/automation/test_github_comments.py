@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from servebench.automation.github import marker, text, wording
+from servebench.automation.github import text, wording
 from servebench.automation.github.comments import Note, publish, read_note
 from servebench.automation.incoming import comparisons
 from servebench.core.errors import ArtifactError, RecordError
@@ -299,14 +299,14 @@ def test_a_cut_leaves_nothing_folded_open() -> None:
 
 def test_markers_survive_what_is_in_them() -> None:
     """No value ends the hidden line early; what is no marker is none."""
-    line = marker.line("issue", {"key": "a--> <b -- ---", "n": 3})
+    line = text.marker("issue", {"key": "a--> <b -- ---", "n": 3})
     assert line.count("--") == 2
     assert line.count(">") == 1
-    assert marker.values("issue", f"{line}\r\nrest") == {"key": "a--> <b -- ---", "n": 3}
-    assert marker.rest(f"{line}\r\nrest\r\nmore") == "rest\nmore"
+    assert text.marker_values("issue", f"{line}\r\nrest") == {"key": "a--> <b -- ---", "n": 3}
+    assert text.without_marker(f"{line}\r\nrest\r\nmore") == "rest\nmore"
     for body in (None, "", "x", f" {line}", f"text\n{line}", line.replace("{", "[")):
-        assert marker.values("issue", body) is None
-    assert marker.values("comparison", line) is None
+        assert text.marker_values("issue", body) is None
+    assert text.marker_values("comparison", line) is None
 
 
 @pytest.mark.parametrize(

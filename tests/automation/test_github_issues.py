@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fake_github import Table
-from servebench.automation.github import announce, marker
+from servebench.automation.github import issues, text
 from servebench.automation.github.comments import Note, Stage, read_note
 from servebench.automation.github.slash import run_name
 from servebench.record import change, files
@@ -66,7 +66,7 @@ def tell(step: Step, *records: ChangeRecord, more: tuple[str, ...] = ()) -> list
     return done.out.splitlines()
 
 
-def issues(step: Step) -> list[Table]:
+def all_issues(step: Step) -> list[Table]:
     """All issues, oldest first."""
     return step.github.state.issues
 
@@ -74,7 +74,7 @@ def issues(step: Step) -> list[Table]:
 def test_a_change_becomes_one_issue(step: Step) -> None:
     """Title and text say what, how much, since when, because of what, and where the evidence is."""
     (line,) = tell(step, record())
-    (issue,) = issues(step)
+    (issue,) = all_issues(step)
     assert line == f"one: opened {issue['html_url']}"
     assert issue["title"] == (
         f"granian 2.8.6 → 2.8.7: CPU/request of {CASE} slower by +2.13 %"
@@ -104,26 +104,26 @@ def test_a_change_becomes_one_issue(step: Step) -> None:
 def test_it_is_never_announced_twice(step: Step) -> None:
     tell(step, record())
     assert tell(step, record()) == ["no news"]
-    assert len(issues(step)) == 1
+    assert len(all_issues(step)) == 1
     assert step.asked("PATCH") == []
 
 
 def test_what_becomes_known_is_added(step: Step) -> None:
     """The release is found some days later: the same issue says so."""
     tell(step, record(culprit=None))
-    (issue,) = issues(step)
+    (issue,) = all_issues(step)
     assert issue["title"].startswith("Unknown cause: CPU/request of")
     assert "not known yet; this issue will say when it is" in issue["body"]
     (line,) = tell(step, record())
     assert line.startswith("one: updated")
-    assert issues(step) == [issue]
+    assert all_issues(step) == [issue]
     assert issue["title"].startswith("granian 2.8.6 → 2.8.7: CPU/request")
     assert issue["state"] == "open"
 
 
 def test_it_closes_and_opens_with_its_record(step: Step) -> None:
     tell(step, record())
-    (issue,) = issues(step)
+    (issue,) = all_issues(step)
     (line,) = tell(step, record(status="closed", note="fixed in granian 2.8.8"))
     assert line.startswith("one: closed")
     assert (issue["state"], issue["state_reason"]) == ("closed", "completed")
@@ -132,18 +132,18 @@ def test_it_closes_and_opens_with_its_record(step: Step) -> None:
     (line,) = tell(step, record(note="it came back"))
     assert line.startswith("one: opened again")
     assert (issue["state"], issue["state_reason"]) == ("open", "reopened")
-    assert len(issues(step)) == 1
+    assert len(all_issues(step)) == 1
 
 
 def test_what_was_over_before_it_was_announced_opens_nothing(step: Step) -> None:
     assert tell(step, record(status="closed")) == ["no news"]
-    assert issues(step) == []
+    assert all_issues(step) == []
 
 
 def test_somebody_who_closes_it_is_not_contradicted(step: Step) -> None:
     """News is added, but the issue stays closed: they have seen it."""
     tell(step, record(culprit=None))
-    (issue,) = issues(step)
+    (issue,) = all_issues(step)
     issue["state"] = "closed"
     tell(step, record())
     assert issue["state"] == "closed"
@@ -153,19 +153,19 @@ def test_somebody_who_closes_it_is_not_contradicted(step: Step) -> None:
 def test_an_issue_of_somebody_else_is_not_ours(step: Step) -> None:
     """They copied our text, hidden line and all; it is neither changed nor counted."""
     tell(step, record())
-    (issue,) = issues(step)
+    (issue,) = all_issues(step)
     issue["user"] = {"login": "mallory", "type": "User"}
     before = dict(issue)
     tell(step, record())
     tell(step, record(status="closed"))
     assert issue == before
-    assert issues(step)[1]["state"] == "closed"
+    assert all_issues(step)[1]["state"] == "closed"
 
 
 def test_only_our_announcements_are_ours(step: Step) -> None:
     """Whatever the list holds: other people's issues, pull requests, and our own other issues."""
     tell(step, record())
-    copied = dict(issues(step)[0])
+    copied = dict(all_issues(step)[0])
     foreign = [
         {**copied, "number": 1, "user": {"login": "mallory", "type": "User"}},
         {**copied, "number": 2, "user": None},
@@ -173,7 +173,7 @@ def test_only_our_announcements_are_ours(step: Step) -> None:
         {**copied, "number": 4, "body": None},
         {**copied, "number": 5, "body": f"Quoted:\n{copied['body']}"},
     ]
-    issues(step).clear()
+    all_issues(step).clear()
     step.github.fail(method="GET", path="issues$", status=200, body=foreign, times=2)
     (line,) = tell(step, record())
     assert line.startswith("one: opened")
@@ -184,16 +184,16 @@ def test_a_lost_answer_leaves_one_issue_open(fault: Table, step: Step) -> None:
     """The request is repeated, and what it has doubled is closed."""
     step.github.fail(method="POST", path="issues$", after=True, **fault)
     tell(step, record())
-    assert [one["state"] for one in issues(step)] == ["open", "closed"]
+    assert [one["state"] for one in all_issues(step)] == ["open", "closed"]
 
 
 def test_of_two_issues_the_newer_one_is_closed(step: Step) -> None:
     tell(step, record())
-    (issue,) = issues(step)
-    issues(step).append({**issue, "number": issue["number"] + 1})
+    (issue,) = all_issues(step)
+    all_issues(step).append({**issue, "number": issue["number"] + 1})
     tell(step, record())
-    assert [one["state"] for one in issues(step)] == ["open", "closed"]
-    assert issues(step)[1]["state_reason"] == "not_planned"
+    assert [one["state"] for one in all_issues(step)] == ["open", "closed"]
+    assert all_issues(step)[1]["state_reason"] == "not_planned"
 
 
 def test_a_night_that_breaks_everything_opens_few_issues(step: Step) -> None:
@@ -206,10 +206,10 @@ def test_a_night_that_breaks_everything_opens_few_issues(step: Step) -> None:
     done = step("announce", "--results", results, "--most", "3")
     assert done.code == 1
     assert "2 changes are not announced yet" in done.err
-    keys = [(marker.values("issue", one["body"]) or {})["key"] for one in issues(step)]
+    keys = [(text.marker_values("issue", one["body"]) or {})["key"] for one in all_issues(step)]
     assert keys == ["change/change-5", "change/change-4", "change/change-3"]
     assert step("announce", "--results", results, "--most", "3").code == 0
-    assert len(issues(step)) == 5
+    assert len(all_issues(step)) == 5
 
 
 def test_one_broken_record_stops_no_other(step: Step) -> None:
@@ -218,7 +218,7 @@ def test_one_broken_record_stops_no_other(step: Step) -> None:
     done = step("announce", "--results", results)
     assert done.code == 1
     assert "broken.json: expected a change record" in done.err
-    assert len(issues(step)) == 1
+    assert len(all_issues(step)) == 1
     assert "broken.json" in step.summary
 
 
@@ -234,9 +234,9 @@ def test_an_interrupted_announcement_goes_on(step: Step) -> None:
 
     step.github.state.issues = Counted()
     assert step("announce", "--results", results).code == 4
-    assert len(issues(step)) == 1
+    assert len(all_issues(step)) == 1
     assert step("announce", "--results", results).code == 0
-    assert len(issues(step)) == 3
+    assert len(all_issues(step)) == 3
 
 
 def test_a_dry_run_only_says_it(step: Step) -> None:
@@ -246,7 +246,7 @@ def test_a_dry_run_only_says_it(step: Step) -> None:
         "issues": [{"key": "change/one", "done": "opened", "url": ""}],
         "problems": [],
     }
-    assert issues(step) == []
+    assert all_issues(step) == []
 
 
 def test_hostile_words_in_a_record_do_nothing() -> None:
@@ -258,7 +258,7 @@ def test_hostile_words_in_a_record_do_nothing() -> None:
         packages=(PackageChange(stack=bad, package=bad, base=bad, head=bad),),
         others=(SERIES.model_copy(update={"case": bad, "metric": bad}),),
     )
-    (wanted,) = announce.wanted([hostile], SITE)
+    (wanted,) = issues.of_changes([hostile], SITE)
     title, body = wanted.written()
     for part in ("@everyone", "#1", "](https://evil", "\n::"):
         assert part not in body
@@ -276,7 +276,7 @@ def test_an_issue_always_fits() -> None:
         PackageChange(stack="current", package=f"{'p' * 200}{index}", base="1", head="2")
         for index in range(3000)
     )
-    (wanted,) = announce.wanted([record(others=series, packages=packages)], SITE)
+    (wanted,) = issues.of_changes([record(others=series, packages=packages)], SITE)
     title, body = wanted.written()
     assert len(title) <= 200
     assert title.endswith("(and 3000 more)")
@@ -548,7 +548,7 @@ def test_a_watchdog_that_cannot_look_says_so(nights: Step) -> None:
 
 def test_words_of_issues_wait_for_no_chart() -> None:
     """A few sentences and the address of a page need nothing that computes or draws."""
-    program = "import sys, servebench.automation.github.announce; print(*sys.modules)"
+    program = "import sys, servebench.automation.github.issues; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

@@ -19,14 +19,14 @@ from bench import Bench, eventually
 from foreign import MACHINES, commands, comparison, inside
 from histories import FIRST, good, night_run, result_of, save
 from repos import commit, git
-from servebench.automation.stack_bump import BRANCH
+from servebench.automation.branches import BRANCH
 from servebench.core.model import Run, StackRecord, Status
 from servebench.declare import settings
 from servebench.detect.candidates import detect
 from servebench.detect.conclude import conclude
 from servebench.host.machine import fingerprint
 from servebench.record import change as changes
-from servebench.record import run_file
+from servebench.record import store
 from servebench.record.change import ChangeRecord, Release, SeriesName, StackState
 from servebench.record.comparison import Judgement, PackageChange, SideRecord, Verdict
 from servebench.series import table as history
@@ -79,7 +79,7 @@ def history_with_a_step() -> tuple[Run, ...]:
         metrics = {CPU: level * (1 + 0.003 * (number * 7 % 5 - 2))}
         stack = StackRecord(name="current", digest=version[-1] * 64, packages={"alpha": version})
         run = night_run(today + number, MACHINE.id, [result_of(case, good(case, 1.0, metrics))])
-        nights.append(run_file.rounded(run.model_copy(update={"stacks": (stack,)})))
+        nights.append(store.rounded(run.model_copy(update={"stacks": (stack,)})))
     return tuple(nights)
 
 
@@ -207,7 +207,7 @@ def recorded(stage: Stage, folder: str) -> dict[str, Any]:
 def runs_of(stage: Stage) -> list[Run]:
     """The runs of the history."""
     return [
-        run_file.decode(stage.git("show", f"gh-pages:{path}").encode(), path)
+        store.decode(stage.git("show", f"gh-pages:{path}").encode(), path)
         for path in stage.branch("gh-pages")
         if path.startswith("results/runs/")
     ]

@@ -10,14 +10,14 @@ import pytest
 from bench import Bench
 from repos import commit, git, make_repository
 from servebench.cli import inprocess as verb
-from servebench.record.asv_results import Reading, Snapshot, Status
+from servebench.record.asv_results import Reading, ReadingStatus, Snapshot
 from servebench.report.asv_figures import FLOOR, CountRow, headline, markdown, screen
 
 BASE, HEAD = "b" * 40, "a" * 40
 
 
 def reading(endpoint: str, value: float | None, python: str = "3.14") -> Reading:
-    status: Status = "failed" if value is None else "measured" if value >= 0 else "skipped"
+    status: ReadingStatus = "failed" if value is None else "measured" if value >= 0 else "skipped"
     return Reading(
         benchmark="instructions.Requests.track_request",
         params=(("endpoint", endpoint),),

@@ -18,7 +18,7 @@ import asv_files
 import sites
 from bench import invoke, make_checkout
 from foreign import COMMIT, MACHINES, NOW, TRUSTED, inside, judged, night, shard_run
-from servebench.automation.incoming import nights, records
+from servebench.automation.incoming import comparisons, nights
 from servebench.automation.incoming.facts import Checkout, Lock
 from servebench.automation.incoming.folder import ArtifactFile
 from servebench.automation.incoming.inprocess import check
@@ -27,7 +27,7 @@ from servebench.core.metrics import METRICS
 from servebench.core.model import Run
 from servebench.detect.conclude import conclude
 from servebench.plan import night_plan
-from servebench.record import files, run_file, store
+from servebench.record import files, store
 from servebench.record.change import ChangeRecord
 from servebench.record.comparison import Comparison
 from servebench.series import reading
@@ -114,14 +114,12 @@ def let_in(trusted: tuple[Checkout, Checkout]) -> Iterator[Run]:
             for record in run.stacks
         )
         name = store.run_id(run.started, run.profile, run.commit)
-        document = json.loads(
-            run_file.encode(run.model_copy(update={"id": name, "stacks": stacks}))
-        )
+        document = json.loads(store.encode(run.model_copy(update={"id": name, "stacks": stacks})))
         mutate(source, document)
         data = json.dumps(document).encode()
         try:
             # In our own words: most mutations would fall for their white space alone.
-            ours = run_file.encode(run_file.decode(data, "x"))
+            ours = store.encode(store.decode(data, "x"))
             yield nights.run(ours, "shard-1", night(), checkout, NOW)
         except (ArtifactError, RecordError):
             continue
@@ -168,7 +166,9 @@ def let_in_of_confirmations() -> Iterator[dict[str, bytes]]:
         }
         sent = [ArtifactFile(path, data) for path, data in judged_files.items()]
         try:
-            records.check(sent, f"confirmed-{MACHINES[0].id}", TRUSTED, NOW, {mine.id: mine})
+            comparisons.conclusions(
+                sent, f"confirmed-{MACHINES[0].id}", TRUSTED, NOW, {mine.id: mine}
+            )
         except Exception:  # what the check stumbles over is refused (`acceptance`)
             continue
         yield judged_files
@@ -276,7 +276,7 @@ def test_a_run_cannot_be_faster_than_its_case_allows() -> None:
         metrics = {**launch.metrics, "throughput": throughput, "window": 8.0, "ceiling": 1e6}
         launch = launch.model_copy(update={"metrics": metrics})
         first = first.model_copy(update={"launches": (launch, *first.launches[1:])})
-        return run_file.encode(run.model_copy(update={"results": (first, *run.results[1:])}))
+        return store.encode(run.model_copy(update={"results": (first, *run.results[1:])}))
 
     nights.run(claiming(12_928), "shard-1", plan, TRUSTED, NOW)
     with pytest.raises(ArtifactError, match=r"at most 12,800/s, its ceiling, found 12,929/s"):

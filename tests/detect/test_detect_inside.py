@@ -31,7 +31,7 @@ from fake_sessions import FakeProcesses, of_benchmarks, pair
 from foreign import MACHINES, NOW, TRUSTED, comparison
 from histories import FIRST
 from repos import commit, make_repository, write
-from servebench.automation.github import announce
+from servebench.automation.github import issues
 from servebench.automation.incoming import acceptance
 from servebench.compare import inprocess
 from servebench.core.model import StackRecord
@@ -336,7 +336,7 @@ def test_a_bump_in_asvs_results_becomes_a_change(
     assert "A step between 8 and 6 commits" in record.method
     assert " pairs of processes between the two stacks" in record.method
     name = f"time in process (seconds) of {CASE} slower by +"
-    assert f"fastapi 1.0 → 2.0: {name}" in announce.title(record)
+    assert f"fastapi 1.0 → 2.0: {name}" in issues.change_title(record)
     assert f"{CASE}: slower, time in process (seconds) +" in title(record)
 
     change.save(paths.results_dir(), record)

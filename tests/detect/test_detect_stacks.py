@@ -17,7 +17,7 @@ from bench import Bench
 from fake_sessions import SilentReporter
 from histories import FIRST, QUICK
 from repos import borrow_cache, commit, git, make_tiny, write
-from servebench.automation import stack_bump
+from servebench.automation import branches
 from servebench.compare import session
 from servebench.compare.builder import Question, unmeasured
 from servebench.compare.instruments import Reporter
@@ -115,10 +115,10 @@ def bumps(tiny: Path) -> Bumps:
     """Locked at the end of January and in mid-February; the checkout has a third lock by now."""
     commits, digests = [git(tiny, "rev-parse", "HEAD")], [stacks.read("one").digest]
     locks.lock(as_of=date(2026, 2, 20))
-    commits.append(stack_bump.commit(tiny, "Stacks: beta 1.5\n").commit)
+    commits.append(branches.commit(tiny, "Stacks: beta 1.5\n").commit)
     digests.append(stacks.read("one").digest)
     locks.lock()
-    stack_bump.commit(tiny, "Stacks: beta 2.0\n")
+    branches.commit(tiny, "Stacks: beta 2.0\n")
     return Bumps(tiny, (commits[0], commits[1]), (digests[0], digests[1]))
 
 
@@ -213,7 +213,7 @@ def test_a_message_lists_the_releases() -> None:
         Move("granian", "2.8.7", "2.8.8", "v2"),
         Move("old", "3", None, "v2"),
     ]
-    assert stack_bump.message(moves) == (
+    assert branches.message(moves) == (
         "Stacks: granian 2.8.8, new 1.0, old gone\n"
         "\n"
         "- granian 2.8.7 → 2.8.8 (current, v2)\n"
@@ -221,10 +221,10 @@ def test_a_message_lists_the_releases() -> None:
         "- old 3 → (gone) (v2)\n"
     )
     many = [Move(f"package-{n:02}", "1", "2", "current") for n in range(30)]
-    subject, *rest = stack_bump.message(many).splitlines()
+    subject, *rest = branches.message(many).splitlines()
     assert subject == "Stacks: package-00 2, package-01 2, package-02 2 and 27 more"
     assert len(rest) == 31
-    assert stack_bump.message([]) == "Stacks: other files of the same versions\n"
+    assert branches.message([]) == "Stacks: other files of the same versions\n"
 
 
 @pytest.fixture
@@ -249,7 +249,7 @@ def protected(origin: Remote) -> Path:
     return place
 
 
-def chain(place: Path, tip: str = stack_bump.BRANCH) -> list[str]:
+def chain(place: Path, tip: str = branches.BRANCH) -> list[str]:
     """The subjects of a branch's commits, the newest first, as asv follows them."""
     return git(place, "log", "--first-parent", "--format=%s", tip).splitlines()
 
@@ -270,7 +270,7 @@ def test_a_bump_is_a_commit_of_the_locks_alone(
     main = git(tiny, "rev-parse", "HEAD")
     done = command("stack", "bump", "--commit", "--push", "--github-output")
     assert done.code == 0, done
-    tip = git(protected, "rev-parse", stack_bump.BRANCH)
+    tip = git(protected, "rev-parse", branches.BRANCH)
     shown = git(protected, "show", "--name-only", "--format=%P%n%s%n%b", tip).splitlines()
     assert [line for line in shown if line] == [
         main,
@@ -299,7 +299,7 @@ def test_the_branch_of_the_locks_follows_the_code(
     """One line of commits: main's code is taken over, but neither its locks nor its workflows."""
     workflow = ".github/workflows/one.yml"
     commit(tiny, "A workflow", **{workflow: "name: One\n"})
-    first = stack_bump.advance(tiny, origin, lambda root: locks.lock(root=root))
+    first = branches.advance(tiny, origin, lambda root: locks.lock(root=root))
     kept = git(tiny, "show", f"{first.commit}:{LOCK}")
     main = commit(
         tiny, "Later", **{"apps/tiny/alone.py": "later = True\n", workflow: "name: Two\n",
@@ -311,8 +311,8 @@ def test_the_branch_of_the_locks_follows_the_code(
 
     reached: list[str] = []
     with pytest.raises(SetupError):
-        stack_bump.advance(tiny, origin, broken, reached=reached.append)
-    tip = git(protected, "rev-parse", stack_bump.BRANCH)
+        branches.advance(tiny, origin, broken, reached=reached.append)
+    tip = git(protected, "rev-parse", branches.BRANCH)
     assert reached == [tip]  # what can be measured although the locks cannot be renewed
     assert chain(protected) == [
         f"Code of {main[:12]}",
@@ -324,21 +324,21 @@ def test_the_branch_of_the_locks_follows_the_code(
     assert changed == ["apps/tiny/alone.py", "gone.txt"]
     assert git(protected, "show", f"{tip}:{LOCK}") == kept
     # Nothing more to take over: the branch stays where it is.
-    again = stack_bump.advance(tiny, origin, lambda root: locks.lock(root=root))
-    assert again == stack_bump.StackBump(moved=False, commit=tip)
+    again = branches.advance(tiny, origin, lambda root: locks.lock(root=root))
+    assert again == branches.StackBump(moved=False, commit=tip)
     # An older night that is run again does not take the branch back to its code.
     git(protected, "fetch", "--quiet", str(tiny), "main:main")
     git(tiny, "checkout", "--quiet", "--detach", f"{main}~1")
-    assert stack_bump.advance(tiny, origin, lambda root: locks.lock(root=root)) == again
+    assert branches.advance(tiny, origin, lambda root: locks.lock(root=root)) == again
     git(tiny, "checkout", "--quiet", "main")
 
     # How a maintainer brings the locks to main, in a pull request; the branch goes on from there.
-    git(tiny, "fetch", "--quiet", "origin", stack_bump.BRANCH)
+    git(tiny, "fetch", "--quiet", "origin", branches.BRANCH)
     git(tiny, "checkout", "--quiet", "FETCH_HEAD", "--", "apps/stacks")
     git(tiny, "rm", "--quiet", "gone.txt")
     main = commit(tiny, "Locks")
     assert git(tiny, "show", f"{main}:{LOCK}") == kept
-    last = stack_bump.advance(tiny, origin, lambda root: locks.lock(root=root))
+    last = branches.advance(tiny, origin, lambda root: locks.lock(root=root))
     assert chain(protected)[0] == f"Code of {main[:12]}"
     assert git(tiny, "diff", "--name-only", last.commit, main).split() == [
         ".github/workflows/new.yml", workflow,
@@ -352,19 +352,19 @@ def test_what_somebody_pushes_beside_the_locks_is_not_measured(
     """The branch need not be protected as main is: its code is main's, whoever says otherwise."""
     code = "apps/tiny/alone.py"
     main = git(tiny, "rev-parse", "main")
-    stack_bump.advance(tiny, origin, lambda root: locks.lock(root=root))
-    git(tmp_path, "clone", "--quiet", "--branch", stack_bump.BRANCH, origin.address, "theirs")
+    branches.advance(tiny, origin, lambda root: locks.lock(root=root))
+    git(tmp_path, "clone", "--quiet", "--branch", branches.BRANCH, origin.address, "theirs")
     theirs = tmp_path / "theirs"
     added = commit(theirs, "Mine", **{code: "stolen = True\n", "extra.py": "", LOCK: "beta==9\n"})
     if forged:
         text = f"All but locks and workflows: {added}"
         git(theirs, "commit", "--quiet", "--allow-empty", "--message", "Code", "--message", text)
-    git(theirs, "push", "--quiet", "origin", stack_bump.BRANCH)
-    found = stack_bump.advance(tiny, origin, lambda _: ())
+    git(theirs, "push", "--quiet", "origin", branches.BRANCH)
+    found = branches.advance(tiny, origin, lambda _: ())
     assert chain(protected)[0] == f"Code of {main[:12]}"
     assert git(tiny, "diff", "--name-only", found.commit, main).split() == [LOCK]
     assert git(tiny, "show", f"{found.commit}:{LOCK}") == "beta==9"  # its packages have a room
-    assert stack_bump.advance(tiny, origin, lambda _: ()) == found
+    assert branches.advance(tiny, origin, lambda _: ()) == found
 
 
 def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: Path) -> None:
@@ -376,14 +376,12 @@ def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: 
     def renew(root: Path) -> tuple[locks.Move, ...]:
         if not tips:  # in the middle of ours, theirs is whole
             day = date(2026, 2, 20)
-            theirs = stack_bump.advance(
-                others, origin, lambda root: locks.lock(as_of=day, root=root)
-            )
+            theirs = branches.advance(others, origin, lambda root: locks.lock(as_of=day, root=root))
             tips.append(theirs.commit)
         return locks.lock(root=root)
 
     told: list[str] = []
-    mine = stack_bump.advance(tiny, origin, renew, patience=QUICK, told=told.append)
+    mine = branches.advance(tiny, origin, renew, patience=QUICK, told=told.append)
     assert len(told) == 1
     assert chain(Path(origin.address)) == ["Stacks: beta 2.0", "Stacks: beta 1.5", "Everything"]
     assert git(tiny, "rev-parse", f"{mine.commit}~1") == tips[0]
@@ -392,12 +390,12 @@ def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: 
 def test_locks_that_did_not_move_are_no_commit(tiny: Path, tmp_path: Path) -> None:
     """And where there is no repository, that is said."""
     before = git(tiny, "rev-parse", "HEAD")
-    assert stack_bump.commit(tiny, "x") == stack_bump.StackBump(moved=False, commit=before)
+    assert branches.commit(tiny, "x") == branches.StackBump(moved=False, commit=before)
     outside = tmp_path / "outside"
     subprocess.run(["cp", "-r", str(tiny), str(outside)], check=True)
     subprocess.run(["rm", "-rf", str(outside / ".git")], check=True)
     with pytest.raises(UsageError, match="expected a git repository with a commit"):
-        stack_bump.commit(outside, "x")
+        branches.commit(outside, "x")
 
 
 def test_a_mixture_moves_what_it_is_told_to(bumps: Bumps, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import synthetic
 from servebench.core.errors import RecordError
 from servebench.core.flags import FlagName
 from servebench.core.model import CaseResult, Run
-from servebench.record import run_file
+from servebench.record import store
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,7 +29,7 @@ def small_run() -> Run:
 
 
 def document(run: Run | None = None) -> dict[str, Any]:
-    parsed: dict[str, Any] = json.loads(run_file.encode(run or small_run()))
+    parsed: dict[str, Any] = json.loads(store.encode(run or small_run()))
     return parsed
 
 
@@ -37,7 +37,7 @@ def refused(content: object) -> str:
     """The message with which these contents are refused."""
     data = content if isinstance(content, bytes) else json.dumps(content).encode()
     with pytest.raises(RecordError) as caught:
-        run_file.decode(data, "some.json")
+        store.decode(data, "some.json")
     message = str(caught.value)
     assert message.startswith("some.json: ")
     return message
@@ -46,7 +46,7 @@ def refused(content: object) -> str:
 def test_a_run_is_read_back_as_it_was_up_to_the_stated_rounding() -> None:
     """Declared values return exactly, measured ones within 5e-6, failed launches without any."""
     run = synthetic.nightly_run(cases=8)
-    again = run_file.decode(run_file.encode(run), "x")
+    again = store.decode(store.encode(run), "x")
     assert again.model_copy(update={"results": (), "wall_seconds": 0.0}) == run.model_copy(
         update={"results": (), "wall_seconds": 0.0}
     )
@@ -64,23 +64,20 @@ def test_a_run_is_read_back_as_it_was_up_to_the_stated_rounding() -> None:
 def test_figures_have_six_digits_and_counts_all_of_theirs() -> None:
     """1234.56789 is kept as 1234.57; the count 1,234,567 exactly; a failed launch has none."""
     good, bad = document()["results"][0]["launches"]
-    assert (good["metrics"], bad["metrics"]) == (
-        {"throughput": 1234.57, "requests": 1234567},
-        {},
-    )
+    assert (good["metrics"], bad["metrics"]) == ({"throughput": 1234.57, "requests": 1234567}, {})
     assert (good["seconds"], good["load_seconds"]) == (17.8312, 13.0123)
 
 
 def test_writing_what_was_read_gives_the_same_bytes() -> None:
     """Rounding twice changes nothing, and the order of keys is stable."""
-    once = run_file.encode(synthetic.nightly_run(cases=5))
-    assert run_file.encode(run_file.decode(once, "x")) == once
+    once = store.encode(synthetic.nightly_run(cases=5))
+    assert store.encode(store.decode(once, "x")) == once
 
 
 def test_a_nightly_run_fits_its_budget() -> None:
     """80 cases, 3 launches, 43 figures each with realistic scatter: at most 60 KB compressed."""
     run = synthetic.nightly_run(cases=80, launches=3)
-    data = run_file.encode(run)
+    data = store.encode(run)
     assert len(run.results[0].launches[0].metrics) >= 40
     assert len(zlib.compress(data)) <= 60_000
 
@@ -95,7 +92,7 @@ def test_a_figure_that_is_no_number_is_never_written(wrong: float) -> None:
     bad = launch.model_copy(update={"metrics": {"throughput": wrong}})
     copied = run.results[0].model_copy(update={"launches": (bad,)})
     with pytest.raises(RecordError, match="throughput is"):
-        run_file.encode(run.model_copy(update={"results": (copied,)}))
+        store.encode(run.model_copy(update={"results": (copied,)}))
 
 
 @pytest.mark.parametrize("found", [0, 3, True, "1", None, [1]])
@@ -120,7 +117,7 @@ def test_a_file_of_format_1_is_read() -> None:
     (first,) = small_run().results
     run = synthetic.make_run([first, *(CaseResult(case=case) for case in cases[1:])])
     data = json.dumps(format_1()).encode()
-    assert run_file.decode(data, "x") == run_file.rounded(run)
+    assert store.decode(data, "x") == store.rounded(run)
 
 
 def test_what_is_wrong_with_an_old_file_is_told() -> None:
@@ -139,7 +136,7 @@ def test_what_is_wrong_with_an_old_file_is_told() -> None:
 
 def test_what_is_not_a_run_file_is_refused() -> None:
     """Empty, cut short, not text, no object, not strict JSON: each says what was found."""
-    whole = run_file.encode(small_run())
+    whole = store.encode(small_run())
     assert "an empty file" in refused(b"")
     assert "truncated" in refused(whole[:-20])
     assert "no text" in refused(b"\xff\xfe\x00")
@@ -183,14 +180,12 @@ def test_unknown_keys_and_values_are_refused_with_their_place() -> None:
 def test_the_schema_in_results_is_the_one_of_the_types() -> None:
     """results/schema.json is generated; this guards it against drift."""
     stored = (ROOT / "results" / "schema.json").read_text("utf-8")
-    assert stored == run_file.schema(), (
-        "make it again: servebench dev schema -o results/schema.json"
-    )
+    assert stored == store.schema(), "make it again: servebench dev schema -o results/schema.json"
 
 
 def test_the_schema_accepts_runs_and_refuses_what_the_loader_refuses() -> None:
     """A nightly run is valid; an unknown key, another format and a string for a number are not."""
-    described = json.loads(run_file.schema())
+    described = json.loads(store.schema())
     validator = jsonschema.Draft202012Validator(described)
     validator.check_schema(described)
     good = document(synthetic.nightly_run(cases=4))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from servebench.core.errors import SetupError
-from servebench.record import committed
+from servebench.record import store
 
 
 def test_what_was_measured_here_is_left_out(tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_what_was_measured_here_is_left_out(tmp_path: Path) -> None:
     (runs / "own.json").write_text("measured here")
     (runs / "gone.json").unlink()
 
-    copy = committed.results(root, folder)
+    copy = store.copy_committed(root, folder)
     found = {path.relative_to(copy).as_posix() for path in copy.rglob("*.json")}
     assert found == {"runs/machine/kept.json", "runs/machine/zwölf Läufe.json"}
     assert (copy / "runs" / "machine" / "kept.json").read_text() == "kept.json"
@@ -34,4 +34,4 @@ def test_what_was_measured_here_is_left_out(tmp_path: Path) -> None:
 def test_a_folder_that_is_no_checkout_is_told(tmp_path: Path) -> None:
     """With git's words."""
     with pytest.raises(SetupError, match=r"cannot list the results of .*not a git repository"):
-        committed.results(tmp_path, tmp_path)
+        store.copy_committed(tmp_path, tmp_path)

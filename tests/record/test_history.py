@@ -25,8 +25,7 @@ from servebench.host.git import BRANCH, HopelessError, Patience, Remote, credent
 from servebench.record import change, store
 from servebench.record.history.branch import Branch
 from servebench.record.history.kinds import MOST_BYTES, File, collect
-from servebench.record.history.pull import pull
-from servebench.record.history.push import PushResult, push
+from servebench.record.history.sync import PushResult, pull, push
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ import synthetic
 from disks import BALLAST, small_disk
 from servebench.core.errors import RecordError, UsageError
 from servebench.core.model import Profile, Run
-from servebench.record import files, run_file, store
+from servebench.record import files, store
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,12 +60,12 @@ def test_a_partial_run_is_replaced_and_then_finalised(tmp_path: Path) -> None:
     small, whole = (run_at("2026-11-20T09:00:00Z", cases=n) for n in (1, 3))
     partial = store.save_partial(tmp_path, small)
     assert store.save_partial(tmp_path, whole) == partial
-    assert store.load(partial) == run_file.rounded(whole)
+    assert store.load(partial) == store.rounded(whole)
     assert store.partials(tmp_path) == [partial]
     final = store.finalise(tmp_path, whole)
     assert final == store.path_for(tmp_path, whole)
     assert not partial.exists()
-    assert store.load(final) == run_file.rounded(whole)
+    assert store.load(final) == store.rounded(whole)
     assert leftovers(tmp_path) == []
 
 
@@ -121,7 +121,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"gone\.json: cannot be read"):
         store.load(tmp_path / "gone.json")
     damaged = tmp_path / "damaged.json"
-    damaged.write_bytes(run_file.encode(run_at("2026-11-20T09:00:00Z"))[:1000])
+    damaged.write_bytes(store.encode(run_at("2026-11-20T09:00:00Z"))[:1000])
     with pytest.raises(RecordError, match=r"damaged\.json: .*truncated"):
         store.load(damaged)
 
@@ -172,7 +172,7 @@ def test_a_full_disk_leaves_what_was_saved(tmp_path: Path, mounted: bool) -> Non
         with pytest.raises(RecordError, match="the disk is full"):
             store.finalise(disk, large)
         (disk / BALLAST).unlink()
-        assert store.load(saved) == run_file.rounded(small)
+        assert store.load(saved) == store.rounded(small)
         assert store.finalise(disk, large).exists()
 
 

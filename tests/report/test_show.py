@@ -31,7 +31,7 @@ from servebench.declare.published import Published, load_published
 from servebench.host import console as printing
 from servebench.record import change, comparison_store, store
 from servebench.record.comparison import Comparison
-from servebench.record.run_file import encode, schema
+from servebench.record.store import encode, schema
 from servebench.report import formats, markdown
 from servebench.report.claims import judge
 from servebench.report.markdown import comparison as report

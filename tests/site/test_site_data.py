@@ -17,7 +17,7 @@ from servebench.core.errors import UsageError
 from servebench.core.flags import Flag, FlagName
 from servebench.core.metrics import HEADLINES, METRICS
 from servebench.core.model import CaseResult, Run, RunStatus
-from servebench.record import asv_results, run_file, store
+from servebench.record import asv_results, store
 from servebench.series import asv, columns, events, reading
 from servebench.series import table as history
 from servebench.series.columns import of_run
@@ -269,7 +269,7 @@ def test_names_say_what_is_inside_and_the_manifest_lists_them(tmp_path: Path) ->
                 path = site / section / name / f"{year}-{digest}.json"
                 assert path.stat().st_size == size
     (run,) = (site / "runs").iterdir()
-    assert run_file.decode(run.read_bytes(), run.name) == run_file.rounded(a_run(1))
+    assert store.decode(run.read_bytes(), run.name) == store.rounded(a_run(1))
 
 
 def test_an_empty_history_has_all_small_files(tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ def test_a_file_with_other_bytes_is_read_again(tmp_path: Path) -> None:
     results, cache = tmp_path / "results", tmp_path / "cache"
     path = store.finalise(results, a_run(1))
     reading.read(results, cache, tmp_path)
-    path.write_bytes(run_file.encode(a_run(1, 6000.0, notes=("another",))))
+    path.write_bytes(store.encode(a_run(1, 6000.0, notes=("another",))))
     for _ in range(3):
         (night,) = reading.read(results, cache, tmp_path).nights
         assert night.mean[0, night.header.metrics.index("throughput")] == 6000

@@ -25,7 +25,7 @@ import synthetic as runs
 from browsing import Watched
 from servebench.core.model import CaseResult, Run, StackRecord
 from servebench.declare.published import headlines
-from servebench.record import change, run_file, store
+from servebench.record import change, store
 from servebench.record.change import ChangeRecord, SeriesName, StackState
 from servebench.record.comparison import PackageChange, Verdict
 from servebench.site.pages import addresses
@@ -127,7 +127,7 @@ def contested(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for run in (*measured, a_run(NIGHTS, "other-4c-11111111", launches=1)):
         path = results / "runs" / run.machine.id / run.started[:4] / f"{run.id}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(run_file.encode(run))
+        path.write_bytes(store.encode(run))
     for place in MOVED:
         change.save(results, a_record(place, measured))
     return site_builds.built(folder)

@@ -25,7 +25,6 @@ from servebench.core.flags import Flag, FlagName
 from servebench.core.model import Case
 from servebench.host.signals import InterruptedRun
 from servebench.measure.duet import DuetOutcome, SideCase
-from servebench.measure.runner import Outcome
 from servebench.measure.testbed import Rig
 from servebench.record.comparison import Comparison, Duet, Instructions, SideRecord
 from synthetic import MACHINE, figures, make_case
@@ -93,12 +92,12 @@ class FakeInstruments:
             {"base": flags, "head": flags}, {"base": before, "head": after}, SECONDS, 3.0
         )
 
-    def launch(self, part: SideCase) -> Outcome:
+    def launch(self, part: SideCase) -> LaunchOutcome:
         """Give figures that tell the sides apart: 1/s as large as the number of the launch."""
         self.launches.append(part.rig.apps.name)
         self.now += 5
         number = len(self.launches)
-        return Outcome((), {"throughput": float(number)}, seconds=5, load_seconds=2)
+        return LaunchOutcome((), {"throughput": float(number)}, seconds=5, load_seconds=2)
 
     def instructions(
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float

@@ -16,7 +16,7 @@ from servebench.core.model import Case, CaseResult, Machine, Plan, Run, StackRec
 from servebench.detect.conclude import conclude
 from servebench.host.machine import asv_profile
 from servebench.measure import testbed
-from servebench.record import run_file
+from servebench.record import store
 from servebench.record.candidate import Candidate, Step
 from servebench.record.change import ChangeRecord, SeriesName, StackState
 from servebench.record.comparison import CaseComparison, Comparison, Judgement, SideRecord, Verdict
@@ -110,7 +110,7 @@ def put(folder: Path, artifact: str, *runs: Run) -> None:
     for run in runs:
         place = folder / artifact / "runs" / run.machine.id / "2026"
         place.mkdir(parents=True, exist_ok=True)
-        (place / f"{run.id}.json").write_bytes(run_file.encode(run))
+        (place / f"{run.id}.json").write_bytes(store.encode(run))
 
 
 def inside(machine: Machine = MACHINES[0], **changes: Any) -> dict[str, Any]:

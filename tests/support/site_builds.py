@@ -14,7 +14,7 @@ from made_up import Imagined
 from servebench.core.flags import Flag, FlagName
 from servebench.core.model import CaseResult, Commands, InterpreterRecord, Run, StackRecord
 from servebench.host import paths
-from servebench.record import change, run_file, store
+from servebench.record import change, store
 from servebench.record.change import ChangeRecord, Release, SeriesName, StackState
 from servebench.record.comparison import PackageChange, Verdict
 from servebench.series.table import tables
@@ -131,7 +131,7 @@ def stored(results: Path, run: Run) -> None:
     """Store a run as the harness would."""
     path = results / "runs" / "machine" / run.started[:4] / f"{run.id}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(run_file.encode(run))
+    path.write_bytes(store.encode(run))
 
 
 def _hostile_run(day: int) -> Run:

@@ -47,17 +47,11 @@ _ORIGINAL: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """The newest releases of what is pinned.
+    """The newest releases of what is pinned."""
 
-    Attributes:
-        files: Name below the checkout → new contents, of those that change.
-        moved: What is pinned anew.
-        told: What could not be asked, or is for people.
-    """
-
-    files: Mapping[str, str]
+    files: Mapping[str, str]  # name below the checkout → new contents, of those that change
     moved: tuple[Move, ...]
-    told: tuple[str, ...]
+    told: tuple[str, ...]  # what could not be asked, or is for people
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,11 +256,7 @@ def _newer(found: str, pinned: str, *, same: int) -> bool:
 
 
 def _edited(text: str, edits: tuple[tuple[str, str, str], ...]) -> str:
-    """`pyproject.toml` with other values, and everything else as it stands.
-
-    Raises:
-        SetupError: It has no such line.
-    """
+    """`pyproject.toml` with other values, and everything else as it stands; raises SetupError."""
     for table, key, value in edits:
         head = re.escape(f"[{table}]")
         pattern = (

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from servebench.automation.github import step_output
-from servebench.automation.incoming import acceptance, facts
+from servebench.automation.incoming import acceptance, facts, folder
 from servebench.automation.incoming.acceptance import Acceptance
 from servebench.core.errors import UsageError
 from servebench.host import paths
@@ -122,11 +122,11 @@ def accept_command(
 
 
 def _fetch(names: str, target: Path) -> None:
-    from servebench.automation.incoming import download  # noqa: PLC0415 - nothing else talks to GitHub
+    # Nothing else talks to GitHub.
     from servebench.cli.github import DEFAULT_PATIENCE, connected  # noqa: PLC0415
 
     with connected(DEFAULT_PATIENCE) as (context, repository):
-        fetched, refused = download.fetch(repository, context.run_id, names, target)
+        fetched, refused = folder.fetch(repository, context.run_id, names, target)
     _tell(Acceptance(accepted=fetched, refused=refused), "fetched")
 
 

@@ -67,7 +67,7 @@ def announce_command(
     Needs GITHUB_TOKEN with issues: write. Exit code 0: all as it should be; 1: a record cannot be
     read, or more than --most were new; 4: GitHub could not be told. What is left is done next time.
     """
-    from servebench.automation.github import announce, issues  # noqa: PLC0415
+    from servebench.automation.github import issues  # noqa: PLC0415
 
     records: list[ChangeRecord] = []
     problems: list[str] = []
@@ -79,7 +79,7 @@ def announce_command(
     with connected(patience) as (context, repository):
         base = _base(site) if site else context.pages_url
         kept = issues.keep(
-            repository, announce.wanted(records, base), author, most=most, dry=dry
+            repository, issues.of_changes(records, base), author, most=most, dry=dry
         )  # fmt: skip
     left = sum(one.done == "left" for one in kept)
     if left:

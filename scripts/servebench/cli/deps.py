@@ -55,7 +55,7 @@ def deps_command(
 
     Exit code 0: renewed, or nothing has moved. 4: the packages' index, git or GitHub refuses.
     """
-    from servebench.automation.github import proposal  # noqa: PLC0415 - only this verb needs GitHub
+    from servebench.automation import branches  # noqa: PLC0415 - only this verb needs GitHub
     from servebench.automation.github.text import plain  # noqa: PLC0415
     from servebench.host.git import remote_of  # noqa: PLC0415
 
@@ -80,9 +80,9 @@ def deps_command(
         if propose and moved and repository is not None:
             where = remote_of(root, remote)
             body = "\n\n".join((locks.listed(moved), *told, _NOTE))
-            target = base or proposal.default_branch(root, where)
-            wanted = proposal.Proposal(branch, target, locks.title("Harness", moved), body)
-            proposed = proposal.propose(repository, root, where, files, wanted)
+            target = base or branches.default_branch(root, where)
+            wanted = branches.Proposal(branch, target, locks.title("Harness", moved), body)
+            proposed = branches.propose(repository, root, where, files, wanted)
     listed = locks.listed(moved) or "nothing moved"
     step_output.summary("\n\n".join(("### Dependencies", listed, *told)))
     if as_json:

@@ -11,7 +11,7 @@ from typer import Option
 from servebench.host import paths
 from servebench.host.console import Console
 from servebench.host.progress import Narrator
-from servebench.record import committed
+from servebench.record import store
 from servebench.site import pictures
 from servebench.site.build import Order, build
 
@@ -32,7 +32,7 @@ def pictures_command(
         site = Path(folder) / "site"
         order = Order(
             root=root,
-            results=committed.results(root, Path(folder)),
+            results=store.copy_committed(root, Path(folder)),
             output=site,
             cache=paths.cache_dir() / "site",
             with_asv=False,

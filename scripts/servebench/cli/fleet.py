@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from servebench.automation.runner import hook, place
+from servebench.automation.runner import hook, room
 from servebench.cli.options import ProfileOption, SelectOption, budget_option, require_writable
 from servebench.core.errors import UsageError
 from servebench.host import paths
@@ -39,7 +39,7 @@ def hook_command(
     The runner itself does not start this, but the copy that scripts/prepare-runner.sh installs.
     Here, nothing is ended. Exit code 0: it may. 1: it may not, with the reason.
     """
-    file = policy or place.file()
+    file = policy or room.config_file()
     try:
         found = hook.refusals(hook.read_policy(file.read_text("utf-8")), os.environ)
     except (OSError, hook.PolicyError) as error:
@@ -103,7 +103,7 @@ def compare_command(
         if len(commit) != _COMMIT_DIGITS or set(commit) - set("0123456789abcdef"):
             raise UsageError(f"{name}: expected a commit as 40 hex digits, found {commit!r}")
     require_writable({"--output": output})
-    described = place.read()
+    described = room.read_config()
     options = ["--profile", profile]
     options += [word for glob in select or () for word in ("--select", glob)]
     options += ["--budget", budget] if budget else []
@@ -121,7 +121,7 @@ def _in_the_room(context: typer.Context) -> None:
 
     words = [str(context.info_name), *context.args]
     with interruptible(), measuring():
-        code = foreign.measure(paths.project_root(), words, place.read())
+        code = foreign.measure(paths.project_root(), words, room.read_config())
     if code:
         raise typer.Exit(code)
 

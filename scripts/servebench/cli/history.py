@@ -61,7 +61,7 @@ def pull_command(
     A branch that is not there yet is an empty history. In this checkout they are untracked files,
     which no commit of yours should add.
     """
-    from servebench.record.history.pull import pull  # noqa: PLC0415 - only this verb waits for its imports
+    from servebench.record.history.sync import pull  # noqa: PLC0415 - only this verb waits for its imports
 
     where = remote_of(paths.project_root(), remote, branch)
     found = pull(where, to or paths.results_dir(), told=_warn)
@@ -105,7 +105,7 @@ def push_command(
     where it was.
     """
     from servebench.record.history.kinds import File, collect  # noqa: PLC0415 - as above
-    from servebench.record.history.push import push  # noqa: PLC0415
+    from servebench.record.history.sync import push  # noqa: PLC0415
 
     if plan is not None and plan_sha256 is not None:
         from servebench.automation.incoming.acceptance import require_digest  # noqa: PLC0415

@@ -15,7 +15,7 @@ from servebench.declare.published import load_published
 from servebench.declare.suites import read_suites
 from servebench.host import paths
 from servebench.host.console import Console, print_json, write
-from servebench.record import asv_results, comparison_store, run_file, store
+from servebench.record import asv_results, comparison_store, store
 from servebench.report import markdown, terminal
 from servebench.report import page as pages
 from servebench.report.findings import RunSource, write_findings
@@ -111,7 +111,7 @@ def schema_command(
     ] = False,
 ) -> None:
     """Write the JSON Schema of run files (kept as results/schema.json)."""
-    write(comparison_store.schema() if comparison else run_file.schema(), output)
+    write(comparison_store.schema() if comparison else store.schema(), output)
 
 
 def _is_comparison(path: Path) -> bool:

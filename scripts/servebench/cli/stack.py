@@ -9,9 +9,9 @@ from typing import Annotated
 from rich.table import Table
 from typer import Argument, Option, Typer
 
-from servebench.automation import stack_bump
+from servebench.automation import branches
+from servebench.automation.branches import StackBump
 from servebench.automation.github import step_output
-from servebench.automation.stack_bump import StackBump
 from servebench.cli.options import JsonOption, day, workflow_option
 from servebench.core.errors import SetupError, UsageError
 from servebench.host import paths
@@ -60,7 +60,7 @@ def bump_command(
             "and push it.",
         ),
     ] = False,
-    branch: Annotated[str, Option("--branch", help="Its name.")] = stack_bump.BRANCH,
+    branch: Annotated[str, Option("--branch", help="Its name.")] = branches.BRANCH,
     remote: Annotated[str, Option("--remote", help="Where to.")] = "origin",
     github_output: Annotated[
         bool,
@@ -95,7 +95,7 @@ def bump_command(
 
     with interruptible():
         if push:
-            bumped = stack_bump.advance(
+            bumped = branches.advance(
                 root,
                 remote_of(root, remote),
                 renew,
@@ -105,11 +105,11 @@ def bump_command(
             )
         else:
             moves = renew(root)
-            text = stack_bump.message(moves)
-            made = stack_bump.commit(root, text) if commit else StackBump(bool(moves), "")
+            text = branches.message(moves)
+            made = branches.commit(root, text) if commit else StackBump(bool(moves), "")
             bumped = replace(made, moves=moves)
     hand_on(bumped.moved, bumped.commit)
-    text = stack_bump.message(bumped.moves) if bumped.moved else "no package moved\n"
+    text = branches.message(bumped.moves) if bumped.moved else "no package moved\n"
     step_output.summary(f"```text\n{text}```")
     if as_json:
         rows = [asdict(move) for move in bumped.moves]

@@ -20,37 +20,27 @@ from servebench.core.errors import RecordError
 if TYPE_CHECKING:
     from asv.results import Results
 
-Status = Literal["measured", "failed", "skipped"]
+ReadingStatus = Literal["measured", "failed", "skipped"]
 LIST: Final = "benchmarks.json"
 """asv's list of benchmarks, beside the folders of its machines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One figure of one environment.
+    """One figure of one environment."""
 
-    Attributes:
-        benchmark: Name, as asv gives it: module, class, function.
-        params: Parameter → value, as text.
-        python: Name of the interpreter.
-        stack: Name of the stack.
-        unit: As asv names it: seconds, bytes, instructions, …
-        status: `skipped`: it does not apply there.
-        value: The median of the samples, or the figure that was tracked; None unless measured.
-        quartiles: Ends of the middle half of the samples, which are not all independent; None if
-            there is only one.
-        samples: All of them, where they were recorded.
-    """
-
-    benchmark: str
-    params: tuple[tuple[str, str], ...]
+    benchmark: str  # name, as asv gives it: module, class, function
+    params: tuple[tuple[str, str], ...]  # parameter → value, as text
     python: str
     stack: str
-    unit: str
-    status: Status
+    unit: str  # as asv names it: seconds, bytes, instructions, …
+    status: ReadingStatus  # `skipped`: it does not apply there
+    # The median of the samples, or the figure that was tracked; None unless measured.
     value: float | None = None
+    # Ends of the middle half of the samples, which are not all independent; None if there is only
+    # one.
     quartiles: tuple[float, float] | None = None
-    samples: tuple[float, ...] = ()
+    samples: tuple[float, ...] = ()  # all of them, where they were recorded
 
     @property
     def param(self) -> dict[str, str]:
@@ -74,25 +64,15 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that was measured of one commit on one machine.
-
-    Attributes:
-        machine: Its name.
-        cores: How many it has; None if asv was not told.
-        described: The machine in words.
-        commit: 40 hex digits.
-        committed: Date of the commit, ms since 1970.
-        started: Start of the last benchmark, ms since 1970.
-        readings: In asv's order of benchmarks and parameters.
-    """
+    """All that was measured of one commit on one machine."""
 
     machine: str
-    cores: int | None
-    described: str
-    commit: str
-    committed: int
-    started: int
-    readings: tuple[Reading, ...]
+    cores: int | None  # how many it has; None if asv was not told
+    described: str  # the machine in words
+    commit: str  # 40 hex digits
+    committed: int  # date of the commit, ms since 1970
+    started: int  # start of the last benchmark, ms since 1970
+    readings: tuple[Reading, ...]  # in asv's order of benchmarks and parameters
 
     def of(self, *prefixes: str) -> tuple[Reading, ...]:
         """The readings whose benchmark's name starts with one of these, whole words only."""
@@ -231,7 +211,7 @@ def _readings(result: Results, name: str, benchmark: dict[str, Any]) -> Iterator
         value = values[place]
         number = isinstance(value, int | float) and not isinstance(value, bool)
         skipped = isinstance(value, float) and math.isnan(value)
-        status: Status = "skipped" if skipped else "measured" if number else "failed"
+        status: ReadingStatus = "skipped" if skipped else "measured" if number else "failed"
         measured = status == "measured"
         yield Reading(
             benchmark=name,

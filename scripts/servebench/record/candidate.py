@@ -89,7 +89,6 @@ class Dismissal(Artefact):
 
     @property
     def final(self) -> bool:
-        """Whether it is left alone from now on."""
         return self.verdict is Verdict.NO_CHANGE or self.tries >= MOST_TRIES
 
 

@@ -54,13 +54,9 @@ def read(path: Path) -> Comparison:
 
 
 def find(name: str, results: Path) -> Path | None:
-    """The file of the comparison that a person means by its id, or by enough of it.
+    """The file of the comparison that a person means by enough of its id; raises UsageError.
 
-    Returns:
-        None if no comparison can be meant.
-
-    Raises:
-        UsageError: None, or more than one, goes by that id.
+    None if no comparison can be meant.
     """
     if _MARK not in name:
         return None

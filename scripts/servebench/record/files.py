@@ -56,19 +56,10 @@ def parse(
     *,
     quoted: bool = True,
 ) -> _Kind:
-    """Turn the bytes of a file into its value.
+    """Turn the bytes of a file into its value; raises RecordError.
 
     Strict JSON: no NaN, no infinity, no key twice, no text for a number, no unknown key.
-
-    Args:
-        kind: What it must hold.
-        data: The file's bytes.
-        name: What to call the file in an error.
-        upgrades: What older formats need.
-        quoted: Whether an error may repeat what was found.
-
-    Raises:
-        RecordError: It holds something else, in another format, or is damaged.
+    An error calls it `name`, and repeats what was found only if `quoted`.
     """
     known = kind.model_fields["format"].default
     expected = f"{name}: expected {kind.what} of format {known}"
@@ -94,17 +85,7 @@ def parse(
 def read(
     kind: type[_Kind], path: Path, upgrades: Upgrades | None = None, *, named: bool = False
 ) -> _Kind:
-    """Read a file.
-
-    Args:
-        kind: What it must hold.
-        path: The file.
-        upgrades: What older formats need.
-        named: Whether its name must be the value's id.
-
-    Raises:
-        RecordError: It cannot be read, is too large, or as `parse`.
-    """
+    """Read a file, whose name must be the value's id if `named`; raises RecordError."""
     value = parse(kind, contents(path), str(path), upgrades)
     if named and path.stem != (found := getattr(value, "id", "")):
         raise RecordError(
@@ -115,11 +96,7 @@ def read(
 
 
 def contents(path: Path, most: int = MOST_BYTES) -> bytes:
-    """The bytes of a file.
-
-    Raises:
-        RecordError: It cannot be read, or is larger than `most` bytes.
-    """
+    """The bytes of a file; raises RecordError."""
     try:
         with path.open("rb") as file:
             data = file.read(most + 1)
@@ -131,11 +108,7 @@ def contents(path: Path, most: int = MOST_BYTES) -> bytes:
 
 
 def write(path: Path, value: Artefact) -> Path:
-    """Write a value to its file, in place of what was there.
-
-    Raises:
-        RecordError: It cannot be written; what was there before is unharmed.
-    """
+    """Write a value to its file, in place of what was there; raises RecordError."""
     replace(path, encode(value))
     return path
 
@@ -216,11 +189,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> Document:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Write a file as a whole, in place of what was there.
-
-    Raises:
-        RecordError: It cannot be written; what was there before is unharmed.
-    """
+    """Write a file as a whole, in place of what was there; raises RecordError."""
     with written_beside(path, data) as temporary:
         temporary.replace(path)
 
@@ -228,13 +197,8 @@ def replace(path: Path, data: bytes) -> None:
 def swap(path: Path, data: bytes, beside: Path) -> None:
     """Write a file as a whole that may be lost with the power: it can be made, or fetched, again.
 
-    Args:
-        path: It; its folder is made.
-        data: Its bytes.
-        beside: Where they stand until they are whole, in the same folder.
-
-    Raises:
-        OSError: It cannot be written; what was there before is unharmed.
+    Its bytes stand `beside` it, in the same folder, until they are whole. Raises OSError; what was
+    there before is unharmed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -86,7 +86,6 @@ class NightRecord(Artefact):
 
     @property
     def missing(self) -> tuple[ShardRecord, ...]:
-        """The shards of which something is missing."""
         return tuple(shard for shard in self.shards if shard.missing)
 
     @property
@@ -97,30 +96,18 @@ class NightRecord(Artefact):
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The shard that this machine measures, and the night that it belongs to.
-
-    Attributes:
-        night: The night's id.
-        commit: The commit that the night measures.
-        shard: What is to be measured.
-    """
+    """The shard that this machine measures, and the night that it belongs to."""
 
     night: str
-    commit: str | None
+    commit: str | None  # the commit that the night measures
     shard: Shard
 
     @property
     def plan(self) -> Plan:
-        """What is to be measured."""
         return self.shard.plan
 
     def begin(self, run: Run) -> Run:
-        """Say in a run's header which shard it is.
-
-        Raises:
-            UsageError: It is of another machine or commit than the shard: its figures would stand
-                in series where they do not belong.
-        """
+        """Say in a run's header which shard it is; raises UsageError."""
         number = self.shard.number
         if self.shard.machine not in {None, run.machine.id}:
             raise UsageError(

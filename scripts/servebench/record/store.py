@@ -1,23 +1,30 @@
-"""Where run files live: `results/runs/<machine>/<year>/<run>.json`.
+"""Run files: `results/runs/<machine>/<year>/<run>.json`, strict JSON of `model.Run`.
 
 A run in progress is `<run>.partial.json`, replaced as a whole after every launch. A finished one is
-`<run>.json`, written once and never again.
+`<run>.json`, written once and never again. Measured values are rounded to `DIGITS` significant
+digits, a relative error of at most 5e-6, which is a thousand times below the noise of any launch.
+Counts and declared values are kept exactly. Files of format 1 are read too, and stay as they are.
 """
 
 from __future__ import annotations
 
 import difflib
+import math
 import os
 import re
+import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from servebench.core.errors import RecordError, UsageError
-from servebench.core.model import Profile, Run
+from servebench.core import units
+from servebench.core.errors import HistoryError, RecordError, SetupError, UsageError
+from servebench.core.metrics import METRICS
+from servebench.core.model import FORMAT_VERSION, Launch, Profile, Run
+from servebench.host import git
 from servebench.record import files
-from servebench.record.run_file import decode, encode
+from servebench.record.files import Document
 
 PARTIAL: Final = ".partial.json"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -63,12 +70,9 @@ def save_partial(results: Path, run: Run) -> Path:
 
 
 def finalise(results: Path, run: Run) -> Path:
-    """Write the immutable file of a run and remove its partial one.
+    """Write the immutable file of a run and remove its partial one; raises RecordError.
 
     A file that is there with the same bytes is success.
-
-    Raises:
-        RecordError: It cannot be written, or another file of this name exists.
     """
     path, data = path_for(results, run), encode(run)
     with files.written_beside(path, data) as temporary:
@@ -86,11 +90,7 @@ def finalise(results: Path, run: Run) -> Path:
 
 
 def load(path: Path) -> Run:
-    """Read a run file.
-
-    Raises:
-        RecordError: It cannot be read or is not what this version reads.
-    """
+    """Read a run file; raises RecordError."""
     return decode(files.contents(path), str(path))
 
 
@@ -111,11 +111,7 @@ def partials(results: Path) -> list[Path]:
 
 
 def latest(results: Path, *, profile: Profile | None = None, partial: bool = False) -> Path:
-    """The run file that was started last.
-
-    Raises:
-        RecordError: There is none.
-    """
+    """The run file that was started last; raises RecordError."""
     found = runs(results, profile=profile, partial=partial)
     if not found:
         kind = f"{profile} run" if profile else "run"
@@ -160,3 +156,100 @@ def find(results: Path, name: str, others: Sequence[str] = ()) -> Path:
 def _unfinished(results: Path) -> str:
     count = len(partials(results))
     return f" ({count} unfinished: servebench run --resume latest)" if count else ""
+
+
+DIGITS: Final = 6
+
+
+def encode(run: Run) -> bytes:
+    """Turn a run into the bytes of its file; raises RecordError."""
+    try:
+        return files.encode(rounded(run))
+    except ValueError as problem:
+        raise RecordError(
+            f"run {run.id}: every figure must be a finite number, found one that is not "
+            f"({problem}); this is a fault of the launch that made it"
+        ) from problem
+
+
+def decode(data: bytes, name: str) -> Run:
+    """Turn the bytes of a run file into a run; `name` is what errors call the file.
+
+    Raises:
+        RecordError: Not a run file, a format this version does not read, or damaged.
+    """
+    return files.parse(Run, data, name, _UPGRADES)
+
+
+def rounded(run: Run) -> Run:
+    """The run as it is read back: measured values rounded as in the file; raises ValueError."""
+    results = tuple(
+        result.model_copy(update={"launches": tuple(map(_rounded, result.launches))})
+        for result in run.results
+    )
+    wall = _figure("wall_seconds", run.wall_seconds)
+    return run.model_copy(update={"wall_seconds": wall, "results": results})
+
+
+def schema() -> str:
+    """The JSON Schema (2020-12) of run files, as text."""
+    return files.describe(Run, f"servebench run file, format {FORMAT_VERSION}")
+
+
+def _rounded(launch: Launch) -> Launch:
+    measured = {name: _figure(name, getattr(launch, name)) for name in ("seconds", "load_seconds")}
+    metrics = {n: _figure(n, launch.metrics[n]) for n in METRICS if n in launch.metrics}
+    return launch.model_copy(update={**measured, "metrics": metrics})
+
+
+def _figure(name: str, value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError(f"{name} is {value}")
+    if name in METRICS and METRICS[name].format is units.count and value.is_integer():
+        return value
+    return float(f"{value:.{DIGITS}g}")
+
+
+def _from_format_1(document: Document) -> Document:
+    """Format 1 named endpoints by key, and stored the launches of a case as columns."""
+    endpoints = document.pop("endpoints")
+    for result in document["results"]:
+        case, columns = result["case"], result["launches"]
+        if case["endpoint"] not in endpoints:
+            raise ValueError(f"case {case['id']} names the unknown endpoint {case['endpoint']!r}")
+        case["endpoint"] = endpoints[case["endpoint"]]
+        metrics = columns.pop("metrics")
+        lengths = {len(column) for column in (*columns.values(), *metrics.values())}
+        if len(lengths) != 1:
+            raise ValueError(f"case {case['id']}: columns of launches differ in length")
+        result["launches"] = [
+            {name: column[place] for name, column in columns.items()}
+            | {
+                "case": case["id"],
+                "metrics": {n: c[place] for n, c in metrics.items() if c[place] is not None},
+            }
+            for place in range(lengths.pop())
+        ]
+    return {**document, "format": 2}
+
+
+_UPGRADES: Final = {1: _from_format_1}
+
+
+_RESULTS: Final = "results"
+
+
+def copy_committed(root: Path, folder: Path) -> Path:
+    """Copy the results that git tracks in a checkout to `folder / "results"`; raises SetupError."""
+    try:
+        listed = git.run(["-C", str(root), "ls-files", "-z", "--", _RESULTS], {})
+    except HistoryError as error:
+        raise SetupError(f"git cannot list the results of {root}: {error}") from error
+    copy = folder / _RESULTS
+    copy.mkdir()
+    for name in filter(None, listed.decode().split("\0")):
+        source, target = root / name, folder / name
+        if source.is_file():  # it may have been removed, and that not been committed yet
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+    return copy

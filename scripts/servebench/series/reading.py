@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from servebench.core.errors import RecordError
-from servebench.record import change, files, run_file, store
+from servebench.record import change, files, store
 from servebench.record import trial as trials_
 from servebench.record.change import ChangeRecord
 from servebench.record.night import NightRecord
@@ -106,7 +106,7 @@ def _of_run(path: Path, kept: cache.Cache) -> tuple[RunColumns, ...]:
     data = path.read_bytes()
 
     def made() -> tuple[RunColumns, ...]:
-        run = run_file.decode(data, str(path))
+        run = store.decode(data, str(path))
         return (of_run(_checked(path, run, run.started)),)
 
     return kept.of(hashlib.sha256(data).hexdigest(), made)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Final, Literal, cast, get_args
 
-from servebench.automation.github import marker, text, wording
+from servebench.automation.github import text, wording
 from servebench.automation.github.repository import Comment, Repository
 from servebench.core.errors import ServiceError
 
@@ -20,50 +20,36 @@ _BRIEF: Final = 4_000  # characters that GitHub takes for certain
 _INVALID: Final = 422
 
 Stage = Literal["queued", "running", "final", "failed"]
-Outcome = Literal["created", "updated", "unchanged", "superseded", "nothing"]
+CommentAction = Literal["created", "updated", "unchanged", "superseded", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What our comment says about itself.
+    """What our comment says about itself."""
 
-    Attributes:
-        head: The commit that it is about, 40 hex digits.
-        run: The workflow run that wrote it.
-        attempt: Of that run, from 1.
-        stage: How far it has come.
-        outdated: Whether the head has moved since.
-    """
-
-    head: str
-    run: int
-    attempt: int
+    head: str  # the commit that it is about, 40 hex digits
+    run: int  # the workflow run that wrote it
+    attempt: int  # of that run, from 1
     stage: Stage
-    outdated: bool = False
+    outdated: bool = False  # whether the head has moved since
 
     def line(self) -> str:
         """Its hidden first line."""
-        return marker.line(KIND, {**asdict(self), "outdated": int(self.outdated)})
+        return text.marker(KIND, {**asdict(self), "outdated": int(self.outdated)})
 
 
 @dataclass(frozen=True, slots=True)
 class CommentOutcome:
-    """What became of a comment.
+    """What became of a comment."""
 
-    Attributes:
-        outcome: `superseded`: a newer run has spoken; `nothing`: there is no comment.
-        url: Where it is.
-        note: What it says about itself now.
-    """
-
-    outcome: Outcome
+    outcome: CommentAction  # `superseded`: a newer run has spoken; `nothing`: there is no comment
     url: str = ""
     note: Note | None = None
 
 
 def read_note(body: str | None) -> Note | None:
     """What a comment says about itself; None: it is not of this kind."""
-    found = marker.values(KIND, body) or {}
+    found = text.marker_values(KIND, body) or {}
     head, run, attempt, stage = (found.get(key) for key in ("head", "run", "attempt", "stage"))
     if not isinstance(head, str) or not isinstance(run, int) or not isinstance(attempt, int):
         return None
@@ -110,7 +96,7 @@ def mark_outdated(repository: Repository, pull: int, author: str) -> CommentOutc
     if now == note.head or note.outdated:
         return CommentOutcome("unchanged", mine.html_url, note)
     note = replace(note, outdated=True)
-    said = wording.outdated(note.head, now) + marker.rest(mine.body)
+    said = wording.outdated(note.head, now) + text.without_marker(mine.body)
     body = text.bounded(f"{note.line()}\n{said.rstrip()}")
     return CommentOutcome("updated", repository.edit_comment(mine.id, body).html_url, note)
 
@@ -119,7 +105,7 @@ def answer(repository: Repository, pull: int, said: str | None, author: str) -> 
     """Answer a request that was not granted; None: it was, and an old answer goes."""
     old = _only(repository, pull, ANSWER, author)
     if said is not None:
-        body = f"{marker.line(ANSWER, {})}\n{said.rstrip()}"
+        body = f"{text.marker(ANSWER, {})}\n{said.rstrip()}"
         _put(repository, pull, old, ANSWER, body, author)
     elif old is not None:
         repository.delete_comment(old.id)
@@ -127,7 +113,7 @@ def answer(repository: Repository, pull: int, said: str | None, author: str) -> 
 
 def _put(
     repository: Repository, pull: int, mine: Comment | None, kind: str, body: str, author: str
-) -> tuple[Outcome, str]:
+) -> tuple[CommentAction, str]:
     if mine is None:
         made = repository.add_comment(pull, body)
         _only(repository, pull, kind, author)  # the first answer may have been lost
@@ -142,7 +128,7 @@ def _only(repository: Repository, pull: int, kind: str, author: str) -> Comment 
     ours = [
         one
         for one in repository.comments(pull)
-        if one.is_by(author) and marker.values(kind, one.body) is not None
+        if one.is_by(author) and text.marker_values(kind, one.body) is not None
     ]
     for double in ours[1:]:
         repository.delete_comment(double.id)

@@ -26,25 +26,14 @@ _HINT: Final = "; a job of GitHub Actions has it, elsewhere set it by hand"
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The environment of a step.
+    """The environment of a step."""
 
-    Attributes:
-        repository: `owner/name`.
-        token: Never shown.
-        api_url: Base address of the REST API.
-        server_url: Base address of the pages for people.
-        run_id: Of the workflow's run; later runs have larger ones. 0 outside of Actions.
-        attempt: Of that run, from 1.
-        event_name: What started the workflow.
-        event_path: The event as JSON.
-    """
-
-    repository: str
-    token: str = field(repr=False)
-    api_url: str = API
-    server_url: str = SERVER
-    run_id: int = 0
-    attempt: int = 1
+    repository: str  # `owner/name`
+    token: str = field(repr=False)  # never shown
+    api_url: str = API  # base address of the REST API
+    server_url: str = SERVER  # base address of the pages for people
+    run_id: int = 0  # of the workflow's run; later runs have larger ones. 0 outside of Actions
+    attempt: int = 1  # of that run, from 1
     event_name: str = ""
     event_path: Path | None = None
 

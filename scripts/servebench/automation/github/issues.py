@@ -1,19 +1,28 @@
 """Issues that open, change and close by themselves, one for each thing.
 
 An issue is known again by its hidden first line and its author. The line says what servebench did
-last: an issue that somebody has closed stays closed until there is news.
+last: an issue that somebody has closed stays closed until there is news. Of a confirmed change the
+record is the truth: its issue says what the record says, and closes when the record is closed.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Any, Final, Literal
 
-from servebench.automation.github import client, marker, text
+from servebench.automation.github import client, text
 from servebench.automation.github.repository import Issue, Repository
 from servebench.core.text import short
+from servebench.record.change import ChangeRecord, SeriesName
+from servebench.record.comparison import Verdict
+from servebench.report.change import commands, told
+from servebench.report.change import title as metric_title
+from servebench.report.formats import MISSING
+from servebench.report.markdown import grid
+from servebench.site.pages import addresses
 
 KIND: Final = "issue"
 PAUSE: Final = 1.0
@@ -25,28 +34,20 @@ IssueAction = Literal["opened", "updated", "closed", "reopened", "unchanged", "l
 
 @dataclass(frozen=True, slots=True)
 class IssueDraft:
-    """An issue as it should be.
+    """An issue as it should be."""
 
-    Attributes:
-        key: What it is about: the same thing always has the same one.
-        title: Plain text.
-        body: Markdown.
-        is_open: Whether there is something to look at.
-        labels: For an issue that is opened.
-    """
-
-    key: str
+    key: str  # what it is about: the same thing always has the same one
     title: str
-    body: str
-    is_open: bool
-    labels: tuple[str, ...] = ("servebench",)
+    body: str  # markdown
+    is_open: bool  # whether there is something to look at
+    labels: tuple[str, ...] = ("servebench",)  # for an issue that is opened
 
     def written(self) -> tuple[str, str]:
         """Title and body, with the hidden first line."""
         title, body = short(self.title, _TITLE), self.body.rstrip()
         digest = hashlib.sha256(f"{title}\n{body}".encode()).hexdigest()[:16]
         state = "open" if self.is_open else "closed"
-        line = marker.line(KIND, {"key": self.key, "state": state, "digest": digest})
+        line = text.marker(KIND, {"key": self.key, "state": state, "digest": digest})
         return title, text.bounded(f"{line}\n{body}")
 
 
@@ -96,8 +97,8 @@ def keep(
 
 def _change(repository: Repository, one: IssueDraft, issue: Issue, *, dry: bool) -> IssueOutcome:
     title, body = one.written()
-    before = marker.values(KIND, issue.body) or {}
-    after = marker.values(KIND, body) or {}
+    before = text.marker_values(KIND, issue.body) or {}
+    after = text.marker_values(KIND, body) or {}
     if before == after:
         return IssueOutcome(one.key, "unchanged", issue.html_url)
     changes: dict[str, Any] = {"title": title, "body": body}
@@ -116,7 +117,94 @@ def _by_key(repository: Repository, author: str) -> dict[str, list[Issue]]:
     """Our issues, oldest first."""
     found: dict[str, list[Issue]] = {}
     for issue in sorted(repository.issues(author), key=lambda issue: issue.number):
-        read = marker.values(KIND, issue.body)
+        read = text.marker_values(KIND, issue.body)
         if read is not None and isinstance(key := read.get("key"), str):
             found.setdefault(key, []).append(issue)
     return found
+
+
+MOST: Final = 10
+"""Issues that one night opens at most. More at once have one cause, which is not in a package."""
+
+_ROWS: Final = 40
+_SLOWER: Final = ("servebench", "slower")
+_FASTER: Final = ("servebench", "faster")
+
+
+def of_changes(records: Iterable[ChangeRecord], site: str) -> list[IssueDraft]:
+    """One issue per change, the newest change first."""
+    newest = sorted(records, key=lambda record: (record.when, record.id), reverse=True)
+    return [
+        IssueDraft(
+            key=f"change/{record.id}",
+            title=change_title(record),
+            body=change_body(record, site),
+            is_open=record.status == "open",
+            labels=_SLOWER if record.verdict is Verdict.SLOWER else _FASTER,
+        )
+        for record in newest
+    ]
+
+
+def change_title(record: ChangeRecord) -> str:
+    """`granian 2.7.8 → 2.8.7: CPU/request of asgi-wsgi/… slower by +2.13 % (and 3 more)`."""
+    said = told(record)
+    moved = f"{said.title} of {record.series.case} {said.word} by {said.change}"
+    more = f" (and {len(record.others)} more)" if record.others else ""
+    return f"{said.cause or 'Unknown cause'}: {moved}{more}"
+
+
+def change_body(record: ChangeRecord, site: str) -> str:
+    """The issue's text, in Markdown; everything in it is of the record."""
+    said = told(record)
+    facts = [
+        ("change", f"{said.change} ({said.interval}, 95 % interval): {said.word}"),
+        ("since", f"{record.when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"),
+        ("runs", f"{record.before_run or MISSING} → {record.after_run or MISSING}"),
+        ("machine", record.series.machine),
+        ("caused by", said.cause or "not known yet; this issue will say when it is"),
+        ("found", record.method),
+    ]
+    facts += [("note", record.note)] if record.note else []
+    parts = [
+        f"**{text.plain(said.title)}** of **{text.plain(record.series.case)}** moved for good.",
+        "\n".join(f"- **{name}**: {text.plain(value)}" for name, value in facts),
+        f"[The evidence]({site}{addresses.change(record.id)}) · [all]({site}{addresses.CHANGES})",
+    ]
+    if record.packages:
+        rows = [
+            (change.stack, change.package, change.base or MISSING, change.head or MISSING)
+            for change in record.packages
+        ]
+        parts.append(_folded("Packages that differ", ("stack", "package", "before", "after"), rows))
+    for name, many in (
+        ("Moved with it", record.others),
+        ("Stepped at the same time, not played: not known to have moved", record.unplayed),
+    ):
+        if many:
+            rows = [_name(series) for series in many]
+            parts.append(_folded(name, ("machine", "case", "metric", ""), rows))
+    again = commands(record, None, None)
+    if again:
+        # Indented, not fenced: no text can close an indented block.
+        parts.append("To see for yourself:")
+        parts.append("\n".join(f"    {' '.join(command.split())}" for _, command in again))
+    parts.append(
+        "<sub>This issue changes and closes by itself. Closed by hand it stays closed until there "
+        "is news.</sub>"
+    )
+    return "\n\n".join(parts)
+
+
+def _folded(
+    name: str, head: Sequence[str], rows: Sequence[tuple[str, str, str, str]]
+) -> str:  # fmt: skip
+    shown = grid(head, ["---"] * len(head), [])
+    lines = [f"| {' | '.join(text.plain(cell) for cell in row)} |" for row in rows[:_ROWS]]
+    more = f"\n\n… and {len(rows) - _ROWS} more" if len(rows) > _ROWS else ""
+    table = "\n".join([shown, *lines])
+    return f"<details><summary>{name}: {len(rows)}</summary>\n\n{table}{more}\n\n</details>"
+
+
+def _name(series: SeriesName) -> tuple[str, str, str, str]:
+    return series.machine, series.case, metric_title(series.metric), ""

@@ -22,20 +22,20 @@ Reaction = Literal["+1", "-1", "confused", "eyes", "rocket"]
 _GONE: Final = 404
 
 
-class Answer(BaseModel):
+class Payload(BaseModel):
     """Base of all answers."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class User(Answer):
+class User(Payload):
     """Who did something."""
 
     login: str
     type: str = "User"
 
 
-class Comment(Answer):
+class Comment(Payload):
     """A comment on an issue or a pull request."""
 
     id: int
@@ -47,13 +47,13 @@ class Comment(Answer):
         return self.user is not None and self.user.login == login
 
 
-class Tip(Answer):
+class Tip(Payload):
     """One end of a pull request."""
 
     sha: Sha
 
 
-class Base(Answer):
+class Base(Payload):
     """The branch that a pull request is for.
 
     Its `sha` is not read: GitHub keeps an older one there, which is no merge base either.
@@ -62,7 +62,7 @@ class Base(Answer):
     ref: str = Field(min_length=1)
 
 
-class Pull(Answer):
+class Pull(Payload):
     """A pull request."""
 
     number: int
@@ -72,7 +72,7 @@ class Pull(Answer):
     html_url: str = ""
 
 
-class Issue(Answer):
+class Issue(Payload):
     """An issue; pull requests are listed among them, and have `pull_request`."""
 
     number: int
@@ -83,7 +83,7 @@ class Issue(Answer):
     html_url: str = ""
 
 
-class WorkflowRun(Answer):
+class WorkflowRun(Payload):
     """A run of a workflow.
 
     `status` is `completed` when it has ended; only then there is a `conclusion`.
@@ -98,7 +98,7 @@ class WorkflowRun(Answer):
     html_url: str = ""
 
 
-class Job(Answer):
+class Job(Payload):
     """A job of a run. `queued` jobs wait for a runner, `waiting` ones for an approval."""
 
     id: int
@@ -108,7 +108,7 @@ class Job(Answer):
     created_at: AwareDatetime | None = None
 
 
-class Artifact(Answer):
+class Artifact(Payload):
     """What a job of a run has left; later ones have larger ids."""
 
     id: int
@@ -118,47 +118,43 @@ class Artifact(Answer):
     digest: str | None = None
 
 
-class _Span(Answer):
+class _Span(Payload):
     merge_base_commit: Tip
 
 
-class _Permission(Answer):
+class _Permission(Payload):
     permission: str
 
 
-class _Workflow(Answer):
+class _Workflow(Payload):
     state: str
 
 
-class _Runs(Answer):
+class _Runs(Payload):
     workflow_runs: list[WorkflowRun]
 
 
-class _Rule(Answer):
+class _Rule(Payload):
     type: str
 
 
-class _Environment(Answer):
+class _Environment(Payload):
     protection_rules: list[_Rule] = []
 
 
-class _Entry(Answer):
+class _Entry(Payload):
     name: str
 
 
-class _Content(Answer):
+class _Content(Payload):
     content: str
 
 
-Kind = TypeVar("Kind", bound=Answer)
+P = TypeVar("P", bound=Payload)
 
 
-def read(kind: type[Kind], found: Any, asked: str) -> Kind:
-    """Check an answer.
-
-    Raises:
-        ServiceError: It is not what it should be: says what was asked for, and what is wrong.
-    """
+def read(kind: type[P], found: Any, asked: str) -> P:
+    """Check an answer; raises ServiceError."""
     try:
         return kind.model_validate(found)
     except ValidationError as error:
@@ -297,15 +293,15 @@ class Repository:
         """Stop a run; one that has ended in the meantime is fine."""
         self._unless(409, "POST", f"/actions/runs/{run}/cancel")
 
-    def _one(self, kind: type[Kind], method: str, path: str, **more: Any) -> Kind:
+    def _one(self, kind: type[P], method: str, path: str, **more: Any) -> P:
         path = f"{self._base}{path}"
         return read(kind, self.client.json(method, path, **more), path)
 
-    def _all(self, kind: type[Kind], path: str, **more: Any) -> list[Kind]:
+    def _all(self, kind: type[P], path: str, **more: Any) -> list[P]:
         path = f"{self._base}{path}"
         return [read(kind, one, path) for one in self.client.pages(path, **more)]
 
-    def _known(self, kind: type[Kind], path: str) -> Kind | None:
+    def _known(self, kind: type[P], path: str) -> P | None:
         """One that need not be there."""
         try:
             return self._one(kind, "GET", path)

@@ -14,8 +14,8 @@ from servebench.automation.github import comments, wording
 from servebench.automation.github.comments import Note, Stage
 from servebench.automation.github.context import Context
 from servebench.automation.github.repository import (
-    Answer,
     Comment,
+    Payload,
     Pull,
     Repository,
     Sha,
@@ -37,16 +37,16 @@ _RUN_NAME: Final = re.compile(r"Bench #(?P<pull>\d{1,9}) at (?P<head>[0-9a-f]{40
 _MAY_ASK: Final = frozenset({"admin", "write"})
 
 
-class _Thread(Answer):
+class _Thread(Payload):
     number: int
     pull_request: dict[str, Any] | None = None
 
 
-class _Home(Answer):
+class _Home(Payload):
     default_branch: str
 
 
-class Event(Answer):
+class CommentEvent(Payload):
     """What GitHub tells about a comment."""
 
     action: str
@@ -58,19 +58,12 @@ class Event(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What became of a comment.
+    """What became of a comment."""
 
-    Attributes:
-        outcome: `ignored`: nothing was asked; `refused`: asked, and not granted.
-        reason: Why, in a sentence; nothing in it is from the comment.
-        pull: Number of the pull request, where it is about one.
-        head: The commit that is compared.
-        base: The commit that it is compared with.
-    """
-
+    # `ignored`: nothing was asked; `refused`: asked, and not granted.
     outcome: Literal["ignored", "refused", "dispatched"]
-    reason: str
-    pull: int | None = None
+    reason: str  # why, in a sentence; nothing in it is from the comment
+    pull: int | None = None  # number of the pull request, where it is about one
     head: Sha | None = None
     base: Sha | None = None
 
@@ -97,7 +90,7 @@ def handle(
     repository: Repository, event: dict[str, Any], context: Context, author: str
 ) -> Decision:
     """Decide about a comment, and do what follows from it; raises ServiceError."""
-    given = read(Event, event, "the event")
+    given = read(CommentEvent, event, "the event")
     number, words = given.issue.number, asked_for(given.comment.body)
     why = _not_for_us(given)
     if why is not None or words is None:
@@ -117,7 +110,7 @@ def handle(
     return _start(repository, given, pull, context, author)
 
 
-def _not_for_us(given: Event) -> str | None:
+def _not_for_us(given: CommentEvent) -> str | None:
     """Why a comment is no request, whatever it says; None: it may be one."""
     if given.action != "created":
         # Who edits a comment need not be who wrote it; only what was said at first counts.
@@ -157,7 +150,7 @@ def unguarded(repository: Repository) -> str | None:
 
 
 def _start(
-    repository: Repository, event: Event, pull: Pull, context: Context, author: str
+    repository: Repository, event: CommentEvent, pull: Pull, context: Context, author: str
 ) -> Decision:
     head, url = pull.head.sha, context.run_url
     base = repository.merge_base(pull.base.ref, head)

@@ -21,12 +21,7 @@ MOST_SUMMARY: Final = 1_000_000
 
 
 def outputs(values: Mapping[str, str]) -> None:
-    """Hand values to the following steps and jobs.
-
-    Raises:
-        UsageError: There is no such file: this is no step of a workflow.
-        RecordError: It cannot be written.
-    """
+    """Hand values to the following steps and jobs; raises UsageError or RecordError."""
     path = os.environ.get(OUTPUT)
     if not path:
         raise UsageError(
@@ -41,11 +36,7 @@ def outputs(values: Mapping[str, str]) -> None:
 
 
 def summary(markdown: str) -> None:
-    """Add to the step's summary; nothing where there is none.
-
-    Raises:
-        RecordError: It cannot be written.
-    """
+    """Add to the step's summary; nothing where there is none; raises RecordError."""
     path = os.environ.get(SUMMARY)
     if path:
         kept = markdown.encode()[:MOST_SUMMARY].decode(errors="ignore")

@@ -1,14 +1,22 @@
-"""Text that others wrote, made fit for a comment: it is shown, and does nothing. Pure.
+"""Text in comments and issues: what others wrote is shown and does nothing; ours is marked. Pure.
 
 Markdown's own characters are escaped where a report is written (`report.markdown.escape`). What
 GitHub adds afterwards knows no escapes: mentions call people, references leave marks on other
 conversations, addresses become links (github/cmark-gfm#181, github/cmark-gfm#389). A zero-width
 space in the middle keeps each of them from being one.
+
+By a hidden first line servebench knows its own comments and issues again:
+
+    <!-- servebench:comparison {"head":"…","run":17,"state":"queued"} -->
+
+Anybody can write such a line; it counts only where the account that wrote it is ours.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from servebench.report import markdown
@@ -55,3 +63,38 @@ def bounded(text: str, limit: int = LIMIT) -> str:
 
 def _broken(text: str) -> str:
     return _ACTIVE.sub(lambda found: found[0] + _BREAK, text)
+
+
+_MARKER: Final = re.compile(r"<!-- servebench:([a-z][a-z/-]*) (\{[^\n]*\}) -->")
+
+Values = dict[str, str | int]
+
+
+def marker(kind: str, values: Mapping[str, str | int]) -> str:
+    """Write the line. Nothing in it can end the HTML comment."""
+    written = json.dumps(dict(values), separators=(",", ":"), sort_keys=True)
+    # JSON may write any letter as an escape; these could be the end of the comment.
+    safe = written.replace(">", "\\u003e").replace("<", "\\u003c").replace("--", "-\\u002d")
+    return f"<!-- servebench:{kind} {safe} -->"
+
+
+def marker_values(kind: str, body: str | None) -> Values | None:
+    """Read the first line of a body; None: there is none of this kind."""
+    first = (body or "").partition("\n")[0].rstrip("\r")
+    found = _MARKER.fullmatch(first)
+    if found is None or found[1] != kind:
+        return None
+    try:
+        read = json.loads(found[2])
+    except ValueError:
+        return None
+    return {
+        key: value
+        for key, value in read.items()
+        if isinstance(value, str | int) and not isinstance(value, bool)
+    }
+
+
+def without_marker(body: str | None) -> str:
+    """A body without its first line. Where somebody has edited it, lines end as on Windows."""
+    return (body or "").replace("\r\n", "\n").partition("\n")[2]

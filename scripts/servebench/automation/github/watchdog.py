@@ -33,23 +33,15 @@ _LATELY: Final = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Something that goes wrong quietly.
+    """Something that goes wrong quietly."""
 
-    Attributes:
-        what: In a sentence, as plain text.
-        hint: What to do.
-        url: Where to look.
-        run: The run that waits, where it is one.
-        since: Since when.
-        holds_up: Whether it is a night of which nothing else is under way: all that the other
-            machines have measured waits to be searched and shown.
-    """
-
-    what: str
+    what: str  # in a sentence, as plain text
     hint: str
     url: str = ""
-    run: WorkflowRun | None = None
+    run: WorkflowRun | None = None  # the run that waits, where it is one
     since: datetime | None = None
+    # Whether it is a night of which nothing else is under way: all that the other machines have
+    # measured waits to be searched and shown.
     holds_up: bool = False
 
 

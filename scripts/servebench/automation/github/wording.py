@@ -74,12 +74,7 @@ def failed(head: str, url: str, reason: str) -> str:
 
 
 def final(comparison: Comparison, head: str, url: str) -> str:
-    """The report.
-
-    Raises:
-        RecordError: The comparison holds what cannot be shown. It comes from a machine on which
-            other people's code ran.
-    """
+    """The report; raises RecordError."""
     try:
         body = markdown.comparison(comparison, limit=text.LIMIT - 2 * _ROOM)
     except Exception as error:  # whatever strange values lead to, it is the file's fault

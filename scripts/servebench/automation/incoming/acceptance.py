@@ -13,9 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from servebench.automation.incoming import comparisons, folder, inprocess, nights, records
+from servebench.automation.incoming import comparisons, folder, inprocess, nights
 from servebench.automation.incoming.facts import Checkout, problem
-from servebench.automation.incoming.folder import ArtifactFile, Limits
+from servebench.automation.incoming.folder import ArtifactFile, Limits, Refusal
 from servebench.core.errors import ArtifactError
 from servebench.core.model import Frozen, Run
 from servebench.core.text import shown
@@ -26,13 +26,6 @@ from servebench.record.candidate import Candidate
 from servebench.record.night import NightPlan
 
 COMPARISON: Final = "comparison.json"
-
-
-class Refusal(Frozen):
-    """An artifact of which nothing is used."""
-
-    artifact: str
-    reason: str
 
 
 class Acceptance(Frozen):
@@ -51,12 +44,9 @@ class Acceptance(Frozen):
 
 
 def require_digest(path: Path, digest: str) -> None:
-    """Refuse a file that is not the one whose SHA-256 its maker has told.
+    """Refuse a file that is not the one whose SHA-256 its maker has told; raises ArtifactError.
 
     A measuring machine can replace an artifact of its own workflow run, but not a job's output.
-
-    Raises:
-        ArtifactError: It is another one, larger than any of ours, or not there.
     """
     most = Limits().file_bytes
     try:
@@ -147,7 +137,7 @@ def confirmed(
     accepted: dict[str, bytes] = {}
 
     def check(name: str, files: tuple[ArtifactFile, ...]) -> None:
-        found = records.check(files, name, trusted, now, candidates)
+        found = comparisons.conclusions(files, name, trusted, now, candidates)
         if twice := sorted(accepted.keys() & found.keys()):
             raise ArtifactError(f"{shown(twice[0])}, which another machine has sent")
         accepted.update(found)

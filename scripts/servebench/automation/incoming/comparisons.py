@@ -1,12 +1,17 @@
-"""Reads and checks the comparison that a measuring machine sent: other people's code ran there."""
+"""Checks the comparisons that a machine sent, and the conclusions that it drew from them.
+
+Other people's code ran on that machine, so nothing is taken over that does not follow from its own
+evidence or from our checkout.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from servebench.automation.incoming import folder
 from servebench.automation.incoming.facts import (
@@ -17,10 +22,20 @@ from servebench.automation.incoming.facts import (
     require_machine,
     require_time,
 )
+from servebench.automation.incoming.folder import ArtifactFile
+from servebench.compare import inprocess
 from servebench.core.errors import ArtifactError, RecordError
+from servebench.core.metrics import METRICS
+from servebench.core.model import Artefact
 from servebench.core.text import one_line, require_plain, shown
-from servebench.record import files, reproduce
-from servebench.record.comparison import Comparison
+from servebench.detect.conclude import conclude
+from servebench.detect.conclude import follows
+from servebench.record import comparison_store, reproduce
+from servebench.record import files as record_files
+from servebench.record.candidate import DISMISSED, Candidate, Dismissal
+from servebench.record.change import FOLDER as CHANGES
+from servebench.record.change import ChangeRecord, SeriesName, StackState
+from servebench.record.comparison import Comparison, SideRecord
 
 LIMIT: Final = 32_000_000
 """Bytes of a comparison file; a real one of a hundred cases has a tenth of it."""
@@ -31,12 +46,7 @@ _MOST_CASES: Final = 2000
 
 
 def comparison(
-    data: bytes,
-    base: str,
-    head: str,
-    trusted: Checkout,
-    now: datetime,
-    machine: str | None = None,
+    data: bytes, base: str, head: str, trusted: Checkout, now: datetime, machine: str | None = None
 ) -> Comparison:
     """Read and check a comparison of two commits (40 hex digits), by a machine if that is known.
 
@@ -59,11 +69,7 @@ def comparison(
 def require_ours(
     found: Comparison, trusted: Checkout, now: datetime, machine: str | None = None
 ) -> None:
-    """Check what holds for every comparison, whatever is compared.
-
-    Raises:
-        ArtifactError: It is of other tools or another machine, or gives readers something to run.
-    """
+    """Check what holds for every comparison, whatever is compared; raises ArtifactError."""
     trusted.require_tools(found.servebench, found.oha)
     require_machine(found.machine)
     if machine is not None:
@@ -87,10 +93,10 @@ def decode(data: bytes) -> Comparison:
         ArtifactError: It is not.
     """
     try:
-        found = files.parse(Comparison, data, "the file")
+        found = record_files.parse(Comparison, data, "the file")
     except RecordError as error:
         raise ArtifactError(problem(error)) from error
-    if files.encode(found) != data:
+    if record_files.encode(found) != data:
         raise ArtifactError("a comparison that is written otherwise than ours are")
     require_plain(json.loads(data))
     return found
@@ -111,7 +117,7 @@ def read(path: Path, head: str) -> Comparison:
     if len(found) != 1:
         raise RecordError(f"{path.name}: expected a comparison, found an empty folder")
     try:
-        comparison = files.parse(Comparison, found[0].data, path.name, quoted=False)
+        comparison = record_files.parse(Comparison, found[0].data, path.name, quoted=False)
     except RecordError as error:
         raise RecordError(one_line(str(error))) from error
     side = comparison.head
@@ -122,3 +128,121 @@ def read(path: Path, head: str) -> Comparison:
             f"{' with uncommitted changes' * side.dirty}"
         )
     return comparison
+
+
+Conclusion = ChangeRecord | Dismissal
+_Model = TypeVar("_Model", bound=Artefact)
+_ARTIFACT: Final = "confirmed-"
+_CASE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*(/[A-Za-z0-9][A-Za-z0-9._+-]*)+")
+_MOST_SERIES: Final = 2000  # series that one change may move
+_LARGEST: Final = 1000.0
+"""No release makes anything a thousand times slower without breaking it."""
+
+
+def conclusions(
+    files: Sequence[ArtifactFile],
+    artifact: str,
+    trusted: Checkout,
+    now: datetime,
+    candidates: Mapping[str, Candidate] | None = None,
+) -> dict[str, bytes]:
+    """Check all that one machine has sent: `changes/…`, `dismissed/…` and `comparisons/…`.
+
+    Where candidates (by id) are given, each judgement must be what follows from its evidence.
+
+    Returns:
+        What to write: path below a results folder → bytes.
+
+    Raises:
+        ArtifactError: Something else, something wrong, or a judgement without its evidence.
+    """
+    machine = artifact.removeprefix(_ARTIFACT) if artifact.startswith(_ARTIFACT) else None
+    evidence: dict[str, Comparison] = {}
+    judged: list[Conclusion] = []
+    checked: dict[str, bytes] = {}
+    value: Comparison | Conclusion
+    for file in files:
+        place, _, name = file.path.rpartition("/")
+        if place == comparison_store.FOLDER:
+            compared = decode(file.data)
+            require_ours(compared, trusted, now, machine)
+            evidence[compared.id] = compared
+            value = compared
+        elif place in {CHANGES, DISMISSED}:
+            is_change = place == CHANGES
+            one: Conclusion = (
+                _decoded(ChangeRecord, file.data) if is_change else _decoded(Dismissal, file.data)
+            )
+            _require_possible(one, machine, now)
+            judged.append(one)
+            value = one
+        else:
+            raise ArtifactError(f"{shown(file.path)}, which is no result of a confirmation")
+        require("name of a file", f"{value.id}.json", name)
+        checked[file.path] = (value.model_dump_json(indent=1) + "\n").encode()
+    for one in judged:
+        found = evidence.get(one.evidence or "")
+        if found is None:
+            raise ArtifactError(f"{shown(one.id)} without its evidence {shown(str(one.evidence))}")
+        if candidates is not None:
+            _require_conclusion(one, found, candidates)
+    return checked
+
+
+def _decoded(kind: type[_Model], data: bytes) -> _Model:
+    try:
+        found = record_files.parse(kind, data, "the file")
+    except RecordError as error:
+        raise ArtifactError(problem(error)) from error
+    require_plain(json.loads(data))
+    return found
+
+
+def _require_possible(found: Conclusion, machine: str | None, now: datetime) -> None:
+    moved: Iterable[SeriesName]
+    if isinstance(found, ChangeRecord):
+        moved = (found.series, *found.others, *found.unplayed)
+        if not 1 / _LARGEST <= found.low <= found.high <= _LARGEST:
+            raise ArtifactError(f"ratios between {found.low:g} and {found.high:g}")
+    else:
+        moved = found.series
+        if machine is not None:
+            require("machine", machine, found.machine)
+    for number, series in enumerate(moved):
+        if number > _MOST_SERIES:
+            raise ArtifactError(f"a change of more than {_MOST_SERIES:,} series")
+        if machine is not None:
+            require("machine", machine, series.machine)
+        inside = series.metric == inprocess.SECONDS
+        if not (inprocess.is_series(series.case) if inside else _CASE.fullmatch(series.case)):
+            raise ArtifactError(f"the case {shown(series.case)}")
+        if not inside and series.metric not in METRICS:
+            raise ArtifactError(f"the metric {shown(series.metric)}, which is none of ours")
+    require_time("time of the change", found.when.astimezone(UTC).isoformat(), None, now)
+
+
+def _require_conclusion(
+    found: Conclusion, comparison: Comparison, candidates: Mapping[str, Candidate]
+) -> None:
+    candidate = candidates.get(found.id)
+    if candidate is None:
+        raise ArtifactError(f"{shown(found.id)}, which was no candidate")
+    require("machine", candidate.machine, comparison.machine.id)
+    _require_stack("base", candidate.base, comparison.base)
+    _require_stack("head", candidate.head, comparison.head)
+    concluded = conclude(candidate, comparison)
+    # The cause may have been searched for since, which adds to the record in words of ours.
+    searched = (
+        isinstance(found, ChangeRecord)
+        and isinstance(concluded, ChangeRecord)
+        and follows(found, concluded)
+    )
+    if found != concluded and not searched:
+        raise ArtifactError(f"{found.id} says something else than its evidence")
+
+
+def _require_stack(which: str, wanted: StackState, side: SideRecord) -> None:
+    """The evidence must be of the candidate's two stacks, as far as any case was played."""
+    digests = {stack.digest for stack in side.stacks if stack.name == wanted.stack}
+    if digests and digests != {wanted.digest}:
+        raise ArtifactError(f"evidence with another lock as {which} than that of the change")

@@ -50,22 +50,14 @@ class Lock:
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """The checkout's own facts.
-
-    Attributes:
-        servebench: Version.
-        oha: Version.
-        interpreters: Name → full version.
-        locks: Stack → its lock.
-        suites: Names of the suites inside the process.
-        dates: Commit → its date as asv counts (the author's, ms since 1970): the one checked out.
-    """
+    """The checkout's own facts."""
 
     servebench: str
     oha: str
-    interpreters: Mapping[str, str]
+    interpreters: Mapping[str, str]  # name → full version
     locks: Mapping[str, Lock]
-    suites: frozenset[str] = frozenset()
+    suites: frozenset[str] = frozenset()  # names of the suites inside the process
+    # Commit → its date as asv counts (the author's, ms since 1970): the one checked out.
     dates: Mapping[str, int] = field(default_factory=dict)
 
     def require_tools(self, servebench: str, oha: str) -> None:

@@ -57,7 +57,7 @@ _Figures = list[_Figure | None] | None
 _Samples = Annotated[list[_Figure | None], Field(max_length=_MOST_SAMPLES)]
 
 
-class Row(Frozen):
+class BenchmarkColumns(Frozen):
     """What asv 0.6 stores of a benchmark, column by column; null: it failed."""
 
     result: list[Annotated[float, AfterValidator(_result)] | None] | None
@@ -93,7 +93,7 @@ class Row(Frozen):
         return self
 
 
-COLUMNS: Final = tuple(Row.model_fields)
+COLUMNS: Final = tuple(BenchmarkColumns.model_fields)
 
 
 class Results(Frozen):
@@ -107,7 +107,7 @@ class Results(Frozen):
     requirements: dict[str, str]
     env_vars: dict[str, str]
     result_columns: list[str]
-    results: dict[str, Row]
+    results: dict[str, BenchmarkColumns]
     durations: dict[str, _Duration]
     version: Literal[2]
 
@@ -124,13 +124,10 @@ def check(
     trusted: Checkout,
     now: datetime,
 ) -> dict[str, bytes]:
-    """Check all that one machine has sent of asv.
+    """Check all that one machine has sent of asv; raises ArtifactError.
 
     Returns:
         What to write: path below a results folder → bytes, with the machine's description.
-
-    Raises:
-        ArtifactError: Something else, or something wrong.
     """
     sent = {file.path: file.data for file in files}
     sent.pop(_LIST, None)

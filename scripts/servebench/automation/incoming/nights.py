@@ -27,7 +27,7 @@ from servebench.core.formula import NO_UNIT, FormulaError
 from servebench.core.model import CaseResult, Machine, Run
 from servebench.core.text import require_plain, shown
 from servebench.measure.validity import CEILING
-from servebench.record import run_file, store
+from servebench.record import store
 from servebench.record.night import NightPlan, Shard
 
 _ARTIFACT: Final = re.compile(r"shard-(\d{1,4})")
@@ -38,7 +38,7 @@ _SHORTEST_S: Final = 0.1
 def run(data: bytes, artifact: str, night: NightPlan, trusted: Checkout, now: datetime) -> Run:
     """Read and check one run file; raises ArtifactError."""
     try:
-        found = run_file.decode(data, "the file")
+        found = store.decode(data, "the file")
     except RecordError as error:
         raise ArtifactError(problem(error)) from error
     require_plain(json.loads(data))

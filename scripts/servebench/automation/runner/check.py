@@ -12,8 +12,8 @@ from typing import Final
 
 import psutil
 
-from servebench.automation.runner import hook, place
-from servebench.automation.runner.room import OtherUser, Room
+from servebench.automation.runner import hook
+from servebench.automation.runner.room import LIBRARY, OtherUser, Room, config_file, read_config
 from servebench.core.errors import ServebenchError, SetupError
 from servebench.host import machine, paths
 from servebench.toolchain.doctor import Finding
@@ -29,24 +29,17 @@ _TIMEOUT_S: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class RunnerPaths:
-    """Where things are on a prepared machine.
-
-    Attributes:
-        policy: The hook's policy.
-        library: The folder of the hook and its launcher.
-        root: Our checkout.
-        owner: Who must own the files: root.
-    """
+    """Where things are on a prepared machine."""
 
     policy: Path
-    library: Path
+    library: Path  # the folder of the hook and its launcher
     root: Path
-    owner: int = 0
+    owner: int = 0  # who must own the files: root
 
 
 def here() -> RunnerPaths:
     """This machine."""
-    return RunnerPaths(place.file(), place.LIBRARY, paths.project_root())
+    return RunnerPaths(config_file(), LIBRARY, paths.project_root())
 
 
 def findings(where: RunnerPaths) -> tuple[Finding, ...]:
@@ -158,7 +151,7 @@ def _no_root(_: RunnerPaths) -> str:
 
 
 def _foreign(where: RunnerPaths) -> str:
-    described = place.read(where.policy)
+    described = read_config(where.policy)
     user = OtherUser(described.user)
     room = Room(user, described.room)
     if user.run(["test", "-w", described.room], check=False).returncode != 0:

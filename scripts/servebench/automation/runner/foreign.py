@@ -26,8 +26,7 @@ from typing import Final
 
 from servebench.automation.incoming import comparisons, facts, folder
 from servebench.automation.incoming.folder import Limits
-from servebench.automation.runner.place import RunnerConfig
-from servebench.automation.runner.room import OtherUser, Room
+from servebench.automation.runner.room import OtherUser, Room, RunnerConfig
 from servebench.core.errors import ArtifactError, UsageError
 from servebench.core.text import shown, without_control
 from servebench.host import machine, paths
@@ -56,14 +55,10 @@ _PATIENCE_S: Final = 0.5
 def compare(
     root: Path, base: str, head: str, options: Sequence[str], place: RunnerConfig
 ) -> tuple[Comparison, bytes]:
-    """Compare two commits of a checkout in the machine's room.
+    """Compare two commits of a checkout in the machine's room; raises SetupError or ArtifactError.
 
     Returns:
         The checked comparison, and its bytes.
-
-    Raises:
-        SetupError: The machine is not prepared.
-        ArtifactError: No comparison came out, or not the one that was asked for.
     """
     with _furnished(root, place) as (room, env):
         words = ["compare", base, head, "--output", str(room.folder / RESULT), *options]

@@ -54,34 +54,20 @@ class PolicyError(Exception):
 
 @dataclass(frozen=True)
 class Policy:
-    """What may start here.
+    """What may start here."""
 
-    Attributes:
-        repository: owner/name.
-        repository_id: GitHub's number of it, which survives that somebody else takes the name;
-            None: not checked.
-        ref: The full ref, as refs/heads/main.
-        events: Names of events.
-        workflows: File names below .github/workflows/.
-        server: GitHub's address.
-        user: The user that foreign code runs as; None: there is none.
-    """
-
-    repository: str
-    ref: str
+    repository: str  # owner/name
+    ref: str  # the full ref, as refs/heads/main
     events: tuple[str, ...]
-    workflows: tuple[str, ...]
+    workflows: tuple[str, ...]  # file names below .github/workflows/
     server: str = "https://github.com"
+    # GitHub's number of it, which survives that somebody else takes the name; None: not checked.
     repository_id: str | None = None
-    user: str | None = None
+    user: str | None = None  # the user that foreign code runs as; None: there is none
 
 
 def read_policy(text: str) -> Policy:
-    """Read a policy; keys that others need are left alone.
-
-    Raises:
-        PolicyError: It is none.
-    """
+    """Read a policy; keys that others need are left alone; raises PolicyError."""
     try:
         document = json.loads(text)
     except ValueError as error:

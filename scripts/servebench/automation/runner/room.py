@@ -15,11 +15,59 @@ from pathlib import Path
 from typing import Final
 
 import psutil
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from servebench.core.errors import ArtifactError, SetupError
 from servebench.host import cache as artefact
 from servebench.host import proc
 from servebench.host.machine_lock import HOLDER
+from servebench.record.files import first_problem
+
+CONFIG_VARIABLE: Final = "SERVEBENCH_FLEET"
+"""Names another file than the usual one, for trying out. The runner's hook never looks at it."""
+
+CONFIG: Final = Path("/etc/servebench/fleet.json")
+LIBRARY: Final = Path("/usr/local/lib/servebench")
+
+
+class RunnerConfig(BaseModel):
+    """What `servebench ci fleet` needs of the file; the hook reads the rest."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    user: str = Field(pattern=r"^[a-z][a-z0-9_-]*$", description="Foreign code runs as this user.")
+    room: Path = Field(description="A folder of that user's own, emptied around each comparison.")
+    passes: tuple[str, ...] = Field(
+        default=(), description="Variables that foreign code gets of the runner's, as a proxy's."
+    )
+
+
+def config_file() -> Path:
+    """Where the file is."""
+    return Path(os.environ.get(CONFIG_VARIABLE) or CONFIG)
+
+
+def read_config(path: Path | None = None) -> RunnerConfig:
+    """Read it; raises SetupError."""
+    path = path or config_file()
+    try:
+        place = RunnerConfig.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise SetupError(
+            f"{path}: {error.strerror}: this machine is not prepared to run foreign code; "
+            "scripts/prepare-runner.sh does that (docs/runners.md)"
+        ) from error
+    except ValidationError as error:
+        raise SetupError(
+            f"{path}: {first_problem(error)}; run scripts/prepare-runner.sh"
+        ) from error
+    if not place.room.is_absolute() or len(place.room.parts) < 3:
+        raise SetupError(
+            f"{path}: room: expected the absolute path of a folder that may be emptied, found "
+            f"{place.room}"
+        )
+    return place
+
 
 _TIMEOUT_S: Final = 120
 _LIMITS: Final = ("--nproc=8192", "--fsize=4294967296", "--core=0")
@@ -100,11 +148,7 @@ class OtherUser:
     def start(
         self, argv: Sequence[str | Path], env: Mapping[str, str], folder: Path
     ) -> subprocess.Popen[bytes]:
-        """Start a program; what it says comes through a pipe of ours.
-
-        Raises:
-            SetupError: It cannot be started.
-        """
+        """Start a program; what it says comes through a pipe of ours; raises SetupError."""
         try:
             return subprocess.Popen(
                 self.command(argv, env, folder),
@@ -116,11 +160,7 @@ class OtherUser:
             raise SetupError(f"nothing can be run as {self.name}: {error}") from error
 
     def end_all(self) -> None:
-        """End everything that runs as that user, however it was started.
-
-        Raises:
-            SetupError: Nothing can be run as that user, or something goes on all the same.
-        """
+        """End everything that runs as that user, however it was started; raises SetupError."""
         for _ in range(_ATTEMPTS):  # who forks fast enough escapes the first ones
             # Ends with 1 where there is nobody to end.
             self.run(["/bin/sh", "-c", f"{_KILL_ALL} 2>/dev/null; exit 0"])
@@ -210,16 +250,8 @@ class Room:
     def collect_folder(self, parent: str, name: str, most: int) -> bytes:
         """Pack a folder of the room as its own user: an archive of tar; errors as of `collect`."""
         script = 'tar --create --file=- --directory "$1" -- "$2" | head -c "$3"'
-        argv: list[str | Path] = [
-            "/bin/sh",
-            "-c",
-            script,
-            "pack",
-            self.folder / parent,
-            name,
-            str(most + 1),
-        ]
-        return self._collected(argv, name, most)
+        words: list[str | Path] = [script, "pack", self.folder / parent, name, str(most + 1)]
+        return self._collected(["/bin/sh", "-c", *words], name, most)
 
     def _collected(self, argv: Sequence[str | Path], name: str, most: int) -> bytes:
         try:

@@ -47,11 +47,7 @@ class Branch:
         self.tip: str | None = None
 
     def fetch(self, *, contents: bool) -> None:
-        """Fetch the tip alone, without its past.
-
-        Raises:
-            GitError: The remote cannot be reached.
-        """
+        """Fetch the tip alone, without its past; raises GitError."""
         listed = self._git.ask("ls-remote", "origin", self._branch)
         if not listed:
             self.tip = None
@@ -103,15 +99,11 @@ class Branch:
             tree = self._git.ask("write-tree", "--missing-ok", env=index)
         parents = ["-p", self.tip] if self.tip is not None else []
         return self._git.ask(
-            "commit-tree", tree, *parents, stdin=message.encode(), env=_identity(os.environ)
+            "commit-tree", tree, *parents, stdin=message.encode(), env=identity(os.environ)
         )
 
     def push(self, commit: str) -> None:
-        """Make a commit the branch's tip, if it follows the one that is there.
-
-        Raises:
-            GitError: Somebody else was first, or the remote cannot be reached.
-        """
+        """Make a commit the branch's tip, if it follows the one that is there; raises GitError."""
         self._git.ask("push", "--quiet", "origin", f"{commit}:{self._branch}")
 
     def _read(self, entries: Sequence[Entry]) -> Iterator[tuple[Entry, bytes]]:
@@ -129,7 +121,7 @@ class Branch:
 _AT_ONCE: Final = 100  # files whose contents are held in memory
 
 
-def _identity(environment: Mapping[str, str]) -> dict[str, str]:
+def identity(environment: Mapping[str, str]) -> dict[str, str]:
     """Who commits: whoever the environment names, otherwise servebench."""
     return {
         f"GIT_{role}_{what}": environment.get(f"GIT_{role}_{what}", value)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from servebench.core.errors import RecordError
 from servebench.core.model import Artefact, Run
-from servebench.record import change, files, run_file, store
+from servebench.record import change, files, store
 from servebench.record.candidate import Dismissal
 from servebench.record.change import ChangeRecord
 from servebench.record.comparison import Comparison
@@ -29,39 +29,25 @@ _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file for the history.
+    """A file for the history."""
 
-    Attributes:
-        path: Below `results/`.
-        data: Its bytes, which were checked.
-        replaceable: Whether other bytes may take their place one day.
-        settled: Whether what is there under its name stays, and is as good.
-    """
-
-    path: str
-    data: bytes
-    replaceable: bool
-    settled: bool = False
+    path: str  # below `results/`
+    data: bytes  # its bytes, which were checked
+    replaceable: bool  # whether other bytes may take their place one day
+    settled: bool = False  # whether what is there under its name stays, and is as good
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of file.
-
-    Attributes:
-        name: What it is.
-        path: Where it is, below `results/`.
-        replaceable: Whether it may change; a measurement may not.
-        place: From its bytes and what to call them to where they belong; RecordError if they are
-            damaged.
-        settled: Whether the first one of a name stays: a commit is measured in the process once,
-            and nights without a new commit would measure it again.
-    """
+    """One kind of file."""
 
     name: str
-    path: re.Pattern[str]
-    replaceable: bool
+    path: re.Pattern[str]  # where it is, below `results/`
+    replaceable: bool  # whether it may change; a measurement may not
+    # From its bytes and what to call them to where they belong; RecordError if they are damaged.
     place: Callable[[bytes, str], str]
+    # Whether the first one of a name stays: a commit is measured in the process once, and nights
+    # without a new commit would measure it again.
     settled: bool = False
 
 
@@ -70,7 +56,7 @@ def _below(pattern: str) -> re.Pattern[str]:
 
 
 def _run(data: bytes, name: str) -> str:
-    run = run_file.decode(data, name)
+    run = store.decode(data, name)
     return store.path_for(Path(), run).as_posix()
 
 
@@ -147,19 +133,13 @@ def kind_of(path: str) -> Kind | None:
 
 
 def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Run, ...], tuple[str, ...]]:
-    """Read and check all files of a results folder.
+    """Read and check all files of a results folder; raises RecordError.
 
     A run that was cut short (`*.partial.json`) enters the history as what it is, a partial run,
     under its own name; unless it was finished after all.
 
-    Args:
-        folder: It; nothing is in it if it is not there.
-
     Returns:
         The files, the runs among them, and paths that are no part of the history.
-
-    Raises:
-        RecordError: A file is damaged, too large, no plain file, or not named as its contents say.
     """
     found: dict[str, File] = {}
     runs: list[Run] = []
@@ -183,7 +163,7 @@ def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Run, ...], tuple[str,
             continue
         found[final] = File(final, data, kind.replaceable, kind.settled)
         if kind.name == "run":
-            runs.append(run_file.decode(data, str(path)))
+            runs.append(store.decode(data, str(path)))
     return tuple(found.values()), tuple(runs), tuple(others)
 
 

@@ -1,21 +1,28 @@
-"""The stacks' locks as a commit of their own: what moved stands in its message.
+"""Branches of ours on the remote: the renewed locks, and proposals as pull requests.
 
 The history of `apps/stacks/` is the axis on which everything is shown, so that nothing else may be
-in these commits. Nights make them on a branch of its own (`advance`).
+in a commit of the locks; what moved stands in its message. Nights make them on a branch of its own
+(`advance`). Whatever else is on a proposal's branch is overwritten. The checkout stays as it is.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from servebench.core.errors import HistoryError, UsageError
 from servebench.host import git
 from servebench.host.git import GitError, HopelessError, Patience, Remote
+from servebench.record.history.branch import identity
 from servebench.toolchain.locks import Move, title
+
+if TYPE_CHECKING:
+    from servebench.automation.github.repository import Repository
 
 LOCKS: Final = "apps/stacks"
 WORKFLOWS: Final = ".github/workflows"
@@ -28,16 +35,10 @@ _AUTHOR: Final = {"user.name": "servebench", "user.email": "servebench@localhost
 
 @dataclass(frozen=True, slots=True)
 class StackBump:
-    """What a bump came to.
+    """What a bump came to."""
 
-    Attributes:
-        moved: Whether a lock differs from the commit before.
-        commit: The one with the locks, 40 hex digits.
-        moves: The releases.
-    """
-
-    moved: bool
-    commit: str
+    moved: bool  # whether a lock differs from the commit before
+    commit: str  # the one with the locks, 40 hex digits
     moves: tuple[Move, ...] = ()
 
 
@@ -54,12 +55,7 @@ def message(moves: Sequence[Move]) -> str:
 
 
 def commit(root: Path, text: str) -> StackBump:
-    """Commit the locks as they are, and nothing else.
-
-    Raises:
-        UsageError: It is no git repository with a commit.
-        HistoryError: Git refuses.
-    """
+    """Commit the locks as they are, and nothing else; raises UsageError or HistoryError."""
     _head(root)
     if not git.ask(root, "status", "--porcelain", "--", LOCKS):
         return StackBump(moved=False, commit=_head(root))
@@ -130,7 +126,7 @@ def _start(root: Path, remote: Remote, branch: str, head: str) -> tuple[str, str
     # Of an older night that is run again the branch has newer code of the default branch already.
     if not (_follows(root, code, head) and _follows(root, default, code)):
         code = head
-    tree = _tree(root, code, tip)
+    tree = _code_tree(root, code, tip)
     if tree == git.ask(root, "rev-parse", f"{tip}^{{tree}}"):
         return tip, tip
     text = f"Code of {code[:12]}\n\n{_TAKEN}{code}\n"
@@ -138,8 +134,9 @@ def _start(root: Path, remote: Remote, branch: str, head: str) -> tuple[str, str
     return made, tip
 
 
-def _fetched(root: Path, remote: Remote, name: str) -> str:
-    git.ask(root, "fetch", "--quiet", "--no-tags", remote.address, name, env=remote.environment)
+def _fetched(root: Path, remote: Remote, name: str, *options: str) -> str:
+    argv = ["fetch", "--quiet", "--no-tags", *options, remote.address, name]
+    git.ask(root, *argv, env=remote.environment)
     return git.ask(root, "rev-parse", "FETCH_HEAD")
 
 
@@ -151,7 +148,7 @@ def _follows(root: Path, commit: str, earlier: str) -> bool:
     return True
 
 
-def _tree(root: Path, head: str, tip: str) -> str:
+def _code_tree(root: Path, head: str, tip: str) -> str:
     """The files of one commit, with the locks and workflow files of the branch's tip."""
     with tempfile.TemporaryDirectory() as folder:
         index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
@@ -192,10 +189,80 @@ def _who(root: Path) -> list[str]:
     return [
         word
         for key, value in _AUTHOR.items()
-        if not _configured(root, key)
+        if not git.ask_or_none(root, "config", key)
         for word in ("-c", f"{key}={value}")
     ]
 
 
-def _configured(root: Path, key: str) -> bool:
-    return bool(git.ask_or_none(root, "config", key))
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What is proposed."""
+
+    branch: str
+    base: str
+    title: str  # plain text, also the commit's first line
+    body: str  # markdown
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalOutcome:
+    """What became of it."""
+
+    # `renewed`: the pull request that was open has it now.
+    outcome: Literal["opened", "renewed", "unchanged"]
+    url: str
+    commit: str  # of the branch, 40 hex digits
+
+
+def propose(
+    repository: Repository, root: Path, remote: Remote, files: Sequence[str], proposal: Proposal
+) -> ProposalOutcome:
+    """Push changed files to the branch, and have one open pull request for it.
+
+    Raises:
+        HistoryError: Git refuses.
+        ServiceError: GitHub does.
+    """
+    reference = f"refs/heads/{proposal.branch}"
+    tree, commit = _changed_tree(root, files), ""
+    if git.ask(root, "ls-remote", remote.address, reference, env=remote.environment):
+        commit = _fetched(root, remote, reference, "--depth=1")
+    moved = not commit or git.ask(root, "rev-parse", f"{commit}^{{tree}}") != tree
+    if moved:
+        said = f"{proposal.title}\n\n{proposal.body}\n"
+        commit = git.ask(
+            root, "commit-tree", "-p", "HEAD", "-F", "-", tree, stdin=said, env=identity(os.environ)
+        )
+        argv = ["push", "--quiet", remote.address, f"+{commit}:{reference}"]
+        Patience().keep_trying(lambda: git.ask(root, *argv, env=remote.environment), lambda _: None)
+    found = repository.open_pulls(proposal.branch)
+    if not found:
+        pull = repository.open_pull(
+            proposal.title, proposal.body, proposal.branch, proposal.base
+        )  # fmt: skip
+        return ProposalOutcome("opened", pull.html_url, commit)
+    if not moved:
+        return ProposalOutcome("unchanged", found[0].html_url, commit)
+    changes = {"title": proposal.title, "body": proposal.body}
+    return ProposalOutcome(
+        "renewed", repository.edit_pull(found[0].number, changes).html_url, commit
+    )
+
+
+def default_branch(root: Path, remote: Remote) -> str:
+    """The branch that a remote's HEAD is; raises HistoryError."""
+    argv = ["ls-remote", "--symref", remote.address, "HEAD"]
+    listed = git.ask(root, *argv, env=remote.environment)
+    found = re.match(r"ref: refs/heads/(\S+)\tHEAD", listed)
+    if found is None:
+        raise HistoryError("the remote names no default branch: expected one; name it with --base")
+    return found[1]
+
+
+def _changed_tree(root: Path, files: Sequence[str]) -> str:
+    """The tree of HEAD with the files as they are in the checkout."""
+    with tempfile.TemporaryDirectory() as folder:
+        index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+        git.ask(root, "read-tree", "HEAD", env=index)
+        git.ask(root, "add", "--", *files, env=index)
+        return git.ask(root, "write-tree", env=index)
