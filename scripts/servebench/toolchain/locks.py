@@ -201,8 +201,7 @@ def renew_harness(root: Path, narrator: Narrator) -> tuple[Move, ...]:
 def _compile(
     argv: Sequence[str | Path], what: str, log_name: str, tick: Tick, cwd: Path, keep: str = ""
 ) -> str:
-    log = paths.cache_dir() / "logs" / f"lock-{log_name}.log"
-    log.unlink(missing_ok=True)
+    log = tools.new_log(f"lock-{log_name}")
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / HARNESS
         if keep:

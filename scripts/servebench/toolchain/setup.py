@@ -9,7 +9,7 @@ from servebench.core.errors import SetupError
 from servebench.declare import settings
 from servebench.host import asv_machine, command, paths
 from servebench.host.progress import Narrator
-from servebench.toolchain import cpython, gotools, interpreters, oha, packages, stacks, tools
+from servebench.toolchain import cpython, interpreters, oha, packages, stacks, tools
 
 _GIT_REMEDY: Final = "install it (Debian: apt-get install git)"
 
@@ -77,7 +77,7 @@ def _set_up(narrator: Narrator, tests: bool, with_stacks: bool) -> Outcome:
     wanted_packages = [one for one in packages.PACKAGES if tests or not one.tests_only]
     had = {package.name: packages.ensure(package, narrator) for package in wanted_packages}
     for name, spec in configured.go_tools.items() if tests else ():
-        had[f"{name} {spec.version}"] = gotools.ensure(name, spec, narrator)
+        had[f"{name} {spec.version}"] = packages.ensure_go_tool(name, spec, narrator)
     made |= {what: now for what, now in had.items() if now is not None}
     return Outcome(
         made=tuple(what for what, now in made.items() if now),

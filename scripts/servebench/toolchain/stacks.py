@@ -168,8 +168,7 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
     """
 
     def build(staging: Path) -> cache.Facts:
-        log = paths.cache_dir() / "logs" / f"stack-{stack.name}-{python.name}.log"
-        log.unlink(missing_ok=True)
+        log = tools.new_log(f"stack-{stack.name}-{python.name}")
         what = f"installing stack {stack.name} for {python.name}"
         venv: list[str | Path] = [tools.uv(), "venv", "--relocatable", "--no-project"]
         venv += ["--no-config", "--allow-existing", "--python", python.executable, staging]
