@@ -33,10 +33,7 @@ _REMEDY: Final = "install it (on Debian and its relatives: apt-get install build
 
 
 def ensure(configured: Settings, narrator: Narrator) -> bool:
-    """Make sure that all declared interpreters are there, of one origin.
-
-    Returns:
-        Whether anything was made.
+    """Make sure that all declared interpreters are there, of one origin: whether any was made.
 
     Raises:
         SetupError: They cannot be made; says what is missing.
@@ -93,11 +90,7 @@ def _compiles(header: str) -> bool:
 
 
 def fetch(configured: Settings, narrator: Narrator) -> bool:
-    """Install prebuilt interpreters; uv knows the checksum of each.
-
-    Returns:
-        Whether all of them could be had; if not, that is told.
-    """
+    """Install prebuilt interpreters, whose checksums uv knows: whether all could be had."""
     if os.environ.get(ARCHIVE):
         narrator.say(f"{ARCHIVE} is set: the interpreters are built from that source")
         return False
@@ -142,11 +135,7 @@ def _install_prebuilt(name: str, configured: Settings, narrator: Narrator) -> No
 
 
 def build(configured: Settings, narrator: Narrator) -> None:
-    """Build all declared interpreters from their source archive.
-
-    Raises:
-        SetupError: They cannot be made; says what is missing.
-    """
+    """Build all declared interpreters from their source archive; errors as in `ensure`."""
     for name in configured.interpreters:
         _from_source(name, configured, narrator)
 
@@ -167,7 +156,7 @@ def _from_source(name: str, configured: Settings, narrator: Narrator) -> None:
         packed = source_archive(recipe, paths.cache_dir() / "downloads", narrator)
         why = f"building {spec.version} from source, about 90 s on 2 cores"
         with narrator.step(f"CPython {name}", why) as tick:
-            _compile(spec, recipe, packed, staging=staging, home=target, tick=tick)
+            _compile(spec, recipe, packed, staging, target, tick)
         remembered = _described(staging / _program(spec), "source")
         return {**remembered, "executable": str(target / _program(spec))}
 
@@ -175,13 +164,7 @@ def _from_source(name: str, configured: Settings, narrator: Narrator) -> None:
 
 
 def _compile(
-    spec: InterpreterSpec,
-    recipe: SourceBuild,
-    packed: Path,
-    *,
-    staging: Path,
-    home: Path,
-    tick: Tick,
+    spec: InterpreterSpec, recipe: SourceBuild, packed: Path, staging: Path, home: Path, tick: Tick
 ) -> None:
     """Build an interpreter into `staging`, made for being renamed to `home`."""
     log = tools.new_log(f"source-{home.name}")
@@ -223,7 +206,7 @@ def _compile(
 
 
 def _program(spec: InterpreterSpec) -> Path:
-    """The interpreter's program, relative to its prefix; its own name, never an alias."""
+    # Its own name, never an alias.
     minor = ".".join(spec.version.split(".")[:2])
     return Path("bin") / f"python{minor}{'t' if spec.free_threaded else ''}"
 
@@ -300,9 +283,9 @@ def mirrors() -> tuple[str, ...]:
 
 
 def _listed(base: str) -> list[str]:
-    """The mirrors of a base: those of its list, as on GitHub's machines, or itself."""
     if not base.startswith(_MIRROR_LIST):
         return [base]
+    # A file that lists them, as on GitHub's machines.
     try:
         lines = Path(base.removeprefix(_MIRROR_LIST).rstrip("/")).read_text("utf-8").splitlines()
     except OSError:

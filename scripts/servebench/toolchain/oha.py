@@ -38,10 +38,7 @@ class _UnusableError(SetupError):
 
 
 def fetch(spec: OhaSpec, narrator: Narrator) -> bool:
-    """Take the program of its release, if one with a pinned checksum can be reached.
-
-    Returns:
-        Whether it is there now; if not, the reason is told.
+    """Take the program of its release, if one with a pinned checksum can be had: whether it was.
 
     Raises:
         SetupError: What came instead has another checksum; nothing of it is kept.
@@ -55,11 +52,7 @@ def fetch(spec: OhaSpec, narrator: Narrator) -> bool:
 
 
 def build(spec: OhaSpec, narrator: Narrator) -> None:
-    """Build it from its registry.
-
-    Raises:
-        SetupError: It cannot be made; says what is missing.
-    """
+    """Build it from its registry; the SetupError says what is missing."""
     _make(spec, narrator, lambda staging: _build(spec, staging, narrator))
 
 

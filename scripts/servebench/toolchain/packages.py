@@ -35,7 +35,6 @@ class Package:
     tests_only: bool = False
 
     def find(self) -> Path | None:
-        """Where its program is; None if it is not on PATH."""
         found = next(filter(None, map(shutil.which, self.programs)), None)
         return Path(found) if found else None
 
@@ -57,12 +56,9 @@ PACKAGES: Final = (VALGRIND, CHROMIUM)
 
 
 def ensure(package: Package, narrator: Narrator) -> bool | None:
-    """Install a package if its program is not there and we may.
+    """Install a package if its program is not there and we may: whether; None: it is not there.
 
-    Reaches for the network only then. What cannot be installed is told, and is no error.
-
-    Returns:
-        Whether it was installed now; None: it is not there.
+    What cannot be installed is told, and is no error.
     """
     if package.find():
         return False
@@ -84,7 +80,7 @@ def ensure(package: Package, narrator: Narrator) -> bool | None:
 
 
 def _as_root() -> list[str] | None:
-    """What makes a command root's: nothing for root, sudo on a CI's machine; None: we may not."""
+    # What makes a command root's: nothing for root, sudo on a CI's machine; None: we may not.
     if os.geteuid() == 0:
         return []
     sudo = shutil.which("sudo")
@@ -108,11 +104,7 @@ def _install(apt: list[str], package: Package, tick: Tick) -> None:
 
 
 def ensure_go_tool(name: str, spec: GoToolSpec, narrator: Narrator) -> bool | None:
-    """Make sure that a program is there; what cannot be built is told, and is no error.
-
-    Returns:
-        Whether it was made now; None: it cannot be had.
-    """
+    """Build a program if it is not there, as `ensure` installs packages."""
 
     def build(staging: Path) -> cache.Facts:
         command.require_space(paths.cache_dir(), _GO_ROOM_GB)
@@ -151,7 +143,6 @@ def _build_go_tool(name: str, spec: GoToolSpec, staging: Path, narrator: Narrato
 
 
 def _require_module(go: str, program: Path, spec: GoToolSpec) -> None:
-    """Compare the module that a program was built from with the pin."""
     done = subprocess.run(
         [go, "version", "-m", program], capture_output=True, text=True, check=False
     )
