@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
@@ -10,6 +11,7 @@ from typing import Annotated, Any, Final
 
 from typer import Context, Option
 
+from servebench.automation.incoming.acceptance import require_digest
 from servebench.core import units
 from servebench.core.errors import UsageError
 from servebench.core.model import Profile
@@ -28,6 +30,7 @@ FOR_WORKFLOWS: Final = "For workflows"
 SELECT: Final = "Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'; repeatable."
 SECONDS: Final = "Load every case for so long, instead of the profile's durations: for trying out."
 
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _TIMES: Final = "180s, 5m, 1h or 1h30m"
 
 ProfileOption = Annotated[
@@ -130,6 +133,19 @@ def day(text: str, option: str, more: str = "") -> date:
         return date.fromisoformat(text)
     except ValueError as error:
         raise UsageError(f"{option} {text!r}: expected a date such as 2026-03-01{more}") from error
+
+
+def commit(option: str, text: str | None) -> str:
+    """Read a commit's full name; UsageError if it is none."""
+    if text is None or not _COMMIT.fullmatch(text):
+        raise UsageError(f"{option}: expected a commit as 40 hex digits, found {text!r}")
+    return text
+
+
+def require_sha256(file: Path | None, expected: str | None) -> None:
+    """Compare a file with its SHA-256, where both are given; ArtifactError if they differ."""
+    if file is not None and expected is not None:
+        require_digest(file, expected)
 
 
 def require_writable(targets: Mapping[str, Path | None]) -> None:

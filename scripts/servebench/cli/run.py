@@ -10,11 +10,11 @@ from typing import Annotated, Final
 
 from typer import Context, Exit, Option
 
-from servebench.automation.incoming.acceptance import require_digest
 from servebench.cli.options import (
     DEFAULT_SEED,
     LaunchesOption,
     ProfileOption,
+    ResultsOption,
     SecondsOption,
     SeedOption,
     SelectOption,
@@ -22,6 +22,7 @@ from servebench.cli.options import (
     given,
     machine,
     repository,
+    require_sha256,
     workflow_option,
 )
 from servebench.core.errors import UsageError
@@ -75,7 +76,7 @@ def run_command(
     shard: Annotated[
         int | None, workflow_option("--shard", min=1, help="Which shard of it, from 1.")
     ] = None,
-    results: Annotated[Path | None, Option("--results", help="Folder for the run file.")] = None,
+    results: ResultsOption = None,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Measure: launch each case's server, load it, record what it did.
@@ -87,8 +88,7 @@ def run_command(
     recorded. 3: none was usable.
     """
     console = Console()
-    if plan_file is not None and plan_sha256 is not None:
-        require_digest(plan_file, plan_sha256)
+    require_sha256(plan_file, plan_sha256)
     root = repository(console)
     results = results or paths.results_dir()
     left = clean_up(console)
