@@ -12,7 +12,7 @@ from servebench.automation.github import step_output
 from servebench.automation.incoming import acceptance, download, facts
 from servebench.automation.incoming.acceptance import Acceptance
 from servebench.cli.github import DEFAULT_PATIENCE, connected
-from servebench.cli.options import JsonOption, commit, require_sha256
+from servebench.cli.options import JsonOption, PlanSha256Option, commit, require_sha256
 from servebench.core.errors import UsageError
 from servebench.host import paths
 from servebench.host.console import Console, print_json
@@ -24,8 +24,7 @@ from servebench.record.night import NightPlan, assignment
 def accept_command(
     target: Annotated[Path, Option("--to", help="Where checked files go.")],
     source: Annotated[
-        Path | None,
-        Option("--from", help="Where the artifacts were put, in an empty folder."),
+        Path | None, Option("--from", help="Where the artifacts were put, in an empty folder.")
     ] = None,
     fetch: Annotated[
         str | None,
@@ -37,16 +36,11 @@ def accept_command(
         ),
     ] = None,
     plan: Annotated[
-        Path | None,
-        Option("--plan", help="Artifacts are a night's shards: the night's plan."),
+        Path | None, Option("--plan", help="Artifacts are a night's shards: the night's plan.")
     ] = None,
-    plan_sha256: Annotated[
-        str | None,
-        Option("--plan-sha256", help="What the plan's SHA-256 must be, from a job's output."),
-    ] = None,
+    plan_sha256: PlanSha256Option = None,
     shard: Annotated[
-        int | None,
-        Option("--shard", min=1, help="With --plan: the only one that can be missing."),
+        int | None, Option("--shard", min=1, help="With --plan: the only one that can be missing.")
     ] = None,
     comparison: Annotated[
         bool, Option("--comparison", help="The artifact is a comparison of two commits.")

@@ -81,11 +81,6 @@ def bisect_command(
 
 
 def _chosen(records: list[ChangeRecord], names: list[str], here: str) -> list[ChangeRecord]:
-    """The changes that are asked for.
-
-    Raises:
-        UsageError: There is no such change, or it is of another machine.
-    """
     by_id = {record.id: record for record in records}
     for name in names:
         if name not in by_id:

@@ -37,8 +37,7 @@ def deps_command(
         str, Option("--branch", help="Of the pull request; it is ours alone.")
     ] = BRANCH,
     base: Annotated[
-        str | None,
-        Option("--base", help="The branch that it is for; default: the remote's own."),
+        str | None, Option("--base", help="The branch that it is for; default: the remote's own.")
     ] = None,
     remote: Annotated[str, Option("--remote", help="Where the branch goes.")] = "origin",
     patience: Patience = DEFAULT_PATIENCE,

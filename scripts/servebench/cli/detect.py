@@ -112,7 +112,6 @@ def detect_command(
 
 
 def _detected(results: Path) -> tuple[Candidates, tuple[ChangeRecord, ...], frozenset[str]]:
-    """What moved, which changes were undone, and the machines that still measure nights."""
     root = paths.project_root()
     sources = reading.read(results, paths.cache_dir() / "site", root)
     tables = tables_of(sources.nights)

@@ -26,8 +26,7 @@ from servebench.host.console import Console, print_json
 _URL: Final = re.compile(r"https?://[^\s()<>\[\]\\]{1,500}")
 
 Patience = Annotated[
-    float,
-    Option("--patience", min=0, help="So many seconds to go on trying while GitHub is down."),
+    float, Option("--patience", min=0, help="So many seconds to go on trying while GitHub is down.")
 ]
 DEFAULT_PATIENCE: Final = 300.0
 Author = Annotated[

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from typer import Argument, Exit, Option, Typer
 
 from servebench.automation.github import step_output
-from servebench.cli.options import JsonOption, require_sha256
+from servebench.cli.options import JsonOption, PlanSha256Option, require_sha256
 from servebench.core.errors import NothingMeasuredError
 from servebench.core.model import Run
 from servebench.host import paths
@@ -87,10 +87,7 @@ def push_command(
         Path | None,
         Option("--plan", help="The night's plan: what is missing is recorded and reported."),
     ] = None,
-    plan_sha256: Annotated[
-        str | None,
-        Option("--plan-sha256", help="What the plan's SHA-256 must be, from a job's output."),
-    ] = None,
+    plan_sha256: PlanSha256Option = None,
     remote: RemoteOption = "origin",
     branch: BranchOption = BRANCH,
     as_json: JsonOption = False,

@@ -47,6 +47,15 @@ SelectOption = Annotated[list[str] | None, Option("--select", help=SELECT)]
 
 LaunchesOption = Annotated[int | None, Option("--launches", min=1, help="Launches per case.")]
 
+PlanSha256Option = Annotated[
+    str | None,
+    Option(
+        "--plan-sha256",
+        help="What the plan's SHA-256 must be, from a job's output.",
+        rich_help_panel=FOR_WORKFLOWS,
+    ),
+]
+
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 
 ResultsOption = Annotated[
@@ -61,21 +70,12 @@ SeedOption = Annotated[
 
 
 def budget_option(what: str, more: str = "") -> Any:
-    """The option `--budget`; its value is for `budget_seconds` to read.
-
-    Args:
-        what: What the time is for.
-        more: Sentences after the format.
-    """
+    """The option `--budget`, read by `budget_seconds`: what it is for, more after its format."""
     return Option("--budget", metavar="TIME", help=f"{what}: {_TIMES}. {more}".rstrip())
 
 
 def budget_seconds(text: str | None) -> float | None:
-    """Read the time of a `--budget`, such as 90s, 20m, 1h30m: seconds.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """Read the time of a `--budget`, such as 90s, 20m, 1h30m: seconds; UsageError if it is none."""
     total = None if text is None else units.read_time(text)
     if text is not None and not total:
         raise UsageError(f"--budget {text!r}: expected a time such as {_TIMES}")
@@ -88,11 +88,7 @@ def workflow_option(*names: str, help: str, **settings: Any) -> Any:  # noqa: A0
 
 
 def clean_up(console: Console) -> list[str]:
-    """End what killed runs have left on this machine, and say so.
-
-    Returns:
-        A sentence for each session.
-    """
+    """End what killed runs have left on this machine; a sentence per session, which is said."""
     found = orphans.reap()
     oha.sweep()
     for sentence in found:
@@ -108,27 +104,14 @@ def machine() -> Iterator[None]:
 
 
 def repository(console: Console) -> Path:
-    """Find the repository that is to be measured, and say which it is.
-
-    Raises:
-        UsageError: The working directory lies in none, or in one that declares nothing.
-    """
+    """Find the repository to be measured, and say which it is; UsageError if there is none."""
     root = paths.project_root(stand_in=False)
     console.say(f"repository: {root}")
     return root
 
 
 def day(text: str, option: str, more: str = "") -> date:
-    """Read a date.
-
-    Args:
-        text: What was given.
-        option: Where, for the message.
-        more: What else would have been right.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """Read a date; the UsageError names the option, and `more` that would have been right."""
     try:
         return date.fromisoformat(text)
     except ValueError as error:
@@ -149,10 +132,7 @@ def require_sha256(file: Path | None, expected: str | None) -> None:
 
 
 def require_writable(targets: Mapping[str, Path | None]) -> None:
-    """Try the files that will be written, before hours of work go into them.
-
-    Args:
-        targets: By the option that names them; None: not given.
+    """Try the files that will be written, by their options, before hours of work go into them.
 
     Raises:
         UsageError: There can be no such file.

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from servebench.cli.options import ResultsOption, SelectOption
+from servebench.cli.options import JsonOption, ResultsOption, SelectOption
 from servebench.core.errors import RecordError, UsageError
 from servebench.core.model import Profile
 from servebench.declare.published import load_published
@@ -37,9 +37,7 @@ def show_command(
         ),
     ] = "latest",
     select: SelectOption = None,
-    as_json_: Annotated[
-        bool, Option("--json", help="As JSON: a run's summary, or the whole comparison.")
-    ] = False,
+    as_json_: JsonOption = False,
     as_markdown: Annotated[bool, Option("--markdown", help="The page as Markdown.")] = False,
     svg: Annotated[
         Path | None, Option("--svg", help="Write the forest plot of a comparison besides.")
@@ -111,11 +109,6 @@ def schema_command(
 
 
 def _is_comparison(path: Path) -> bool:
-    """Whether a file is a comparison, and not a run.
-
-    Raises:
-        RecordError: It is neither.
-    """
     try:
         document = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -163,7 +156,6 @@ def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown
 
 
 def _inside(root: Path, results: Path, sources: list[Source]) -> tuple[Section, ...]:
-    """What asv has measured, beside the run with the most launches; nothing where it has not."""
     snapshots = asv_results.read(results / "asv")
     if not snapshots:
         return ()
@@ -172,7 +164,6 @@ def _inside(root: Path, results: Path, sources: list[Source]) -> tuple[Section, 
 
 
 def _chosen(results: Path, profile: Profile, name: str | None) -> Path | None:
-    """The run that was named, else the newest of the profile, if there is one."""
     if name is not None:
         return store.find(results, name)
     found = store.runs(results, profile=profile)

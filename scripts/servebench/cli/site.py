@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 from typer import Option, Typer
 
-from servebench.cli.options import ResultsOption
+from servebench.cli.options import JsonOption, ResultsOption
 from servebench.core.errors import ServebenchError, UsageError
 from servebench.host import paths
 from servebench.host.console import Console, print_json
@@ -58,9 +58,7 @@ def site_command(
     port: Annotated[
         int, Option("--port", min=0, max=65535, help="For --serve; 0: any that is free.")
     ] = PORT,
-    as_json: Annotated[
-        bool, Option("--json", help="Say what was built as JSON, without --serve.")
-    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Build the site from results/: trends, experiments, changes, runs, downloads.
 
@@ -123,7 +121,6 @@ def _tell(narrator: Narrator, built: build.Built, order: build.Order, began: flo
 
 
 def _address(base: str) -> str:
-    """The address with a slash at its end."""
     if base and not base.startswith(("https://", "http://")):
         raise UsageError(f"--base {base}: expected an address like https://example.org/servebench/")
     return base if not base or base.endswith("/") else f"{base}/"
@@ -137,8 +134,7 @@ def _group() -> None:
 @asv_app.command("publish")
 def publish_command(
     output: Annotated[
-        Path | None,
-        Option("--output", "-o", help="Folder of the site; default: asv.conf.json's."),
+        Path | None, Option("--output", "-o", help="Folder of the site; default: asv.conf.json's.")
     ] = None,
 ) -> None:
     """Make asv's site from its results; it needs no other host."""

@@ -173,7 +173,6 @@ dev_app = typer.Typer(cls=_DevGroup, no_args_is_help=True, help=VERBS["dev"][1])
 
 
 def _join_lines(made: Any) -> None:
-    """Join the lines in the help of a command, and of those below it."""
     made.help = _joined(made.help)
     for command in getattr(made, "commands", {}).values():
         _join_lines(command)
