@@ -330,7 +330,7 @@ def test_markers_survive_what_is_in_them() -> None:
             "--run-url 'x) [y](z': expected an address",
         ),
         (("status", "--sha", HEAD), "needs --comparison FILE"),
-        (("status", "--sha", "HEAD", "--state", "error"), "expected a commit as 40 hex digits"),
+        (("status", "--sha", "HEAD", "--state", "error"), "commit as 40 hex digits"),
     ],
 )
 def test_wrong_usage_is_refused(words: tuple[str, ...], sentence: str, step: Step) -> None:
