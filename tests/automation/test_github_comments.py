@@ -312,8 +312,14 @@ def test_markers_survive_what_is_in_them() -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("comment", "queued", "--pr", "12", "--head", "main"), "expected a full commit"),
-        (("comment", "queued", "--pr", "12", "--head", HEAD[:39]), "expected a full commit"),
+        (
+            ("comment", "queued", "--pr", "12", "--head", "main"),
+            "expected a commit as 40 hex digits",
+        ),
+        (
+            ("comment", "queued", "--pr", "12", "--head", HEAD[:39]),
+            "expected a commit as 40 hex digits",
+        ),
         (("comment", "final", "--pr", "12", "--head", HEAD), "goes with final"),
         (
             ("comment", "queued", "--pr", "12", "--head", HEAD, "--reason", "x"),
@@ -324,7 +330,7 @@ def test_markers_survive_what_is_in_them() -> None:
             "--run-url 'x) [y](z': expected an address",
         ),
         (("status", "--sha", HEAD), "needs --comparison FILE"),
-        (("status", "--sha", "HEAD", "--state", "error"), "expected a full commit"),
+        (("status", "--sha", "HEAD", "--state", "error"), "commit as 40 hex digits"),
     ],
 )
 def test_wrong_usage_is_refused(words: tuple[str, ...], sentence: str, step: Step) -> None:

@@ -90,7 +90,7 @@ def test_the_version_waits_for_no_verb() -> None:
         (("--help",), ()),
         (("ci", "--help"), ()),
         (("show", "--help"), ("options", "show")),
-        (("ci", "history", "pull", "--help"), ("history",)),
+        (("ci", "history", "pull", "--help"), ("history", "options")),
         (("stack", "list", "--json"), ("options", "stack")),
         (("plan", "--select", "asgi-wsgi/*", "--json"), ("options", "plan")),
     ],

@@ -21,7 +21,7 @@ import asv_files
 import repos
 from asv_files import Bench
 from browsing import Watched, browser, kept, served
-from servebench.cli.asv import asv_app
+from servebench.cli.site import asv_app
 from servebench.core.errors import SetupError, UsageError
 from servebench.host import paths
 from servebench.host.progress import Narrator

@@ -25,6 +25,7 @@ from servebench.core.flags import Flag, FlagName
 from servebench.core.model import Case
 from servebench.host.signals import InterruptedRun
 from servebench.measure.duet import DuetOutcome, SideCase
+from servebench.measure.runner import LaunchOutcome
 from servebench.measure.testbed import Rig
 from servebench.record.comparison import Comparison, Duet, Instructions, SideRecord
 from synthetic import MACHINE, figures, make_case

@@ -13,7 +13,7 @@ from servebench.core.errors import SetupError
 from servebench.declare import settings
 from servebench.declare.settings import GoToolSpec
 from servebench.host.progress import Narrator
-from servebench.toolchain import gotools, packages, tools
+from servebench.toolchain import packages, tools
 from servebench.toolchain.packages import CHROMIUM, VALGRIND, Package, ensure
 
 SPEC = GoToolSpec(
@@ -149,10 +149,10 @@ def test_go_builds_once_and_then_it_is_only_looked_at(
     """In the pinned version, of the pinned package; the second time Go is not asked."""
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     script(folder, "go", GO.replace("{module}", RIGHT))
-    assert gotools.ensure("tool", SPEC, narrator) is True
+    assert packages.ensure_go_tool("tool", SPEC, narrator) is True
     calls = (folder / "calls").read_text()
     assert calls.startswith("install -trimpath example.org/tool/cmd/tool@v1.2.3\n")
-    assert gotools.ensure("tool", SPEC, narrator) is False
+    assert packages.ensure_go_tool("tool", SPEC, narrator) is False
     assert (folder / "calls").read_text() == calls
     place = tools.go_place("tool", SPEC)
     assert tools.fault("tool", place) is None
@@ -179,7 +179,7 @@ def test_another_module_than_the_pinned_one_is_not_kept(
     """Whatever the proxy gave: nothing is there afterwards, and the sentence names both."""
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     script(folder, "go", GO.replace("{module}", module))
-    assert gotools.ensure("tool", SPEC, narrator) is None
+    assert packages.ensure_go_tool("tool", SPEC, narrator) is None
     assert f"tool: expected module example.org/tool v1.2.3 {SPEC.sum}, found" in heard.getvalue()
     assert not tools.go_place("tool", SPEC).exists()
 
@@ -187,7 +187,7 @@ def test_another_module_than_the_pinned_one_is_not_kept(
 @pytest.mark.usefixtures("folder")
 def test_without_go_it_is_told_and_no_error(heard: io.StringIO, narrator: Narrator) -> None:
     """Tests that need it skip themselves; ours are declared as a checksum database says them."""
-    assert gotools.ensure("tool", SPEC, narrator) is None
+    assert packages.ensure_go_tool("tool", SPEC, narrator) is None
     assert "tool is not here (go is needed to build tool, and is not on PATH" in heard.getvalue()
     declared = settings.load().go_tools
     assert set(declared) == {"act", "actionlint"}

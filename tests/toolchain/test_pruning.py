@@ -75,7 +75,7 @@ def gone() -> list[str]:
 def test_environments_of_older_locks_go_when_they_are_no_longer_used(cache: Path) -> None:
     """Used 29 days ago one stays, 31 days ago it goes; what the checkout declares stays anyway."""
     assert prune.unused() == ()
-    assert prune.prune() == prune.Pruned()
+    assert prune.prune() == prune.Removal()
     python = interpreters.locate("3.14").executable
     young, old, shared = (
         environment(cache / "environments" / f"current-py3.14-00000000000{n}", python, days)

@@ -19,7 +19,7 @@ from servebench.core.errors import SetupError
 from servebench.declare import settings
 from servebench.declare.settings import OhaSpec
 from servebench.host.progress import Narrator
-from servebench.toolchain import archive, cpython, interpreters, oha, tools
+from servebench.toolchain import cpython, interpreters, oha, tools
 from servebench.toolchain.interpreters import Interpreter
 
 _LEFT_OUT = ("__pycache__", "/test/", "config-3", "libpython3", "idlelib", "tkinter", "made.json")
@@ -59,7 +59,7 @@ def downloads(offered: dict[str, object], tmp_path: Path, monkeypatch: pytest.Mo
     listed.write_text(json.dumps(offered))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS_JSON_URL", listed.as_uri())
-    monkeypatch.delenv(archive.VARIABLE, raising=False)
+    monkeypatch.delenv(cpython.ARCHIVE, raising=False)
     return listed
 
 

@@ -16,7 +16,7 @@ from servebench.core.errors import SetupError
 from servebench.declare import settings
 from servebench.host import cache, command, paths
 from servebench.host.progress import Narrator
-from servebench.toolchain import archive, cpython, interpreters, oha, setup, stacks
+from servebench.toolchain import cpython, interpreters, oha, setup, stacks
 
 NOBODY = "http://127.0.0.1:9"  # the discard port, where nothing listens
 QUIET = Narrator(Console(quiet=True))
@@ -26,7 +26,7 @@ QUIET = Narrator(Console(quiet=True))
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache in which nothing was made, and no archive that somebody has named."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv(archive.VARIABLE, raising=False)
+    monkeypatch.delenv(cpython.ARCHIVE, raising=False)
     return tmp_path / "cache" / "servebench"
 
 
@@ -180,7 +180,7 @@ def fetched(tmp_path: Path) -> Path:
         cflags="-O3",
         configure=(),
     )
-    return archive.fetch(recipe, tmp_path / "kept", QUIET)
+    return cpython.source_archive(recipe, tmp_path / "kept", QUIET)
 
 
 def test_archive_from_a_path_is_taken_and_kept(
@@ -189,7 +189,7 @@ def test_archive_from_a_path_is_taken_and_kept(
     """With the pinned checksum only, else both are told; once kept it is not needed again."""
     given = tmp_path / "given.tar"
     given.write_bytes(b"tampered")
-    monkeypatch.setenv(archive.VARIABLE, str(given))
+    monkeypatch.setenv(cpython.ARCHIVE, str(given))
     with pytest.raises(SetupError, match=r"expected SHA-256 [0-9a-f]{64}, found [0-9a-f]{64}"):
         fetched(tmp_path)
     assert [p.name for p in (tmp_path / "kept").iterdir()] == [".python.tar.lock"]
@@ -212,12 +212,12 @@ def test_archive_comes_from_the_mirrors_of_apt(
     httpserver.expect_request("/debian/pool/python.tar").respond_with_data(b"source")
     names = ("debian-security/", "other", "debian/", "debian/")
     script(tools_only, "apt-get", "; ".join(f"echo {address}/{name}" for name in names))
-    assert archive.mirrors() == (
+    assert cpython.mirrors() == (
         f"{address}/other", f"{address}/debian/", f"{address}/debian-security/",
     )  # fmt: skip
     (tmp_path / "mirrors").write_text(f"{address}/first/\tpriority:1\n{address}/debian/\n")
     script(tools_only, "apt-get", f"echo cdrom:/x; echo mirror+file:{tmp_path}/mirrors/")
-    assert archive.mirrors() == (f"{address}/first/", f"{address}/debian/")
+    assert cpython.mirrors() == (f"{address}/first/", f"{address}/debian/")
     assert fetched(tmp_path).read_bytes() == b"source"
 
 
@@ -226,12 +226,12 @@ def test_archive_that_no_mirror_has(
     tmp_path: Path, httpserver: HTTPServer, tools_only: Path
 ) -> None:
     """The sentence says what was tried, how it ended, and that a copy can be named."""
-    with pytest.raises(SetupError, match=f"apt names no mirror.*set {archive.VARIABLE}"):
+    with pytest.raises(SetupError, match=f"apt names no mirror.*set {cpython.ARCHIVE}"):
         fetched(tmp_path)
     missing = httpserver.url_for("/debian/")
     httpserver.expect_request("/debian/pool/python.tar").respond_with_data(b"", status=404)
     script(tools_only, "apt-get", f"echo {missing}; echo {NOBODY}/debian/; echo mirror+file:/none/")
-    tried = f"answered 404.*no connection.*set {archive.VARIABLE} to a copy"
+    tried = f"answered 404.*no connection.*set {cpython.ARCHIVE} to a copy"
     with pytest.raises(SetupError, match=tried):
         fetched(tmp_path)
 
@@ -271,7 +271,7 @@ def test_only_what_is_built_needs_a_recipe(
     (tmp_path / "pyproject.toml").write_text(text.replace('build."3.14.7"', 'build."3.14.6"'))
     configured = settings.load(tmp_path)
     assert not empty_cache.exists()
-    monkeypatch.setenv(archive.VARIABLE, "set")  # prebuilt ones are not asked for
+    monkeypatch.setenv(cpython.ARCHIVE, "set")  # prebuilt ones are not asked for
     told = r"interpreter 3\.14: .*source-build\.\"3\.14\.7\"\].*declare"
     with pytest.raises(SetupError, match=told):
         cpython.ensure(configured, QUIET)

@@ -27,7 +27,7 @@ from servebench.declare.schema import read_toml
 from servebench.declare.settings import GoToolSpec, OhaSpec, Settings, SourceBuild
 from servebench.host import cache, command
 from servebench.host.progress import Narrator
-from servebench.toolchain import archive, oha, tools
+from servebench.toolchain import cpython, oha, tools
 from servebench.toolchain.locks import Move
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _original(build: SourceBuild, folder: Path) -> tuple[str, str, list[str]]:
     ]  # fmt: skip
     private = [word for option in options for word in ("-o", option)]
     troubles = ["apt names no mirror"]
-    for base in archive.mirrors():
+    for base in cpython.mirrors():
         for suite in _NEWEST:
             signed = f"[signed-by={keys}] " if keys else ""
             (folder / "list").write_text(f"deb-src {signed}{base} {suite}\n")

@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
-import typer
+from typer import Exit, Option
 
 from servebench.automation.github import step_output
 from servebench.automation.incoming import acceptance, facts, folder
 from servebench.automation.incoming.acceptance import Acceptance
+from servebench.cli.github import DEFAULT_PATIENCE, connected
+from servebench.cli.options import JsonOption, PlanSha256Option, commit, require_sha256
 from servebench.core.errors import UsageError
 from servebench.host import paths
-from servebench.host.console import Console
+from servebench.host.console import Console, print_json
 from servebench.record import files
 from servebench.record.candidate import Candidates
 from servebench.record.night import NightPlan, assignment
 
-_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
-
 
 def accept_command(
-    target: Annotated[Path, typer.Option("--to", help="Where checked files go.")],
+    target: Annotated[Path, Option("--to", help="Where checked files go.")],
     source: Annotated[
-        Path | None,
-        typer.Option("--from", help="Where the artifacts were put, in an empty folder."),
+        Path | None, Option("--from", help="Where the artifacts were put, in an empty folder.")
     ] = None,
     fetch: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--fetch",
             metavar="NAMES",
             help="Only put the artifacts of this workflow run whose names match this glob into "
@@ -38,43 +36,34 @@ def accept_command(
         ),
     ] = None,
     plan: Annotated[
-        Path | None,
-        typer.Option("--plan", help="Artifacts are a night's shards: the night's plan."),
+        Path | None, Option("--plan", help="Artifacts are a night's shards: the night's plan.")
     ] = None,
-    plan_sha256: Annotated[
-        str | None,
-        typer.Option("--plan-sha256", help="What the plan's SHA-256 must be, from a job's output."),
-    ] = None,
+    plan_sha256: PlanSha256Option = None,
     shard: Annotated[
-        int | None,
-        typer.Option("--shard", min=1, help="With --plan: the only one that can be missing."),
+        int | None, Option("--shard", min=1, help="With --plan: the only one that can be missing.")
     ] = None,
     comparison: Annotated[
-        bool, typer.Option("--comparison", help="The artifact is a comparison of two commits.")
+        bool, Option("--comparison", help="The artifact is a comparison of two commits.")
     ] = False,
     base: Annotated[
-        str | None, typer.Option("--base", help="The commit that was to be compared with.")
+        str | None, Option("--base", help="The commit that was to be compared with.")
     ] = None,
-    head: Annotated[
-        str | None, typer.Option("--head", help="The commit that was to be judged.")
-    ] = None,
+    head: Annotated[str | None, Option("--head", help="The commit that was to be judged.")] = None,
     confirmed: Annotated[
-        bool, typer.Option("--confirmed", help="Artifacts are records of confirmed changes.")
+        bool, Option("--confirmed", help="Artifacts are records of confirmed changes.")
     ] = False,
     candidates: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--candidates",
             help="With --confirmed: what was to be judged (`servebench ci detect --output`).",
         ),
     ] = None,
     candidates_sha256: Annotated[
         str | None,
-        typer.Option(
-            "--candidates-sha256", help="What their SHA-256 must be, from a job's output."
-        ),
+        Option("--candidates-sha256", help="What their SHA-256 must be, from a job's output."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what came of it as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Check artifacts of measuring machines, and copy what is right.
 
@@ -102,56 +91,45 @@ def accept_command(
     checkout = facts.of_checkout(paths.project_root())
     if shard is not None:
         assignment(plan, shard)  # it is one of the plan's
+    require_sha256(plan, plan_sha256)
     if plan is not None:
-        if plan_sha256 is not None:
-            acceptance.require_digest(plan, plan_sha256)
         found = acceptance.night(files.read(NightPlan, plan), source, target, checkout, now, shard)
     elif comparison:
-        sides = _commit("--base", base), _commit("--head", head)
+        sides = commit("--base", base), commit("--head", head)
         found = acceptance.comparison(source, target, *sides, checkout, now)
     else:
         known = None
         if candidates is not None:
-            if candidates_sha256 is not None:
-                acceptance.require_digest(candidates, candidates_sha256)
+            require_sha256(candidates, candidates_sha256)
             known = {one.id: one for one in files.read(Candidates, candidates).candidates}
         found = acceptance.confirmed(source, target, checkout, now, known)
     _tell(found, "accepted", as_json=as_json)
     if found.exit_code:
-        raise typer.Exit(found.exit_code)
+        raise Exit(found.exit_code)
 
 
 def _fetch(names: str, target: Path) -> None:
     # Nothing else talks to GitHub.
-    from servebench.cli.github import DEFAULT_PATIENCE, connected  # noqa: PLC0415
 
     with connected(DEFAULT_PATIENCE) as (context, repository):
         fetched, refused = folder.fetch(repository, context.run_id, names, target)
     _tell(Acceptance(accepted=fetched, refused=refused), "fetched")
 
 
-def _commit(option: str, text: str | None) -> str:
-    if text is None or not _COMMIT.fullmatch(text):
-        raise UsageError(f"{option}: expected a commit as 40 hex digits, found {text!r}")
-    return text
-
-
 def _tell(found: Acceptance, done: str, *, as_json: bool = False) -> None:
-    """Say what became of it, in the job's summary and in its log; what is good was `done`."""
     step_output.summary(_markdown(found, done))
-    console = Console(highlight=False, emoji=False)
     if as_json:
-        console.print_json(found.model_dump_json())
+        print_json(found.model_dump(mode="json"))
         return
     lines = [f"{done}: {path}" for path in found.accepted]
     lines += [f"refused: artifact {one.artifact}: {one.reason}" for one in found.refused]
     lines += [f"missing: {sentence}" for sentence in found.missing]
     for line in lines or ["nothing came, and nothing was expected"]:
-        console.print(line, markup=False, soft_wrap=True)
+        Console().say(line)
 
 
 def _markdown(found: Acceptance, done: str) -> str:
-    """The same for people; foreign text stands as code, which it cannot end."""
+    # Foreign text stands as code, which it cannot end.
     lines = [f"**{len(found.accepted)} {done}, {len(found.refused)} refused**", ""]
     for one in found.refused:
         reason = one.reason.replace("`", "'")

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
-import typer
+from typer import Exit, Option
 
-from servebench.automation.github import step_output
+from servebench.automation.github import issues, step_output, text, watchdog
 from servebench.automation.github.context import BOT
-from servebench.cli.github import DEFAULT_PATIENCE, Author, Json, Patience, connected
+from servebench.automation.github.issues import IssueOutcome
+from servebench.cli.github import DEFAULT_PATIENCE, Author, Patience, connected
+from servebench.cli.options import JsonOption, ResultsOption
 from servebench.core.errors import RecordError, UsageError
-from servebench.core.text import visible
 from servebench.host import paths
+from servebench.host.console import Console, errors, print_json
 from servebench.record import change
 from servebench.record.change import ChangeRecord
-
-if TYPE_CHECKING:
-    from servebench.automation.github.issues import IssueOutcome
 
 _MOST: Final = 10
 _QUEUED_MINUTES: Final = 60
 _NIGHT_HOURS: Final = 36
+_ALL_WELL: Final = "nothing waits for a machine, and the nights take place"
 _WORDS: Final = {
     "opened": "opened",
     "updated": "updated",
@@ -34,28 +32,26 @@ _WORDS: Final = {
     "left": "not opened yet: too many at once",
 }
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+DryRun = Annotated[bool, Option("--dry-run", help="Only say what would be done.")]
 
 
 def announce_command(
-    results: Annotated[
-        Path | None, typer.Option("--results", help="Folder of results; default: the checkout's.")
-    ] = None,
+    results: ResultsOption = None,
     site: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--site",
             envvar="SERVEBENCH_SITE",
             help="Base address of the site; default: the repository's GitHub Pages.",
         ),
     ] = None,
     most: Annotated[
-        int, typer.Option("--most", min=1, help="Issues that are opened at once at most.")
+        int, Option("--most", min=1, help="Issues that are opened at once at most.")
     ] = _MOST,
     dry: DryRun = False,
     author: Author = BOT,
     patience: Patience = DEFAULT_PATIENCE,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Keep one issue per confirmed change: opened, updated and closed by itself, and never twice.
 
@@ -78,9 +74,8 @@ def announce_command(
             problems.append(str(error))
     with connected(patience) as (context, repository):
         base = _base(site) if site else context.pages_url
-        kept = issues.keep(
-            repository, issues.of_changes(records, base), author, most=most, dry=dry
-        )  # fmt: skip
+        wanted = issues.of_changes(records, base)
+        kept = issues.keep(repository, wanted, author, most=most, dry=dry)
     left = sum(one.done == "left" for one in kept)
     if left:
         problems.append(
@@ -89,23 +84,21 @@ def announce_command(
         )
     _show(kept, problems, as_json=as_json)
     if problems:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def watchdog_command(
     queued_minutes: Annotated[
-        int, typer.Option("--queued-minutes", min=1, help="How long a job may wait for a machine.")
+        int, Option("--queued-minutes", min=1, help="How long a job may wait for a machine.")
     ] = _QUEUED_MINUTES,
     night_hours: Annotated[
         int,
-        typer.Option(
-            "--night-hours", min=1, help="How long ago the last complete night may have begun."
-        ),
+        Option("--night-hours", min=1, help="How long ago the last complete night may have begun."),
     ] = _NIGHT_HOURS,
     dry: DryRun = False,
     author: Author = BOT,
     patience: Patience = DEFAULT_PATIENCE,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Report what nobody would notice: runs that no machine takes, and nights that do not happen.
 
@@ -119,8 +112,6 @@ def watchdog_command(
     Needs GITHUB_TOKEN with actions, issues, pull-requests and statuses: write, and contents: read.
     Exit code 0: whatever is wrong is reported; 4: GitHub could not be asked or told.
     """
-    from servebench.automation.github import issues, watchdog  # noqa: PLC0415
-
     with connected(patience) as (_, repository):
         found = watchdog.look(
             repository, queued=timedelta(minutes=queued_minutes), night=timedelta(hours=night_hours)
@@ -141,23 +132,18 @@ def watchdog_command(
             }
             for one in found
         ]
-        typer.echo(json.dumps(rows, ensure_ascii=False))
+        print_json(rows)
     else:
-        for one in found:
-            typer.echo(visible(f"{one.what}: {one.hint}"))
-        for run in ended:
-            typer.echo(visible(f"cancelled, so that what has come is shown: {run.html_url}"))
-        if not found:
-            typer.echo("nothing waits for a machine, and the nights take place")
+        lines = [f"{one.what}: {one.hint}" for one in found]
+        lines += [f"cancelled, so that what has come is shown: {run.html_url}" for run in ended]
+        for line in lines if found else [*lines, _ALL_WELL]:
+            Console().say(line)
     step_output.summary(wanted.body)
 
 
 def _show(kept: Sequence[IssueOutcome], problems: Sequence[str], *, as_json: bool) -> None:
-    from servebench.automation.github import text  # noqa: PLC0415
-
     if as_json:
-        rows = [asdict(one) for one in kept]
-        typer.echo(json.dumps({"issues": rows, "problems": list(problems)}, ensure_ascii=False))
+        print_json({"issues": [asdict(one) for one in kept], "problems": problems})
     lines = [
         f"{one.key.partition('/')[2]}: {_WORDS[one.done]} {one.url}".rstrip()
         for one in kept
@@ -165,13 +151,10 @@ def _show(kept: Sequence[IssueOutcome], problems: Sequence[str], *, as_json: boo
     ]
     if not as_json:
         for line in lines or ["no news"]:
-            typer.echo(visible(line))
+            Console().say(line)
     for problem in problems:
-        typer.echo(visible(f"servebench: {problem}"), err=True)
-    shown = [
-        *(f"- {line}" for line in lines),
-        *(f"- {text.plain(problem)}" for problem in problems),
-    ]
+        errors().say(f"servebench: {problem}")
+    shown = [f"- {line}" for line in (*lines, *map(text.plain, problems))]
     step_output.summary("### Changes\n\n" + ("\n".join(shown) or "No news."))
 
 

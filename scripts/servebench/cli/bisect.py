@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Exit, Option
+from typer import Argument, Exit
 
 from servebench.cli.options import (
     DEFAULT_SEED,
     JsonOption,
+    ResultsOption,
     SeedOption,
     budget_option,
     budget_seconds,
@@ -38,10 +38,7 @@ def bisect_command(
             show_default=False,
         ),
     ] = None,
-    results: Annotated[
-        Path | None,
-        Option("--results", help="Results folder of the changes; default: this checkout's."),
-    ] = None,
+    results: ResultsOption = None,
     budget: Annotated[str, budget_option("Time for all of them")] = "30m",
     as_json: JsonOption = False,
     seed: SeedOption = DEFAULT_SEED,
@@ -84,11 +81,6 @@ def bisect_command(
 
 
 def _chosen(records: list[ChangeRecord], names: list[str], here: str) -> list[ChangeRecord]:
-    """The changes that are asked for.
-
-    Raises:
-        UsageError: There is no such change, or it is of another machine.
-    """
     by_id = {record.id: record for record in records}
     for name in names:
         if name not in by_id:
@@ -112,9 +104,6 @@ def _chosen(records: list[ChangeRecord], names: list[str], here: str) -> list[Ch
 
 
 def _blamed(record: ChangeRecord, ends: float, seed: int, console: Console) -> ChangeRecord:
-    """The record with its culprit, as far as duets can tell."""
-    # Statistics take a second to import, which no other verb should wait for.
-
     root, narrator = paths.project_root(), Narrator(console)
     duets = RealDuets(root, seed, Reporter(console), narrator)
     mixtures = bisect.Mixtures(duets, record, find_locks(root, record, narrator), ends)

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
-import typer
+from typer import Option
 
 from servebench.automation import pins
 from servebench.automation.github import step_output
-from servebench.cli.github import DEFAULT_PATIENCE, Json, Patience, connected
+from servebench.automation.github.repository import Repository
+from servebench.automation.github.text import plain
+from servebench.cli.github import DEFAULT_PATIENCE, Patience, connected
+from servebench.cli.options import JsonOption
 from servebench.core.errors import UsageError
-from servebench.core.text import visible
 from servebench.host import paths
-from servebench.host.console import Console
+from servebench.host.console import Console, errors, print_json
+from servebench.host.git import remote_of
 from servebench.host.progress import Narrator
 from servebench.host.signals import interruptible
 from servebench.toolchain import locks
-
-if TYPE_CHECKING:
-    from servebench.automation.github.repository import Repository
 
 BRANCH: Final = "servebench/deps"
 _NOTE: Final = (
@@ -32,18 +31,17 @@ _NOTE: Final = (
 
 def deps_command(
     propose: Annotated[
-        bool, typer.Option("--propose", help="Propose it in a pull request; there is only one.")
+        bool, Option("--propose", help="Propose it in a pull request; there is only one.")
     ] = False,
     branch: Annotated[
-        str, typer.Option("--branch", help="Of the pull request; it is ours alone.")
+        str, Option("--branch", help="Of the pull request; it is ours alone.")
     ] = BRANCH,
     base: Annotated[
-        str | None,
-        typer.Option("--base", help="The branch that it is for; default: the remote's own."),
+        str | None, Option("--base", help="The branch that it is for; default: the remote's own.")
     ] = None,
-    remote: Annotated[str, typer.Option("--remote", help="Where the branch goes.")] = "origin",
+    remote: Annotated[str, Option("--remote", help="Where the branch goes.")] = "origin",
     patience: Patience = DEFAULT_PATIENCE,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Renew requirements.txt, the harness's own lock, and what else is pinned, to newest releases.
 
@@ -56,11 +54,9 @@ def deps_command(
     Exit code 0: renewed, or nothing has moved. 4: the packages' index, git or GitHub refuses.
     """
     from servebench.automation import branches  # noqa: PLC0415 - only this verb needs GitHub
-    from servebench.automation.github.text import plain  # noqa: PLC0415
-    from servebench.host.git import remote_of  # noqa: PLC0415
 
     root = paths.project_root()
-    narrator = Narrator(Console(stderr=True, highlight=False))
+    narrator = Narrator(errors())
     proposed = None
     with ExitStack() as stack:
         repository: Repository | None = None
@@ -86,15 +82,12 @@ def deps_command(
     listed = locks.listed(moved) or "nothing moved"
     step_output.summary("\n\n".join(("### Dependencies", listed, *told)))
     if as_json:
-        found = {
-            "moves": [
-                {"package": one.package, "before": one.before, "after": one.after} for one in moved
-            ],
-            "told": renewal.told,
-            "proposed": asdict(proposed) if proposed else None,
-        }
-        typer.echo(json.dumps(found))
+        keys = ("package", "before", "after")
+        moves = [{key: getattr(one, key) for key in keys} for one in moved]
+        done = asdict(proposed) if proposed else None
+        print_json({"moves": moves, "told": renewal.told, "proposed": done})
         return
-    typer.echo("\n".join((listed, *map(visible, renewal.told))))
+    for line in (listed, *renewal.told):
+        Console().say(line)
     if proposed is not None:
-        typer.echo(f"pull request {proposed.outcome}: {proposed.url}")
+        Console().say(f"pull request {proposed.outcome}: {proposed.url}")

@@ -13,7 +13,6 @@ from rich.table import Table
 from typer import Exit, Option
 
 from servebench.automation.github import step_output
-from servebench.automation.incoming.acceptance import require_digest
 from servebench.cli.options import (
     DEFAULT_SEED,
     JsonOption,
@@ -21,6 +20,7 @@ from servebench.cli.options import (
     budget_option,
     budget_seconds,
     clean_up,
+    require_sha256,
     workflow_option,
 )
 from servebench.compare.instruments import Reporter
@@ -90,8 +90,7 @@ def detect_command(
     """
     if from_ is not None and not confirm:
         raise UsageError("--from: the candidates of a file are there already: add --confirm")
-    if from_ is not None and from_sha256 is not None:
-        require_digest(from_, from_sha256)
+    require_sha256(from_, from_sha256)
     results = to or paths.results_dir()
     if confirm:
         files.require_room(results)
@@ -112,7 +111,6 @@ def detect_command(
 
 
 def _detected(results: Path) -> tuple[Candidates, tuple[ChangeRecord, ...], frozenset[str]]:
-    """What moved, which changes were undone, and the machines that still measure nights."""
     root = paths.project_root()
     sources = reading.read(results, paths.cache_dir() / "site", root)
     tables = tables_of(sources.nights)

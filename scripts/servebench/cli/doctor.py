@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.table import Table
 from rich.text import Text
 from typer import Exit
@@ -51,7 +53,7 @@ def summary(diagnosis: Diagnosis) -> str:
 def tables(diagnosis: Diagnosis) -> tuple[Table, ...]:
     """The diagnosis as tables for people."""
     kinds = ("Interpreters", "Tools", "Stacks")
-    findings = (_findings(kind, getattr(diagnosis, kind.lower())) for kind in kinds)
+    findings = (findings_table(kind, getattr(diagnosis, kind.lower())) for kind in kinds)
     return (_machine(diagnosis), *findings, _flags(diagnosis))
 
 
@@ -84,7 +86,8 @@ def _machine(diagnosis: Diagnosis) -> Table:
     return table
 
 
-def _findings(title: str, findings: tuple[Finding, ...]) -> Table:
+def findings_table(title: str, findings: Iterable[Finding]) -> Table:
+    """Findings with their remedies as a table."""
     table = Table("what", "state", title=title, title_justify="left")
     table.add_column("detail", overflow="fold")  # checksums and paths are shown whole
     for finding in findings:

@@ -2,65 +2,60 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import Annotated, Final, Literal
 
-import typer
+from typer import Argument, Option
 
-from servebench.automation.github import step_output
+from servebench.automation.github import comments, slash, step_output, wording
+from servebench.automation.github.client import Client
+from servebench.automation.github.comments import CommentOutcome
 from servebench.automation.github.context import BOT, Context
+from servebench.automation.github.repository import Repository
+from servebench.automation.incoming import comparisons
+from servebench.cli.options import JsonOption, commit
 from servebench.core.errors import ArtifactError, RecordError, ServiceError, UsageError
-from servebench.core.text import short, visible
+from servebench.core.text import short
+from servebench.host.console import Console, print_json
 
-if TYPE_CHECKING:
-    from servebench.automation.github.comments import CommentOutcome
-    from servebench.automation.github.repository import Repository
-
-_SHA: Final = re.compile(r"[0-9a-f]{40}")
 _URL: Final = re.compile(r"https?://[^\s()<>\[\]\\]{1,500}")
 
 Patience = Annotated[
-    float,
-    typer.Option("--patience", min=0, help="So many seconds to go on trying while GitHub is down."),
+    float, Option("--patience", min=0, help="So many seconds to go on trying while GitHub is down.")
 ]
 DEFAULT_PATIENCE: Final = 300.0
 Author = Annotated[
     str,
-    typer.Option(
+    Option(
         "--author",
         envvar="SERVEBENCH_BOT",
         help="The account that the token stands for; texts of others are never touched.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 RunUrl = Annotated[
-    str | None, typer.Option("--run-url", help="Where people can look; default: this run's page.")
+    str | None, Option("--run-url", help="Where people can look; default: this run's page.")
 ]
 Evidence = Annotated[
     Path | None,
-    typer.Option("--comparison", metavar="FILE", help="What `servebench compare -o FILE` wrote."),
+    Option("--comparison", metavar="FILE", help="What `servebench compare -o FILE` wrote."),
 ]
 
 
 @contextmanager
 def connected(patience: float) -> Iterator[tuple[Context, Repository]]:
     """This step's context, and its repository on GitHub; raises UsageError."""
-    from servebench.automation.github.client import Client  # noqa: PLC0415 - most verbs do not need it
-    from servebench.automation.github.repository import Repository  # noqa: PLC0415
-
     context = Context.of(os.environ)
     with closing(Client(context, patience=patience)) as client:
         yield context, Repository(client, context.repository)
 
 
 def slash_command(
-    author: Author = BOT, patience: Patience = DEFAULT_PATIENCE, as_json: Json = False
+    author: Author = BOT, patience: Patience = DEFAULT_PATIENCE, as_json: JsonOption = False
 ) -> None:
     """Decide about a comment that may say `/bench COMMIT`, answer it, and start the comparison.
 
@@ -72,8 +67,6 @@ def slash_command(
     Needs GITHUB_TOKEN with actions: write and pull-requests: write. Exit code 0: decided, whatever
     it was; 4: GitHub could not be asked or told.
     """
-    from servebench.automation.github import slash  # noqa: PLC0415
-
     with connected(patience) as (context, repository):
         if context.event_name != "issue_comment":
             raise UsageError(
@@ -82,23 +75,26 @@ def slash_command(
             )
         decision = slash.handle(repository, context.event(), context, author)
     sentence = f"{decision.outcome}: {decision.reason}"
-    typer.echo(json.dumps(asdict(decision)) if as_json else visible(sentence))
+    if as_json:
+        print_json(asdict(decision))
+    else:
+        Console().say(sentence)
     step_output.summary(f"`/bench`: {sentence}")
 
 
 def comment_command(
     stage: Annotated[
         Literal["queued", "running", "final", "failed", "outdated"],
-        typer.Argument(help="What there is to say.", show_default=False),
+        Argument(help="What there is to say.", show_default=False),
     ],
-    pull: Annotated[int, typer.Option("--pr", min=1, help="Number of the pull request.")],
+    pull: Annotated[int, Option("--pr", min=1, help="Number of the pull request.")],
     head: Annotated[
-        str, typer.Option("--head", metavar="SHA", help="The commit it is about, 40 hex digits.")
+        str, Option("--head", metavar="SHA", help="The commit it is about, 40 hex digits.")
     ],
     run_url: RunUrl = None,
     comparison: Evidence = None,
     reason: Annotated[
-        str, typer.Option("--reason", help="Why it failed, in a sentence (failed only).")
+        str, Option("--reason", help="Why it failed, in a sentence (failed only).")
     ] = "",
     author: Author = BOT,
     patience: Patience = DEFAULT_PATIENCE,
@@ -116,10 +112,7 @@ def comment_command(
     queued is refused, there is no comparison that can be shown (the comment says why), or GitHub
     could not be told.
     """
-    from servebench.automation.github import comments, slash, wording  # noqa: PLC0415
-    from servebench.automation.incoming import comparisons  # noqa: PLC0415
-
-    _require_sha("--head", head)
+    commit("--head", head)
     if (stage == "final") != (comparison is not None):
         raise UsageError("--comparison FILE goes with final, and with nothing else")
     if reason and stage != "failed":
@@ -154,14 +147,14 @@ def comment_command(
 
 
 def status_command(
-    sha: Annotated[str, typer.Option("--sha", metavar="SHA", help="The commit, 40 hex digits.")],
+    sha: Annotated[str, Option("--sha", metavar="SHA", help="The commit, 40 hex digits.")],
     state: Annotated[
         Literal["auto", "pending", "success", "failure", "error"],
-        typer.Option("--state", help="auto: as the comparison says."),
+        Option("--state", help="auto: as the comparison says."),
     ] = "auto",
     comparison: Evidence = None,
     description: Annotated[
-        str, typer.Option("--description", help="A few words; default: what the state means.")
+        str, Option("--description", help="A few words; default: what the state means.")
     ] = "",
     run_url: RunUrl = None,
     patience: Patience = DEFAULT_PATIENCE,
@@ -175,10 +168,7 @@ def status_command(
     Needs GITHUB_TOKEN with statuses: write. Exit code 0: set; 4: the comparison cannot be used (the
     status says so), or GitHub could not be told.
     """
-    from servebench.automation.github import wording  # noqa: PLC0415
-    from servebench.automation.incoming import comparisons  # noqa: PLC0415
-
-    _require_sha("--sha", sha)
+    commit("--sha", sha)
     if state == "auto" and comparison is None:
         raise UsageError("--state auto needs --comparison FILE; or say which state")
     with connected(patience) as (context, repository):
@@ -195,21 +185,15 @@ def status_command(
             found = state
         words = short(description or headline, wording.DESCRIPTION)
         repository.set_status(sha, found, words, url, wording.CONTEXT)
-    typer.echo(visible(f"{found}: {words}"))
+    Console().say(f"{found}: {words}")
     if problem is not None:
         raise problem
 
 
 def _tell(published: CommentOutcome) -> None:
-    """Print what became of a comment."""
     note = published.note
     about = f" ({note.stage}{', outdated' * note.outdated})" if note is not None else ""
-    typer.echo(f"{published.outcome}{about} {published.url}".rstrip())
-
-
-def _require_sha(option: str, text: str) -> None:
-    if not _SHA.fullmatch(text):
-        raise UsageError(f"{option} {text!r}: expected a full commit, 40 hexadecimal digits")
+    Console().say(f"{published.outcome}{about} {published.url}".rstrip())
 
 
 def _url(given: str | None, context: Context) -> str:

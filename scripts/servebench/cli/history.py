@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from typer import Argument, Exit, Option, Typer
 
 from servebench.automation.github import step_output
+from servebench.cli.options import JsonOption, PlanSha256Option, require_sha256
 from servebench.core.errors import NothingMeasuredError
 from servebench.core.model import Run
-from servebench.core.text import visible
 from servebench.host import paths
+from servebench.host.console import Console, errors, print_json
 from servebench.host.git import BRANCH, remote_of
 from servebench.plan import night_outcome as outcome_
 from servebench.record import files as files_
+from servebench.record.history.kinds import File, collect
+from servebench.record.history.sync import pull, push
 from servebench.record.night import NightPlan, NightRecord
 
-history_app = typer.Typer(no_args_is_help=True)
+history_app = Typer(no_args_is_help=True)
 
 RemoteOption = Annotated[
     str,
-    typer.Option(
+    Option(
         "--remote",
         envvar="SERVEBENCH_HISTORY_REMOTE",
         help="A remote of this checkout, a URL, or a path.",
     ),
 ]
-BranchOption = Annotated[str, typer.Option("--branch", help="The history's branch.")]
+BranchOption = Annotated[str, Option("--branch", help="The history's branch.")]
 
 _SHOWN: Final = 10  # paths that are printed
 
@@ -49,11 +51,11 @@ def _group() -> None:
 def pull_command(
     to: Annotated[
         Path | None,
-        typer.Option("--to", help="Results folder to lay it out in; default: this checkout's."),
+        Option("--to", help="Results folder to lay it out in; default: this checkout's."),
     ] = None,
     remote: RemoteOption = "origin",
     branch: BranchOption = BRANCH,
-    as_json: Annotated[bool, typer.Option("--json", help="Say what was done as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Fetch the history and lay it out in the results folder.
 
@@ -61,12 +63,10 @@ def pull_command(
     A branch that is not there yet is an empty history. In this checkout they are untracked files,
     which no commit of yours should add.
     """
-    from servebench.record.history.sync import pull  # noqa: PLC0415 - only this verb waits for its imports
-
     where = remote_of(paths.project_root(), remote, branch)
-    found = pull(where, to or paths.results_dir(), told=_warn)
+    found = pull(where, to or paths.results_dir(), told=errors().say)
     if as_json:
-        typer.echo(json.dumps(asdict(found)))
+        print_json(asdict(found))
         return
     said = f"no branch {branch} there: the history is empty so far"
     if found.tip is not None:
@@ -74,25 +74,22 @@ def pull_command(
             f"history at {found.tip[:8]}: {found.written} new files, {len(found.replaced)} with "
             f"newer contents, {found.kept} already here"
         )
-    typer.echo(visible(said))
+    Console().say(said)
 
 
 @history_app.command("push")
 def push_command(
     folder: Annotated[
-        Path, typer.Argument(help="A results folder: runs/<machine>/<year>/<run>.json, changes/, …")
+        Path, Argument(help="A results folder: runs/<machine>/<year>/<run>.json, changes/, …")
     ],
     plan: Annotated[
         Path | None,
-        typer.Option("--plan", help="The night's plan: what is missing is recorded and reported."),
+        Option("--plan", help="The night's plan: what is missing is recorded and reported."),
     ] = None,
-    plan_sha256: Annotated[
-        str | None,
-        typer.Option("--plan-sha256", help="What the plan's SHA-256 must be, from a job's output."),
-    ] = None,
+    plan_sha256: PlanSha256Option = None,
     remote: RemoteOption = "origin",
     branch: BranchOption = BRANCH,
-    as_json: Annotated[bool, typer.Option("--json", help="Say what was done as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Add the files of a results folder to the history.
 
@@ -104,32 +101,27 @@ def push_command(
     3: with --plan: the night gave no usable launch. 4: it could not be pushed, and everything is
     where it was.
     """
-    from servebench.record.history.kinds import File, collect  # noqa: PLC0415 - as above
-    from servebench.record.history.sync import push  # noqa: PLC0415
-
-    if plan is not None and plan_sha256 is not None:
-        from servebench.automation.incoming.acceptance import require_digest  # noqa: PLC0415
-
-        require_digest(plan, plan_sha256)
+    require_sha256(plan, plan_sha256)
+    warn = errors().say
     files, runs, others = collect(folder)
     for path in others[:_SHOWN]:
-        _warn(f"note: {path}: no part of the history, left out")
+        warn(f"note: {path}: no part of the history, left out")
     if len(others) > _SHOWN:
-        _warn(f"note: and {len(others) - _SHOWN} more were left out")
+        warn(f"note: and {len(others) - _SHOWN} more were left out")
     record = None
     if plan is not None:
         record = outcome_.outcome(files_.read(NightPlan, plan), runs)
         files = (*files, File(record.path, files_.encode(record), replaceable=True))
     if not files:
-        typer.echo(visible(f"{folder}: nothing to push"))
+        Console().say(f"{folder}: nothing to push")
         return
     where = remote_of(paths.project_root(), remote, branch)
-    pushed = push(files, where, subject=_subject(record, runs), told=_warn)
+    pushed = push(files, where, subject=_subject(record, runs), told=warn)
     if as_json:
         of_night = record.model_dump(mode="json") if record else None
-        typer.echo(json.dumps({**asdict(pushed), "night": of_night}))
+        print_json({**asdict(pushed), "night": of_night})
     else:
-        typer.echo(
+        Console().say(
             f"{len(pushed.added)} files added to {branch}, {len(pushed.there)} were there already "
             f"({pushed.tries} {'try' if pushed.tries == 1 else 'tries'})"
         )
@@ -137,22 +129,17 @@ def push_command(
         _judge(record)
 
 
-def _warn(sentence: str) -> None:
-    typer.echo(visible(sentence), err=True)
-
-
 def _judge(record: NightRecord) -> None:
-    """Say what is missing, and end with the exit code that says so, too."""
     step_output.summary(outcome_.markdown(record))
     for sentence in outcome_.sentences(record):
-        _warn(sentence)
+        errors().say(sentence)
     if record.status == "empty":
         raise NothingMeasuredError(
             f"night {record.id}: expected runs of {len(record.shards)} shards, found no usable "
             "launch: see the logs of the shards' jobs"
         )
     if record.status == "incomplete":
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _subject(record: NightRecord | None, runs: tuple[Run, ...]) -> str:

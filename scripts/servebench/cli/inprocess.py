@@ -145,8 +145,6 @@ def counted(root: Path, commit: str, console: Console) -> Snapshot:
 
     Raises:
         NothingMeasuredError: Nothing was counted, for example since Valgrind is not here.
-        SetupError: asv could not do its work.
-        UsageError: The checkout is not servebench's.
     """
     suite_runs.require_suites(root)
     with tempfile.TemporaryDirectory(prefix="servebench-screen-") as scratch:
@@ -174,11 +172,6 @@ def counted(root: Path, commit: str, console: Console) -> Snapshot:
 def _of_now(
     snapshots: tuple[Snapshot, ...], commit: str, suites: tuple[str, ...], began: float
 ) -> tuple[Snapshot, ...]:
-    """What was measured just now.
-
-    Raises:
-        NothingMeasuredError: Nothing was.
-    """
     found = tuple(
         snapshot
         for snapshot in snapshots
@@ -190,7 +183,6 @@ def _of_now(
 
 
 def _newest_run() -> RunSummary | None:
-    """A run with real servers to show beside: the newest nightly one, else the newest."""
     results = paths.results_dir()
     found = store.runs(results, profile="nightly") or store.runs(results)
     try:
@@ -200,11 +192,6 @@ def _newest_run() -> RunSummary | None:
 
 
 def _logs() -> Path:
-    """The folder of logs, made.
-
-    Raises:
-        ServebenchError: It cannot be made.
-    """
     folder = paths.state_dir() / "logs"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
@@ -10,6 +11,7 @@ from typing import Annotated, Any, Final
 
 from typer import Context, Option
 
+from servebench.automation.incoming.acceptance import require_digest
 from servebench.core import units
 from servebench.core.errors import UsageError
 from servebench.core.model import Profile
@@ -28,6 +30,7 @@ FOR_WORKFLOWS: Final = "For workflows"
 SELECT: Final = "Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'; repeatable."
 SECONDS: Final = "Load every case for so long, instead of the profile's durations: for trying out."
 
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _TIMES: Final = "180s, 5m, 1h or 1h30m"
 
 ProfileOption = Annotated[
@@ -44,6 +47,15 @@ SelectOption = Annotated[list[str] | None, Option("--select", help=SELECT)]
 
 LaunchesOption = Annotated[int | None, Option("--launches", min=1, help="Launches per case.")]
 
+PlanSha256Option = Annotated[
+    str | None,
+    Option(
+        "--plan-sha256",
+        help="What the plan's SHA-256 must be, from a job's output.",
+        rich_help_panel=FOR_WORKFLOWS,
+    ),
+]
+
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 
 ResultsOption = Annotated[
@@ -58,21 +70,12 @@ SeedOption = Annotated[
 
 
 def budget_option(what: str, more: str = "") -> Any:
-    """The option `--budget`; its value is for `budget_seconds` to read.
-
-    Args:
-        what: What the time is for.
-        more: Sentences after the format.
-    """
+    """The option `--budget`, read by `budget_seconds`: what it is for, more after its format."""
     return Option("--budget", metavar="TIME", help=f"{what}: {_TIMES}. {more}".rstrip())
 
 
 def budget_seconds(text: str | None) -> float | None:
-    """Read the time of a `--budget`, such as 90s, 20m, 1h30m: seconds.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """Read the time of a `--budget`, such as 90s, 20m, 1h30m: seconds; UsageError if it is none."""
     total = None if text is None else units.read_time(text)
     if text is not None and not total:
         raise UsageError(f"--budget {text!r}: expected a time such as {_TIMES}")
@@ -85,11 +88,7 @@ def workflow_option(*names: str, help: str, **settings: Any) -> Any:  # noqa: A0
 
 
 def clean_up(console: Console) -> list[str]:
-    """End what killed runs have left on this machine, and say so.
-
-    Returns:
-        A sentence for each session.
-    """
+    """End what killed runs have left on this machine; a sentence per session, which is said."""
     found = orphans.reap()
     oha.sweep()
     for sentence in found:
@@ -105,38 +104,35 @@ def machine() -> Iterator[None]:
 
 
 def repository(console: Console) -> Path:
-    """Find the repository that is to be measured, and say which it is.
-
-    Raises:
-        UsageError: The working directory lies in none, or in one that declares nothing.
-    """
+    """Find the repository to be measured, and say which it is; UsageError if there is none."""
     root = paths.project_root(stand_in=False)
     console.say(f"repository: {root}")
     return root
 
 
 def day(text: str, option: str, more: str = "") -> date:
-    """Read a date.
-
-    Args:
-        text: What was given.
-        option: Where, for the message.
-        more: What else would have been right.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """Read a date; the UsageError names the option, and `more` that would have been right."""
     try:
         return date.fromisoformat(text)
     except ValueError as error:
         raise UsageError(f"{option} {text!r}: expected a date such as 2026-03-01{more}") from error
 
 
-def require_writable(targets: Mapping[str, Path | None]) -> None:
-    """Try the files that will be written, before hours of work go into them.
+def commit(option: str, text: str | None) -> str:
+    """Read a commit's full name; UsageError if it is none."""
+    if text is None or not _COMMIT.fullmatch(text):
+        raise UsageError(f"{option}: expected a commit as 40 hex digits, found {text!r}")
+    return text
 
-    Args:
-        targets: By the option that names them; None: not given.
+
+def require_sha256(file: Path | None, expected: str | None) -> None:
+    """Compare a file with its SHA-256, where both are given; ArtifactError if they differ."""
+    if file is not None and expected is not None:
+        require_digest(file, expected)
+
+
+def require_writable(targets: Mapping[str, Path | None]) -> None:
+    """Try the files that will be written, by their options, before hours of work go into them.
 
     Raises:
         UsageError: There can be no such file.

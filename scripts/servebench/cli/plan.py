@@ -14,6 +14,7 @@ from servebench.cli.options import (
     DEFAULT_SEED,
     SECONDS,
     SELECT,
+    JsonOption,
     ProfileOption,
     SeedOption,
     repository,
@@ -33,7 +34,6 @@ from servebench.toolchain import stacks
 
 
 def _from_environment(name: str) -> dict[str, Any]:
-    """The settings of an option that a workflow may give as a variable, too."""
     return {"envvar": f"SERVEBENCH_{name}", "show_envvar": False}
 
 
@@ -80,9 +80,7 @@ def plan_command(
         ),
     ] = False,
     cases: Annotated[bool, Option("--cases", help="List every case.")] = False,
-    as_json: Annotated[
-        bool, Option("--json", help="Print the plan of each shard as JSON.")
-    ] = False,
+    as_json: JsonOption = False,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Show what a run would do: cases, launches and expected time per experiment.

@@ -10,11 +10,12 @@ from typing import Annotated, Final
 
 from typer import Context, Exit, Option
 
-from servebench.automation.incoming.acceptance import require_digest
 from servebench.cli.options import (
     DEFAULT_SEED,
     LaunchesOption,
+    PlanSha256Option,
     ProfileOption,
+    ResultsOption,
     SecondsOption,
     SeedOption,
     SelectOption,
@@ -22,6 +23,7 @@ from servebench.cli.options import (
     given,
     machine,
     repository,
+    require_sha256,
     workflow_option,
 )
 from servebench.core.errors import UsageError
@@ -66,16 +68,11 @@ def run_command(
             "--plan", help="Measure a shard of this night (`servebench plan --output`)."
         ),
     ] = None,
-    plan_sha256: Annotated[
-        str | None,
-        workflow_option(
-            "--plan-sha256", help="What the plan's SHA-256 must be, from a job's output."
-        ),
-    ] = None,
+    plan_sha256: PlanSha256Option = None,
     shard: Annotated[
         int | None, workflow_option("--shard", min=1, help="Which shard of it, from 1.")
     ] = None,
-    results: Annotated[Path | None, Option("--results", help="Folder for the run file.")] = None,
+    results: ResultsOption = None,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Measure: launch each case's server, load it, record what it did.
@@ -87,8 +84,7 @@ def run_command(
     recorded. 3: none was usable.
     """
     console = Console()
-    if plan_file is not None and plan_sha256 is not None:
-        require_digest(plan_file, plan_sha256)
+    require_sha256(plan_file, plan_sha256)
     root = repository(console)
     results = results or paths.results_dir()
     left = clean_up(console)
@@ -173,11 +169,6 @@ def _planned(
 
 
 def _require_planned(context: Context, plan: Plan, profile: Profile, seed: int) -> None:
-    """Refuse a profile or seed that was given, and is not that of an earlier run or of a night.
-
-    Raises:
-        UsageError: It would have been passed over in silence.
-    """
     for name, wanted, found in (("profile", profile, plan.profile), ("seed", seed, plan.seed)):
         if given(context, name) and wanted != found:
             raise UsageError(
@@ -219,7 +210,6 @@ def _measure(
 
 
 def _advice(begun: Run, results: Path) -> str:
-    """What an interrupted run has, and how to go on with it."""
     path = store.partial_path_for(results, begun)
     if not path.is_file():
         return ""
@@ -231,13 +221,11 @@ def _advice(begun: Run, results: Path) -> str:
 
 
 def _in(results: Path) -> str:
-    """The option that names the folder, where it is not the checkout's."""
     if results.resolve() == paths.results_dir().resolve():
         return ""
     return f" --results {shlex.quote(str(results))}"
 
 
 def _forget_logs(logs: Path) -> None:
-    """Remove all but the newest runs' server logs."""
     for old in sorted((p for p in logs.iterdir() if p.is_dir()), key=lambda p: p.name)[:-KEPT_LOGS]:
         shutil.rmtree(old, ignore_errors=True)

@@ -14,6 +14,7 @@ from rich.markdown import Markdown
 from typer import Option, Typer
 
 from servebench.cli.options import (
+    JsonOption,
     ResultsOption,
     SelectOption,
     budget_option,
@@ -116,7 +117,7 @@ def show_command(
     markdown: Annotated[
         Path | None, Option("--markdown", "-o", help="Write the page to a file.")
     ] = None,
-    as_json: Annotated[bool, Option("--json", help="The rates as JSON.")] = False,
+    as_json: JsonOption = False,
     results: ResultsOption = None,
 ) -> None:
     """Show what all trials together say: as a page on a terminal, as Markdown elsewhere."""

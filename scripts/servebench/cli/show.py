@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from servebench.cli.options import SelectOption
+from servebench.cli.options import JsonOption, ResultsOption, SelectOption
 from servebench.core.errors import RecordError, UsageError
 from servebench.core.model import Profile
 from servebench.declare.published import load_published
@@ -16,12 +16,16 @@ from servebench.declare.suites import read_suites
 from servebench.host import paths
 from servebench.host.console import Console, print_json, write
 from servebench.record import asv_results, comparison_store, store
-from servebench.report import markdown, terminal
+from servebench.report import inprocess, markdown, terminal
 from servebench.report import page as pages
 from servebench.report.findings import RunSource, write_findings
 from servebench.report.page import Section, read_about
 from servebench.series.summary import summarise
 from servebench.site.charts import forest
+
+TextOption = Annotated[
+    Path | None, Option("--output", "-o", help="The file; default: standard output.")
+]
 
 
 def show_command(
@@ -33,16 +37,12 @@ def show_command(
         ),
     ] = "latest",
     select: SelectOption = None,
-    as_json_: Annotated[
-        bool, Option("--json", help="As JSON: a run's summary, or the whole comparison.")
-    ] = False,
+    as_json_: JsonOption = False,
     as_markdown: Annotated[bool, Option("--markdown", help="The page as Markdown.")] = False,
     svg: Annotated[
         Path | None, Option("--svg", help="Write the forest plot of a comparison besides.")
     ] = None,
-    results: Annotated[
-        Path | None, Option("--results", help="Results folder to look in; default: the checkout's.")
-    ] = None,
+    results: ResultsOption = None,
 ) -> None:
     """Show a run as the articles did: ours beside the published figures and the ceiling.
 
@@ -73,13 +73,9 @@ def findings_command(
     nightly: Annotated[
         str | None, Option("--nightly", help="A nightly-profile run; default: latest.")
     ] = None,
-    output: Annotated[
-        Path | None, Option("--output", "-o", help="The file; default: standard output.")
-    ] = None,
+    output: TextOption = None,
 ) -> None:
     """Answer each experiment's question from the reference runs and asv's results, as Markdown."""
-    from servebench.report.page import read_about  # noqa: PLC0415
-
     root, results = paths.project_root(), paths.results_dir()
     folder = (output.parent if output else results).resolve()
     sources = [
@@ -102,9 +98,7 @@ def findings_command(
 
 
 def schema_command(
-    output: Annotated[
-        Path | None, Option("--output", "-o", help="The file; default: standard output.")
-    ] = None,
+    output: TextOption = None,
     comparison: Annotated[
         bool,
         Option("--comparison", help="Of comparisons (kept as results/comparison.schema.json)."),
@@ -115,11 +109,6 @@ def schema_command(
 
 
 def _is_comparison(path: Path) -> bool:
-    """Whether a file is a comparison, and not a run.
-
-    Raises:
-        RecordError: It is neither.
-    """
     try:
         document = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -167,9 +156,6 @@ def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown
 
 
 def _inside(root: Path, results: Path, sources: list[RunSource]) -> tuple[Section, ...]:
-    """What asv has measured, beside the run with the most launches; nothing where it has not."""
-    from servebench.report import inprocess  # noqa: PLC0415
-
     snapshots = asv_results.read(results / "asv")
     if not snapshots:
         return ()
@@ -178,7 +164,6 @@ def _inside(root: Path, results: Path, sources: list[RunSource]) -> tuple[Sectio
 
 
 def _chosen(results: Path, profile: Profile, name: str | None) -> Path | None:
-    """The run that was named, else the newest of the profile, if there is one."""
     if name is not None:
         return store.find(results, name)
     found = store.runs(results, profile=profile)

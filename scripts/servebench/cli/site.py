@@ -1,7 +1,8 @@
-"""`servebench site`: results as pages that anybody can browse."""
+"""`servebench site`, `asv` and `dev pictures`: results as pages that anybody can browse."""
 
 from __future__ import annotations
 
+import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -10,19 +11,23 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
-from typer import Option
+from typer import Option, Typer
 
-from servebench.cli.options import ResultsOption
+from servebench.cli.options import JsonOption, ResultsOption
 from servebench.core.errors import ServebenchError, UsageError
 from servebench.host import paths
 from servebench.host.console import Console, print_json
 from servebench.host.progress import Narrator, duration
 from servebench.host.signals import InterruptedRun, interruptible
-from servebench.site import build, local
+from servebench.measure.inprocess import suite_runs
+from servebench.record import store
+from servebench.site import asv_publish, build, local, pictures
 
 FOLDER: Final = "site"
 """Of the checkout; it is ignored by git."""
 PORT: Final = 8000
+
+asv_app = Typer(no_args_is_help=True, help="asv's own site.")
 
 
 def site_command(
@@ -53,9 +58,7 @@ def site_command(
     port: Annotated[
         int, Option("--port", min=0, max=65535, help="For --serve; 0: any that is free.")
     ] = PORT,
-    as_json: Annotated[
-        bool, Option("--json", help="Say what was built as JSON, without --serve.")
-    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Build the site from results/: trends, experiments, changes, runs, downloads.
 
@@ -118,7 +121,51 @@ def _tell(narrator: Narrator, built: build.Built, order: build.Order, began: flo
 
 
 def _address(base: str) -> str:
-    """The address with a slash at its end."""
     if base and not base.startswith(("https://", "http://")):
         raise UsageError(f"--base {base}: expected an address like https://example.org/servebench/")
     return base if not base or base.endswith("/") else f"{base}/"
+
+
+@asv_app.callback()
+def _group() -> None:
+    """With one command only, Typer would make it the group's name."""
+
+
+@asv_app.command("publish")
+def publish_command(
+    output: Annotated[
+        Path | None, Option("--output", "-o", help="Folder of the site; default: asv.conf.json's.")
+    ] = None,
+) -> None:
+    """Make asv's site from its results; it needs no other host."""
+    console, root = Console(), paths.project_root()
+    with interruptible():
+        site = output or Path(suite_runs.configuration(root, None)["html_dir"])
+        asv_publish.publish(root, site, Narrator(console))
+    console.say(f"the site is in {site}; to look at it: python3 -m http.server -d {site}")
+
+
+def pictures_command(
+    output: Annotated[
+        Path | None, Option("--output", "-o", help="Folder; default: docs/ of the checkout.")
+    ] = None,
+) -> None:
+    """Build the site of the committed results and take the README's pictures of it, light and dark.
+
+    What was measured here and is not committed is not in them.
+    """
+    console = Console()
+    root = paths.project_root()
+    docs = output or root / "docs"
+    with tempfile.TemporaryDirectory(prefix="servebench-pictures-") as folder:
+        site = Path(folder) / "site"
+        order = build.Order(
+            root=root,
+            results=store.copy_committed(root, Path(folder)),
+            output=site,
+            cache=paths.cache_dir() / "site",
+            with_asv=False,
+        )
+        build.build(order, Narrator(Console(quiet=True)))
+        for path in pictures.take(site, docs):
+            console.say(str(path))

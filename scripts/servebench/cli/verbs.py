@@ -46,7 +46,7 @@ VERBS: Final[Table] = {
         "The stacks under test and their locks."),
     "site": ("site:site_command",
         "Build the site from results/: trends, experiments, changes, runs, downloads."),
-    "asv": ("asv:asv_app",
+    "asv": ("site:asv_app",
         "asv's own site."),
     "selftest": ("selftest:selftest_app",
         "Measure the instrument: false verdicts, power, bias."),
@@ -89,7 +89,7 @@ DEV: Final[Table] = {
         "Answer each experiment's question from the reference runs, as Markdown."),
     "schema": ("show:schema_command",
         "Write the JSON Schema of run files (kept as results/schema.json)."),
-    "pictures": ("dev:pictures_command",
+    "pictures": ("site:pictures_command",
         "Take the README's pictures of the site of the committed results."),
 }
 """The verbs of `servebench dev`."""
@@ -173,7 +173,6 @@ dev_app = typer.Typer(cls=_DevGroup, no_args_is_help=True, help=VERBS["dev"][1])
 
 
 def _join_lines(made: Any) -> None:
-    """Join the lines in the help of a command, and of those below it."""
     made.help = _joined(made.help)
     for command in getattr(made, "commands", {}).values():
         _join_lines(command)

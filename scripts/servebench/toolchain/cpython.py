@@ -8,14 +8,20 @@ import subprocess
 import tarfile
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from servebench.core.errors import SetupError
 from servebench.declare.settings import InterpreterSpec, Settings, SourceBuild
 from servebench.host import cache, command, paths
 from servebench.host.progress import Narrator, Tick
-from servebench.toolchain import archive, interpreters, tools
+from servebench.toolchain import interpreters, tools
 from servebench.toolchain.interpreters import Origin
 
+ARCHIVE: Final = "SERVEBENCH_CPYTHON_ARCHIVE"
+"""Variable with the path or address of a source archive that is used instead of the mirror's; same
+checksum."""
+
+_MIRROR_LIST: Final = "mirror+file:"
 _HEADERS: Final = {
     "openssl/ssl.h": ("ssl", "libssl-dev"),
     "zlib.h": ("zlib", "zlib1g-dev"),
@@ -27,10 +33,7 @@ _REMEDY: Final = "install it (on Debian and its relatives: apt-get install build
 
 
 def ensure(configured: Settings, narrator: Narrator) -> bool:
-    """Make sure that all declared interpreters are there, of one origin.
-
-    Returns:
-        Whether anything was made.
+    """Make sure that all declared interpreters are there, of one origin: whether any was made.
 
     Raises:
         SetupError: They cannot be made; says what is missing.
@@ -87,13 +90,9 @@ def _compiles(header: str) -> bool:
 
 
 def fetch(configured: Settings, narrator: Narrator) -> bool:
-    """Install prebuilt interpreters; uv knows the checksum of each.
-
-    Returns:
-        Whether all of them could be had; if not, that is told.
-    """
-    if os.environ.get(archive.VARIABLE):
-        narrator.say(f"{archive.VARIABLE} is set: the interpreters are built from that source")
+    """Install prebuilt interpreters, whose checksums uv knows: whether all could be had."""
+    if os.environ.get(ARCHIVE):
+        narrator.say(f"{ARCHIVE} is set: the interpreters are built from that source")
         return False
     try:
         for name in configured.interpreters:
@@ -121,7 +120,7 @@ def _install_prebuilt(name: str, configured: Settings, narrator: Narrator) -> No
             command.run(
                 [tools.uv(), "python", "install", "--no-bin", "--install-dir", installs, request],
                 what=f"installing a prebuilt CPython {name}",
-                log=_new_log(f"prebuilt-{name}"),
+                log=tools.new_log(f"prebuilt-{name}"),
                 tick=tick,
                 env={"UV_HTTP_RETRIES": "0"},  # unreachable is not slow: ask once
             )
@@ -136,11 +135,7 @@ def _install_prebuilt(name: str, configured: Settings, narrator: Narrator) -> No
 
 
 def build(configured: Settings, narrator: Narrator) -> None:
-    """Build all declared interpreters from their source archive.
-
-    Raises:
-        SetupError: They cannot be made; says what is missing.
-    """
+    """Build all declared interpreters from their source archive; errors as in `ensure`."""
     for name in configured.interpreters:
         _from_source(name, configured, narrator)
 
@@ -158,10 +153,10 @@ def _from_source(name: str, configured: Settings, narrator: Narrator) -> None:
     target = interpreters.place(name, "source", configured)
 
     def make(staging: Path) -> cache.Facts:
-        packed = archive.fetch(recipe, paths.cache_dir() / "downloads", narrator)
+        packed = source_archive(recipe, paths.cache_dir() / "downloads", narrator)
         why = f"building {spec.version} from source, about 90 s on 2 cores"
         with narrator.step(f"CPython {name}", why) as tick:
-            _compile(spec, recipe, packed, staging=staging, home=target, tick=tick)
+            _compile(spec, recipe, packed, staging, target, tick)
         remembered = _described(staging / _program(spec), "source")
         return {**remembered, "executable": str(target / _program(spec))}
 
@@ -169,16 +164,10 @@ def _from_source(name: str, configured: Settings, narrator: Narrator) -> None:
 
 
 def _compile(
-    spec: InterpreterSpec,
-    recipe: SourceBuild,
-    packed: Path,
-    *,
-    staging: Path,
-    home: Path,
-    tick: Tick,
+    spec: InterpreterSpec, recipe: SourceBuild, packed: Path, staging: Path, home: Path, tick: Tick
 ) -> None:
     """Build an interpreter into `staging`, made for being renamed to `home`."""
-    log = _new_log(f"source-{home.name}")
+    log = tools.new_log(f"source-{home.name}")
     tree, built, root = staging / "source", staging / "build", staging / "root"
     tick("unpacking")
     with tarfile.open(packed) as tar:
@@ -217,7 +206,7 @@ def _compile(
 
 
 def _program(spec: InterpreterSpec) -> Path:
-    """The interpreter's program, relative to its prefix; its own name, never an alias."""
+    # Its own name, never an alias.
     minor = ".".join(spec.version.split(".")[:2])
     return Path("bin") / f"python{minor}{'t' if spec.free_threaded else ''}"
 
@@ -246,7 +235,75 @@ def _described(executable: Path, origin: Origin) -> cache.Facts:
     }
 
 
-def _new_log(name: str) -> Path:
-    log = paths.cache_dir() / "logs" / f"{name}.log"
-    log.unlink(missing_ok=True)
-    return log
+def source_archive(build: SourceBuild, folder: Path, narrator: Narrator) -> Path:
+    """Return the archive, fetched when `folder` does not have it yet.
+
+    Raises:
+        SetupError: It cannot be had, or nowhere with the pinned checksum.
+    """
+    kept = folder / Path(build.archive).name
+    with cache.exclusive(kept, narrator):
+        if kept.is_file() and cache.sha256(kept) == build.sha256:
+            return kept
+        troubles = []
+        sources = [f"{base.rstrip('/')}/{build.archive}" for base in mirrors()]
+        if given := os.environ.get(ARCHIVE):
+            sources = [given]
+        for source in sources:
+            try:
+                _take_archive(source, kept, build.sha256, narrator)
+            except (OSError, SetupError) as error:
+                troubles.append(f"{source}: {error}")
+            else:
+                return kept
+    tried = "; ".join(troubles) or "this machine's apt names no mirror"
+    raise SetupError(
+        f"CPython's source archive {kept.name} cannot be had ({tried}): connect to the network, or "
+        f"set {ARCHIVE} to a copy of it (path or address; SHA-256 {build.sha256})"
+    )
+
+
+def mirrors() -> tuple[str, ...]:
+    """Base addresses of the mirrors that this machine's apt is configured with; maybe none."""
+    apt = shutil.which("apt-get")
+    if apt is None:
+        return ()
+    done = subprocess.run(
+        [apt, "indextargets", "--format", "$(REPO_URI)"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    bases = dict.fromkeys(
+        base for line in done.stdout.splitlines() for base in _listed(line.strip())
+    )
+    usable = [base for base in bases if urlsplit(base).scheme in {"http", "https", "file"}]
+    # Security archives hold few packages; asking them last saves a refusal.
+    return tuple(sorted(usable, key=lambda base: "security" in base))
+
+
+def _listed(base: str) -> list[str]:
+    if not base.startswith(_MIRROR_LIST):
+        return [base]
+    # A file that lists them, as on GitHub's machines.
+    try:
+        lines = Path(base.removeprefix(_MIRROR_LIST).rstrip("/")).read_text("utf-8").splitlines()
+    except OSError:
+        return []
+    return [line.split()[0] for line in lines if line.strip()]
+
+
+def _take_archive(source: str, kept: Path, sha256: str, narrator: Narrator) -> None:
+    partial = kept.with_name(f"{kept.name}.part")  # the lock is ours: nobody else's
+    try:
+        with narrator.step(f"CPython source {kept.name}", f"fetching it from {source}") as tick:
+            if urlsplit(source).scheme in {"http", "https"}:
+                tools.download(source, partial, tick)
+            else:
+                shutil.copyfile(Path(source.removeprefix("file://")).expanduser(), partial)
+        found = cache.sha256(partial)
+        if found != sha256:
+            raise SetupError(f"expected SHA-256 {sha256}, found {found}")
+        partial.replace(kept)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -52,7 +52,6 @@ class Diagnosis(Frozen):
 
     @property
     def healthy(self) -> bool:
-        """Whether everything that measuring needs is there and right."""
         findings = (*self.interpreters, *self.tools, *self.stacks)
         return all(finding.state in {"ok", "absent"} for finding in findings)
 
@@ -152,8 +151,7 @@ def _tools(configured: settings.Settings, *, pythons: bool) -> tuple[Finding, ..
 
 
 def _package(package: packages.Package) -> Finding:
-    program = package.find()
-    if program is not None:
+    if program := package.find():
         detail = f"{package.version()}; {program}"
         return Finding(what=package.name, state="ok", detail=detail)
     detail = f"not on PATH, not required; {package.why}"

@@ -53,20 +53,18 @@ class Interpreter:
 
     @property
     def identity(self) -> str:
-        """What an environment made with this interpreter depends on."""
         return cache.digest(
             self.version, str(self.free_threaded), self.origin, self.build, str(self.executable)
         )
 
     def record(self) -> InterpreterRecord:
-        """Describe it for a run file."""
         return InterpreterRecord.model_validate(
             {key: value for key, value in asdict(self).items() if key != "executable"}
         )
 
 
 def declared(root: Path | None = None) -> dict[str, InterpreterSpec]:
-    """Return the interpreters of `[tool.servebench.interpreters]`, by name."""
+    """The interpreters of `[tool.servebench.interpreters]`, by name."""
     return settings.load(root).interpreters
 
 

@@ -95,18 +95,10 @@ def lock(
     root: Path | None = None,
     exempt: Sequence[str] = (),
 ) -> tuple[Move, ...]:
-    """Resolve stacks anew and write their locks; all or none.
+    """Resolve stacks (all if none are named) anew, write their locks, all or none: what moved.
 
-    Args:
-        names: Which; all declared ones if None or empty.
-        as_of: Resolve as of the end of this date (UTC), or of this moment; None: now. What is
-            locked already is not taken back to a moment: that would be two changes of nothing.
-        narrator: Told what is being done.
-        root: The checkout; by default the one around us.
-        exempt: Packages whose releases count whatever `as_of` says.
-
-    Returns:
-        What moved, in the order of the stacks and packages.
+    It is as of the end of a date (UTC), of a moment, or of now, but for `exempt` packages. What is
+    locked already is not taken back to a moment: that would be two changes of nothing.
 
     Raises:
         UsageError: No such stack.
@@ -151,16 +143,10 @@ def resolve(
     pins: Sequence[str] = (),
     exempt: Sequence[str] = (),
 ) -> str:
-    """Resolve one stack; the lock's text. Errors as in `lock`.
+    """Resolve one stack; the lock's text. Dates, `exempt` and errors as in `lock`.
 
-    Args:
-        name: Which.
-        as_of: As of the end of this date (UTC), or of this moment; None: now.
-        tick: Told what uv says.
-        root: The checkout that declares it; by default the one around us.
-        keep: Text of a lock whose versions are kept where they can be.
-        pins: Requirements that hold for whatever is installed, as `granian==2.7.8`.
-        exempt: Packages to which `as_of` does not apply.
+    The versions of `keep`, a lock's text, are kept where they can be; `pins`, requirements such as
+    `granian==2.7.8`, hold for whatever is installed.
     """
     root = root or paths.project_root()
     version = next(iter(interpreters.declared(root).values())).version
@@ -181,10 +167,7 @@ def resolve(
 
 
 def renew_harness(root: Path, narrator: Narrator) -> tuple[Move, ...]:
-    """Resolve the harness's own lock anew, with the newest releases, and write it.
-
-    Returns:
-        What moved, by name.
+    """Resolve the harness's own lock anew, with the newest releases, and write it: what moved.
 
     Raises:
         SetupError: uv cannot resolve it, or reach its index; the lock was not changed.
@@ -201,8 +184,7 @@ def renew_harness(root: Path, narrator: Narrator) -> tuple[Move, ...]:
 def _compile(
     argv: Sequence[str | Path], what: str, log_name: str, tick: Tick, cwd: Path, keep: str = ""
 ) -> str:
-    log = paths.cache_dir() / "logs" / f"lock-{log_name}.log"
-    log.unlink(missing_ok=True)
+    log = tools.new_log(f"lock-{log_name}")
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / HARNESS
         if keep:
@@ -222,8 +204,7 @@ def versions(lock: str) -> Mapping[str, str]:
 
 def one_line_per_package(text: str) -> str:
     """Join uv's continuation lines, so that a bump is one line of a diff."""
-    joined = text.replace("\\\n", " ")
-    lines = (" ".join(line.split()) for line in joined.splitlines())
+    lines = (" ".join(line.split()) for line in text.replace("\\\n", " ").splitlines())
     return "".join(f"{line}\n" for line in lines if line and not line.startswith("#"))
 
 

@@ -14,7 +14,7 @@ from servebench.core.errors import SetupError
 from servebench.declare.settings import OhaSpec, Settings
 from servebench.host import cache, command, paths
 from servebench.host.progress import Narrator
-from servebench.toolchain import archive, cpython, tools
+from servebench.toolchain import cpython, tools
 
 RUST: Final = "1.88"
 """The oldest Rust that compiles it, as its crate says (`rust-version`)."""
@@ -38,10 +38,7 @@ class _UnusableError(SetupError):
 
 
 def fetch(spec: OhaSpec, narrator: Narrator) -> bool:
-    """Take the program of its release, if one with a pinned checksum can be reached.
-
-    Returns:
-        Whether it is there now; if not, the reason is told.
+    """Take the program of its release, if one with a pinned checksum can be had: whether it was.
 
     Raises:
         SetupError: What came instead has another checksum; nothing of it is kept.
@@ -55,11 +52,7 @@ def fetch(spec: OhaSpec, narrator: Narrator) -> bool:
 
 
 def build(spec: OhaSpec, narrator: Narrator) -> None:
-    """Build it from its registry.
-
-    Raises:
-        SetupError: It cannot be made; says what is missing.
-    """
+    """Build it from its registry; the SetupError says what is missing."""
     _make(spec, narrator, lambda staging: _build(spec, staging, narrator))
 
 
@@ -91,7 +84,7 @@ def _fetched(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
     program.parent.mkdir()
     with narrator.step(f"oha {spec.version}", f"fetching it from {address}") as tick:
         try:
-            archive.download(address, program, tick, _MOST)
+            tools.download(address, program, tick, _MOST)
         except (OSError, SetupError) as error:
             raise _UnusableError(str(error)) from error
     found = cache.sha256(program)
@@ -119,8 +112,6 @@ def faults(configured: Settings) -> list[str]:
 
 def _build(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
     cargo = command.need("cargo", _WHY_CARGO, _REMEDY)
-    log = paths.cache_dir() / "logs" / "oha.log"
-    log.unlink(missing_ok=True)
     # Not in the staging folder: cargo goes on where a killed build ended. It has its own lock.
     compiled = paths.cache_dir() / "building" / f"oha-{spec.version}"
     argv: list[str | Path] = [cargo, "install", "oha", "--version", spec.version, "--locked"]
@@ -135,7 +126,7 @@ def _build(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
         command.run(
             argv,
             what="building oha",
-            log=log,
+            log=tools.new_log("oha"),
             tick=tick,
             # An outer make's job server is not for us.
             env={"CARGO_TARGET_DIR": str(compiled), "CARGO_TERM_COLOR": "never", "MAKEFLAGS": ""},

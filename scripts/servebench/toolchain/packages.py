@@ -1,22 +1,28 @@
-"""Programs from the system's own packages: wanted, never required.
+"""Programs that are wanted, never required: of the system's packages, and those that Go builds.
 
-valgrind counts instructions, and suites that need it skip themselves without it. Chromium opens
-published pages in tests. Set-up installs them where it may (Debian, as root or in CI) and else says
-which command would.
+valgrind counts instructions, and suites that need it skip themselves without it; the others are for
+tests. Packages are installed where that is allowed (Debian, as root or in CI); else the command
+that installs them is told. Go checks every module against its checksum database; the module of the
+program itself is checked against our own pin as well, by what the linker wrote into it.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from servebench.core.errors import SetupError
-from servebench.host import command, paths
+from servebench.declare.settings import GoToolSpec
+from servebench.host import cache, command, paths
 from servebench.host.progress import Narrator, Tick
 from servebench.toolchain import tools
+
+_GO_ROOM_GB: Final = 2.0
+"""What sources and objects of a Go program take while they are built (10⁹ bytes)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +35,6 @@ class Package:
     tests_only: bool = False
 
     def find(self) -> Path | None:
-        """Where its program is; None if it is not on PATH."""
         found = next(filter(None, map(shutil.which, self.programs)), None)
         return Path(found) if found else None
 
@@ -51,12 +56,9 @@ PACKAGES: Final = (VALGRIND, CHROMIUM)
 
 
 def ensure(package: Package, narrator: Narrator) -> bool | None:
-    """Install a package if its program is not there and we may.
+    """Install a package if its program is not there and we may: whether; None: it is not there.
 
-    Reaches for the network only then. What cannot be installed is told, and is no error.
-
-    Returns:
-        Whether it was installed now; None: it is not there.
+    What cannot be installed is told, and is no error.
     """
     if package.find():
         return False
@@ -78,7 +80,7 @@ def ensure(package: Package, narrator: Narrator) -> bool | None:
 
 
 def _as_root() -> list[str] | None:
-    """What makes a command root's: nothing for root, sudo on a CI's machine; None: we may not."""
+    # What makes a command root's: nothing for root, sudo on a CI's machine; None: we may not.
     if os.geteuid() == 0:
         return []
     sudo = shutil.which("sudo")
@@ -89,8 +91,7 @@ def _as_root() -> list[str] | None:
 
 
 def _install(apt: list[str], package: Package, tick: Tick) -> None:
-    log = paths.cache_dir() / "logs" / f"apt-{package.name}.log"
-    log.unlink(missing_ok=True)
+    log = tools.new_log(f"apt-{package.name}")
     install = [*apt, "-o", "DPkg::Lock::Timeout=300", "install", "--yes"]
     install += ["--no-install-recommends", package.name]
     what, env = f"installing {package.name}", {"DEBIAN_FRONTEND": "noninteractive"}
@@ -100,3 +101,57 @@ def _install(apt: list[str], package: Package, tick: Tick) -> None:
         # Its lists of packages may be old, or not there at all.
         command.run([*apt, "update"], what="apt-get update", log=log, tick=tick, env=env)
         command.run(install, what=what, log=log, tick=tick, env=env)
+
+
+def ensure_go_tool(name: str, spec: GoToolSpec, narrator: Narrator) -> bool | None:
+    """Build a program if it is not there, as `ensure` installs packages."""
+
+    def build(staging: Path) -> cache.Facts:
+        command.require_space(paths.cache_dir(), _GO_ROOM_GB)
+        return _build_go_tool(name, spec, staging, narrator)
+
+    try:
+        return cache.make(
+            tools.go_place(name, spec),
+            fault=lambda place: tools.fault(name, place),
+            build=build,
+            narrator=narrator,
+        )
+    except SetupError as error:
+        narrator.say(f"{name} is not here ({error}); tests of the workflows use it")
+        return None
+
+
+def _build_go_tool(name: str, spec: GoToolSpec, staging: Path, narrator: Narrator) -> cache.Facts:
+    go = command.need(
+        "go", f"to build {name}", "install Go (Debian: apt-get install golang-go, or its own site)"
+    )
+    objects = paths.cache_dir() / "building" / f"go-{name}-{spec.version}"
+    with narrator.step(f"{name} {spec.version}", "building it, about a minute") as tick:
+        command.run(
+            [go, "install", "-trimpath", f"{spec.package}@v{spec.version}"],
+            what=f"building {name}",
+            log=tools.new_log(name),
+            tick=tick,
+            # Another folder for programs, or another system to build for, would lose it.
+            env={"GOBIN": str(staging / "bin"), "GOCACHE": str(objects), "GOOS": "", "GOARCH": ""},
+        )
+    program = staging / "bin" / name
+    _require_module(go, program, spec)
+    shutil.rmtree(objects, ignore_errors=True)
+    return {"version": spec.version, "sha256": cache.sha256(program)}
+
+
+def _require_module(go: str, program: Path, spec: GoToolSpec) -> None:
+    done = subprocess.run(
+        [go, "version", "-m", program], capture_output=True, text=True, check=False
+    )
+    words = next(
+        (line.split() for line in done.stdout.splitlines() if line.split()[:1] == ["mod"]), []
+    )
+    expected = [spec.module, f"v{spec.version}", spec.sum]
+    if words[1:4] != expected:
+        raise SetupError(
+            f"{program.name}: expected module {' '.join(expected)}, found "
+            f"{' '.join(words[1:4]) or 'none'}: do not use it; compare the pin in pyproject.toml"
+        )

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from servebench.core.errors import ServebenchError
 from servebench.declare import settings
@@ -24,8 +23,7 @@ DAYS: Final = 30
 _DAY_S: Final = 86400
 
 
-@dataclass(frozen=True, slots=True)
-class Unused:
+class UnusedFolder(NamedTuple):
     """A folder in the cache that nothing has used for so many days."""
 
     path: Path
@@ -33,23 +31,16 @@ class Unused:
     days: float
 
 
-@dataclass(frozen=True, slots=True)
-class Pruned:
-    """What was removed.
-
-    Attributes:
-        names: Of what.
-        freed: Bytes that the disk has got back; files shared with uv's cache give none.
-        busy: Of what somebody is making right now, which stays.
-    """
+class Removal(NamedTuple):
+    """What was removed, the bytes that were freed, and what stays since somebody is making it."""
 
     names: tuple[str, ...] = ()
-    freed: int = 0
+    freed: int = 0  # files shared with uv's cache give none
     busy: tuple[str, ...] = ()
 
 
-def unused(days: float = DAYS) -> tuple[Unused, ...]:
-    """Find what has not been used for so long. Reads hardly more than names and times.
+def unused(days: float = DAYS) -> tuple[UnusedFolder, ...]:
+    """Find what has not been used for so long.
 
     Raises:
         DeclarationError: The checkout's declarations are wrong: what it needs is not known.
@@ -75,7 +66,7 @@ def unused(days: float = DAYS) -> tuple[Unused, ...]:
     return (*old, *_old("interpreters", builds, kept, days))
 
 
-def prune(days: float = DAYS) -> Pruned:
+def prune(days: float = DAYS) -> Removal:
     """Remove what has not been used for so long; the caller holds the machine.
 
     Raises:
@@ -91,16 +82,16 @@ def prune(days: float = DAYS) -> Pruned:
             freed += size
         else:
             busy.append(one.path.name)
-    return Pruned(tuple(names), freed, tuple(busy))
+    return Removal(tuple(names), freed, tuple(busy))
 
 
 def _declared() -> set[Path]:
-    """What the present checkout uses, or will when it is made."""
     configured = settings.load()
-    kept = {tools.oha_place(configured.oha)}
-    for name in configured.interpreters:
-        for origin in interpreters.ORIGINS:
-            kept.add(interpreters.place(name, origin, configured).parent)
+    kept = {tools.oha_place(configured.oha)} | {
+        interpreters.place(name, origin, configured).parent
+        for name in configured.interpreters
+        for origin in interpreters.ORIGINS
+    }
     for stack_name in stacks.names():
         for python in stacks.pythons(stack_name):
             try:
@@ -119,15 +110,15 @@ def _folders(kind: str, pattern: str = "*") -> Iterator[Path]:
             yield path
 
 
-def _old(kind: str, found: Iterable[Path], kept: set[Path], days: float) -> Iterator[Unused]:
+def _old(kind: str, found: Iterable[Path], kept: set[Path], days: float) -> Iterator[UnusedFolder]:
     for path in found:
         passed = (time.time() - _last_used(path)) / _DAY_S
         if path not in kept and passed > days:
-            yield Unused(path, kind, passed)
+            yield UnusedFolder(path, kind, passed)
 
 
 def _last_used(path: Path) -> float:
-    """Using an artefact sets its folder's time; other folders are as old as their newest file."""
+    # Using an artefact sets its folder's time; other folders are as old as their newest file.
     times = [path.stat().st_mtime]
     if cache.facts(path) is None:
         times += [inner.stat().st_mtime for inner in path.iterdir()]
@@ -140,6 +131,5 @@ def _made_with(environment: Path) -> Path | None:
 
 
 def _size(folder: Path) -> int:
-    """Bytes on the disk that belong to nobody else."""
     own = (path.lstat() for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
     return sum(512 * status.st_blocks for status in own if status.st_nlink == 1)

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from servebench.core.errors import SetupError
 from servebench.declare import settings
 from servebench.host import command, machine, paths
 from servebench.host.progress import Narrator
-from servebench.toolchain import cpython, gotools, interpreters, oha, packages, stacks, tools
+from servebench.toolchain import cpython, interpreters, oha, packages, stacks, tools
 
 _GIT_REMEDY: Final = "install it (Debian: apt-get install git)"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class SetupOutcome(NamedTuple):
     """What set-up did: the names of what was made now, and of what was there and right."""
 
     made: tuple[str, ...]
     ready: tuple[str, ...]
 
 
-def set_up(narrator: Narrator, *, tests: bool = False, with_stacks: bool = True) -> Outcome:
+def set_up(narrator: Narrator, *, tests: bool = False, with_stacks: bool = True) -> SetupOutcome:
     """Make what is missing and check what is there. Can be interrupted and repeated at any time.
 
     Reaches for the network only for what is missing. Programs of the system's own packages that
@@ -42,7 +40,7 @@ def set_up(narrator: Narrator, *, tests: bool = False, with_stacks: bool = True)
         ) from error
 
 
-def _set_up(narrator: Narrator, tests: bool, with_stacks: bool) -> Outcome:
+def _set_up(narrator: Narrator, tests: bool, with_stacks: bool) -> SetupOutcome:
     configured = settings.load()
     wanted = [(stacks.read(name), stacks.pythons(name)) for name in stacks.names()]
     made: dict[str, bool] = {}
@@ -77,9 +75,9 @@ def _set_up(narrator: Narrator, tests: bool, with_stacks: bool) -> Outcome:
     wanted_packages = [one for one in packages.PACKAGES if tests or not one.tests_only]
     had = {package.name: packages.ensure(package, narrator) for package in wanted_packages}
     for name, spec in configured.go_tools.items() if tests else ():
-        had[f"{name} {spec.version}"] = gotools.ensure(name, spec, narrator)
+        had[f"{name} {spec.version}"] = packages.ensure_go_tool(name, spec, narrator)
     made |= {what: now for what, now in had.items() if now is not None}
-    return Outcome(
+    return SetupOutcome(
         made=tuple(what for what, now in made.items() if now),
         ready=tuple(what for what, now in made.items() if not now),
     )

@@ -43,7 +43,6 @@ class Stack:
     packages: dict[str, str]
 
     def record(self) -> StackRecord:
-        """Describe it for a run file."""
         return StackRecord(name=self.name, digest=self.digest, packages=self.packages)
 
     def files(self) -> dict[str, frozenset[str]]:
@@ -76,7 +75,7 @@ def pythons(name: str, root: Path | None = None) -> tuple[str, ...]:
 
 
 def lock_file(name: str, root: Path | None = None) -> Path:
-    """Where a stack's lock is."""
+    """The file of a stack's lock."""
     return (root or paths.project_root()) / "apps" / "stacks" / f"{name}.txt"
 
 
@@ -158,18 +157,14 @@ def executable(stack: Stack, python: Interpreter) -> Path:
 
 
 def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> bool:
-    """Make sure that a stack's environment for an interpreter is there and complete.
-
-    Returns:
-        Whether it was made now; `environment` has its place.
+    """Make a stack's environment for an interpreter, if it is not there: whether it was made now.
 
     Raises:
         SetupError: A package cannot be had, or comes in another version.
     """
 
     def build(staging: Path) -> cache.Facts:
-        log = paths.cache_dir() / "logs" / f"stack-{stack.name}-{python.name}.log"
-        log.unlink(missing_ok=True)
+        log = tools.new_log(f"stack-{stack.name}-{python.name}")
         what = f"installing stack {stack.name} for {python.name}"
         venv: list[str | Path] = [tools.uv(), "venv", "--relocatable", "--no-project"]
         venv += ["--no-config", "--allow-existing", "--python", python.executable, staging]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 from pathlib import Path
 from typing import Final, Literal
@@ -12,8 +13,10 @@ from servebench.core.errors import SetupError
 from servebench.declare import settings
 from servebench.declare.settings import GoToolSpec, OhaSpec
 from servebench.host import cache, paths
+from servebench.host.progress import Tick
 
 _TIMEOUT_S: Final = 30
+_CHUNK: Final = 1 << 18
 
 
 def oha() -> Path:
@@ -75,6 +78,39 @@ def uv() -> Path:
         return Path(uv_package.find_uv_bin())
     except FileNotFoundError as error:
         raise SetupError("the uv of .venv is gone: run `make setup`") from error
+
+
+def new_log(name: str) -> Path:
+    """Where a tool's output goes, without what an earlier one has said there."""
+    log = paths.cache_dir() / "logs" / f"{name}.log"
+    log.unlink(missing_ok=True)
+    return log
+
+
+def download(address: str, partial: Path, tick: Tick, most: float = math.inf) -> None:
+    """Fetch a file over HTTP; its contents are for the caller to check.
+
+    Raises:
+        SetupError: It cannot be had, or has more than `most` bytes.
+    """
+    import httpx  # noqa: PLC0415 - slow to import, and nearly always not needed
+
+    received = 0
+    try:
+        with (
+            httpx.stream("GET", address, timeout=_TIMEOUT_S, follow_redirects=True) as response,
+            partial.open("wb") as file,
+        ):
+            response.raise_for_status()
+            for chunk in response.iter_bytes(_CHUNK):
+                received += file.write(chunk)
+                if received > most:
+                    raise SetupError(f"it has more than {most / 1e6:g} MB")
+                tick(f"{received / 1e6:.0f} MB")
+    except httpx.HTTPStatusError as error:
+        raise SetupError(f"the server answered {error.response.status_code}") from error
+    except httpx.HTTPError as error:
+        raise SetupError(f"no connection ({error})") from error
 
 
 def version(program: Path | str) -> str | None:

@@ -28,8 +28,7 @@ from servebench.core.errors import ArtifactError, RecordError
 from servebench.core.metrics import METRICS
 from servebench.core.model import Artefact
 from servebench.core.text import one_line, require_plain, shown
-from servebench.detect.conclude import conclude
-from servebench.detect.conclude import follows
+from servebench.detect.conclude import conclude, follows
 from servebench.record import comparison_store, reproduce
 from servebench.record import files as record_files
 from servebench.record.candidate import DISMISSED, Candidate, Dismissal
