@@ -21,7 +21,7 @@ from servebench.record import files, store
 from servebench.record.comparison import Verdict
 from servebench.record.night import NightRecord, ShardRecord
 from servebench.record.trial import Said, Trial, save_trial
-from servebench.site import asv_site, statics
+from servebench.site import asv_site, build
 
 CASE = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 
@@ -224,13 +224,13 @@ def test_asv_s_site_of_an_earlier_build_is_kept(tmp_path: Path) -> None:
 
 def test_static_files_are_one_folder_named_by_its_contents() -> None:
     """Any other byte, name or length is another folder."""
-    served = statics.files()
+    served = build.static_files()
     assert {"site.css", "icon.svg", "js/ages.js"} <= set(served)
     assert b".chart-drawing" in served["site.css"]
-    folder = statics.folder(served)
-    assert folder == statics.folder(dict(served))
-    assert folder != statics.folder({**served, "site.css": served["site.css"] + b" "})
-    assert statics.folder({"a": b"b", "c": b""}) != statics.folder({"a": b"", "c": b"b"})
+    folder = build.static_folder(served)
+    assert folder == build.static_folder(dict(served))
+    assert folder != build.static_folder({**served, "site.css": served["site.css"] + b" "})
+    assert build.static_folder({"a": b"b", "c": b""}) != build.static_folder({"a": b"", "c": b"b"})
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from servebench.record.comparison import PackageChange, Verdict
 from servebench.report import change
 from servebench.series import table as history
 from servebench.site import data, data_files
-from servebench.site.folder import Folder
+from servebench.site.data import Folder
 from servebench.site.pages import changes as pages
 
 

@@ -23,9 +23,16 @@ from servebench.site.charts.declared import value_of
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.forest import CHANGE, ROWS, Dot, DotGroup, Forest, change, forest
 from servebench.site.charts.heat import Heat, heat, limits, shade
+from servebench.site.charts.legend import STYLES, assign
 from servebench.site.charts.lines import LinePoint, Lines, LineSeries, lines
-from servebench.site.charts.scale import Scale, declared_axis, nice, nice_log, time_axis, value_axis
-from servebench.site.charts.styles import STYLES, assign
+from servebench.site.charts.scale import (
+    AxisScale,
+    declared_axis,
+    nice,
+    nice_log,
+    time_axis,
+    value_axis,
+)
 from servebench.site.charts.svg import MARKS, Drawing, Line, Mark, Path, Text, symbol
 from servebench.site.charts.trend import Trend, TrendEvent, TrendPoint, spark, trend
 from synthetic import failed, make_case, ok
@@ -101,8 +108,8 @@ def days(*values: Value, **more: object) -> Trend:
         lambda: Heat(ABOUT, PLAIN, "r", "c", ("1",), ("1", "2"), ((None,),)),
         lambda: Trend(ABOUT, PLAIN, days(Value(1.0), Value(2.0)).points[::-1]),
         lambda: Drawing(10.0, 10.0, (Mark("x", 0, 0, 0.0, 0.0, ()),) * (MARKS + 1)),
-        lambda: Scale(1.0, 1.0, 0.0, 1.0),
-        lambda: Scale(0.0, 1.0, 0.0, 1.0, log=True),
+        lambda: AxisScale(1.0, 1.0, 0.0, 1.0),
+        lambda: AxisScale(0.0, 1.0, 0.0, 1.0, log=True),
     ],
 )
 def test_what_cannot_be_true_is_refused(wrong: Callable[[], object]) -> None:
@@ -150,10 +157,10 @@ def test_a_case_of_a_run_becomes_a_figure_with_ceiling_and_flags() -> None:
 
 def test_scales_map_by_rule_of_three() -> None:
     """A quarter of the way is a quarter of the px; ten is half of a hundred, logarithmically."""
-    assert Scale(0, 100, 50, 250).at(25) == 100.0
-    assert Scale(1, 100, 0, 200, log=True).at(10) == 100.0
-    assert Scale(0, 100, 296, 24).at(50) == 160.0
-    assert Scale(0, 100, 0, 10).at(1000) == 10.0
+    assert AxisScale(0, 100, 50, 250).at(25) == 100.0
+    assert AxisScale(1, 100, 0, 200, log=True).at(10) == 100.0
+    assert AxisScale(0, 100, 296, 24).at(50) == 160.0
+    assert AxisScale(0, 100, 0, 10).at(1000) == 10.0
 
 
 def test_ticks_are_round() -> None:
@@ -167,13 +174,13 @@ def test_ticks_are_round() -> None:
 
 def test_an_axis_has_one_unit_for_all_labels() -> None:
     """0.5 ms and 1 ms are 500 µs and 1 ms nowhere on one linear axis."""
-    axis = value_axis(TIME, Scale(0, 0.0045, 296, 24), 5)
+    axis = value_axis(TIME, AxisScale(0, 0.0045, 296, 24), 5)
     assert [tick.text for tick in axis.ticks] == ["0", "1", "2", "3", "4"]
     assert axis.title == "response p50 (ms)"
-    axis = value_axis(TIME, Scale(0.0009, 2.3, 296, 24, log=True), 6)
+    axis = value_axis(TIME, AxisScale(0.0009, 2.3, 296, 24, log=True), 6)
     assert [tick.text for tick in axis.ticks] == ["1 ms", "10 ms", "100 ms", "1 s"]
     assert axis.title == "response p50"
-    axis = value_axis(RATE, Scale(0, 5000, 296, 24), 5)
+    axis = value_axis(RATE, AxisScale(0, 5000, 296, 24), 5)
     assert [tick.text for tick in axis.ticks][-1] == "5,000"
     assert axis.title == "throughput (1/s)"
 
@@ -182,11 +189,11 @@ def test_an_axis_has_one_unit_for_all_labels() -> None:
 @pytest.mark.parametrize("high", [3.0, 1234.0, 98_765_432.0])
 def test_labels_of_a_lying_axis_do_not_overlap(width: int, high: float) -> None:
     """Whatever the figures and the width, there is room between two labels."""
-    axis = value_axis(RATE, Scale(0, high, 8, 8 + width), 8, sideways=True)
+    axis = value_axis(RATE, AxisScale(0, high, 8, 8 + width), 8, sideways=True)
     declared = declared_axis(
-        USERS, Scale(0, high, 8, 8 + width), [high * i / 40 for i in range(41)]
+        USERS, AxisScale(0, high, 8, 8 + width), [high * i / 40 for i in range(41)]
     )
-    times = time_axis(Scale(0, 86_400 * high / 10_000 + 1, 8, 8 + width))
+    times = time_axis(AxisScale(0, 86_400 * high / 10_000 + 1, 8, 8 + width))
     for ticks in (axis.ticks, declared.ticks, times.ticks[:0] if width == 60 else times.ticks):
         spans = [tick.span for tick in ticks]
         assert all(a[1] < b[0] for a, b in pairwise(spans))
@@ -197,7 +204,9 @@ def test_dates_are_days_months_or_years_by_their_room() -> None:
     """Five years have years, half a year has months, a week has days."""
 
     def labels(last: datetime) -> list[str]:
-        return [t.text for t in time_axis(Scale(START.timestamp(), last.timestamp(), 0, 900)).ticks]
+        return [
+            t.text for t in time_axis(AxisScale(START.timestamp(), last.timestamp(), 0, 900)).ticks
+        ]
 
     assert labels(datetime(2026, 1, 8, tzinfo=UTC))[:2] == ["2026-01-01", "2026-01-02"]
     assert labels(datetime(2026, 7, 1, tzinfo=UTC))[-1] == "2026-07"

@@ -23,7 +23,7 @@ from servebench.series import table as history
 from servebench.series.columns import of_run
 from servebench.series.table import Table
 from servebench.site import data, data_files, overview
-from servebench.site.folder import Folder
+from servebench.site.data import Folder
 
 JSON = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 OTHER = "asgi-wsgi/asgi-json/py3.14t/w1/c128"

@@ -22,7 +22,7 @@ from servebench.record.asv_results import Snapshot, newest
 from servebench.report.shapes import ONE_LAUNCH
 from servebench.report.speed_ups import SpeedUp, speed_ups
 from servebench.series.summary import CaseSummary, summarise_case
-from servebench.site.charts import declared, speedups
+from servebench.site.charts import declared
 from servebench.site.charts.declared import ChartCases
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.svg import Mark
@@ -177,7 +177,9 @@ def of_gil(site: Site) -> tuple[SuiteDeclaration, Snapshot, dict[str, SpeedUp]]:
 def test_speed_ups_are_those_of_asv_s_figures(site: Site) -> None:
     """Serial over threads of the same row, the published ones beside, the cores as the ceiling."""
     suite, snapshot, found = of_gil(site)
-    cpu = next(speedups.charts(snapshot, suite, lambda case: f"../../{addresses.case(case)}"))
+    cpu = next(
+        declared.speed_up_charts(snapshot, suite, lambda case: f"../../{addresses.case(case)}")
+    )
     serial, threads = (
         next(
             one.value

@@ -18,7 +18,7 @@ from servebench.record import change as changes
 from servebench.record.comparison import Verdict
 from servebench.series import events
 from servebench.series import table as history
-from servebench.site import feeds
+from servebench.site import overview
 
 ATOM = {"a": "http://www.w3.org/2005/Atom"}
 
@@ -62,7 +62,7 @@ def test_the_feed_has_the_newest_change_first_in_words() -> None:
         id="x", when=datetime(2026, 11, 21, tzinfo=UTC), ratio=0.9, low=0.89, high=0.91,
         verdict=Verdict.FASTER, culprit=None, status="closed",
     )  # fmt: skip
-    feed = ET.fromstring(feeds.atom([a_record(), newer], "https://example.org/bench/"))
+    feed = ET.fromstring(overview.atom([a_record(), newer], "https://example.org/bench/"))
     titles = [entry.findtext("a:title", namespaces=ATOM) for entry in feed.findall("a:entry", ATOM)]
     assert titles == [
         "a/b: faster, CPU/request −10 % (95 %: −11 % to −9.0 %) [closed]",
@@ -79,16 +79,16 @@ def test_the_feed_has_the_newest_change_first_in_words() -> None:
 
 def test_hostile_text_is_text_in_the_feed() -> None:
     """Markup is escaped, and what XML cannot hold is replaced."""
-    feed = ET.fromstring(feeds.atom([a_record(note="<img onerror=x>\x00\x1b]8;;")]))
+    feed = ET.fromstring(overview.atom([a_record(note="<img onerror=x>\x00\x1b]8;;")]))
     summary = str(feed.findtext("a:entry/a:summary", namespaces=ATOM))
     assert "<img onerror=x>\ufffd\ufffd]8;;" in summary
 
 
 def test_an_empty_feed_is_a_feed() -> None:
     """With the date that never changes."""
-    feed = ET.fromstring(feeds.atom([]))
+    feed = ET.fromstring(overview.atom([]))
     assert feed.findtext("a:updated", namespaces=ATOM) == "1970-01-01T00:00:00Z"
-    assert feeds.atom([]) == feeds.atom([])
+    assert overview.atom([]) == overview.atom([])
 
 
 def test_a_made_up_history_has_what_was_asked_for(tmp_path: Path) -> None:

@@ -30,12 +30,12 @@ from servebench.host import paths
 from servebench.series import events
 from servebench.series import table as history
 from servebench.series.table import Table
-from servebench.site import data_files, statics
+from servebench.site import build, data_files
 from servebench.site.charts.data import Quantity, Value, interval
 from servebench.site.pages import trends
 
-_JS = statics.FOLDER / "js"
-_VENDOR = statics.FOLDER / "vendor"
+_JS = build.STATICS / "js"
+_VENDOR = build.STATICS / "vendor"
 _TYPES = paths.project_root() / "scripts" / "typescript"
 
 _COPIES = {

@@ -24,9 +24,10 @@ from servebench.series.columns import RunColumns, of_run
 from servebench.series.summary import Estimate
 from servebench.series.table import Table
 from servebench.site import overview
-from servebench.site.pages import cases, glossary, headlines, machines, run, status, trace, words
-from servebench.site.pages.runs import row, started
-from servebench.site.pages.status import Status
+from servebench.site.pages import case, front, machines, reference, run, trace, words
+from servebench.site.pages.front import NightStatus
+from servebench.site.pages.run import run_row as row
+from servebench.site.pages.run import started
 
 NAMES = ("a/one", "a/two", "a/three", "a/four", "a/five")
 NOISE = Flag(name=FlagName.HOST_NOISE, detail="another process")
@@ -91,10 +92,10 @@ def a_change(case: str, verdict: Verdict, **changes: Any) -> ChangeRecord:
     return ChangeRecord(**{**fields, **changes})
 
 
-def status_of(*measured: Run, changes: Iterable[ChangeRecord] = ()) -> Status:
+def status_of(*measured: Run, changes: Iterable[ChangeRecord] = ()) -> NightStatus:
     """The status of the newest of these runs."""
     table = table_of(*measured)
-    return status.of_table(table, events.events(table), changes)
+    return front.night_status(table, events.events(table), changes)
 
 
 def with_stack(day: int, results: Sequence[CaseResult], version: str) -> Run:
@@ -122,7 +123,7 @@ def test_every_case_is_in_one_list_of_the_status() -> None:
     )
     changes = [a_change("a/one", Verdict.SLOWER), a_change("a/two", Verdict.FASTER)]
     found = status_of(before, newest, changes=changes)
-    assert found == Status(
+    assert found == NightStatus(
         run=newest.id,
         time=int(datetime(2026, 11, 3, 3, tzinfo=UTC).timestamp()),
         nightly=True,
@@ -137,11 +138,11 @@ def test_every_case_is_in_one_list_of_the_status() -> None:
         missing=("a/gone",),
     )
     assert found.total == 7
-    assert status.sentence(found) == (
+    assert front.sentence(found) == (
         "Newest night: nothing new (no release came in). Of 7 cases 3 are measured; 1 measured "
         "for the first time; 1 is disturbed and not judged; 1 failed; 1 is missing."
     )
-    assert status.still_open(found, runs.MACHINE.id) == (
+    assert front.still_open(found, runs.MACHINE.id) == (
         "Open since 2 Nov 2026: 2 changes, 2 cases."
     )
 
@@ -173,7 +174,7 @@ def test_news_are_open_changes_that_begin_with_the_newest_night(
 ) -> None:
     """What is closed, not decided, older, or of another machine, is none."""
     night = [with_stack(day, [steady("a/one")], f"0.{day}.0") for day in (1, 2)]
-    found = status.sentence(status_of(*night, changes=[change]))
+    found = front.sentence(status_of(*night, changes=[change]))
     assert found == (
         f"Newest night: {news} (1 release came in: fastapi 0.2.0). Of 1 case 1 is measured."
     )
@@ -190,14 +191,14 @@ def test_a_case_that_also_moved_is_counted_too() -> None:
     nights = [a_run(day, results) for day in (1, 2, 3)]
     assert status_of(*nights[:2], changes=[change]).slower == ("a/one", "a/two")
     later = status_of(*nights, changes=[change])
-    assert (later.slower, status.still_open(later, runs.MACHINE.id)) == (
+    assert (later.slower, front.still_open(later, runs.MACHINE.id)) == (
         (), "Open since 2 Nov 2026: 1 change, 2 cases.",
     )  # fmt: skip
 
 
 def test_the_first_run_is_compared_with_nothing() -> None:
     """And nobody reads that nothing is new."""
-    assert status.sentence(status_of(a_run(1, [steady("a/one"), failed("a/two")]))) == (
+    assert front.sentence(status_of(a_run(1, [steady("a/one"), failed("a/two")]))) == (
         "Of 2 cases 1 measured for the first time; 1 failed. There is nothing to compare with yet."
     )
 
@@ -217,7 +218,7 @@ def test_a_headline_is_a_ratio_of_one_night() -> None:
         a_run(2, [steady(JSON), steady(FREE, 6000.0)]),
         a_run(3, [disturbed(JSON), steady(FREE, 9000.0)]),
     )
-    shown = {one.label: one for one in headlines.shown([table])}
+    shown = {one.label: one for one in front.headline_cards([table])}
     ratio = shown["free-threaded / GIL, FastAPI JSON"]
     assert (ratio.figure, ratio.interval, ratio.nights) == ("1.20×", "", 3)
     assert ratio.run == a_run(2, []).id
@@ -239,7 +240,7 @@ def test_a_headline_has_the_interval_of_its_ratio() -> None:
     table = table_of(
         a_run(1, [scattered(JSON, *around(5000, 0.03)), scattered(FREE, *around(6000, 0.04))])
     )
-    shown = {one.label: one for one in headlines.shown([table])}
+    shown = {one.label: one for one in front.headline_cards([table])}
     ratio = shown["free-threaded / GIL, FastAPI JSON"]
     assert (ratio.figure, ratio.interval, ratio.firm) == ("1.20×", "±5.1 %", True)
 
@@ -253,14 +254,14 @@ def test_headlines_are_all_of_one_machine() -> None:
     one = table_of(a_run(1, many))
     single = [scattered(name, 9000.0) for name in (JSON, FREE, FLASK)]
     other = table_of(a_run(2, single, machine=runs.MACHINE.model_copy(update={"id": "other-4c-1"})))
-    shown = headlines.shown([other, one])
+    shown = front.headline_cards([other, one])
     assert {found.machine for found in shown} == {runs.MACHINE.id}
     assert {found.label: found.figure for found in shown if found.figure} == {
         "FastAPI JSON": "4,999/s", "free-threaded / GIL, FastAPI JSON": "1.20×",
     }  # fmt: skip
     badges = overview.badges([other, one], ())
     assert [badges[name]["message"] for name in ("asgi", "wsgi")] == ["4,999/s", "not measured"]
-    (alone,) = [found for found in headlines.shown([other]) if found.label == "Flask JSON"]
+    (alone,) = [found for found in front.headline_cards([other]) if found.label == "Flask JSON"]
     assert (alone.machine, alone.figure, alone.interval, alone.firm) == (
         "other-4c-1", "9,000/s", "one launch", False,
     )  # fmt: skip
@@ -281,7 +282,7 @@ def test_a_wide_interval_is_printed_instead_of_its_figure() -> None:
             ],
         )
     )
-    shown = {one.label: one for one in headlines.shown([table])}
+    shown = {one.label: one for one in front.headline_cards([table])}
     ratio, alone = shown["free-threaded / GIL, FastAPI JSON"], shown["FastAPI JSON"]
     assert (ratio.figure, ratio.interval, ratio.firm) == ("1.6…2.6×", "95 % interval", False)
     assert (alone.figure, alone.interval, alone.firm) == ("3,900/s…6,410/s", "95 % interval", False)
@@ -451,7 +452,7 @@ def test_items_of_a_list_of_cases_are_links() -> None:
 def test_cases_are_listed_by_experiment_and_by_suite() -> None:
     """Those inside the process come last."""
     inside = "inprocess/gil.Cpu.time_tasks(mode=threads)/py3.14/current"
-    assert cases.groups(frozenset({inside, "b/two", "a/one", "b/one"})) == {
+    assert case.groups(frozenset({inside, "b/two", "a/one", "b/one"})) == {
         "a": ("a/one",),
         "b": ("b/one", "b/two"),
         "inprocess: gil": (inside,),
@@ -460,7 +461,7 @@ def test_cases_are_listed_by_experiment_and_by_suite() -> None:
 
 def test_the_glossary_is_in_order_and_its_links_lead_to_its_own_words() -> None:
     """And nothing of its Markdown is left."""
-    entries = glossary.entries()
+    entries = reference.entries()
     anchors = [anchor for anchor, _, _ in entries]
     assert anchors == sorted(set(anchors))
     assert {"launch", "duet", "verdict", "noise", "threshold", "change-point"} <= {*anchors}

@@ -12,7 +12,7 @@ from servebench.host.console import Console
 from servebench.host.progress import Narrator
 from servebench.host.signals import interruptible
 from servebench.measure.inprocess import suite_runs
-from servebench.site import asv_publish
+from servebench.site import asv_site
 
 asv_app = typer.Typer(no_args_is_help=True, help="asv's own site.")
 
@@ -33,6 +33,6 @@ def publish_command(
     console, root = Console(), paths.project_root()
     with interruptible():
         site = output or Path(suite_runs.configuration(root, None)["html_dir"])
-        asv_publish.publish(root, site, Narrator(console))
+        asv_site.publish(root, site, Narrator(console))
     told = f"the site is in {site}; to look at it: python3 -m http.server -d {site}"
     console.print(told, markup=False, highlight=False, soft_wrap=True)

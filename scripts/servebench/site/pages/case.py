@@ -1,4 +1,4 @@
-"""A case: its trend on every machine, its newest figures, its launches, how to measure it again."""
+"""The cases: a list of them, and for each its trends, newest figures, launches and command."""
 
 from __future__ import annotations
 
@@ -22,22 +22,19 @@ from servebench.site.charts import trend
 from servebench.site.pages import (
     addresses,
     case_data,
-    case_facts,
-    cases,
-    launches,
     trace,
     trends,
     words,
 )
 from servebench.site.pages.case_data import Folders
-from servebench.site.pages.page import Page, markup, render
+from servebench.site.pages.page import PageFile, markup, render
 from servebench.site.pages.site import Site, has_page
 
 _MODULES: Final = ("js/keyboard.js", "js/trend.js")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MetricLine:
     """One metric of a case on one machine.
 
     Attributes:
@@ -60,7 +57,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class CaseView:
     """A case on one machine.
 
     Attributes:
@@ -77,7 +74,7 @@ class View:
     newest: Point
     header: RunHeader
     chart: Markup
-    lines: tuple[Line, ...]
+    lines: tuple[MetricLine, ...]
 
     @property
     def figure(self) -> str:
@@ -100,7 +97,7 @@ class View:
         return trends.title(self.metric)
 
 
-def pages(site: Site) -> Iterator[Page]:
+def pages(site: Site) -> Iterator[PageFile]:
     """One page for each case that any run planned."""
     tables = site.cases()
     seen = _last_seen(site.headers)
@@ -111,7 +108,7 @@ def pages(site: Site) -> Iterator[Page]:
         records = concerned.get(case, ())
         others = tuple(header for header in newest if case in header.cases)
         here = tuple(tables.get(case, ()))
-        yield Page(path, _html(site, path, case, here, records, others, seen[case], folders))
+        yield PageFile(path, _html(site, path, case, here, records, others, seen[case], folders))
 
 
 def _last_seen(headers: Mapping[str, RunHeader]) -> dict[str, str]:
@@ -160,8 +157,8 @@ def _html(
     metric = views[0].metric if views and views[0].metric in METRICS else _metric(summary)
     each = None
     if metric is not None:
-        here = launches.results(summaries, case)
-        each = launches.chart(here, metric, lambda run: root + addresses.run(run))
+        here = case_data.launch_results(summaries, case)
+        each = case_data.launch_chart(here, metric, lambda run: root + addresses.run(run))
     header = views[0].header if views else site.headers[seen]
     experiment, label = _experiment(site, case)
     return render(
@@ -181,7 +178,9 @@ def _html(
         seen=seen,
         launches=None if each is None else markup(each),
         summary=summary,
-        facts=case_facts.declared(summary.case) if summary else case_facts.recorded(header, case),
+        facts=case_data.declared_facts(summary.case)
+        if summary
+        else case_data.recorded_facts(header, case),
         command=trace.command(case, header.profile, header.commit),
         links=trace.links(site, views[0].newest.run if views else seen),
         files=case_data.files(site, folders, case, tables),
@@ -195,14 +194,14 @@ def _view(
     case: str,
     changes: tuple[ChangeRecord, ...],
     anchor: str,
-) -> View:
+) -> CaseView:
     names = trends.metrics(table, case)
     metric = names[0] if names else (table.metrics[0] if table.metrics else "")
     night = int(np.flatnonzero(table.status[:, table.cases.index(case)])[-1])
     happened = site.events[table.machine, table.kind]
     data = trends.trend(root, table, happened, changes, case, metric, anchor)
     newest = history.point(table, night, case, metric)
-    return View(
+    return CaseView(
         table=table,
         metric=metric,
         newest=newest,
@@ -214,7 +213,7 @@ def _view(
 
 def _lines(
     table: Table, newest: Point, night: int, case: str, names: tuple[str, ...]
-) -> Iterator[Line]:
+) -> Iterator[MetricLine]:
     """All metrics of a case; what is to be said of one is to be said of all."""
     row = table.cases.index(case)
     of_case = np.ascontiguousarray(table.mean[:, row])
@@ -227,7 +226,7 @@ def _lines(
         known = METRICS.get(metric)
         point = replace(newest, mean=mean[column], low=low[column], high=high[column])
         span = (words.figure(end[column], metric) for end in (lowest, highest))
-        yield Line(
+        yield MetricLine(
             metric=metric,
             title=trends.title(metric),
             meaning=known.meaning if known else "",
@@ -263,8 +262,44 @@ def _experiment(site: Site, case: str) -> tuple[str, str]:
     """Address and name of the experiment that a case belongs to; empty if it has no page."""
     name = case.partition("/")[0]
     if name == "inprocess":
-        suite = cases.suite(case)
+        suite = suite_of(case)
         name = next((one.page for one in site.suites if one.suite == suite), SHARED_PAGE)
     elif name not in site.experiments():
         return "", name
     return addresses.experiment(name), name
+
+
+_INSIDE = "inprocess"
+
+
+def list_pages(site: Site) -> Iterator[PageFile]:
+    """The list."""
+    path = addresses.file(addresses.CASES)
+    yield PageFile(path, _list_html(site, path))
+
+
+def groups(cases: frozenset[str]) -> dict[str, tuple[str, ...]]:
+    """By experiment, and inside the process by suite; everything in the order of names."""
+    found: dict[str, list[str]] = {}
+    for case in sorted(cases, key=lambda case: (case.startswith(f"{_INSIDE}/"), case)):
+        experiment = case.partition("/")[0]
+        group = f"{_INSIDE}: {suite_of(case)}" if experiment == _INSIDE else experiment
+        found.setdefault(group, []).append(case)
+    return {group: tuple(many) for group, many in found.items()}
+
+
+def suite_of(case: str) -> str:
+    """The suite of a case inside the process: `gil` of `inprocess/gil.Cpu.time_tasks(…)/…`."""
+    return case.partition("/")[2].partition(".")[0]
+
+
+def _list_html(site: Site, path: str) -> str:
+    return render(
+        site,
+        "cases.html.j2",
+        path=path,
+        title="Cases",
+        description="Every case with a trend, by experiment.",
+        groups=groups(site.planned),
+        experiments=frozenset(site.experiments()),
+    )

@@ -22,21 +22,21 @@ from servebench.site.charts import forest, trend
 from servebench.site.charts.data import Caption, Value
 from servebench.site.charts.forest import CHANGE, DotGroup, Forest
 from servebench.site.pages import addresses
-from servebench.site.pages.page import Page, markup, render
+from servebench.site.pages.page import PageFile, markup, render
 from servebench.site.pages.site import Site
 from servebench.site.pages.trends import Around, around, trend_around
 
 _UNKNOWN_FLOOR: Final = 0.01  # relevance floor of benchmarks inside the process
 
 
-def pages(site: Site) -> Iterator[Page]:
+def pages(site: Site) -> Iterator[PageFile]:
     """The list, and one page for each change."""
     path = addresses.file(addresses.CHANGES)
     still, over = listed(site.changes)
-    yield Page(path, _list(site, path, still, over))
+    yield PageFile(path, _list(site, path, still, over))
     for record in site.changes:
         path = addresses.file(addresses.change(record.id))
-        yield Page(path, _page(site, path, record, around(site, record)))
+        yield PageFile(path, _page(site, path, record, around(site, record)))
 
 
 def listed(

@@ -15,7 +15,7 @@ from servebench.series.table import Table
 from servebench.site import data_files
 from servebench.site.data_files import folder_name
 from servebench.site.pages import addresses, words
-from servebench.site.pages.page import Page, render
+from servebench.site.pages.page import PageFile, render
 from servebench.site.pages.site import Site
 
 CHOICES: Final = 60
@@ -46,7 +46,7 @@ class Form:
     b: str
 
 
-def pages(site: Site) -> Iterator[Page]:
+def pages(site: Site) -> Iterator[PageFile]:
     """The one page."""
     path, form = addresses.file(addresses.COMPARE), make_form(site)
     html = render(
@@ -58,7 +58,7 @@ def pages(site: Site) -> Iterator[Page]:
         modules=("js/compare.js",),
         form=form,
     )
-    yield Page(path, html)
+    yield PageFile(path, html)
 
 
 def make_form(site: Site) -> Form:

@@ -10,10 +10,10 @@ from typing import Final
 from servebench.declare.suites import SHARED_PAGE, SuiteDeclaration
 from servebench.record.asv_results import Snapshot, newest
 from servebench.report import inprocess
-from servebench.site.charts import speedups
+from servebench.site.charts import declared
 from servebench.site.pages import addresses, evidence, trace
-from servebench.site.pages.answers import Answer, answers
-from servebench.site.pages.page import Page, markup, render
+from servebench.site.pages.evidence import ExperimentAnswer, answers
+from servebench.site.pages.page import PageFile, markup, render
 from servebench.site.pages.site import Site
 
 _SHARED_QUESTION: Final = "What does a request take inside the process, and Pydantic alone?"
@@ -21,50 +21,50 @@ _MODULES: Final = ("js/keyboard.js",)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ExperimentQuestion:
     """An experiment in a list."""
 
     name: str
     question: str
-    answer: Answer | None
+    answer: ExperimentAnswer | None
     cases: int = 0
 
 
-def pages(site: Site) -> Iterator[Page]:
+def pages(site: Site) -> Iterator[PageFile]:
     """The list, and one page for each experiment."""
     path = addresses.file(addresses.EXPERIMENTS)
-    yield Page(path, _list(site, path))
+    yield PageFile(path, _list(site, path))
     cases = _by_experiment(site)
     shared = [SHARED_PAGE] if _has_inprocess(site) else []
     for name in (*site.experiments(), *shared):
         path = addresses.file(addresses.experiment(name))
         if suites := tuple(suite for suite in site.suites if suite.page == name):
-            yield Page(path, _inprocess(site, path, name, suites))
+            yield PageFile(path, _inprocess(site, path, name, suites))
         else:
-            yield Page(path, _page(site, path, name, cases.get(name, ())))
+            yield PageFile(path, _page(site, path, name, cases.get(name, ())))
 
 
-def questions(site: Site) -> Iterator[Question]:
+def questions(site: Site) -> Iterator[ExperimentQuestion]:
     """Every experiment with the first sentence of its answer."""
     cases = {case for table in site.newest_tables for case in table.cases}
     measured = Counter(case.partition("/")[0] for case in cases)
     suites = {suite.page: suite for suite in site.suites if suite.source}
     for name in site.experiments():
         if name in suites:
-            yield Question(name, suites[name].question, _answer(site, suites[name]))
+            yield ExperimentQuestion(name, suites[name].question, _answer(site, suites[name]))
         else:
             about = site.about.get(name)
             answer = next(answers(site, name), None)
-            yield Question(name, about.question if about else "", answer, measured[name])
+            yield ExperimentQuestion(name, about.question if about else "", answer, measured[name])
     if _has_inprocess(site):
-        yield Question(SHARED_PAGE, _SHARED_QUESTION, None)
+        yield ExperimentQuestion(SHARED_PAGE, _SHARED_QUESTION, None)
 
 
 def _has_inprocess(site: Site) -> bool:
     return not all(table.track.served for table in site.tables.values())
 
 
-def _answer(site: Site, suite: SuiteDeclaration) -> Answer | None:
+def _answer(site: Site, suite: SuiteDeclaration) -> ExperimentAnswer | None:
     """Of the newest commit that was measured."""
     snapshot = newest(site.snapshots(), *suite.benchmarks)
     text = inprocess.answer(snapshot, suite) if snapshot else ""
@@ -72,7 +72,7 @@ def _answer(site: Site, suite: SuiteDeclaration) -> Answer | None:
         return None
     return next(
         (
-            Answer(text, header.run, header.profile, header.machine, ())
+            ExperimentAnswer(text, header.run, header.profile, header.machine, ())
             for header in site.headers.values()
             if not header.track.served
             and (header.machine, header.commit) == (snapshot.machine, snapshot.commit)
@@ -157,7 +157,9 @@ def _inprocess(site: Site, path: str, name: str, suites: Sequence[SuiteDeclarati
             markup(chart)
             for suite, snapshot in latest
             if snapshot is not None
-            for chart in speedups.charts(snapshot, suite, lambda case: root + addresses.case(case))
+            for chart in declared.speed_up_charts(
+                snapshot, suite, lambda case: root + addresses.case(case)
+            )
         ],
         answer=answer.text if answer else "",
         statements=[

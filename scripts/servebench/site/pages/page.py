@@ -1,6 +1,6 @@
 """A page: where it is and what is in it; and how templates become HTML.
 
-Every kind of page is a module beside this one with `pages(site) -> Iterator[Page]` and a template
+Every kind of page is a function `pages(site) -> Iterator[PageFile]` and a template
 `templates/<kind>.html.j2` that extends `base.html.j2`; `kinds.py` lists them.
 
 The same `results/` give the same bytes: nothing here asks what time it is.
@@ -27,7 +27,7 @@ MODULES: Final = ("js/ages.js",)
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageFile:
     """One file of the site.
 
     Attributes:
