@@ -102,7 +102,6 @@ def test_a_planted_step_is_among_the_regressions(published: Published) -> None:
 
 
 def test_every_commit_is_a_point(published: Published) -> None:
-    """The graph of a benchmark has a figure of every commit."""
     (graph,) = published.site.glob(f"graphs/**/python-3.14/**/{PLANTED.name}.json")
     points = json.loads(graph.read_text())
     assert [revision for revision, _ in points] == list(range(COMMITS))
@@ -113,7 +112,6 @@ def test_every_commit_is_a_point(published: Published) -> None:
 
 
 def test_a_graph_that_no_run_has_is_empty(published: Published) -> None:
-    """Every benchmark has a file under every combination of keys, so that no request fails."""
     graphs = [*published.site.glob(f"graphs/**/{NEVER.name}.json")]
     assert len(graphs) == 3  # 3.14, 3.14t, and the grid's
     assert {graph.read_text() for graph in graphs} == {"[]"}
@@ -121,7 +119,6 @@ def test_a_graph_that_no_run_has_is_empty(published: Published) -> None:
 
 
 def test_the_site_names_no_other_host(published: Published) -> None:
-    """Every library of the page is a file of the site, and is the one that asv's page demanded."""
     page = (published.site / "index.html").read_text()
     assert not asv_site._REMOTE.search(page)
     for name in asv_site.copies().values():
@@ -133,7 +130,6 @@ def test_the_site_names_no_other_host(published: Published) -> None:
 def test_the_site_is_made_again_in_its_place(
     published: Published, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A site that asv made is replaced; a folder with anything else in it is left alone."""
     (published.site / "old").touch()
     monkeypatch.setenv("SERVEBENCH_ROOT", str(published.root))
     done = CliRunner().invoke(asv_app, ["publish", "--output", str(published.site)])
@@ -146,7 +142,6 @@ def test_the_site_is_made_again_in_its_place(
 
 
 def test_an_asv_that_wants_other_libraries_is_refused(tmp_path: Path) -> None:
-    """A new address or checksum in asv's page is told, and the page stays as it was."""
     page = tmp_path / "index.html"
     address = "https://example.org/jquery.js"
     text = f'<script src="{address}" integrity="sha256-x"></script>'
@@ -160,7 +155,6 @@ def test_an_asv_that_wants_other_libraries_is_refused(tmp_path: Path) -> None:
 
 
 def test_every_copy_is_what_was_taken_and_comes_with_its_licence() -> None:
-    """Its bytes have the checksum that the page demands, or the declared one of another build."""
     rows = tomllib.loads((asv_site.VENDOR / "vendored.toml").read_text())["files"]
     for row in rows:
         algorithm, _, wanted = row.get("integrity", row["wanted"]).partition("-")
@@ -174,7 +168,6 @@ def test_every_copy_is_what_was_taken_and_comes_with_its_licence() -> None:
 
 @pytest.mark.real
 def test_the_site_in_a_browser(published: Published) -> None:
-    """Grid, graph, list and regressions show in Chromium: no error, no other host."""
     with served(published.site) as base, browser() as chromium:
         page = chromium.new_page(viewport={"width": 1280, "height": 800})
         watched = Watched(page, base)

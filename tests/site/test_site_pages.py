@@ -45,36 +45,30 @@ def a_run(day: int, results: Sequence[CaseResult], **changes: Any) -> Run:
 
 
 def steady(name: str, throughput: float = 5000.0) -> CaseResult:
-    """Three launches that agree."""
     return runs.steady_result(runs.make_case(name), {"throughput": throughput})
 
 
 def scattered(name: str, *throughputs: float) -> CaseResult:
-    """One launch for each figure."""
     launches = tuple(runs.ok(name, n, {"throughput": t}) for n, t in enumerate(throughputs))
     return CaseResult(case=runs.make_case(name), launches=launches)
 
 
 def failed(name: str) -> CaseResult:
-    """A case without a figure."""
     launch = runs.failed(name, 0, FlagName.NOT_READY, "60 s were not enough")
     return CaseResult(case=runs.make_case(name), launches=(launch,))
 
 
 def disturbed(name: str) -> CaseResult:
-    """A case that may not be judged."""
     launches = tuple(runs.ok(name, n, {"throughput": 9.0}, NOISE) for n in range(3))
     return CaseResult(case=runs.make_case(name), launches=launches)
 
 
 def table_of(*measured: Run) -> Table:
-    """The one table of these runs."""
     (table,) = history.tables(of_run(one) for one in measured)
     return table
 
 
 def a_change(case: str, verdict: Verdict, **changes: Any) -> ChangeRecord:
-    """A change of one case of the synthetic machine."""
     ratio = 1.1 if verdict is Verdict.SLOWER else 0.9
     fields: dict[str, Any] = {
         "id": f"20261102-{case.replace('/', '-')}",
@@ -93,22 +87,16 @@ def a_change(case: str, verdict: Verdict, **changes: Any) -> ChangeRecord:
 
 
 def status_of(*measured: Run, changes: Iterable[ChangeRecord] = ()) -> NightStatus:
-    """The status of the newest of these runs."""
     table = table_of(*measured)
     return front.night_status(table, events.events(table), changes)
 
 
 def with_stack(day: int, results: Sequence[CaseResult], version: str) -> Run:
-    """A nightly run whose stack has FastAPI in this version."""
     stack = StackRecord(name="current", digest=version * 4, packages={"fastapi": version})
     return a_run(day, results, stacks=(stack,))
 
 
 def test_every_case_is_in_one_list_of_the_status() -> None:
-    """One of each: what was never measured before is new, what is gone is missing.
-
-    Changes that are open since before the night are no news of it.
-    """
     before = a_run(1, [*map(steady, NAMES), steady("a/gone")])
     newest = a_run(
         3,
@@ -172,7 +160,6 @@ def test_every_case_is_in_one_list_of_the_status() -> None:
 def test_news_are_open_changes_that_begin_with_the_newest_night(
     change: ChangeRecord, news: str
 ) -> None:
-    """What is closed, not decided, older, or of another machine, is none."""
     night = [with_stack(day, [steady("a/one")], f"0.{day}.0") for day in (1, 2)]
     found = front.sentence(status_of(*night, changes=[change]))
     assert found == (
@@ -181,7 +168,6 @@ def test_news_are_open_changes_that_begin_with_the_newest_night(
 
 
 def test_a_case_that_also_moved_is_counted_too() -> None:
-    """A change has one series that it was confirmed on, and others with the same cause."""
     others = tuple(
         SeriesName(machine=machine, case="a/two", metric="throughput")
         for machine in (runs.MACHINE.id, "other")
@@ -197,14 +183,12 @@ def test_a_case_that_also_moved_is_counted_too() -> None:
 
 
 def test_the_first_run_is_compared_with_nothing() -> None:
-    """And nobody reads that nothing is new."""
     assert front.sentence(status_of(a_run(1, [steady("a/one"), failed("a/two")]))) == (
         "Of 2 cases 1 measured for the first time; 1 failed. There is nothing to compare with yet."
     )
 
 
 def test_a_case_that_left_the_plan_long_ago_is_not_missing() -> None:
-    """It was there on the first night, and not on the eight since."""
     nights = [a_run(1, [steady("a/old"), steady("a/one")])]
     nights += [a_run(day, [steady("a/one")]) for day in range(2, 10)]
     assert status_of(*nights).missing == ()
@@ -246,10 +230,6 @@ def test_a_headline_has_the_interval_of_its_ratio() -> None:
 
 
 def test_headlines_are_all_of_one_machine() -> None:
-    """That with more intervals, though the other was measured last and has more figures.
-
-    What it has not is hollow, and says where.
-    """
     many = [scattered(JSON, 4900.0, 5000.0, 5100.0), scattered(FREE, 5900.0, 6000.0, 6100.0)]
     one = table_of(a_run(1, many))
     single = [scattered(name, 9000.0) for name in (JSON, FREE, FLASK)]
@@ -302,7 +282,6 @@ def test_a_machine_s_noise_is_the_median_half_interval() -> None:
 
 
 def test_what_changed_about_a_machine_is_said() -> None:
-    """Only what differs, at the first run after it."""
     kernel = runs.MACHINE.model_copy(update={"kernel": "6.2.0"})
     nights = [
         of_run(a_run(1, [steady("a/one")])),
@@ -316,7 +295,6 @@ def test_what_changed_about_a_machine_is_said() -> None:
 
 
 def test_neighbours_are_of_the_same_machine_and_profile() -> None:
-    """A quick run between two nightly ones is nobody's neighbour."""
     nights = [
         of_run(a_run(1, [steady("a/one")])),
         of_run(a_run(2, [steady("a/one")], profile="quick")),
@@ -330,7 +308,6 @@ def test_neighbours_are_of_the_same_machine_and_profile() -> None:
 
 
 def test_a_run_in_numbers() -> None:
-    """Disturbed cases have figures; failed and missing ones have none."""
     results = [
         steady("a/one"),
         disturbed("a/two"),
@@ -348,7 +325,6 @@ def test_a_run_in_numbers() -> None:
 
 
 def test_benchmarks_stand_at_the_date_when_they_were_made() -> None:
-    """Their night's time is the commit's; their name says when they ran."""
     header = of_run(a_run(1, [steady("a/one")])).header
     asv = replace(header, kind="inprocess", run="20251113T021320Z-asv-abababab")
     assert started(asv) == datetime(2025, 11, 13, 2, 13, 20, tzinfo=UTC)
@@ -356,7 +332,6 @@ def test_benchmarks_stand_at_the_date_when_they_were_made() -> None:
 
 
 def test_the_lines_of_a_night_say_what_was_odd() -> None:
-    """Of benchmarks there is one line each, with median, quartiles and samples."""
     night = of_run(a_run(1, [steady("a/one"), failed("a/two")]))
     (line,) = run.lines(night)
     assert (line.case, line.odd.status) == ("a/two", "failed")
@@ -401,7 +376,6 @@ def test_the_lines_of_a_night_say_what_was_odd() -> None:
 def test_the_command_of_a_figure(
     case: str, profile: str, commit: str | None, expected: str
 ) -> None:
-    """It selects this case alone, and is one word for the shell whatever the case is called."""
     assert trace.command(case, profile, commit) == expected
 
 
@@ -437,12 +411,10 @@ def test_the_command_of_a_figure(
     ],
 )
 def test_how_things_read(made: str, expected: str) -> None:
-    """Three or four digits, a unit, a real minus, and nothing that is markup."""
     assert made == expected
 
 
 def test_items_of_a_list_of_cases_are_links() -> None:
-    """Each to its trend, escaped."""
     assert words.case_items("../", ("a/b", "<c>")) == Markup(
         '<li><a class="case" href="../b/a/b/">a/<wbr>b</a></li>\n'
         '<li><a class="case" href="../b/~632c80ac673391d4/">&lt;c&gt;</a></li>'
@@ -450,7 +422,6 @@ def test_items_of_a_list_of_cases_are_links() -> None:
 
 
 def test_cases_are_listed_by_experiment_and_by_suite() -> None:
-    """Those inside the process come last."""
     inside = "inprocess/gil.Cpu.time_tasks(mode=threads)/py3.14/current"
     assert case.groups(frozenset({inside, "b/two", "a/one", "b/one"})) == {
         "a": ("a/one",),
@@ -460,7 +431,6 @@ def test_cases_are_listed_by_experiment_and_by_suite() -> None:
 
 
 def test_the_glossary_is_in_order_and_its_links_lead_to_its_own_words() -> None:
-    """And nothing of its Markdown is left."""
     entries = reference.entries()
     anchors = [anchor for anchor, _, _ in entries]
     assert anchors == sorted(set(anchors))

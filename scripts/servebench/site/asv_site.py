@@ -89,11 +89,6 @@ _ELEMENTS: Final = {
 def publish(root: Path, site: Path, narrator: Narrator) -> None:
     """Make asv's site of a checkout, complete and with our copies of its libraries.
 
-    Args:
-        root: The checkout, with asv's configuration and results.
-        site: Where the site will be; what asv made there before is replaced.
-        narrator: Told when asv begins.
-
     Raises:
         UsageError: The folder has something else in it, which asv would delete.
         SetupError: asv fails, or its page wants a library of which we have no copy.

@@ -45,12 +45,8 @@ class Order:
     """What is to be built.
 
     Attributes:
-        root: The checkout, for its declarations and its git.
-        results: The results folder.
-        output: The site's folder.
         cache: Where what was read is remembered.
         base: Address of the site with a slash at its end; empty: not known.
-        with_asv: Whether asv's own site is brought up to date too.
     """
 
     root: Path
@@ -128,7 +124,6 @@ def made(order: Order, sources: Sources, narrator: Narrator) -> Built:
 
 
 def _without_asv(folder: Folder) -> str:
-    """Keep asv's site of an earlier build; why there is none, if there is none."""
     if not (folder.root / asv_site.FOLDER / asv_site.SIGN).is_file():
         return asv_site.LEFT_OUT
     folder.keep(asv_site.FOLDER)
@@ -136,7 +131,6 @@ def _without_asv(folder: Folder) -> str:
 
 
 def _pages(site: Site, folder: Folder, no_asv: str) -> int:
-    """Write the pages; how many there are."""
     names = set()
     for page in (*kinds.pages(site), *([kinds.asv_missing(site, no_asv)] if no_asv else ())):
         if page.path not in names:  # two names with one digest: the first keeps the address

@@ -32,13 +32,7 @@ _PARTIAL: Final = ".partial"
 
 @dataclass(slots=True)
 class Folder:
-    """Files below a folder.
-
-    Attributes:
-        root: The folder; made when the first file is written.
-        written: How many files were written.
-        kept: How many were there already.
-    """
+    """Files below a folder."""
 
     root: Path
     written: int = 0
@@ -114,9 +108,7 @@ class Written:
     """What was written.
 
     Attributes:
-        tables: Of the nights, with their files of series.
         events: Per table, in the same order.
-        manifest: What is in `manifest.json`.
     """
 
     tables: tuple[tuple[Table, tuple[SeriesFile, ...]], ...]
@@ -127,11 +119,7 @@ class Written:
 def write(folder: Folder, sources: Sources, tables: Sequence[Table], base: str = "") -> Written:
     """Write all data files below the folder; those of earlier builds stay (`Folder.remove_others`).
 
-    Args:
-        folder: The site's.
-        sources: What was read.
-        tables: Of its nights.
-        base: Address of the site, for the feed; empty: relative links.
+    `base`: Address of the site, for the feed; empty: relative links.
 
     Raises:
         RecordError: A file cannot be written.
@@ -176,7 +164,6 @@ def _write_others(
     divided: tuple[tuple[Table, tuple[SeriesFile, ...]], ...],
     base: str,
 ) -> None:
-    """Raw files, and the small ones of the whole."""
     for run, path in sources.runs.items():
         folder.put(f"runs/{run}.json", path.read_bytes())
     tables = [table for table, _ in divided]

@@ -34,8 +34,6 @@ class Stated:
     """A headline's newest figure on one machine, SI unit, with its interval if it has one.
 
     Attributes:
-        headline: Which one.
-        night: Its place in `Table.nights`.
         launches: How many it rests on; of a ratio, the fewer of both sides.
     """
 
@@ -262,9 +260,7 @@ _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 def atom(changes: Iterable[ChangeRecord], base: str = "") -> bytes:
     """The feed, newest change first; the same changes always give the same bytes.
 
-    Args:
-        changes: The records.
-        base: Address of the site with a slash at its end; empty: links are relative to the feed.
+    `base`: Address of the site with a slash at its end; empty: links are relative to the feed.
     """
     newest = sorted(changes, key=lambda record: (record.when, record.id), reverse=True)
     ET.register_namespace("", _ATOM)
@@ -314,7 +310,6 @@ def _entry(feed: ET.Element, record: ChangeRecord, base: str) -> None:
 
 
 def _percent(ratio: float) -> str:
-    """A ratio as a relative change: `+3.1 %`, `−0.52 %`."""
     sign = "+" if ratio >= 1 else "−"
     return f"{sign}{significant(100 * abs(ratio - 1), 2)} %"
 

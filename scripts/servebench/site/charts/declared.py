@@ -41,9 +41,6 @@ class ChartCases:
     """The cases of one run that charts are drawn from.
 
     Attributes:
-        cases: Of one experiment.
-        published: What its source published.
-        address: Where a case's page is.
         source: Which run it is, for the captions.
         anchor: Put before the charts' names: a page may show several runs.
     """

@@ -58,12 +58,8 @@ class Dot:
     """One row.
 
     Attributes:
-        label: What it is, within its group.
-        value: Its figure.
         series: What gives colour and marker; empty: nothing does.
-        href: Where more about it is.
         verdict: What is said of a change; gives the colour.
-        word: The verdict in words, with its mark.
     """
 
     label: str
@@ -282,7 +278,6 @@ def _texts(data: Forest, dot: Dot, place: _Lanes, top: float, *, narrow: bool) -
 
 
 def _figure(data: Forest, dot: Dot) -> str:
-    """The figure as it stands beside the plot; a verdict is cut to what fits there."""
     if dot.value.mean is None:
         return dot.word or "—"
     mean = data.quantity.format(dot.value.mean)
@@ -315,7 +310,6 @@ def _shapes(value: Value, style: Style, scale: AxisScale, y: float) -> Iterator[
 
 
 def _styles(data: Forest) -> dict[str, Style]:
-    """Colours by series; one series needs no colour of its own."""
     names = dict.fromkeys(dot.series for dot in data.dots[:ROWS])
     return assign(names) if len(names) > 1 or "" not in names else {"": _ALIKE}
 

@@ -28,7 +28,6 @@ class Style:
 
     @property
     def kind(self) -> str:
-        """CSS classes."""
         return f"s-{self.colour} d-{self.dash}"
 
 
@@ -53,7 +52,6 @@ _SERVERS: Final = {one.name: one.style for one in SERVERS.values() if one.style 
 
 
 def _bound() -> dict[str, int]:
-    """Series that appear on many pages, and look the same on all of them."""
     configured = settings.load()
     pythons = {configured.gil: 0, configured.free_threaded: 1}
     return {**_STACKS, **_SERVERS, **{name: slot for name, slot in pythons.items() if name}}

@@ -59,11 +59,7 @@ class Lines:
     """A whole chart of lines.
 
     Attributes:
-        about: What it is.
-        x: What was varied.
-        y: What was measured.
         series: The lines, points in the order in which they are joined.
-        log_x: Logarithmic lying axis.
         log_y: Logarithmic upright axis; otherwise it begins at zero.
         declared: Whether the values of x were chosen: they are the ticks then.
     """
@@ -78,7 +74,6 @@ class Lines:
 
     @property
     def values(self) -> list[Value]:
-        """Of the points that can be drawn."""
         return [p.y for one in self.series for p in one.points if self.height(p) is not None]
 
     def height(self, point: LinePoint) -> float | None:
@@ -176,7 +171,6 @@ def _draw(data: Lines, limits: tuple[float, float], width: float) -> Drawing:
 def _pieces(
     one: LineSeries, data: Lines, x: AxisScale, y: AxisScale
 ) -> list[list[tuple[float, float]]]:
-    """The line as px, interrupted where a figure is missing."""
     pieces: list[list[tuple[float, float]]] = [[]]
     for point in one.points:
         if (height := data.height(point)) is None:
@@ -187,7 +181,6 @@ def _pieces(
 
 
 def _ceilings(data: Lines, x: AxisScale, y: AxisScale) -> Iterator[Path]:
-    """Each sequence of ceilings once, however many series share it."""
     found = {
         tuple(
             (x.at(point.x), y.at(point.y.ceiling))

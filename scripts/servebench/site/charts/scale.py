@@ -61,7 +61,6 @@ class Tick:
 
     @property
     def span(self) -> tuple[float, float]:
-        """Left and right end of the label, px."""
         width = text.width(self.text)
         left = self.at - {"start": 0.0, "middle": width / 2, "end": width}[self.anchor]
         return left, left + width
@@ -219,7 +218,6 @@ def _titled(title: str, unit: str) -> str:
 
 
 def _label(value: float, step: float) -> str:
-    """As many decimals as tell the steps apart."""
     decimals = max(0, -math.floor(math.log10(step) + 1e-9))
     shown = f"{value:,.{decimals}f}"
     return shown.replace("-", "−") if float(shown.replace(",", "")) else "0"

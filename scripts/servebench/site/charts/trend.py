@@ -75,8 +75,6 @@ class TrendEvent:
         time: Time of the first run after it.
         label: What it was; of a change, what did it: `granian 2.8.7`.
         verdict: Of a change: faster or slower; None: a stack bump or a break.
-        ratio: Of a change: after over before, with its interval.
-        href: Its page.
     """
 
     time: datetime
@@ -106,12 +104,8 @@ class Trend:
     """One series over time.
 
     Attributes:
-        about: What it is.
-        quantity: What was measured.
         points: In the order of time; the newest 400 are drawn.
-        changes: From each on, the series is elsewhere.
         breaks: Where machine, interpreter build or case definition changed.
-        bumps: Where the stack's lock changed.
     """
 
     about: Caption
@@ -179,10 +173,8 @@ def spark(label: str, values: Sequence[float | None], tone: str = "") -> str:
 
     Of more values than there is room for, every so-manieth is drawn, the last always.
 
-    Args:
-        label: What it shows, for those who do not see it.
-        values: Evenly spaced, oldest first; None interrupts the line.
-        tone: CSS class of the last dot: worse, better, same or open.
+    `values`: Evenly spaced, oldest first; None interrupts the line.
+    `tone`: CSS class of the last dot: worse, better, same or open.
     """
     step = -(-len(values) // _SPARK_MOST) or 1
     points = [

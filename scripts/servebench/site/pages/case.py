@@ -38,11 +38,6 @@ class MetricLine:
     """One metric of a case on one machine.
 
     Attributes:
-        metric: Its name.
-        title: In words.
-        meaning: In a sentence; may be empty.
-        figure: The newest one, with its unit.
-        interval: Its interval.
         range: From the lowest to the highest of all nights.
         nights: How many have a figure.
     """
@@ -58,16 +53,7 @@ class MetricLine:
 
 @dataclass(frozen=True, slots=True)
 class CaseView:
-    """A case on one machine.
-
-    Attributes:
-        table: Where it stands.
-        metric: The one that is drawn.
-        newest: Its newest point.
-        header: Of that night.
-        chart: The trend.
-        lines: All metrics.
-    """
+    """A case on one machine."""
 
     table: Table
     metric: str
@@ -78,22 +64,18 @@ class CaseView:
 
     @property
     def figure(self) -> str:
-        """The newest figure in words."""
         return words.figure(self.newest.mean, self.metric)
 
     @property
     def interval(self) -> str:
-        """Its interval, if it has one."""
         return _interval(self.newest, self.metric)
 
     @property
     def interval_title(self) -> str:
-        """What the interval is."""
         return self.table.track.interval_title
 
     @property
     def title(self) -> str:
-        """What is drawn, in words."""
         return trends.title(self.metric)
 
 
@@ -112,7 +94,6 @@ def pages(site: Site) -> Iterator[PageFile]:
 
 
 def _last_seen(headers: Mapping[str, RunHeader]) -> dict[str, str]:
-    """By case: the newest run that planned it."""
     found: dict[str, str] = {}
     before: dict[tuple[str, ...], str] = {}
     for run, header in headers.items():
@@ -123,7 +104,6 @@ def _last_seen(headers: Mapping[str, RunHeader]) -> dict[str, str]:
 
 
 def _newest_headers(headers: Mapping[str, RunHeader]) -> tuple[RunHeader, ...]:
-    """The newest run of each machine and profile."""
     found = {(one.machine, one.kind, one.profile): one for one in headers.values()}
     return tuple(found.values())
 
@@ -214,7 +194,6 @@ def _view(
 def _lines(
     table: Table, newest: Point, night: int, case: str, names: tuple[str, ...]
 ) -> Iterator[MetricLine]:
-    """All metrics of a case; what is to be said of one is to be said of all."""
     row = table.cases.index(case)
     of_case = np.ascontiguousarray(table.mean[:, row])
     counts = np.count_nonzero(~np.isnan(of_case), axis=0).tolist()
@@ -245,7 +224,6 @@ def _interval(point: Point, metric: str) -> str:
 
 
 def _metric(summary: CaseSummary | None) -> str | None:
-    """The metric that launches are shown of, for a case without a trend."""
     if summary is None:
         return None
     return next((name for name in HEADLINES if name in summary.metrics), None)

@@ -86,7 +86,6 @@ def _moved(record: ChangeRecord, metric: str, root: str) -> dict[str, Any]:
 
 
 def _shards(where: Folders, table: Table, case: str) -> Mapping[str, str]:
-    """Metric → folder of its files."""
     return where[table.machine, table.kind].get(case, {})
 
 
@@ -150,13 +149,7 @@ def launch_results(
 def launch_chart(
     found: Iterable[tuple[RunSummary, CaseResult]], metric: str, address: Callable[[str], str]
 ) -> Chart | None:
-    """One mark per launch; None for fewer than two figures.
-
-    Args:
-        found: See `launch_results`.
-        metric: Of the registry.
-        address: From a run's id to where its page is.
-    """
+    """One mark per launch; None for fewer than two figures."""
     planned = [(summary, result) for summary, result in found if result.launches]
     machines = {summary.run.machine.id for summary, _ in planned}
     groups = tuple(
@@ -191,7 +184,6 @@ def _value(launch: Launch, metric: str) -> Value:
 
 
 def _name(summary: RunSummary, *, several: bool) -> str:
-    """Which run: its profile and day, and its machine where runs are of several."""
     run = summary.run
     named = f"{run.profile}, {run.started[:10]}"
     return f"{named}, {run.machine.id}" if several else named

@@ -33,10 +33,7 @@ class Form:
 
     Attributes:
         tables: The machines and kinds; the one that is shown first comes first.
-        groups: Label and choices for a side.
-        metrics: Of all tables.
         a: The first side if the address names none; empty: nothing can be compared yet.
-        b: The second one.
     """
 
     tables: Choices
@@ -121,6 +118,5 @@ def _groups(site: Site, table: Table) -> Iterator[tuple[str, Choices]]:
 
 
 def _several(kind: str, names: tuple[str, ...]) -> Choices:
-    """What one night has several of; one alone cannot be compared with anything."""
     found = sorted({name for name in names if name})
     return tuple((f"{kind}:{name}", name) for name in found) if len(found) > 1 else ()

@@ -28,11 +28,7 @@ class ExperimentAnswer:
     """A sentence with figures, and the run that it speaks of.
 
     Attributes:
-        text: May have `code`.
         run: The run's id; empty: no run has all of its figures, and the text says so.
-        profile: The run's.
-        machine: The run's.
-        flags: Of the cases that it cites.
     """
 
     text: str
@@ -89,14 +85,7 @@ _STANDARD: Final = ("published", "nightly")
 
 @dataclass(frozen=True, slots=True)
 class RunSource:
-    """A run that measured the experiment.
-
-    Attributes:
-        label: Its profile, in words.
-        summary: All of it.
-        cases: Those of the experiment.
-        section: What reports say of them.
-    """
+    """A run that measured the experiment."""
 
     label: str
     summary: RunSummary
@@ -105,22 +94,18 @@ class RunSource:
 
     @property
     def run(self) -> str:
-        """The run's id."""
         return self.summary.run.id
 
     @property
     def profile(self) -> str:
-        """The run's."""
         return self.summary.run.profile
 
     @property
     def facts(self) -> tuple[tuple[str, str], ...]:
-        """What, where, when and with what."""
         return facts(self.summary)
 
     @property
     def coverage(self) -> str:
-        """How much of the plan was measured."""
         measured, expected = (sum(getattr(case, name) for case in self.cases)
                               for name in ("measured", "expected"))  # fmt: skip
         return f"{measured} of {words.many(expected, 'launch', 'launches')} measured"
@@ -192,12 +177,6 @@ def charts(
     """The declared charts, of figures with intervals where a run has them.
 
     What only runs of too few launches have is drawn from these, and hollow.
-
-    Args:
-        site: What is shown.
-        experiment: Its name.
-        root: From the page to the site's root.
-        found: Its sources.
     """
     published = site.published.get(experiment)
     layouts = published.charts if published else ()

@@ -65,7 +65,6 @@ def _has_inprocess(site: Site) -> bool:
 
 
 def _answer(site: Site, suite: SuiteDeclaration) -> ExperimentAnswer | None:
-    """Of the newest commit that was measured."""
     snapshot = newest(site.snapshots(), *suite.benchmarks)
     text = inprocess.answer(snapshot, suite) if snapshot else ""
     if snapshot is None or not text:
@@ -82,7 +81,6 @@ def _answer(site: Site, suite: SuiteDeclaration) -> ExperimentAnswer | None:
 
 
 def _by_experiment(site: Site) -> dict[str, tuple[str, ...]]:
-    """Every case with a trend, by experiment."""
     found: dict[str, tuple[str, ...]] = {}
     for case in site.cases():
         name = case.partition("/")[0]
@@ -136,7 +134,6 @@ def _page(site: Site, path: str, name: str, cases: tuple[str, ...]) -> str:
 
 
 def _inprocess(site: Site, path: str, name: str, suites: Sequence[SuiteDeclaration]) -> str:
-    """Suites inside the process: sections of asv's newest results."""
     snapshots = site.snapshots()
     most = max(site.newest.values(), key=lambda one: one.run.launches, default=None)
     sections = inprocess.sections(snapshots, suites, most)
@@ -173,7 +170,6 @@ def _inprocess(site: Site, path: str, name: str, suites: Sequence[SuiteDeclarati
 
 
 def _files(site: Site, snapshots: Sequence[Snapshot]) -> Iterator[str]:
-    """Addresses of asv's files of these commits."""
     shown = {(snapshot.machine, snapshot.commit) for snapshot in snapshots}
     for run, header in site.headers.items():
         if not header.track.served and (header.machine, header.commit) in shown:

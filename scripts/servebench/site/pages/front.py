@@ -80,9 +80,7 @@ class HeadlineCard:
         figure: With its unit; empty: the machine has none.
         firm: Whether it may stand large: it has an interval, and a narrow one.
         interval: `±1.2 %`, or why there is none.
-        meaning: Which metric, and of a ratio, which way is better.
         sketch: A sparkline of so many `nights`; empty for fewer than two.
-        run: The newest run that has it.
         disturbed: Without a figure: whether there are some that may not be judged.
     """
 
@@ -173,17 +171,12 @@ class NightStatus:
     """The newest night of a table; every case is in exactly one of its last five lists.
 
     Attributes:
-        run: The night's run.
         time: Its start, s since 1970.
-        nightly: Whether it is one of the nightly runs.
         slower: Cases that a change made slower (or larger) from this night on.
-        faster: Cases that a change made faster from this night on.
         releases: What came in with it: `fastapi 0.163.2`.
         still: Changes that are open since before it.
         measured: Cases with a figure, and with one in some night before.
-        first: Cases that no night measured before: there is nothing to compare them with.
         disturbed: Cases of which nothing is decided: something else was measured with them.
-        failed: Cases without a figure, because they failed.
         missing: Cases that the night did not come to, or that its plan no longer has.
     """
 
@@ -214,7 +207,6 @@ class NightStatus:
 
     @property
     def total(self) -> int:
-        """All cases."""
         return sum(number for _, _, number in self.counts)
 
 
@@ -305,7 +297,6 @@ def still_open(status: NightStatus, machine: str) -> str:
 
 
 def _came(status: NightStatus) -> str:
-    """Which releases came in."""
     if not status.releases:
         return "no release came in"
     named, more = status.releases[:_RELEASES], status.releases[_RELEASES:]
@@ -331,5 +322,4 @@ def _kind(code: int, *, measured_before: bool) -> str:
 
 
 def _cases(record: ChangeRecord, machine: str) -> list[str]:
-    """The cases of a machine that a change moved."""
     return [one.case for one in (record.series, *record.others) if one.machine == machine]

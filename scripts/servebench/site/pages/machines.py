@@ -38,11 +38,8 @@ class MachineSummary:
     """A machine in the list.
 
     Attributes:
-        id: Its name.
-        described: In words.
         runs: Of server runs, how many.
         snapshots: Of commits that asv measured, how many.
-        newest: The newest run of either kind.
     """
 
     id: str
@@ -160,7 +157,6 @@ def _html(site: Site, path: str, one: MachineSummary, headers: Sequence[RunHeade
 def _noise(
     path: str, table: Table, found: Sequence[float | None], headers: Sequence[RunHeader]
 ) -> Markup:
-    """The noise history as a chart."""
     root = addresses.root(path)
     points = tuple(
         TrendPoint(

@@ -32,7 +32,6 @@ class PageFile:
 
     Attributes:
         path: Of the file, as `addresses.file` gives it: `c/one/index.html`.
-        html: All of it.
     """
 
     path: str
@@ -56,15 +55,9 @@ def render(
     stylesheet and modules, from the root), `at` (the addresses), and the functions and filters of
     `_environment`.
 
-    Args:
-        site: What is shown.
-        template: Its file below `templates/`.
-        path: Of the page.
-        title: In plain text.
-        root: What links begin with, if the page is served elsewhere than at `path`.
-        description: For those who find the page elsewhere; plain text.
-        modules: Modules below `static/` that the page loads: `js/trend.js`.
-        context: What else the template shows. Plain strings are escaped; `Markup` is not.
+    `path`: Of the page.
+    `description`: For those who find the page elsewhere; plain text.
+    `modules`: Modules below `static/` that the page loads: `js/trend.js`.
     """
     return (
         _environment()
@@ -127,6 +120,5 @@ def _environment() -> jinja2.Environment:
 
 
 def _finalize(value: object) -> object:
-    """Text without what HTML forbids. Escaping comes after this."""
     # Not `isinstance`: markup is a str too, and is clean already.
     return text.clean(value) if type(value) is str else value

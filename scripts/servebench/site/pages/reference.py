@@ -102,13 +102,7 @@ SERIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A file that can be downloaded.
-
-    Attributes:
-        address: Where it is.
-        label: What it is called.
-        size: Bytes.
-    """
+    """A file that can be downloaded."""
 
     address: str
     label: str
@@ -147,7 +141,6 @@ def data_pages(site: Site) -> Iterator[PageFile]:
 
 
 def _example(site: Site) -> Download | None:
-    """A shard's file: of a headline, if one was measured, and of the newest year."""
     by_shard = site.manifest.get("series", {})
     wanted = {headline.case for headline in headlines()}
     every = [

@@ -34,15 +34,7 @@ LOST: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run in the list.
-
-    Attributes:
-        header: What was measured.
-        cases: Number of cases.
-        failed: So many failed.
-        disturbed: So many may not be judged.
-        missing: To so many it did not come.
-    """
+    """A run in the list."""
 
     header: RunHeader
     cases: int
@@ -52,7 +44,6 @@ class RunRow:
 
     @property
     def measured(self) -> int:
-        """Cases with a figure."""
         return self.cases - self.failed - self.missing
 
 
@@ -139,10 +130,7 @@ class CaseLine:
     """One case of a night without its file.
 
     Attributes:
-        case: Its id.
         figure: With its unit, of benchmarks; empty for others.
-        interval: Of the figure.
-        samples: How many it rests on.
         odd: What is to be said of it.
     """
 
@@ -166,11 +154,7 @@ def pages(site: Site) -> Iterator[PageFile]:
 
 
 def neighbours(headers: Mapping[str, RunHeader]) -> dict[str, Neighbours]:
-    """By run: the runs before and after it.
-
-    Args:
-        headers: Oldest first.
-    """
+    """By run: the runs before and after it."""
     last: dict[tuple[str, str, str], str] = {}
     before: dict[str, str] = {}
     after: dict[str, str] = {}
@@ -224,7 +208,6 @@ def suites(header: RunHeader, found: Sequence[CaseLine]) -> dict[str, tuple[Case
 
 
 def _concerned(changes: tuple[ChangeRecord, ...]) -> dict[str, tuple[ChangeRecord, ...]]:
-    """By run: the changes that it is next to."""
     found: dict[str, tuple[ChangeRecord, ...]] = {}
     for record in changes:
         for run in (record.before_run, record.after_run):
@@ -276,7 +259,6 @@ def _html(
 
 
 def _summary(site: Site, run_id: str) -> tuple[RunSummary | None, str]:
-    """The run, read; or why it cannot be."""
     try:
         return site.read_run(run_id), ""
     except RecordError as error:  # it was there a moment ago
@@ -284,7 +266,6 @@ def _summary(site: Site, run_id: str) -> tuple[RunSummary | None, str]:
 
 
 def _facts(header: RunHeader) -> tuple[tuple[str, str], ...]:
-    """What a night without its file knows of itself."""
     return (
         ("profile", header.profile),
         ("machine", f"{header.machine}: {header.fingerprint}"),

@@ -45,23 +45,14 @@ class Site:
         base: Address of the site with a slash at its end; empty: not known. Links are relative
             anyway.
         static: Folder of stylesheet and modules, from the root, with a slash at its end.
-        sources: What was read of `results/`: runs, changes, trials, problems.
         tables: All nights by machine and kind.
-        shards: Of each table, its data files.
-        events: Of each table: breaks, stack bumps, gaps.
         nights: Every night by its run's id, also of profiles that have no trend; oldest first.
-        headers: Their headers.
         newest: The newest run of each machine and profile, read and summarised.
-        about: What the experiments declare in words; `about[name].question`.
-        published: What their sources published.
-        suites: The suites inside the process, as they are declared.
         snapshots: Of what asv measured the commits with the newest figures, newest commit first;
             read when they are asked for first.
         read_run: Reads the run file of a run's id and summarises it; RecordError as usual.
-        manifest: `manifest.json`: which data files there are.
         downloads: Further files, by address: what they are.
         planned: Every case with a page: those that any night planned.
-        notes: What people should know about the build, in sentences.
     """
 
     base: str
@@ -90,14 +81,12 @@ class Site:
 
     @property
     def changes(self) -> tuple[ChangeRecord, ...]:
-        """Change records, newest first."""
         return tuple(
             sorted(self.sources.changes, key=lambda record: (record.when, record.id), reverse=True)
         )
 
     @property
     def newest_tables(self) -> tuple[Table, ...]:
-        """The tables of server runs, the machine that was measured last first."""
         of_runs = (table for table in self.tables.values() if table.track.served)
         return tuple(sorted(of_runs, key=lambda table: (-table.nights[-1].time, table.machine)))
 
@@ -198,7 +187,6 @@ def _order(night: RunColumns) -> tuple[str, str]:
 def _newest(
     sources: Sources, nights: Mapping[str, RunColumns], read_run: Callable[[str], RunSummary]
 ) -> Iterator[tuple[tuple[str, str], RunSummary]]:
-    """The newest run of each machine and profile that has a file."""
     last: dict[tuple[str, str], str] = {}
     for run in sources.runs:
         if run in nights:

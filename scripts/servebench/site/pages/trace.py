@@ -18,10 +18,8 @@ _PROFILES: Final = frozenset({"quick", "nightly", "published"})
 def command(case_id: str, profile: str = "nightly", commit: str | None = None) -> str:
     """The shell command that measures a case again.
 
-    Args:
-        case_id: As on the site; of benchmarks `inprocess/<benchmark>(<parameters>)/…`.
-        profile: Of the run that is repeated; ignored for benchmarks.
-        commit: If given, the applications and locks of this commit are measured.
+    `profile`: Of the run that is repeated; ignored for benchmarks.
+    `commit`: If given, the applications and locks of this commit are measured.
 
     >>> command("asgi-wsgi/asgi-json/py3.14/w1/c128", "quick")
     'servebench run --profile quick --select asgi-wsgi/asgi-json/py3.14/w1/c128'
