@@ -97,11 +97,10 @@ def test_nothing_but_files_of_the_site_is_served(address: str, path: str) -> Non
         assert b"This address leads to no page" in answer.body
 
 
-def test_it_listens_on_the_loopback_interface_only(address: str) -> None:
+def test_it_listens_on_the_loopback_interface_and_a_port_that_is_taken_is_named(
+    address: str, folder: Path
+) -> None:
     assert address.startswith("http://127.0.0.1:")
-
-
-def test_a_port_that_is_taken_is_named(address: str, folder: Path) -> None:
     port = int(address.rstrip("/").rpartition(":")[2])
     with (
         pytest.raises(UsageError, match=rf"port {port}: .*choose another one with --port"),

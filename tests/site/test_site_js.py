@@ -14,10 +14,8 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -169,29 +167,6 @@ def test_a_column_that_is_too_short_is_refused() -> None:
     )
     nights = year.stop - year.start
     assert found == [True, f"expected {nights} nights, found {nights - 1} in “mean”"]
-
-
-def band(means: Sequence[float], breaks: Sequence[int] = (), status: str = "measured") -> Any:
-    """What the plot's scripts make of nights at 0, 1, 2 and so on."""
-    points = [{"time": at, "status": status, "mean": mean} for at, mean in enumerate(means)]
-    known = {"points": points, "breaks": [{"time": time} for time in breaks], "bumps": []}
-    module = 'const { band } = await import(js + "/columns.js");'
-    return sites.node(f"{module} result = band(given);", known)
-
-
-def test_noise_follows_from_the_steps_between_nights() -> None:
-    """All steps are ln 1.02: the logarithm of the band is 1.96 · 1.4826 · ln 1.02 / √2 = 0.0407.
-
-    One step of 50 % does not move their median; seven steps are too few; one over a break, or of
-    flagged nights, is none.
-    """
-    steady = [1.0 if at % 2 else 1.02 for at in range(20)]
-    assert band(steady) == pytest.approx(0.0415, abs=5e-5)
-    moved = [mean * (1.5 if at > 9 else 1) for at, mean in enumerate(steady)]
-    assert band(moved) == pytest.approx(0.0415, abs=5e-5)
-    assert band(steady[:8]) is None
-    assert band(steady[:9], (4,)) is None
-    assert band(steady, (), "disturbed") is None
 
 
 def test_a_stretch_ends_where_its_level_does() -> None:

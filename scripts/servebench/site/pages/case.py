@@ -19,13 +19,7 @@ from servebench.series.columns import RunHeader
 from servebench.series.summary import CaseSummary, Estimate
 from servebench.series.table import Point, Table
 from servebench.site.charts import trend
-from servebench.site.pages import (
-    addresses,
-    case_data,
-    trace,
-    trends,
-    words,
-)
+from servebench.site.pages import addresses, case_data, trace, trends, words
 from servebench.site.pages.case_data import Folders
 from servebench.site.pages.page import PageFile, markup, render
 from servebench.site.pages.site import Site, has_page
@@ -86,11 +80,10 @@ def pages(site: Site) -> Iterator[PageFile]:
     newest = _newest_headers(site.headers)
     concerned, folders = _by_case(site.changes), case_data.folders(site)
     for case in filter(has_page, dict.fromkeys((*tables, *seen))):
-        path = addresses.file(addresses.case(case))
         records = concerned.get(case, ())
         others = tuple(header for header in newest if case in header.cases)
         here = tuple(tables.get(case, ()))
-        yield PageFile(path, _html(site, path, case, here, records, others, seen[case], folders))
+        yield _page(site, case, here, records, others, seen[case], folders)
 
 
 def _last_seen(headers: Mapping[str, RunHeader]) -> dict[str, str]:
@@ -116,17 +109,17 @@ def _by_case(changes: tuple[ChangeRecord, ...]) -> dict[str, tuple[ChangeRecord,
     return found
 
 
-def _html(
+def _page(
     site: Site,
-    path: str,
     case: str,
     tables: tuple[Table, ...],
     changes: tuple[ChangeRecord, ...],
     others: tuple[RunHeader, ...],
     seen: str,
     folders: Folders,
-) -> str:
-    root = addresses.root(path)
+) -> PageFile:
+    address = addresses.case(case)
+    root = addresses.root(addresses.file(address))
     views = [
         _view(site, root, table, case, changes, "trend" if place == 0 else f"trend-{place + 1}")
         for place, table in enumerate(tables)
@@ -140,13 +133,18 @@ def _html(
         here = case_data.launch_results(summaries, case)
         each = case_data.launch_chart(here, metric, lambda run: root + addresses.run(run))
     header = views[0].header if views else site.headers[seen]
+    facts = (
+        case_data.declared_facts(summary.case)
+        if summary
+        else case_data.recorded_facts(header, case)
+    )
     experiment, label = _experiment(site, case)
     return render(
         site,
         "case.html.j2",
-        path=path,
-        title=case,
-        description=f"Trend and newest figures of {case}.",
+        address,
+        case,
+        f"Trend and newest figures of {case}.",
         modules=_MODULES if views else _MODULES[:1],
         case=case,
         experiment=experiment,
@@ -158,9 +156,7 @@ def _html(
         seen=seen,
         launches=None if each is None else markup(each),
         summary=summary,
-        facts=case_data.declared_facts(summary.case)
-        if summary
-        else case_data.recorded_facts(header, case),
+        facts=facts,
         command=trace.command(case, header.profile, header.commit),
         links=trace.links(site, views[0].newest.run if views else seen),
         files=case_data.files(site, folders, case, tables),
@@ -252,8 +248,15 @@ _INSIDE = "inprocess"
 
 def list_pages(site: Site) -> Iterator[PageFile]:
     """The list."""
-    path = addresses.file(addresses.CASES)
-    yield PageFile(path, _list_html(site, path))
+    yield render(
+        site,
+        "cases.html.j2",
+        addresses.CASES,
+        "Cases",
+        "Every case with a trend, by experiment.",
+        groups=groups(site.planned),
+        experiments=frozenset(site.experiments()),
+    )
 
 
 def groups(cases: frozenset[str]) -> dict[str, tuple[str, ...]]:
@@ -269,15 +272,3 @@ def groups(cases: frozenset[str]) -> dict[str, tuple[str, ...]]:
 def suite_of(case: str) -> str:
     """The suite of a case inside the process: `gil` of `inprocess/gil.Cpu.time_tasks(…)/…`."""
     return case.partition("/")[2].partition(".")[0]
-
-
-def _list_html(site: Site, path: str) -> str:
-    return render(
-        site,
-        "cases.html.j2",
-        path=path,
-        title="Cases",
-        description="Every case with a trend, by experiment.",
-        groups=groups(site.planned),
-        experiments=frozenset(site.experiments()),
-    )

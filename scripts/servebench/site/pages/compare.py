@@ -45,17 +45,15 @@ class Form:
 
 def pages(site: Site) -> Iterator[PageFile]:
     """The one page."""
-    path, form = addresses.file(addresses.COMPARE), make_form(site)
-    html = render(
+    yield render(
         site,
         "compare.html.j2",
-        path=path,
-        title="Compare",
-        description="Two runs, stacks or interpreters, case by case, beside the noise.",
+        addresses.COMPARE,
+        "Compare",
+        "Two runs, stacks or interpreters, case by case, beside the noise.",
         modules=("js/compare.js",),
-        form=form,
+        form=make_form(site),
     )
-    yield PageFile(path, html)
 
 
 def make_form(site: Site) -> Form:

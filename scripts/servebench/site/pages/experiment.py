@@ -32,16 +32,21 @@ class ExperimentQuestion:
 
 def pages(site: Site) -> Iterator[PageFile]:
     """The list, and one page for each experiment."""
-    path = addresses.file(addresses.EXPERIMENTS)
-    yield PageFile(path, _list(site, path))
+    yield render(
+        site,
+        "experiments.html.j2",
+        addresses.EXPERIMENTS,
+        "Experiments",
+        "Questions about the Python web stack, each with its answer and figures.",
+        questions=questions(site),
+    )
     cases = _by_experiment(site)
     shared = [SHARED_PAGE] if _has_inprocess(site) else []
     for name in (*site.experiments(), *shared):
-        path = addresses.file(addresses.experiment(name))
         if suites := tuple(suite for suite in site.suites if suite.page == name):
-            yield PageFile(path, _inprocess(site, path, name, suites))
+            yield _inprocess(site, name, suites)
         else:
-            yield PageFile(path, _page(site, path, name, cases.get(name, ())))
+            yield _page(site, name, cases.get(name, ()))
 
 
 def questions(site: Site) -> Iterator[ExperimentQuestion]:
@@ -88,27 +93,17 @@ def _by_experiment(site: Site) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _list(site: Site, path: str) -> str:
-    return render(
-        site,
-        "experiments.html.j2",
-        path=path,
-        title="Experiments",
-        description="Questions about the Python web stack, each with its answer and figures.",
-        questions=questions(site),
-    )
-
-
-def _page(site: Site, path: str, name: str, cases: tuple[str, ...]) -> str:
+def _page(site: Site, name: str, cases: tuple[str, ...]) -> PageFile:
+    address = addresses.experiment(name)
     about, published = site.about.get(name), site.published.get(name)
     found = evidence.sources(site, name)
     question = about.question if about else ""
     return render(
         site,
         "experiment.html.j2",
-        path=path,
-        title=name,
-        description=question or f"Figures of the experiment {name}.",
+        address,
+        name,
+        question or f"Figures of the experiment {name}.",
         modules=_MODULES,
         name=name,
         question=question,
@@ -117,7 +112,7 @@ def _page(site: Site, path: str, name: str, cases: tuple[str, ...]) -> str:
         sources=found,
         charts=[
             (markup(one.chart), [(label, markup(chart)) for label, chart in one.others])
-            for one in evidence.charts(site, name, addresses.root(path), found)
+            for one in evidence.charts(site, name, addresses.root(addresses.file(address)), found)
         ],
         statements=evidence.statements(found),
         differences=evidence.differences(found),
@@ -133,20 +128,21 @@ def _page(site: Site, path: str, name: str, cases: tuple[str, ...]) -> str:
     )
 
 
-def _inprocess(site: Site, path: str, name: str, suites: Sequence[SuiteDeclaration]) -> str:
+def _inprocess(site: Site, name: str, suites: Sequence[SuiteDeclaration]) -> PageFile:
     snapshots = site.snapshots()
     most = max(site.newest.values(), key=lambda one: one.run.launches, default=None)
     sections = inprocess.sections(snapshots, suites, most)
-    root, own = addresses.root(path), suites[0] if suites[0].source else None
+    address = addresses.experiment(name)
+    root, own = addresses.root(addresses.file(address)), suites[0] if suites[0].source else None
     latest = ((suite, newest(snapshots, *suite.benchmarks)) for suite in suites)
     answer = _answer(site, own) if own else None
     question = own.question if own else _SHARED_QUESTION
     return render(
         site,
         "inprocess.html.j2",
-        path=path,
-        title=name,
-        description=question,
+        address,
+        name,
+        question,
         modules=_MODULES,
         name=name,
         question=question,

@@ -36,33 +36,29 @@ STALE: Final = 3 * 86_400
 
 def pages(site: Site) -> Iterator[PageFile]:
     """The first page."""
-    path = addresses.file(addresses.FRONT)
     still, _ = listed(site.changes)
     newest = site.newest_tables
-    yield PageFile(
-        path,
-        render(
-            site,
-            "front.html.j2",
-            path=path,
-            title="servebench",
-            description="Nightly benchmarks of the Python web stack: what changed, by how much, "
-            "and how sure that is.",
-            states=[
-                (table, found, sentence(found), still_open(found, table.machine))
-                for table in newest[:MACHINES]
-                for story in (site.events[table.machine, table.kind],)
-                for found in (night_status(table, story, site.changes),)
-            ],
-            further=len(newest) - MACHINES,
-            stale=STALE,
-            night=next(iter(site.sources.night_records[-1:]), None),
-            still=[told(record) for record in still[:OPEN]],
-            open_changes=len(still),
-            headlines=headline_cards(newest),
-            questions=[one for one in questions(site) if one.name != SHARED_PAGE],
-            problems=site.sources.problems,
-        ),
+    yield render(
+        site,
+        "front.html.j2",
+        addresses.FRONT,
+        "servebench",
+        "Nightly benchmarks of the Python web stack: what changed, by how much, "
+        "and how sure that is.",
+        states=[
+            (table, found, sentence(found), still_open(found, table.machine))
+            for table in newest[:MACHINES]
+            for story in (site.events[table.machine, table.kind],)
+            for found in (night_status(table, story, site.changes),)
+        ],
+        further=len(newest) - MACHINES,
+        stale=STALE,
+        night=next(iter(site.sources.night_records[-1:]), None),
+        still=[told(record) for record in still[:OPEN]],
+        open_changes=len(still),
+        headlines=headline_cards(newest),
+        questions=[one for one in questions(site) if one.name != SHARED_PAGE],
+        problems=site.sources.problems,
     )
 
 

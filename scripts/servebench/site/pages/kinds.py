@@ -27,29 +27,15 @@ def missing_pages(site: Site) -> Iterator[PageFile]:
     It is served at any depth, so that its links begin at the root of the host: below the site's
     base, if that is known.
     """
-    path = addresses.NOT_FOUND
-    yield PageFile(
-        path,
-        render(
-            site,
-            "missing.html.j2",
-            path=path,
-            root=urlsplit(site.base).path or "/",
-            title="Nothing is here",
-            reason="",
-        ),
-    )
+    root = urlsplit(site.base).path or "/"
+    there = addresses.NOT_FOUND
+    yield render(site, "missing.html.j2", there, "Nothing is here", root=root, reason="")
 
 
 def asv_missing(site: Site, reason: str) -> PageFile:
     """The page in the place of asv's site."""
-    path = addresses.file(addresses.ASV)
-    return PageFile(
-        path,
-        render(
-            site, "missing.html.j2", path=path, title="asv's own pages are not here", reason=reason
-        ),
-    )
+    title = "asv's own pages are not here"
+    return render(site, "missing.html.j2", addresses.ASV, title, reason=reason)
 
 
 KINDS: Final[tuple[Callable[[Site], Iterator[PageFile]], ...]] = (

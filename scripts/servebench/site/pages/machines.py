@@ -55,21 +55,16 @@ def pages(site: Site) -> Iterator[PageFile]:
     for header in site.headers.values():
         by_machine.setdefault(header.machine, []).append(header)
     every = [_summary(site, machine, many) for machine, many in by_machine.items()]
-    path = addresses.file(addresses.MACHINES)
-    yield PageFile(
-        path,
-        render(
-            site,
-            "machines.html.j2",
-            path=path,
-            title="Machines",
-            description="What the figures were measured on, and how quiet it was.",
-            machines=sorted(every, key=lambda one: one.newest.time, reverse=True),
-        ),
+    yield render(
+        site,
+        "machines.html.j2",
+        addresses.MACHINES,
+        "Machines",
+        "What the figures were measured on, and how quiet it was.",
+        machines=sorted(every, key=lambda one: one.newest.time, reverse=True),
     )
     for one in every:
-        path = addresses.file(addresses.machine(one.id))
-        yield PageFile(path, _html(site, path, one, by_machine[one.id]))
+        yield _page(site, one, by_machine[one.id])
 
 
 def widths(table: Table, metric: str = METRIC) -> list[float | None]:
@@ -125,8 +120,8 @@ def _summary(site: Site, machine: str, headers: Sequence[RunHeader]) -> MachineS
     )
 
 
-def _html(site: Site, path: str, one: MachineSummary, headers: Sequence[RunHeader]) -> str:
-    table = site.tables.get((one.id, "load"))
+def _page(site: Site, one: MachineSummary, headers: Sequence[RunHeader]) -> PageFile:
+    address, table = addresses.machine(one.id), site.tables.get((one.id, "load"))
     known = widths(table) if table else []
     told = [width for width in known if width is not None]
     newest = sorted(headers, key=lambda header: (started(header), header.run), reverse=True)
@@ -138,12 +133,12 @@ def _html(site: Site, path: str, one: MachineSummary, headers: Sequence[RunHeade
     return render(
         site,
         "machine.html.j2",
-        path=path,
-        title=f"Machine {one.id}",
-        description=one.described,
+        address,
+        f"Machine {one.id}",
+        one.described,
         modules=("js/keyboard.js",),
         one=one,
-        noise=_noise(path, table, known, headers) if table and len(told) > 1 else None,
+        noise=_noise(address, table, known, headers) if table and len(told) > 1 else None,
         width=share(told[0]) if told else "",
         moves=[(header, told) for header, told in reversed(moves(headers))],
         rows=rows,
@@ -155,9 +150,9 @@ def _html(site: Site, path: str, one: MachineSummary, headers: Sequence[RunHeade
 
 
 def _noise(
-    path: str, table: Table, found: Sequence[float | None], headers: Sequence[RunHeader]
+    address: str, table: Table, found: Sequence[float | None], headers: Sequence[RunHeader]
 ) -> Markup:
-    root = addresses.root(path)
+    root = addresses.root(addresses.file(address))
     points = tuple(
         TrendPoint(
             datetime.fromtimestamp(night.time, UTC),

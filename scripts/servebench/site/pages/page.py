@@ -16,6 +16,7 @@ import jinja2
 from markupsafe import Markup
 
 from servebench.host import paths
+from servebench.report import formats
 from servebench.site.charts import figure as charts
 from servebench.site.charts import text
 from servebench.site.charts.figure import Chart
@@ -41,25 +42,23 @@ class PageFile:
 def render(
     site: Site,
     template: str,
-    *,
-    path: str,
+    address: str,
     title: str,
-    root: str | None = None,
     description: str = "",
+    *,
+    root: str | None = None,
     modules: tuple[str, ...] = (),
     **context: Any,
-) -> str:
-    """A page of a template.
+) -> PageFile:
+    """The page of a template at an address.
 
     Besides `context` a template knows `site`, `path`, `root` (see `addresses.root`), `static` (of
     stylesheet and modules, from the root), `at` (the addresses), and the functions and filters of
     `_environment`.
 
-    `path`: Of the page.
-    `description`: For those who find the page elsewhere; plain text.
-    `modules`: Modules below `static/` that the page loads: `js/trend.js`.
     """
-    return (
+    path = addresses.file(address)
+    html = (
         _environment()
         .get_template(template)
         .render(
@@ -73,6 +72,7 @@ def render(
             **context,
         )
     )
+    return PageFile(path, html)
 
 
 def markup(chart: Chart) -> Markup:
@@ -109,7 +109,7 @@ def _environment() -> jinja2.Environment:
         "iso": words.iso,
         "day": words.day,
         "change": words.change,
-        "duration": words.duration,
+        "duration": formats.duration,
         "bytes": words.size,
         "breakable": words.breakable,
         "prose": words.prose,

@@ -23,23 +23,17 @@ from servebench.site.pages.site import Site
 
 
 def method_pages(site: Site) -> Iterator[PageFile]:
-    """The page."""
-    path = addresses.file(addresses.METHOD)
-    yield PageFile(path, _method(site, path))
-
-
-def _method(site: Site, path: str) -> str:
+    """How figures are made and judged."""
     trials = site.sources.trials
     ways = scores.rules(trials) if trials else ()
     sizes = [size for size, _ in ways[0].misses] if ways else []
     days = sorted(trial.started[:10] for trial in trials)
-    return render(
+    yield render(
         site,
         "method.html.j2",
-        path=path,
-        title="Method",
-        description="How the figures are made and judged, and how often the judgement is wrong, "
-        "as measured.",
+        addresses.METHOD,
+        "Method",
+        "How the figures are made and judged, and how often the judgement is wrong, as measured.",
         confidence=f"{100 * CONFIDENCE:g} %",
         enough=ENOUGH_LAUNCHES,
         trials=len(trials),
@@ -60,17 +54,15 @@ _EMPHASIS: Final = re.compile(r"\*([^*]+)\*")
 
 
 def glossary_pages(site: Site) -> Iterator[PageFile]:
-    """The one page."""
-    path = addresses.file(addresses.GLOSSARY)
-    html = render(
+    """The words of the site."""
+    yield render(
         site,
         "glossary.html.j2",
-        path=path,
-        title="Glossary",
-        description="The words of these pages, each in a few sentences.",
+        addresses.GLOSSARY,
+        "Glossary",
+        "The words of these pages, each in a few sentences.",
         entries=entries(),
     )
-    yield PageFile(path, html)
 
 
 def entries() -> list[tuple[str, str, Markup]]:
@@ -111,32 +103,27 @@ class Download:
 
 def data_pages(site: Site) -> Iterator[PageFile]:
     """The page of downloads."""
-    path = addresses.file(addresses.DATA)
-    yield PageFile(
-        path,
-        render(
-            site,
-            "data.html.j2",
-            path=path,
-            title="Data",
-            description="All figures as JSON, with their schema, and every raw file.",
-            series=SERIES,
-            letters=LETTERS,
-            intervals=INTERVALS,
-            format=FORMAT,
-            example=_example(site),
-            badges=[(one.name, one.label) for one in headlines()]
-            + [("changes", "open regressions")],
-            schemas=[
-                (address, told)
-                for address, told in site.downloads.items()
-                if address.endswith("schema.json")
-            ],
-            raw_asv=sum(address.startswith(addresses.RAW_ASV) for address in site.downloads),
-            raw=len(site.runs),
-            metrics=list(METRICS.values()),
-            base=site.base,
-        ),
+    yield render(
+        site,
+        "data.html.j2",
+        addresses.DATA,
+        "Data",
+        "All figures as JSON, with their schema, and every raw file.",
+        series=SERIES,
+        letters=LETTERS,
+        intervals=INTERVALS,
+        format=FORMAT,
+        example=_example(site),
+        badges=[(one.name, one.label) for one in headlines()] + [("changes", "open regressions")],
+        schemas=[
+            (address, told)
+            for address, told in site.downloads.items()
+            if address.endswith("schema.json")
+        ],
+        raw_asv=sum(address.startswith(addresses.RAW_ASV) for address in site.downloads),
+        raw=len(site.runs),
+        metrics=list(METRICS.values()),
+        base=site.base,
     )
 
 

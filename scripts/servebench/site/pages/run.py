@@ -59,11 +59,13 @@ def list_pages(site: Site) -> Iterator[PageFile]:
     counted = tuple((year, len(many)) for year, many in years)
     lost = [one for one in reversed(site.sources.night_records) if one.status != "complete"]
     shown = tuple(lost[:LOST])
-    yield _page(
+    yield _list_page(
         site, addresses.RUNS, "Runs", newest_first[:NEWEST], counted, len(newest_first), shown
     )
     for year, many in years:
-        yield _page(site, addresses.year(year), f"Runs of {year}", many, counted, len(many), ())
+        yield _list_page(
+            site, addresses.year(year), f"Runs of {year}", many, counted, len(many), ()
+        )
 
 
 def run_row(header: RunHeader) -> RunRow:
@@ -86,7 +88,7 @@ def started(header: RunHeader) -> datetime:
     return datetime.fromtimestamp(header.time, UTC)
 
 
-def _page(
+def _list_page(
     site: Site,
     address: str,
     title: str,
@@ -95,20 +97,17 @@ def _page(
     total: int,
     lost: tuple[NightRecord, ...],
 ) -> PageFile:
-    path = addresses.file(address)
-
-    html = render(
+    return render(
         site,
         "runs.html.j2",
-        path=path,
-        title=title,
-        description="Every run with what it measured, what failed, and its raw file.",
+        address,
+        title,
+        "Every run with what it measured, what failed, and its raw file.",
         rows=[(started(header), run_row(header)) for header in headers],
         years=years,
         total=total,
         lost=lost,
     )
-    return PageFile(path, html)
 
 
 FULL: Final = 60
@@ -147,10 +146,9 @@ def pages(site: Site) -> Iterator[PageFile]:
     beside = neighbours(site.headers)
     concerned = _concerned(site.changes)
     for run_id, night in site.nights.items():
-        path = addresses.file(addresses.run(run_id))
         full, there = run_id in whole, beside[run_id]
         changes = concerned.get(run_id, ())
-        yield PageFile(path, _html(site, path, night, there, changes, full=full))
+        yield _run_page(site, night, there, changes, full=full)
 
 
 def neighbours(headers: Mapping[str, RunHeader]) -> dict[str, Neighbours]:
@@ -216,15 +214,14 @@ def _concerned(changes: tuple[ChangeRecord, ...]) -> dict[str, tuple[ChangeRecor
     return found
 
 
-def _html(
+def _run_page(
     site: Site,
-    path: str,
     night: RunColumns,
     beside: Neighbours,
     changes: tuple[ChangeRecord, ...],
     *,
     full: bool,
-) -> str:
+) -> PageFile:
     header = night.header
     summary, problem = _summary(site, header.run) if full else (None, "")
     page = make_page(summary, site.published, site.about) if summary is not None else None
@@ -232,9 +229,9 @@ def _html(
     return render(
         site,
         "run.html.j2",
-        path=path,
-        title=f"Run {header.run}",
-        description=f"What was measured on {header.machine} in run {header.run}.",
+        addresses.run(header.run),
+        f"Run {header.run}",
+        f"What was measured on {header.machine} in run {header.run}.",
         night=night,
         header=header,
         row=run_row(header),

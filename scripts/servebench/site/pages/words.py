@@ -72,11 +72,6 @@ def day(time: float | str | datetime) -> str:
     return f"{when.day} {when:%b %Y}"
 
 
-def duration(value: float) -> str:
-    """A wall time as people say it."""
-    return formats.duration(value)
-
-
 def size(number: float) -> str:
     """A number of bytes: `14 kB`."""
     for step, unit in _STEPS:
