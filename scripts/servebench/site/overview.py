@@ -22,6 +22,7 @@ from servebench.series import table as series
 from servebench.series.summary import too_few
 from servebench.series.table import STATES, Point, Table
 from servebench.site.data_files import FORMAT, LETTERS, SeriesFile
+from servebench.site.pages import words
 
 _DIGITS: Final = 6
 _WIDE: Final = 0.1
@@ -267,7 +268,7 @@ def atom(changes: Iterable[ChangeRecord], base: str = "") -> bytes:
     feed = ET.Element(_name("feed"))
     _add(feed, "title", "servebench: changes of the Python web stack")
     _add(feed, "id", base or "urn:servebench:changes")
-    _add(feed, "updated", _atom_time(newest[0].when if newest else _EPOCH))
+    _add(feed, "updated", words.iso(newest[0].when if newest else _EPOCH))
     _add(_add(feed, "author"), "name", "servebench")
     _link(feed, "self", f"{base}changes.atom")
     _link(feed, "alternate", base or "./")
@@ -281,10 +282,10 @@ def atom(changes: Iterable[ChangeRecord], base: str = "") -> bytes:
 
 def feed_title(record: ChangeRecord) -> str:
     """The change in a sentence: what, by how much, how surely, since when, because of what."""
-    span = f"{_percent(record.low)} to {_percent(record.high)}"
+    span = f"{words.change(record.low)} to {words.change(record.high)}"
     text = (
         f"{record.series.case}: {record.verdict}, {told(record).title} "
-        f"{_percent(record.ratio)} (95 %: {span})"
+        f"{words.change(record.ratio)} (95 %: {span})"
     )
     if record.culprit is not None:
         text += f", since {record.culprit.package} {record.culprit.version}"
@@ -295,23 +296,15 @@ def _entry(feed: ET.Element, record: ChangeRecord, base: str) -> None:
     entry = _add(feed, "entry")
     _add(entry, "title", feed_title(record))
     _add(entry, "id", f"urn:servebench:change:{record.id}")
-    _add(entry, "updated", _atom_time(record.when))
+    _add(entry, "updated", words.iso(record.when))
     _link(entry, "alternate", f"{base}c/{record.id}/")
-    packages = ", ".join(
-        f"{change.package} {change.base or 'new'} → {change.head or 'gone'}"
-        for change in record.packages
-    )
+    packages = words.moved(record.packages)
     parts = (
         f"On {record.series.machine}. {record.method}",
         f"Packages that differ: {packages}." if packages else "",
         record.note,
     )
     _add(entry, "summary", " ".join(filter(None, parts)))
-
-
-def _percent(ratio: float) -> str:
-    sign = "+" if ratio >= 1 else "−"
-    return f"{sign}{significant(100 * abs(ratio - 1), 2)} %"
 
 
 def _add(parent: ET.Element, name: str, text: str = "") -> ET.Element:
@@ -327,7 +320,3 @@ def _link(parent: ET.Element, relation: str, address: str) -> None:
 
 def _name(local: str) -> str:
     return f"{{{_ATOM}}}{local}"
-
-
-def _atom_time(when: datetime) -> str:
-    return f"{when.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

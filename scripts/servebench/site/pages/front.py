@@ -223,17 +223,15 @@ def night_status(table: Table, happened: Events, changes: Iterable[ChangeRecord]
     for row in np.flatnonzero(recent).tolist():
         kind = _kind(int(table.status[-1, row]), measured_before=bool(before[row]))
         found.setdefault(kind, []).append(table.cases[row])
-    moved = {
-        verdict: tuple(
-            dict.fromkeys(
-                case
-                for record in began
-                if record.verdict is verdict
-                for case in _cases(record, table.machine)
-            )
+    slower, faster = (
+        dict.fromkeys(
+            case
+            for record in began
+            if record.verdict is verdict
+            for case in _cases(record, table.machine)
         )
         for verdict in (Verdict.SLOWER, Verdict.FASTER)
-    }
+    )
     releases = dict.fromkeys(
         f"{one.package} {one.head or 'gone'}"
         for bump in happened.bumps
@@ -245,8 +243,8 @@ def night_status(table: Table, happened: Events, changes: Iterable[ChangeRecord]
         newest.run,
         newest.time,
         newest.profile == "nightly",
-        moved[Verdict.SLOWER],
-        moved[Verdict.FASTER],
+        tuple(slower),
+        tuple(faster),
         tuple(releases),
         tuple(record for record in records if record not in began),
         *(tuple(found.get(kind, ())) for kind in kinds),
@@ -308,13 +306,9 @@ def _part(number: int, label: str) -> str:
 
 
 def _kind(code: int, *, measured_before: bool) -> str:
-    if code == _FAILED:
-        return "failed"
-    if code == _DISTURBED:
-        return "disturbed"
-    if code != _MEASURED:
-        return "missing"
-    return "measured" if measured_before else "first"
+    if code == _MEASURED:
+        return "measured" if measured_before else "first"
+    return {_FAILED: "failed", _DISTURBED: "disturbed"}.get(code, "missing")
 
 
 def _cases(record: ChangeRecord, machine: str) -> list[str]:

@@ -13,7 +13,6 @@ import numpy as np
 
 from servebench.core.metrics import HEADLINES, METRICS
 from servebench.record.change import ChangeRecord
-from servebench.record.comparison import PackageChange
 from servebench.series import table as history
 from servebench.series.columns import TRACKS
 from servebench.series.events import Events
@@ -127,7 +126,9 @@ def trend_around(
             if first < nights[one.night].time <= last
         ),
         bumps=tuple(
-            _event(nights[bump.night].time, moved(bump.packages) or f"{bump.stack}: other hashes")
+            _event(
+                nights[bump.night].time, words.moved(bump.packages) or f"{bump.stack}: other hashes"
+            )
             for bump in happened.bumps
             if bump.stack in stacks and first < nights[bump.night].time <= last
         ),
@@ -151,7 +152,7 @@ def happenings(
         [
             (
                 nights[bump.night].time,
-                f"{bump.stack}: {moved(bump.packages) or 'hashes only'}",
+                f"{bump.stack}: {words.moved(bump.packages) or 'hashes only'}",
             )
             for bump in happened.bumps
             if bump.stack == stack and nights[bump.night].time > after
@@ -224,10 +225,3 @@ def _change(record: ChangeRecord, href: str = "") -> TrendEvent:
 
 def _event(time: int, label: str) -> TrendEvent:
     return TrendEvent(_moment(time), label)
-
-
-def moved(packages: Iterable[PackageChange]) -> str:
-    """The packages that differ between two locks, in words; empty if nothing but hashes does."""
-    return ", ".join(
-        f"{one.package} {one.base or 'new'} → {one.head or 'gone'}" for one in packages
-    )
