@@ -57,7 +57,7 @@ from servebench.series import asv
 from servebench.series import table as history
 from servebench.series.columns import RunColumns, empty
 from servebench.series.table import Table
-from servebench.site.feeds import title
+from servebench.site.overview import feed_title as title
 from servebench.site.pages import trends
 from servebench.toolchain import tools
 

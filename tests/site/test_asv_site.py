@@ -25,7 +25,7 @@ from servebench.cli.site import asv_app
 from servebench.core.errors import SetupError, UsageError
 from servebench.host import paths
 from servebench.host.progress import Narrator
-from servebench.site import asv_publish
+from servebench.site import asv_site
 
 COMMITS = 24
 STEP = 14
@@ -83,7 +83,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
         patch.setenv("HOME", str(folder))
         patch.setenv("XDG_STATE_HOME", str(folder / "state"))
         patch.setenv("SERVEBENCH_ROOT", str(paths.OWN))
-        asv_publish.publish(root, site, Narrator(Console(quiet=True)))
+        asv_site.publish(root, site, Narrator(Console(quiet=True)))
         yield Published(root, site)
 
 
@@ -102,7 +102,6 @@ def test_a_planted_step_is_among_the_regressions(published: Published) -> None:
 
 
 def test_every_commit_is_a_point(published: Published) -> None:
-    """The graph of a benchmark has a figure of every commit."""
     (graph,) = published.site.glob(f"graphs/**/python-3.14/**/{PLANTED.name}.json")
     points = json.loads(graph.read_text())
     assert [revision for revision, _ in points] == list(range(COMMITS))
@@ -113,27 +112,24 @@ def test_every_commit_is_a_point(published: Published) -> None:
 
 
 def test_a_graph_that_no_run_has_is_empty(published: Published) -> None:
-    """Every benchmark has a file under every combination of keys, so that no request fails."""
     graphs = [*published.site.glob(f"graphs/**/{NEVER.name}.json")]
     assert len(graphs) == 3  # 3.14, 3.14t, and the grid's
     assert {graph.read_text() for graph in graphs} == {"[]"}
-    assert asv_publish.complete(published.site) == 0
+    assert asv_site.complete(published.site) == 0
 
 
 def test_the_site_names_no_other_host(published: Published) -> None:
-    """Every library of the page is a file of the site, and is the one that asv's page demanded."""
     page = (published.site / "index.html").read_text()
-    assert not asv_publish._REMOTE.search(page)
-    for name in asv_publish.copies().values():
+    assert not asv_site._REMOTE.search(page)
+    for name in asv_site.copies().values():
         assert f'"vendor/{name}"' in page
-        ours = (asv_publish.VENDOR / name).read_bytes()
+        ours = (asv_site.VENDOR / name).read_bytes()
         assert (published.site / "vendor" / name).read_bytes() == ours
 
 
 def test_the_site_is_made_again_in_its_place(
     published: Published, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A site that asv made is replaced; a folder with anything else in it is left alone."""
     (published.site / "old").touch()
     monkeypatch.setenv("SERVEBENCH_ROOT", str(published.root))
     done = CliRunner().invoke(asv_app, ["publish", "--output", str(published.site)])
@@ -142,39 +138,36 @@ def test_the_site_is_made_again_in_its_place(
     assert not (published.site / "old").exists()
     assert (published.site / "vendor").is_dir()
     with pytest.raises(UsageError, match="found something else: name another folder"):
-        asv_publish.publish(published.root, published.root, Narrator(Console(quiet=True)))
+        asv_site.publish(published.root, published.root, Narrator(Console(quiet=True)))
 
 
 def test_an_asv_that_wants_other_libraries_is_refused(tmp_path: Path) -> None:
-    """A new address or checksum in asv's page is told, and the page stays as it was."""
     page = tmp_path / "index.html"
     address = "https://example.org/jquery.js"
     text = f'<script src="{address}" integrity="sha256-x"></script>'
     page.write_text(text)
     with pytest.raises(SetupError, match=rf"loads {address} \(sha256-x\), and there is no copy"):
-        asv_publish.localise(tmp_path)
+        asv_site.localise(tmp_path)
     assert page.read_text() == text
     page.write_text(f'<link href="{address}">')
     with pytest.raises(SetupError, match="without checksum"):
-        asv_publish.localise(tmp_path)
+        asv_site.localise(tmp_path)
 
 
 def test_every_copy_is_what_was_taken_and_comes_with_its_licence() -> None:
-    """Its bytes have the checksum that the page demands, or the declared one of another build."""
-    rows = tomllib.loads((asv_publish.VENDOR / "vendored.toml").read_text())["files"]
+    rows = tomllib.loads((asv_site.VENDOR / "vendored.toml").read_text())["files"]
     for row in rows:
         algorithm, _, wanted = row.get("integrity", row["wanted"]).partition("-")
-        digest = hashlib.new(algorithm, (asv_publish.VENDOR / row["file"]).read_bytes()).digest()
+        digest = hashlib.new(algorithm, (asv_site.VENDOR / row["file"]).read_bytes()).digest()
         assert base64.b64encode(digest).decode() == wanted, row["file"]
-    licences = {file.name for file in (asv_publish.VENDOR / "licences").iterdir()}
+    licences = {file.name for file in (asv_site.VENDOR / "licences").iterdir()}
     assert licences == {f"{row['package'].split('@')[0]}.txt" for row in rows}
-    files = {file.name for file in asv_publish.VENDOR.iterdir() if file.is_file()}
+    files = {file.name for file in asv_site.VENDOR.iterdir() if file.is_file()}
     assert files == {"vendored.toml", *(row["file"] for row in rows)}
 
 
 @pytest.mark.real
 def test_the_site_in_a_browser(published: Published) -> None:
-    """Grid, graph, list and regressions show in Chromium: no error, no other host."""
     with served(published.site) as base, browser() as chromium:
         page = chromium.new_page(viewport={"width": 1280, "height": 800})
         watched = Watched(page, base)

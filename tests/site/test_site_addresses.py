@@ -75,19 +75,16 @@ HOSTILE = (
     ],
 )
 def test_addresses_never_change(address: str, expected: str) -> None:
-    """People have linked to them."""
     assert address == expected
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_name_that_can_be_no_folder_has_its_digest_as_address(name: str) -> None:
-    """Nothing is written outside of the site, and no link is anything but a link."""
     address = addresses.case(name)
     assert re.fullmatch(r"b/~[0-9a-f]{16}/", address)
 
 
 def test_different_names_have_different_addresses() -> None:
-    """Also hostile ones."""
     assert len({addresses.case(name) for name in HOSTILE}) == len(HOSTILE)
 
 
@@ -102,12 +99,10 @@ def test_different_names_have_different_addresses() -> None:
     ],
 )
 def test_an_address_has_its_file_and_its_way_back(address: str, file: str, root: str) -> None:
-    """So that the site works below any address."""
     assert addresses.file(address) == file
     assert addresses.root(file) == root
 
 
 def test_a_server_finds_the_file_of_every_character_that_a_name_may_have() -> None:
-    """What is encoded in the link is decoded by the server, once."""
     name = "a/B_9 .x(),=+@'-z"
     assert unquote(addresses.case(name)) == f"b/{name}/"

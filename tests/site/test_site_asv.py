@@ -25,7 +25,6 @@ _DAY: Final = 86_400_000
 
 
 def commit(day: int) -> str:
-    """The commit of a day."""
     return f"{day:02x}" * 20
 
 
@@ -37,7 +36,6 @@ def measured(
     value: float | None = 0.25,
     machine: str = "synthetic-2c",
 ) -> Path:
-    """The file of one environment of a day's commit; without a value it failed."""
     folder = results / "asv"
     asv_files.list_benchmarks(folder, [HANDLER, FIRST])
     asv_files.write(
@@ -50,7 +48,6 @@ def measured(
 
 
 def assert_same(found: Sources, other: Sources) -> None:
-    """Both have the same runs, in the same order, of the same files."""
     assert found.problems == other.problems
     for one, two in zip(found.nights, other.nights, strict=True):
         assert (one.header, one.files) == (two.header, two.files)
@@ -60,7 +57,6 @@ def assert_same(found: Sources, other: Sources) -> None:
 
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of asv's files that were read, as they are."""
     names: list[str] = []
     load = asv_results.load
 
@@ -73,7 +69,6 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_each_file_is_read_once(tmp_path: Path, loaded: list[str]) -> None:
-    """A file with other bytes has its commit read again, and no other."""
     results, cache = tmp_path / "results", tmp_path / "cache"
     for day in (1, 2):
         measured(results, day)
@@ -123,7 +118,6 @@ def test_an_old_stack_stands_at_the_day_that_its_commit_names(tmp_path: Path) ->
 
 
 def test_a_damaged_file_costs_itself_only_and_is_told_every_time(tmp_path: Path) -> None:
-    """Until it is mended; nothing of that is remembered."""
     results, cache = tmp_path / "results", tmp_path / "cache"
     measured(results, 1)
     broken = measured(results, 1, "3.14t")
@@ -144,7 +138,6 @@ def test_a_damaged_file_costs_itself_only_and_is_told_every_time(tmp_path: Path)
 
 
 def test_another_list_of_benchmarks_or_machine_is_another_reading(tmp_path: Path) -> None:
-    """A figure of another version of its benchmark is none; nor is one of another machine."""
     results, cache = tmp_path / "results", tmp_path / "cache"
     measured(results, 1)
     (night,) = reading.read(results, cache, tmp_path).nights
@@ -166,7 +159,6 @@ def test_another_list_of_benchmarks_or_machine_is_another_reading(tmp_path: Path
 def test_what_holds_today_is_found_without_reading_the_years_before(
     tmp_path: Path, loaded: list[str]
 ) -> None:
-    """For every benchmark, also one that was measured long ago only, and on both machines."""
     results = tmp_path / "results"
     for day in range(1, 6):
         measured(results, day)

@@ -42,13 +42,11 @@ class Seen:
 
     @property
     def change(self) -> ChangeRecord:
-        """The open change."""
         (found,) = (record for record in self.records if record.status == "open")
         return found
 
     @property
     def nights(self) -> Table:
-        """The table of the made-up machine."""
         assert self.table is not None
         return self.table
 
@@ -61,7 +59,6 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
-    """Five years of eight cases on one machine, and one run on another."""
     folder, imagined = site_builds.history(tmp_path_factory.mktemp("past"))
     (table,) = history.tables(made_up.generate(imagined))
     with browsing.served(folder) as base:
@@ -70,7 +67,6 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
 
 @pytest.fixture
 def context(chromium: Browser) -> Iterator[BrowserContext]:
-    """A browser of the width of a desk's screen."""
     found = chromium.new_context(viewport={"width": 1280, "height": 900})
     found.set_default_timeout(20_000)
     yield found
@@ -78,7 +74,6 @@ def context(chromium: Browser) -> Iterator[BrowserContext]:
 
 
 def kinds(past: Seen) -> dict[str, str]:
-    """One address of every kind of page."""
     newest = past.nights.nights[-1].run
     with_file = next((past.folder / "runs").glob("*.json")).stem
     return {
@@ -107,7 +102,6 @@ def kinds(past: Seen) -> dict[str, str]:
 def test_every_kind_of_page_can_be_read_by_everybody(
     chromium: Browser, past: Seen, scheme: Any, width: int
 ) -> None:
-    """Nothing that axe-core objects to, nothing wider than the page, nothing from elsewhere."""
     context = chromium.new_context(
         viewport={"width": width, "height": 844}, color_scheme=scheme, reduced_motion="reduce"
     )
@@ -135,7 +129,6 @@ def test_every_kind_of_page_can_be_read_by_everybody(
 def test_from_a_change_to_its_trend_to_its_run_and_back(
     context: BrowserContext, past: Seen
 ) -> None:
-    """Each step is a link on the page before."""
     watched = Watched(context.new_page(), past.base)
     page = watched.open("")
     record = past.change
@@ -158,7 +151,6 @@ def test_from_a_change_to_its_trend_to_its_run_and_back(
 
 
 def test_the_file_of_a_run_is_a_link_away(context: BrowserContext, past: Seen) -> None:
-    """As it was recorded, byte for byte."""
     page = Watched(context.new_page(), past.base).open(kinds(past)["run"])
     href = page.locator('main a[href$=".json"]').first.evaluate("link => link.href")
     run = href.removeprefix(past.base)
@@ -166,7 +158,6 @@ def test_the_file_of_a_run_is_a_link_away(context: BrowserContext, past: Seen) -
 
 
 def around(past: Seen) -> tuple[str, str]:
-    """The runs before the open change and after it."""
     record = past.change
     assert record.before_run is not None
     assert record.after_run is not None
@@ -174,7 +165,6 @@ def around(past: Seen) -> tuple[str, str]:
 
 
 def rows(page: Page) -> list[list[str]]:
-    """The comparison's table, cell by cell; what stands below a figure is left out."""
     page.wait_for_selector("#compare-result:not(.waiting)")
     return [
         [text.partition("\n")[0] for text in row.locator("th, td").all_inner_texts()]
@@ -185,7 +175,6 @@ def rows(page: Page) -> list[list[str]]:
 def test_a_comparison_is_sorted_by_how_far_it_is_beyond_the_noise(
     context: BrowserContext, past: Seen
 ) -> None:
-    """And hidden rows are counted."""
     watched = Watched(context.new_page(), past.base)
     a, b = around(past)
     page = watched.open(f"{addresses.compare(a, b)}&show=all")
@@ -209,7 +198,6 @@ def test_a_comparison_is_sorted_by_how_far_it_is_beyond_the_noise(
 
 
 def test_an_address_restores_a_comparison(context: BrowserContext, past: Seen) -> None:
-    """Sides, metric, filter and rows; what nobody knows is said and dropped."""
     watched = Watched(context.new_page(), past.base)
     a, b = around(past)
     query = f"{addresses.compare(a, b)}&metric=throughput&q=py3.14t&show=all"
@@ -233,7 +221,6 @@ def test_an_address_restores_a_comparison(context: BrowserContext, past: Seen) -
 
 
 def test_interpreters_and_stacks_are_compared_too(context: BrowserContext, past: Seen) -> None:
-    """Cases that differ in nothing else; nights of one lock as a mean; other mixtures refused."""
     watched = Watched(context.new_page(), past.base)
     page = watched.open(f"{addresses.compare('py:3.14', 'py:3.14t')}&show=all")
     assert len(rows(page)) == 4
@@ -252,7 +239,6 @@ def test_interpreters_and_stacks_are_compared_too(context: BrowserContext, past:
 
 
 def test_a_trend_s_view_is_in_its_address(context: BrowserContext, past: Seen) -> None:
-    """Figure and span; what nobody knows is said and dropped, and defaults are left out."""
     watched = Watched(context.new_page(), past.base)
     case = addresses.case(CASE)
     page = watched.open(f"{case}?metric=throughput&from=2025-01-01&zebra=1&to=never")
@@ -271,7 +257,6 @@ def test_a_trend_s_view_is_in_its_address(context: BrowserContext, past: Seen) -
 
 @pytest.mark.parametrize("kind", ["drawn", "plotted"])
 def test_charts_are_read_with_the_keyboard(context: BrowserContext, past: Seen, kind: str) -> None:
-    """Arrows go through the figures, a live region says each, Enter opens its run."""
     watched = Watched(context.new_page(), past.base)
     record = past.change
     chart, address = {
@@ -298,7 +283,6 @@ def test_charts_are_read_with_the_keyboard(context: BrowserContext, past: Seen, 
 
 
 def test_everything_can_be_read_without_javascript(chromium: Browser, past: Seen) -> None:
-    """Text, figures and drawings are in the pages; what needs a script says so."""
     context = chromium.new_context(java_script_enabled=False)
     context.set_default_timeout(20_000)
     watched = Watched(context.new_page(), past.base)
@@ -346,7 +330,6 @@ FORCED: Final = """() => {
 
 
 def test_series_differ_in_a_system_s_own_few_colours(chromium: Browser, past: Seen) -> None:
-    """By marker and dash; no text is filled up by its own rim; the page in the menu is marked."""
     context = chromium.new_context(forced_colors="active", viewport={"width": 1280, "height": 900})
     watched = Watched(context.new_page(), past.base)
     page = watched.open(kinds(past)["experiment"])
@@ -385,7 +368,6 @@ CUT: Final = """() => {
 
 
 def test_pages_can_be_printed(chromium: Browser, past: Seen) -> None:
-    """On white, with nothing cut off at the sheet's edge; what is closed says so."""
     context = chromium.new_context(
         color_scheme="dark", viewport={"width": PAPER, "height": 1046}, reduced_motion="reduce"
     )
@@ -402,8 +384,6 @@ def test_pages_can_be_printed(chromium: Browser, past: Seen) -> None:
 
 
 def damage(page: Page, pattern: str, how: str) -> None:
-    """Answer requests for these files with nothing, or with bytes that are not theirs."""
-
     def answer(route: Route) -> None:
         if how == "missing":
             route.fulfill(status=404)
@@ -427,7 +407,6 @@ def damage(page: Page, pattern: str, how: str) -> None:
 def test_files_that_are_missing_or_damaged_are_told(
     context: BrowserContext, past: Seen, how: str, told: str
 ) -> None:
-    """The page keeps what it was made with, and says what is wrong."""
     watched = Watched(context.new_page(), past.base)
     page = watched.page
     damage(page, "**/series/**", how)
@@ -443,7 +422,6 @@ def test_files_that_are_missing_or_damaged_are_told(
 def test_without_its_manifest_a_page_still_says_something(
     context: BrowserContext, past: Seen
 ) -> None:
-    """Everything else on it stays."""
     watched = Watched(context.new_page(), past.base)
     page = watched.page
     damage(page, "**/manifest.json", "missing")

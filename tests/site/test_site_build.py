@@ -21,7 +21,7 @@ from servebench.record import files, store
 from servebench.record.comparison import Verdict
 from servebench.record.night import NightRecord, ShardRecord
 from servebench.record.trial import Said, Trial, save_trial
-from servebench.site import asv_site, statics
+from servebench.site import asv_site, build
 
 CASE = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 
@@ -42,7 +42,6 @@ def a_night(day: int, cases: int = 6) -> Run:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with results of all kinds and the site of them."""
     folder = tmp_path_factory.mktemp("whole")
     results = folder / "results"
     for day in (1, 2, 3):
@@ -56,7 +55,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def digests(site: Path) -> dict[str, str]:
-    """Every file and what is in it."""
     return {
         path.relative_to(site).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(site.rglob("*"))
@@ -65,21 +63,18 @@ def digests(site: Path) -> dict[str, str]:
 
 
 def test_every_link_leads_to_a_file_of_the_site(whole: Path) -> None:
-    """Also fragments, and none leaves the host."""
     assert len(sites.documents(whole / "site")) > 20
     assert list(sites.dead_links(whole / "site")) == []
 
 
 @pytest.mark.parametrize("kind", ["nothing", "one_night", "hostile"])
 def test_no_link_is_dead_on_odd_sites(tmp_path: Path, kind: str) -> None:
-    """An empty history, a single point, and attacks in every text."""
     site = getattr(site_builds, kind)(tmp_path)
     assert list(sites.dead_links(site)) == []
     assert all(document.text for document in sites.documents(site).values())
 
 
 def test_nothing_on_a_page_runs_or_loads_what_is_not_ours(tmp_path: Path) -> None:
-    """Every page has the policy, modules only from the static folder, and no inline code."""
     site = site_builds.hostile(tmp_path)
     for name, document in sites.documents(site).items():
         policy = [a["content"] for t, a in document.tags if a.get("http-equiv")]
@@ -95,7 +90,6 @@ def test_nothing_on_a_page_runs_or_loads_what_is_not_ours(tmp_path: Path) -> Non
 
 
 def test_the_same_results_give_the_same_bytes(whole: Path) -> None:
-    """Built again nothing is written; built elsewhere, from nothing, every file is the same."""
     again = sites.made(whole, whole / "results")
     assert (again.written, again.removed) == (0, 0)
     sites.made(whole, whole / "results", "elsewhere")
@@ -103,7 +97,6 @@ def test_the_same_results_give_the_same_bytes(whole: Path) -> None:
 
 
 def test_one_more_night_gives_the_bytes_of_a_build_from_nothing(tmp_path: Path) -> None:
-    """What has nothing new is not written, and what was cut short is made whole."""
     results = tmp_path / "results"
     for day in (1, 2):
         store.finalise(results, a_night(day))
@@ -122,7 +115,6 @@ def test_one_more_night_gives_the_bytes_of_a_build_from_nothing(tmp_path: Path) 
 
 
 def test_a_run_that_is_gone_takes_its_pages_along(tmp_path: Path) -> None:
-    """What is not in the results is not on the site."""
     results = tmp_path / "results"
     store.finalise(results, a_night(1))
     path = store.finalise(results, a_night(2))
@@ -136,7 +128,6 @@ def test_a_run_that_is_gone_takes_its_pages_along(tmp_path: Path) -> None:
 
 
 def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
-    """Its files would be removed."""
     site = tmp_path / "site"
     (site / "data").mkdir(parents=True)
     precious = site / "data" / "thesis.txt"
@@ -150,7 +141,6 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
 
 
 def test_every_figure_of_a_run_leads_to_its_case_and_its_file(whole: Path) -> None:
-    """The case's page exists, and the file is the one that was measured, byte for byte."""
     site, run = whole / "site", a_night(3)
     document = sites.read(site / "runs" / run.id / "index.html")
     cases = {link for link in document.links if link.startswith("../../b/")}
@@ -161,7 +151,6 @@ def test_every_figure_of_a_run_leads_to_its_case_and_its_file(whole: Path) -> No
 
 
 def test_what_asv_measured_has_a_run_and_its_raw_file(whole: Path) -> None:
-    """Medians with their unit, and asv's own file beside."""
     site = whole / "site"
     (page,) = (site / "runs").glob("*-asv-3f2a9c17/index.html")
     document = sites.read(page)
@@ -173,14 +162,12 @@ def test_what_asv_measured_has_a_run_and_its_raw_file(whole: Path) -> None:
 
 
 def test_the_first_page_says_what_the_newest_run_found(whole: Path) -> None:
-    """In words that add up to all cases."""
     text = sites.read(whole / "site" / "index.html").text
     assert a_night(3).id in text.replace(" ", "")
     assert "Of 6 cases" in text
 
 
 def test_problems_are_told_on_the_first_page(tmp_path: Path) -> None:
-    """Without a path of this machine."""
     results = tmp_path / "results"
     store.finalise(results, a_night(1))
     store.finalise(results, a_night(2)).write_bytes(b"{")
@@ -192,7 +179,6 @@ def test_problems_are_told_on_the_first_page(tmp_path: Path) -> None:
 
 
 def test_the_page_of_missing_addresses_works_at_any_depth(tmp_path: Path) -> None:
-    """Its links begin at the root: of the host, or of the address that is known."""
     (tmp_path / "results").mkdir()
     sites.made(tmp_path, tmp_path / "results")
     links = sites.read(tmp_path / "site" / "404.html").links
@@ -203,7 +189,6 @@ def test_the_page_of_missing_addresses_works_at_any_depth(tmp_path: Path) -> Non
 
 
 def test_where_asv_s_site_is_not_a_page_says_why(tmp_path: Path) -> None:
-    """Its address is linked from every page."""
     (tmp_path / "results").mkdir()
     done = sites.made(tmp_path, tmp_path / "results", with_asv=True)
     assert asv_site.NONE in done.notes
@@ -211,7 +196,6 @@ def test_where_asv_s_site_is_not_a_page_says_why(tmp_path: Path) -> None:
 
 
 def test_asv_s_site_of_an_earlier_build_is_kept(tmp_path: Path) -> None:
-    """`--no-asv` is for those who are in a hurry."""
     results, asv = tmp_path / "results", tmp_path / "site" / "asv"
     results.mkdir()
     sites.made(tmp_path, results)
@@ -223,26 +207,23 @@ def test_asv_s_site_of_an_earlier_build_is_kept(tmp_path: Path) -> None:
 
 
 def test_static_files_are_one_folder_named_by_its_contents() -> None:
-    """Any other byte, name or length is another folder."""
-    served = statics.files()
+    served = build.static_files()
     assert {"site.css", "icon.svg", "js/ages.js"} <= set(served)
     assert b".chart-drawing" in served["site.css"]
-    folder = statics.folder(served)
-    assert folder == statics.folder(dict(served))
-    assert folder != statics.folder({**served, "site.css": served["site.css"] + b" "})
-    assert statics.folder({"a": b"b", "c": b""}) != statics.folder({"a": b"", "c": b"b"})
+    folder = build.static_folder(served)
+    assert folder == build.static_folder(dict(served))
+    assert folder != build.static_folder({**served, "site.css": served["site.css"] + b" "})
+    assert build.static_folder({"a": b"b", "c": b""}) != build.static_folder({"a": b"", "c": b"b"})
 
 
 @pytest.fixture
 def measured(bench: Bench) -> Bench:
-    """A checkout with one run of one case."""
     assert bench.run("right").code == 0
     return bench
 
 
 @pytest.mark.real
 def test_the_command_on_a_page_repeats_its_figure(measured: Bench, tmp_path: Path) -> None:
-    """Pasted from the run's page it measures the same case with the same profile again."""
     sites.made(tmp_path, measured.results, root=measured.root)
     first = measured.recorded()
     page = tmp_path / "site" / "runs" / first.id / "index.html"
@@ -258,7 +239,6 @@ def test_the_command_on_a_page_repeats_its_figure(measured: Bench, tmp_path: Pat
 
 
 def test_what_is_missing_of_a_night_is_said_on_the_first_page(tmp_path: Path) -> None:
-    """Shard by shard, with the reason; a later night that is complete is no news."""
     results = tmp_path / "results"
     store.finalise(results, a_night(1))
 
@@ -291,7 +271,6 @@ def test_what_is_missing_of_a_night_is_said_on_the_first_page(tmp_path: Path) ->
 
 
 def test_a_file_with_a_date_that_is_none_costs_itself_only(tmp_path: Path) -> None:
-    """It is named among the problems, and everything else is shown."""
     results = tmp_path / "results"
     store.finalise(results, a_night(1))
     path = store.finalise(results, a_night(2))
@@ -303,7 +282,6 @@ def test_a_file_with_a_date_that_is_none_costs_itself_only(tmp_path: Path) -> No
 
 
 def a_trial(number: int, kind: str, verdict: Verdict, **more: Any) -> Trial:
-    """A comparison whose right answer was known, of one case."""
     said = Said(
         case=CASE, metric="server_cpu_per_request", verdict=verdict, ratio=1.05, low=None,
         high=None, detectable=0.01, screened=8, confirmed=8,
@@ -318,7 +296,6 @@ def a_trial(number: int, kind: str, verdict: Verdict, **more: Any) -> Trial:
 
 
 def test_the_method_page_has_the_instrument_s_own_error_rates(tmp_path: Path) -> None:
-    """As the self-test found them, there and on the page of the machine; or that there are none."""
     results, site = tmp_path / "results", tmp_path / "site"
     store.finalise(results, a_night(1))
     sites.made(tmp_path, results)

@@ -18,7 +18,7 @@ from servebench.core.metrics import METRICS
 from servebench.core.model import CaseResult
 from servebench.host import paths
 from servebench.series.summary import summarise
-from servebench.site.pages import addresses, case, launches, trends
+from servebench.site.pages import addresses, case, case_data, trends
 from servebench.site.pages.site import Site
 
 CPU = "server_cpu_per_request"
@@ -26,7 +26,6 @@ CPU = "server_cpu_per_request"
 
 @pytest.fixture(scope="module")
 def past(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Imagined]:
-    """Two years of two cases."""
     folder = tmp_path_factory.mktemp("past")
     imagined = made_up.imagine(2, 40, seed=11)
     made_up.write(imagined, folder / "results")
@@ -35,7 +34,6 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Imagined]:
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory, reference_results: Path) -> dict[str, str]:
-    """Case pages of this checkout's reference results, by the case's address."""
     folder = tmp_path_factory.mktemp("real")
     (folder / "results").symlink_to(reference_results)
     made = case.pages(site_builds.gathered(folder))
@@ -43,7 +41,6 @@ def real(tmp_path_factory: pytest.TempPathFactory, reference_results: Path) -> d
 
 
 def test_every_format_of_the_registry_has_a_name_for_scripts() -> None:
-    """A new formatter needs its like in formats.js."""
     names = {trends.format_name(name) for name in METRICS}
     assert names <= {"seconds", "rate", "size", "share", "cores", "count", "significant"}
     assert trends.format_name("instructions") == "instructions"
@@ -68,7 +65,6 @@ def test_a_page_shows_the_newest_nights_of_its_first_metric(
 
 
 def test_what_scripts_are_told_leads_to_files_that_exist(past: tuple[Site, Imagined]) -> None:
-    """Every metric of the case is in a shard of the manifest, and every change has its page."""
     site, imagined = past
     moved = {one.series.case: one for one in site.changes}
     name = next(one for one in imagined.cases if one in moved)
@@ -93,7 +89,6 @@ def test_what_scripts_are_told_leads_to_files_that_exist(past: tuple[Site, Imagi
 
 
 def test_every_series_is_in_the_table_of_newest_figures(real: dict[str, str]) -> None:
-    """With its unit, its interval and a sentence what it is; figures as in FINDINGS.md."""
     page = real["b/asgi-wsgi/asgi-json/py3.14/w1/c128/"]
     assert "Core time of the whole server process tree per answered request." in page
     rows = re.findall(r'<th scope="row"><a href="\?([^"]*)#over-time">([^<]*)</a>', page)
@@ -105,7 +100,6 @@ def test_every_series_is_in_the_table_of_newest_figures(real: dict[str, str]) ->
 
 
 def test_a_case_without_a_trend_has_a_page_that_says_so(real: dict[str, str]) -> None:
-    """Two workers were measured by the published profile only; its run is a link away."""
     page = real["b/asgi-wsgi/asgi-json/py3.14/w2/c256/"]
     assert "No trend: the runs that trends are made of do not measure this case." in page
     assert 'href="../../../../../../runs/20261120T110053Z-published-316bba91/"' in page
@@ -125,12 +119,10 @@ def test_every_case_of_every_run_has_a_page(real: dict[str, str]) -> None:
 
 
 def a_result(*made: Any) -> CaseResult:
-    """A case with these launches."""
     return CaseResult(case=runs.make_case("a/b"), launches=made)
 
 
 def test_each_launch_is_a_mark() -> None:
-    """What failed has its reason, what was disturbed is hollow; both are runs of the same case."""
     noisy = Flag(name=FlagName.HOST_NOISE, detail="x")
     result = a_result(
         runs.ok("a/b", 0, {CPU: 1e-4}),
@@ -138,7 +130,9 @@ def test_each_launch_is_a_mark() -> None:
         runs.failed("a/b", 2, FlagName.NOT_READY, "60 s were not enough"),
     )
     summary = summarise(runs.make_run([result]))
-    chart = launches.chart(launches.results([summary], "a/b"), CPU, lambda run: f"../runs/{run}/")
+    chart = case_data.launch_chart(
+        case_data.launch_results([summary], "a/b"), CPU, lambda run: f"../runs/{run}/"
+    )
     assert chart is not None
     assert [mark.say for mark in chart.wide.marks] == [
         "nightly, 2026-11-20, launch 1: 100 µs",
@@ -149,7 +143,6 @@ def test_each_launch_is_a_mark() -> None:
 
 
 def test_one_launch_is_no_distribution() -> None:
-    """One figure needs no chart."""
     summary = summarise(runs.make_run([a_result(runs.ok("a/b", 0, {CPU: 1e-4}))]))
-    found = launches.results([summary], "a/b")
-    assert launches.chart(found, CPU, lambda run: run) is None
+    found = case_data.launch_results([summary], "a/b")
+    assert case_data.launch_chart(found, CPU, lambda run: run) is None

@@ -20,12 +20,11 @@ from servebench.record.comparison import PackageChange, Verdict
 from servebench.report import change
 from servebench.series import table as history
 from servebench.site import data, data_files
-from servebench.site.folder import Folder
+from servebench.site.data import Folder
 from servebench.site.pages import changes as pages
 
 
 def a_record(**changed: Any) -> ChangeRecord:
-    """As everybody's, but that a second package moved too."""
     packages = (
         PackageChange(stack="current", package="anyio", base="4.1", head="4.2"),
         PackageChange(stack="current", package="granian", base="2.8.6", head="2.8.7"),
@@ -34,7 +33,6 @@ def a_record(**changed: Any) -> ChangeRecord:
 
 
 def test_a_change_reads_as_a_sentence_s_parts() -> None:
-    """Figure, interval and release; memory gets larger, and a benchmark has asv's unit."""
     told = change.told(a_record())
     assert (told.title, told.word, told.change) == ("CPU/request", "slower", "+3.10 %")
     assert told.interval == "+2.50…+3.70 %"
@@ -89,14 +87,12 @@ def test_open_changes_come_worst_first() -> None:
 def test_the_commands_measure_both_sides_again(
     changed: dict[str, Any], expected: list[str]
 ) -> None:
-    """With the recorded days, or those of the runs; whatever a case is called, it is one word."""
     before, after = (int(datetime(2026, 11, day, 3, tzinfo=UTC).timestamp()) for day in (19, 20))
     found = [command for _, command in change.commands(a_record(**changed), before, after)]
     assert found == [f"servebench compare {line} --profile nightly" for line in expected]
 
 
 def test_without_any_day_there_is_only_the_release() -> None:
-    """And without a release nothing that could be repeated."""
     assert [c for _, c in change.commands(a_record(), None, None)] == [
         "servebench compare --with granian==2.8.6 --select a/b --profile nightly"
     ]
@@ -104,7 +100,6 @@ def test_without_any_day_there_is_only_the_release() -> None:
 
 
 def test_a_page_holds_the_evidence_and_the_raw_record(tmp_path: Path) -> None:
-    """Of a machine that is not here: figures, method, lock diff with the cause first, record."""
     changes.save(tmp_path / "results", a_record(note="fixed in 2.8.8", status="closed"))
     site = site_builds.built(tmp_path)
     html = (site / "c" / "20261120-granian-0" / "index.html").read_text("utf-8")
@@ -135,7 +130,6 @@ def test_a_page_holds_the_evidence_and_the_raw_record(tmp_path: Path) -> None:
 def test_only_what_a_search_tried_is_innocent(
     tmp_path: Path, changed: dict[str, Any], blamed: list[str]
 ) -> None:
-    """Of granian and anyio, one of which did it."""
     changes.save(tmp_path / "results", a_record(**changed))
     html = (site_builds.built(tmp_path) / "c" / "20261120-granian-0" / "index.html").read_text()
     rows = dict(re.findall(r'<th scope="row">(granian|anyio)</th>.*<td>(.*)</td></tr>', html))
@@ -144,7 +138,6 @@ def test_only_what_a_search_tried_is_innocent(
 
 
 def test_files_across_cases_have_the_figures_of_the_shards(tmp_path: Path) -> None:
-    """Metric by metric, the same integers, and what each case ran with."""
     results = tmp_path / "results"
     made_up.write(made_up.imagine(1.2, 160, 2), results)
     sources = made_up.read(results, tmp_path / "cache")

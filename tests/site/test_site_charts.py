@@ -23,9 +23,16 @@ from servebench.site.charts.declared import value_of
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.forest import CHANGE, ROWS, Dot, DotGroup, Forest, change, forest
 from servebench.site.charts.heat import Heat, heat, limits, shade
+from servebench.site.charts.legend import STYLES, assign
 from servebench.site.charts.lines import LinePoint, Lines, LineSeries, lines
-from servebench.site.charts.scale import Scale, declared_axis, nice, nice_log, time_axis, value_axis
-from servebench.site.charts.styles import STYLES, assign
+from servebench.site.charts.scale import (
+    AxisScale,
+    declared_axis,
+    nice,
+    nice_log,
+    time_axis,
+    value_axis,
+)
 from servebench.site.charts.svg import MARKS, Drawing, Line, Mark, Path, Text, symbol
 from servebench.site.charts.trend import Trend, TrendEvent, TrendPoint, spark, trend
 from synthetic import failed, make_case, ok
@@ -47,7 +54,6 @@ HOSTILE: Final = (
 
 
 def parsed(chart: Chart) -> ET.Element:
-    """The figure as a tree; it is well-formed, and can be encoded."""
     return ET.fromstring(figure.figure(chart).encode("utf-8"))
 
 
@@ -66,7 +72,6 @@ def dots(*values: Value, **more: object) -> Forest:
 
 
 def kinds(drawing: Drawing, kind: str) -> list[Any]:
-    """Shapes of a CSS class."""
     return [shape for shape in shapes_of(drawing) if kind in getattr(shape, "kind", "").split()]
 
 
@@ -101,24 +106,21 @@ def days(*values: Value, **more: object) -> Trend:
         lambda: Heat(ABOUT, PLAIN, "r", "c", ("1",), ("1", "2"), ((None,),)),
         lambda: Trend(ABOUT, PLAIN, days(Value(1.0), Value(2.0)).points[::-1]),
         lambda: Drawing(10.0, 10.0, (Mark("x", 0, 0, 0.0, 0.0, ()),) * (MARKS + 1)),
-        lambda: Scale(1.0, 1.0, 0.0, 1.0),
-        lambda: Scale(0.0, 1.0, 0.0, 1.0, log=True),
+        lambda: AxisScale(1.0, 1.0, 0.0, 1.0),
+        lambda: AxisScale(0.0, 1.0, 0.0, 1.0, log=True),
     ],
 )
 def test_what_cannot_be_true_is_refused(wrong: Callable[[], object]) -> None:
-    """Where no number is, there is a reason; addresses stay on the site or say where they lead."""
     with pytest.raises(ValueError, match=r"."):
         wrong()
 
 
 def test_relative_addresses_and_https_are_links() -> None:
-    """They are what pages need."""
     for href in ("../b/x/", "./#a", "/runs/r.json", "?a=b", "https://example.org/x"):
         assert Link("t", href).href == href
 
 
 def test_a_figure_is_said_with_all_that_stands_beside_it() -> None:
-    """What the eye sees in the picture is in the sentence too."""
     value = Value(3041.0, 3000.0, 3090.0, 12_800.0, 30_415.0, valid=False, note="host_noise")
     assert sentence(RATE, value) == (
         "3,041/s, 95 % interval ±1.6 %, ceiling 12,800/s, published 30,415/s, not judged, "
@@ -130,7 +132,6 @@ def test_a_figure_is_said_with_all_that_stands_beside_it() -> None:
 
 
 def test_a_case_of_a_run_becomes_a_figure_with_ceiling_and_flags() -> None:
-    """Disturbed in half of its launches it may not be judged; without any it has a reason."""
     case = make_case("x/a/py3.14")
     noise = Flag(name=FlagName.HOST_NOISE, detail="steal 3 %")
     metrics = {"throughput": 100.0, "ceiling": 128.0}
@@ -149,11 +150,10 @@ def test_a_case_of_a_run_becomes_a_figure_with_ceiling_and_flags() -> None:
 
 
 def test_scales_map_by_rule_of_three() -> None:
-    """A quarter of the way is a quarter of the px; ten is half of a hundred, logarithmically."""
-    assert Scale(0, 100, 50, 250).at(25) == 100.0
-    assert Scale(1, 100, 0, 200, log=True).at(10) == 100.0
-    assert Scale(0, 100, 296, 24).at(50) == 160.0
-    assert Scale(0, 100, 0, 10).at(1000) == 10.0
+    assert AxisScale(0, 100, 50, 250).at(25) == 100.0
+    assert AxisScale(1, 100, 0, 200, log=True).at(10) == 100.0
+    assert AxisScale(0, 100, 296, 24).at(50) == 160.0
+    assert AxisScale(0, 100, 0, 10).at(1000) == 10.0
 
 
 def test_ticks_are_round() -> None:
@@ -167,13 +167,13 @@ def test_ticks_are_round() -> None:
 
 def test_an_axis_has_one_unit_for_all_labels() -> None:
     """0.5 ms and 1 ms are 500 µs and 1 ms nowhere on one linear axis."""
-    axis = value_axis(TIME, Scale(0, 0.0045, 296, 24), 5)
+    axis = value_axis(TIME, AxisScale(0, 0.0045, 296, 24), 5)
     assert [tick.text for tick in axis.ticks] == ["0", "1", "2", "3", "4"]
     assert axis.title == "response p50 (ms)"
-    axis = value_axis(TIME, Scale(0.0009, 2.3, 296, 24, log=True), 6)
+    axis = value_axis(TIME, AxisScale(0.0009, 2.3, 296, 24, log=True), 6)
     assert [tick.text for tick in axis.ticks] == ["1 ms", "10 ms", "100 ms", "1 s"]
     assert axis.title == "response p50"
-    axis = value_axis(RATE, Scale(0, 5000, 296, 24), 5)
+    axis = value_axis(RATE, AxisScale(0, 5000, 296, 24), 5)
     assert [tick.text for tick in axis.ticks][-1] == "5,000"
     assert axis.title == "throughput (1/s)"
 
@@ -181,12 +181,11 @@ def test_an_axis_has_one_unit_for_all_labels() -> None:
 @pytest.mark.parametrize("width", [60, 150, 330, 700])
 @pytest.mark.parametrize("high", [3.0, 1234.0, 98_765_432.0])
 def test_labels_of_a_lying_axis_do_not_overlap(width: int, high: float) -> None:
-    """Whatever the figures and the width, there is room between two labels."""
-    axis = value_axis(RATE, Scale(0, high, 8, 8 + width), 8, sideways=True)
+    axis = value_axis(RATE, AxisScale(0, high, 8, 8 + width), 8, sideways=True)
     declared = declared_axis(
-        USERS, Scale(0, high, 8, 8 + width), [high * i / 40 for i in range(41)]
+        USERS, AxisScale(0, high, 8, 8 + width), [high * i / 40 for i in range(41)]
     )
-    times = time_axis(Scale(0, 86_400 * high / 10_000 + 1, 8, 8 + width))
+    times = time_axis(AxisScale(0, 86_400 * high / 10_000 + 1, 8, 8 + width))
     for ticks in (axis.ticks, declared.ticks, times.ticks[:0] if width == 60 else times.ticks):
         spans = [tick.span for tick in ticks]
         assert all(a[1] < b[0] for a, b in pairwise(spans))
@@ -194,10 +193,10 @@ def test_labels_of_a_lying_axis_do_not_overlap(width: int, high: float) -> None:
 
 
 def test_dates_are_days_months_or_years_by_their_room() -> None:
-    """Five years have years, half a year has months, a week has days."""
-
     def labels(last: datetime) -> list[str]:
-        return [t.text for t in time_axis(Scale(START.timestamp(), last.timestamp(), 0, 900)).ticks]
+        return [
+            t.text for t in time_axis(AxisScale(START.timestamp(), last.timestamp(), 0, 900)).ticks
+        ]
 
     assert labels(datetime(2026, 1, 8, tzinfo=UTC))[:2] == ["2026-01-01", "2026-01-02"]
     assert labels(datetime(2026, 7, 1, tzinfo=UTC))[-1] == "2026-07"
@@ -209,7 +208,6 @@ def test_dates_are_days_months_or_years_by_their_room() -> None:
 
 
 def test_names_are_cut_from_the_left_and_sentences_from_the_right() -> None:
-    """The end of a case's id tells more than its beginning; of a reason it is the start."""
     name = "asgi-wsgi/asgi-json/py3.14t/w2/c256"
     assert text.fit(name, 1000) == name
     cut = text.fit(name, 100, "end")
@@ -237,7 +235,6 @@ def test_dots_stand_where_arithmetic_puts_them() -> None:
 
 
 def test_near_ceilings_and_published_figures_are_on_the_axis_and_far_ones_counted() -> None:
-    """Twice the longest is near, ten times is not; and another machine is another machine."""
     near = forest(dots(Value(100.0, ceiling=200.0, published=150.0)))
     # The axis ends at 1.06 × 200 = 212: 8 + 342 × 200 / 212 = 330.6.
     assert [line.x1 for line in kinds(near.narrow, "ceiling")] == [330.6]
@@ -249,7 +246,6 @@ def test_near_ceilings_and_published_figures_are_on_the_axis_and_far_ones_counte
 
 
 def test_a_failure_is_never_a_dot_and_what_is_not_judged_is_hollow() -> None:
-    """A case without a figure has its reason; a flagged dot differs by more than colour."""
     flagged = Value(1.0, valid=False, note="host_noise")
     chart = forest(dots(Value(None, note="failed: wrong_body"), flagged))
     (dot,) = kinds(chart.wide, "dot")
@@ -260,7 +256,6 @@ def test_a_failure_is_never_a_dot_and_what_is_not_judged_is_hollow() -> None:
 
 
 def test_too_many_rows_are_counted() -> None:
-    """What is not drawn is said, and is in the table."""
     chart = forest(dots(*[Value(1.0)] * (ROWS + 20)))
     assert chart.notes == ("20 of 100 rows are not drawn; the table has them.",)
     assert (len(chart.wide.marks), len(chart.table.rows)) == (ROWS, 100)
@@ -284,7 +279,6 @@ def test_a_ratio_stands_where_arithmetic_puts_it() -> None:
 
 
 def test_an_interval_that_goes_on_beyond_the_axis_shows_it() -> None:
-    """Of eleven intervals one is very wide: it has an arrow at both edges."""
     narrow = [change(f"{at}", Value(1.0, 0.99, 1.01), Verdict.NO_CHANGE, "=") for at in range(10)]
     wide = change("wide", Value(1.0, 0.5, 1.9), Verdict.INCONCLUSIVE, "?")
     marks = forest(ratios(*narrow, wide)).narrow.marks
@@ -319,7 +313,6 @@ def test_lines_stand_where_arithmetic_puts_them() -> None:
 
 
 def test_a_line_is_interrupted_where_a_figure_is_missing() -> None:
-    """A failed point is a cross on the axis, not a value, and nothing is drawn through it."""
     good, failed = Value(100.0), Value(None, note="failed: not_ready")
     drawing = lines(two(good, good, failed, good, good)).wide
     paths = [s for s in drawing.shapes if getattr(s, "kind", "").startswith("line ")]
@@ -330,7 +323,6 @@ def test_a_line_is_interrupted_where_a_figure_is_missing() -> None:
 
 
 def test_dashes_tell_variants_and_colours_tell_series() -> None:
-    """Percentiles of one stack share its colour; the same percentile shares the dash."""
     point = (LinePoint(1.0, Value(1.0)), LinePoint(2.0, Value(2.0)))
     every = tuple(
         LineSeries(stack, point, variant)
@@ -346,7 +338,6 @@ def test_dashes_tell_variants_and_colours_tell_series() -> None:
 
 
 def test_labels_of_points_do_not_lie_on_each_other() -> None:
-    """Of two loads at one place, one label is left to the pointer and the table."""
     same = tuple(LinePoint(10.0, Value(1.0), f"c{2**i}") for i in range(8))
     chart = lines(Lines(ABOUT, RATE, TIME, (LineSeries("a", same),), log_y=True, declared=False))
     shown = [s for s in chart.wide.shapes if isinstance(s, Text) and s.kind == "note"]
@@ -355,8 +346,6 @@ def test_labels_of_points_do_not_lie_on_each_other() -> None:
 
 
 def test_a_shared_ceiling_is_drawn_once() -> None:
-    """Two interpreters under one ceiling have one line above them."""
-
     def points(mean: float) -> tuple[LinePoint, ...]:
         return tuple(LinePoint(float(t), Value(mean * t, ceiling=100.0 * t)) for t in (1, 8, 64))
 
@@ -366,7 +355,6 @@ def test_a_shared_ceiling_is_drawn_once() -> None:
 
 
 def test_too_many_points_are_thinned_and_counted() -> None:
-    """No drawing has more marks than can be told apart."""
     long = tuple(LinePoint(float(i), Value(1.0 + i)) for i in range(2000))
     chart = lines(Lines(ABOUT, USERS, PLAIN, (LineSeries("a", long), LineSeries("b", long[:10]))))
     assert len(chart.wide.marks) == MARKS // 2 + 10
@@ -390,7 +378,6 @@ def test_shades_are_equal_steps_and_noise_gets_no_landscape() -> None:
 
 
 def test_every_cell_has_its_figure_in_it() -> None:
-    """Shade is never alone; what is not declared is empty, what failed says so."""
     cells = ((Value(28_898.0, published=30_000.0), None), (Value(None, note="failed"), Value(5.0)))
     chart = heat(Heat(ABOUT, RATE, "workers", "threads", ("1", "2"), ("1", "2"), cells))
     found = parsed(chart).findall(".//table[@class='chart-drawing chart-grid']/tbody/tr/td")
@@ -414,7 +401,6 @@ def test_a_trend_stands_where_arithmetic_puts_it() -> None:
 
 
 def test_gaps_and_flags_are_not_part_of_the_line() -> None:
-    """A run without figures interrupts the line; a flagged figure is hollow, and beside it."""
     good, flagged = Value(10.0), Value(11.0, valid=False, note="host_noise")
     chart = trend(days(good, good, Value(None, note="failed: not_ready"), good, flagged, good))
     (path,) = kinds(chart.wide, "trend-line")
@@ -425,7 +411,6 @@ def test_gaps_and_flags_are_not_part_of_the_line() -> None:
 
 
 def test_nothing_is_joined_across_a_break_or_a_long_silence() -> None:
-    """Another machine begins another line, and so does what follows after weeks without a run."""
     cut = TrendEvent(START + timedelta(days=2), "machine m1 → m2")
     broken = trend(days(*[Value(10.0)] * 5, breaks=(cut,)))
     later = tuple(replace(point, time=point.time + timedelta(days=40))
@@ -440,7 +425,6 @@ def test_nothing_is_joined_across_a_break_or_a_long_silence() -> None:
 
 
 def test_change_points_are_said_in_words_with_mark_and_cause() -> None:
-    """Verdict, size, interval and the release stand in the picture, the legend and the table."""
     ratio = Value(1.032, 1.021, 1.043)
     moved = TrendEvent(START + timedelta(days=1), "granian 2.8.7", Verdict.SLOWER, ratio)
     chart = trend(days(Value(10.0), Value(10.3), changes=(moved,)))
@@ -480,7 +464,6 @@ def test_five_years_are_drawn_within_the_limit_and_all_are_counted() -> None:
 
 
 def every_chart(name: str = "a", note: str = "b") -> list[Chart]:
-    """One of each kind, with the text wherever text goes."""
     about = Caption("x", name, note)
     quantity = Quantity(name, units.plain)
     value, failed = Value(2.0, 1.9, 2.1, 3.0, 4.0, note=note), Value(None, note=name)
@@ -503,7 +486,6 @@ def every_chart(name: str = "a", note: str = "b") -> list[Chart]:
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_strings_are_text(hostile: str) -> None:
-    """Whatever a run file says, it adds no element and no attribute; it is shown."""
     plain = every_chart("a", "b")
     for chart, tame in zip(every_chart(hostile, hostile[::-1]), plain, strict=True):
         tree = parsed(chart)
@@ -527,7 +509,6 @@ def test_hostile_strings_are_text(hostile: str) -> None:
     ],
 )
 def test_nothing_to_draw_is_said(chart: Chart) -> None:
-    """An empty history is a sentence, not an empty picture or an error."""
     assert not chart.drawings
     assert not chart.grid
     assert "the table says why" in words(parsed(chart))
@@ -535,14 +516,12 @@ def test_nothing_to_draw_is_said(chart: Chart) -> None:
 
 @pytest.mark.parametrize("value", [Value(0.0), Value(1.0), Value(1.0, 1.0, 1.0), Value(1e12)])
 def test_one_point_is_drawn(value: Value) -> None:
-    """A history begins with one figure, and that may be nought."""
     for chart in (forest(dots(value)), lines(two(value)), trend(days(value))):
         assert len(chart.wide.marks) == len(chart.narrow.marks) == 1
         parsed(chart)
 
 
 def test_a_figure_can_be_read_without_seeing_it() -> None:
-    """Caption, label, focus, a sentence per mark with its place, and the data as a table."""
     for chart in every_chart("name", "note"):
         tree = parsed(chart)
         assert tree.get("tabindex") == "0"
@@ -560,7 +539,6 @@ def test_a_figure_can_be_read_without_seeing_it() -> None:
 
 
 def test_marks_and_texts_lie_within_their_drawing() -> None:
-    """Nothing is cut off at the right, on wide pages and on narrow ones."""
     for chart in every_chart("asgi-wsgi/asgi-json/py3.14t/w2/c256", "granian"):
         for drawing in chart.drawings:
             for shape in shapes_of(drawing):
@@ -576,7 +554,6 @@ def test_marks_and_texts_lie_within_their_drawing() -> None:
 
 
 def test_a_sparkline_shows_the_last_value_and_gaps() -> None:
-    """Word-sized: a line, interrupted where a value is missing, and a dot at its end."""
     tree = ET.fromstring(spark("throughput, 5 runs", [1.0, 2.0, None, 2.0, 3.0], "worse"))
     assert tree.get("aria-label") == "throughput, 5 runs"
     (line,) = (e for e in tree if "line" in (e.get("class") or "").split())
@@ -592,7 +569,6 @@ def test_a_sparkline_shows_the_last_value_and_gaps() -> None:
 
 
 def test_series_look_the_same_on_every_page_and_differ_within_one() -> None:
-    """Colour is bound to the name; ten series have ten looks, the first five by colour."""
     assert assign(["3.14t", "3.14"])["3.14t"] == assign(["3.14t", "other", "more"])["3.14t"]
     ten = assign([f"series {i}" for i in range(len(STYLES))])
     assert len(set(ten.values())) == len(STYLES)
@@ -632,7 +608,6 @@ def test_colours_can_be_seen(theme: int) -> None:
 
 
 def test_every_class_that_charts_use_has_a_rule() -> None:
-    """A shape without a rule would be black on black."""
     css = figure.stylesheet()
     neutral = {"mark", "wide", "label", "change-mark", "break-mark", "bump-mark", "number"}
     neutral |= {f"m-{marker}" for marker in ("circle", "square", "triangle", "hourglass", "wedge")}

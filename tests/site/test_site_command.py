@@ -32,7 +32,6 @@ _MAIN = "from servebench.cli import main; main()"
 
 
 def a_run(day: int) -> Run:
-    """A nightly run of one case."""
     started = f"2026-11-{day:02d}T03:00:00+00:00"
     commit = f"{day:02d}" * 20
     result = runs.steady_result(runs.make_case(JSON), {"throughput": 5000.0})
@@ -50,7 +49,6 @@ class Answer:
 
 
 def get(address: str, path: str, method: str = "GET") -> Answer:
-    """Ask for a path as it is, without any normalisation."""
     host = address.removeprefix("http://").rstrip("/")
     connection = http.client.HTTPConnection(host, timeout=30)
     try:
@@ -63,7 +61,6 @@ def get(address: str, path: str, method: str = "GET") -> Answer:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with results and the site of them."""
     folder = tmp_path_factory.mktemp("served")
     store.finalise(folder / "results", a_run(1))
     sites.made(folder, folder / "results")
@@ -72,13 +69,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    """Where the site is served."""
     with local.served(folder / "site", 0) as address:
         yield address
 
 
 def test_pages_data_and_modules_are_served_with_their_types(address: str, folder: Path) -> None:
-    """Modules that are served as anything but JavaScript do not run."""
     page = get(address, "/")
     assert (page.status, page.type) == (200, "text/html")
     assert page.body == (folder / "site" / "index.html").read_bytes()
@@ -96,20 +91,16 @@ def test_pages_data_and_modules_are_served_with_their_types(address: str, folder
     ["/nothing/", "/static/", "/../results/", "/%2e%2e/results/", "/..%2f..%2fetc/passwd", "//etc"],
 )
 def test_nothing_but_files_of_the_site_is_served(address: str, path: str) -> None:
-    """No list of a folder, and nothing above it; the page that says so is ours."""
     answer = get(address, path)
     assert answer.status in {301, 404}
     if answer.status == 404:
         assert b"This address leads to no page" in answer.body
 
 
-def test_it_listens_on_the_loopback_interface_only(address: str) -> None:
-    """Results of a private machine are nobody else's business."""
+def test_it_listens_on_the_loopback_interface_and_a_port_that_is_taken_is_named(
+    address: str, folder: Path
+) -> None:
     assert address.startswith("http://127.0.0.1:")
-
-
-def test_a_port_that_is_taken_is_named(address: str, folder: Path) -> None:
-    """With what to do."""
     port = int(address.rstrip("/").rpartition(":")[2])
     with (
         pytest.raises(UsageError, match=rf"port {port}: .*choose another one with --port"),
@@ -119,7 +110,6 @@ def test_a_port_that_is_taken_is_named(address: str, folder: Path) -> None:
 
 
 def test_a_change_is_acted_on_once_it_has_settled() -> None:
-    """Seen in two looks running; the build itself does not call for another one."""
     a, b, c = (frozenset({(name, 1, 1)}) for name in "abc")
     looks = iter([a, b, c, c, c, c, b, b])
     stopped = threading.Event()
@@ -139,7 +129,6 @@ def test_a_change_is_acted_on_once_it_has_settled() -> None:
 
 
 def test_the_stamp_moves_with_every_file(tmp_path: Path) -> None:
-    """Its name, size or date."""
     before = local.stamp(tmp_path)
     (tmp_path / "one").write_text("1")
     after = local.stamp(tmp_path)
@@ -150,7 +139,6 @@ def test_the_stamp_moves_with_every_file(tmp_path: Path) -> None:
 
 
 def test_the_verb_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a sentence for people, and as JSON for programs."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     store.finalise(tmp_path / "results", a_run(1))
     common = ["site", "--no-asv", "--results", str(tmp_path / "results")]
@@ -177,7 +165,6 @@ def test_the_verb_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_wrong_usage_is_explained(tmp_path: Path, options: list[str], message: str) -> None:
-    """Before anything is built."""
     done = CliRunner().invoke(app, ["site", "-o", str(tmp_path / "made"), *options])
     assert isinstance(done.exception, UsageError)
     assert message in str(done.exception)
@@ -185,7 +172,6 @@ def test_wrong_usage_is_explained(tmp_path: Path, options: list[str], message: s
 
 
 def test_the_address_is_in_the_feed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a slash at its end, whether or not it was given."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "results").mkdir()
     command = ["site", "--no-asv", "--results", str(tmp_path / "results")]
@@ -196,7 +182,6 @@ def test_the_address_is_in_the_feed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_new_run_appears_while_the_site_is_served(tmp_path: Path) -> None:
-    """The verb as a process: it serves, builds again, and Ctrl-C ends it without an error."""
     results = tmp_path / "results"
     store.finalise(results, a_run(1))
     command = [sys.executable, "-u", "-c", _MAIN, "site", "--no-asv", "--results", str(results)]

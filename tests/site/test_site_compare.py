@@ -19,12 +19,10 @@ from servebench.site.pages.compare import make_form
 
 
 def js(module: str, expression: str, given: object = None) -> Any:
-    """The value of an expression over a module's exports (`it`) and `given`."""
     return sites.node(f"const it = await import(js + '/{module}'); result = {expression};", given)
 
 
 def entry(mean: list[int | None], status: str, **changes: Any) -> dict[str, Any]:
-    """A case in a file of one metric, in steps of a tenth."""
     return {
         "status": status,
         "flag_sets": [[], ["host_noise"]],
@@ -39,7 +37,6 @@ def entry(mean: list[int | None], status: str, **changes: Any) -> dict[str, Any]
 
 
 def test_the_form_offers_what_can_be_compared(tmp_path: Path) -> None:
-    """The newest night against the one before; one night alone: its interpreters."""
     results = tmp_path / "results"
     imagined = made_up.imagine(0.1, 160, 2)
     made_up.write(imagined, results)
@@ -55,7 +52,6 @@ def test_the_form_offers_what_can_be_compared(tmp_path: Path) -> None:
 
 
 def test_one_night_is_compared_by_interpreter(tmp_path: Path) -> None:
-    """And where there is one interpreter too, nothing is."""
     made_up.write(made_up.imagine(0.001, 160, 2), tmp_path / "results")
     form = make_form(site_builds.gathered(tmp_path))
     assert (form.a, form.b) == ("py:3.14", "py:3.14t")
@@ -76,7 +72,6 @@ def test_one_night_has_its_own_interval() -> None:
 
 
 def test_what_is_not_judged_says_why() -> None:
-    """Too few launches, flags of a disturbed night, and what became of one without a figure."""
     few = [entry([1000], "m", low=[1], high=[1], launches=[[1, number]]) for number in (1, 2)]
     odd = entry([1000, None, None], "dfn", flags=[[1, 1], [2, 0]])
     found = js(
@@ -213,7 +208,6 @@ def test_nothing_is_called_where_nothing_happened() -> None:
 
 
 def test_sides_are_read_strictly() -> None:
-    """Runs, interpreters, stacks and their days; nothing else is one."""
     good = [
         "20261120T030000Z-nightly-3f2a9c17",
         "py:3.14t",
@@ -245,7 +239,6 @@ def test_a_stack_s_nights_are_those_of_the_lock_that_it_had() -> None:
 
 
 def test_the_command_measures_what_is_compared() -> None:
-    """Commits where they are known and differ, otherwise the stacks of the days."""
     wanted = {
         "servebench compare --python 3.14 3.14t": ("py:3.14", "py:3.14t"),
         "servebench compare --stack-as-of 2026-07-01 --stack-as-of 2026-08-01": (
@@ -268,7 +261,6 @@ def test_the_command_measures_what_is_compared() -> None:
 
 
 def test_partners_differ_in_one_segment_of_their_ids() -> None:
-    """The interpreter's or the stack's own; a case that names neither has no partner."""
     case = {"id": "x/y/py3.14/current/c1", "python": "3.14", "stack": "current"}
     found = js("sides.js", "['py', 'stack'].map(kind => it.family(given, kind))", case)
     assert found == ["x/y/*/current/c1", "x/y/py3.14/*/c1"]
@@ -279,7 +271,6 @@ CPU = "server_cpu_per_request"
 
 
 def a_run(started: str, *results: CaseResult) -> Run:
-    """A nightly run of a day."""
     commit = started[8:10] * 20
     started += "T03:00:00+00:00"
     name = store.run_id(started, "nightly", commit)
@@ -289,7 +280,6 @@ def a_run(started: str, *results: CaseResult) -> Run:
 def cost(
     case: str, seconds: float, *flags: Flag, spread: float = 1e-4, **changes: Any
 ) -> CaseResult:
-    """Three launches whose requests take about so much core time."""
     launches = tuple(
         runs.ok(case, number, {CPU: seconds * math.exp(spread * (number - 1))}, *flags)
         for number in range(3)
@@ -298,7 +288,6 @@ def cost(
 
 
 def shown(folder: Path, *nights: Run, a: str = "", b: str = "") -> tuple[str, list[dict[str, Any]]]:
-    """What the page's scripts make of the data files of these runs: the sentence, and the rows."""
     for run in nights:
         site_builds.stored(folder / "results", run)
     site_builds.gathered(folder)
@@ -381,7 +370,6 @@ def test_rows_of_two_nights_say_what_became_of_each_case(tmp_path: Path) -> None
 
 
 def test_where_nothing_could_be_compared_the_sentence_says_why(tmp_path: Path) -> None:
-    """Of circumstances that changed, and of too few launches."""
     one = cost(SAME, 1e-4)
     single = CaseResult(case=one.case, launches=one.launches[:1])
     broken, _ = shown(
@@ -394,7 +382,6 @@ def test_where_nothing_could_be_compared_the_sentence_says_why(tmp_path: Path) -
 
 
 def test_interpreters_of_one_night_are_compared_where_nothing_else_differs(tmp_path: Path) -> None:
-    """Two cases have a partner; the third says nothing of the interpreter in its id."""
     name = SAME.replace("py3.14", "py3.14t")
     night = a_run("2026-11-03", cost(SAME, 1e-4), cost(name, 1.5e-4), cost("x/alone", 1e-4))
     _, found = shown(tmp_path, night, a="py:3.14", b="py:3.14t")
@@ -402,7 +389,6 @@ def test_interpreters_of_one_night_are_compared_where_nothing_else_differs(tmp_p
 
 
 def test_years_are_joined_where_the_nights_are_of_two(tmp_path: Path) -> None:
-    """The night of new year is compared with the one before, whose figures are in another file."""
     days = (("2026-12-31", 1e-4), ("2027-01-01", 1.2e-4))
     _, (row,) = shown(tmp_path, *(a_run(day, cost(SAME, seconds)) for day, seconds in days))
     assert (row["a"]["mean"], row["b"]["mean"]) == pytest.approx((1e-4, 1.2e-4))

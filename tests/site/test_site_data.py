@@ -23,7 +23,7 @@ from servebench.series import table as history
 from servebench.series.columns import of_run
 from servebench.series.table import Table
 from servebench.site import data, data_files, overview
-from servebench.site.folder import Folder
+from servebench.site.data import Folder
 
 JSON = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 OTHER = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
@@ -46,13 +46,11 @@ def a_run(day: int, throughput: float = 5000.0, **changes: Any) -> Run:
 
 
 def table_of(*measured: Run) -> Table:
-    """The one table of these runs."""
     (table,) = history.tables(of_run(run) for run in measured)
     return table
 
 
 def built(folder: Path) -> Folder:
-    """Build the data of `results` below `site`, both in this folder."""
     sources = reading.read(folder / "results", folder / "cache", folder)
     site = Folder(folder / "site")
     data.write(site, sources, history.tables(sources.nights))
@@ -61,7 +59,6 @@ def built(folder: Path) -> Folder:
 
 
 def fetched(site: Path) -> list[dict[str, Any]]:
-    """All series files of a site."""
     return [json.loads(path.read_bytes()) for path in sorted((site / "series").rglob("*.json"))]
 
 
@@ -80,14 +77,12 @@ def test_a_night_holds_the_run_s_means_and_intervals() -> None:
 
 
 def test_headlines_share_the_first_file_and_exist() -> None:
-    """What people look at first is fetched at once."""
     assert len(HEADLINES) == data_files.PER_FILE
     assert columns.TRENDS[: data_files.PER_FILE] == HEADLINES
     assert set(columns.TRENDS) == {n for n, row in METRICS.items() if row.better != "neither"}
 
 
 def test_failed_cases_are_gaps_with_a_reason() -> None:
-    """A failure is never a number, and neither is what an interrupted run did not come to."""
     failure = runs.failed(JSON, 0, FlagName.NOT_READY, "60 s were not enough")
     table = table_of(
         a_run(1, results=[CaseResult(case=runs.make_case(JSON), launches=(failure,))]),
@@ -107,7 +102,6 @@ def test_failed_cases_are_gaps_with_a_reason() -> None:
 def test_a_point_is_not_judged_when_half_of_its_launches_were_disturbed(
     disturbed: int, status: str
 ) -> None:
-    """One of three is a nuisance; two of three are no measurement."""
     noise = Flag(name=FlagName.HOST_NOISE, detail="another process")
     launches = tuple(
         runs.ok(JSON, n, {"throughput": 5000.0}, *[noise] * (n < disturbed)) for n in range(3)
@@ -118,7 +112,6 @@ def test_a_point_is_not_judged_when_half_of_its_launches_were_disturbed(
 
 
 def test_a_series_without_a_figure_in_one_night_says_so() -> None:
-    """The case was measured, the metric was not."""
     both = runs.steady_result(runs.make_case(JSON), {"throughput": 5000.0, "efficiency": 0.5})
     table = table_of(a_run(1, results=[both]), a_run(2))
     assert [p.mean for p in history.points(table, JSON, "efficiency")] == [0.5, None]
@@ -126,14 +119,12 @@ def test_a_series_without_a_figure_in_one_night_says_so() -> None:
 
 
 def test_runs_of_other_profiles_do_not_enter_a_trend() -> None:
-    """Their loads last differently; without a nightly run they are what there is."""
     short, night = a_run(1, 9.0, profile="quick"), a_run(2)
     assert [p.mean for p in history.points(table_of(short, night), JSON, "throughput")] == [5000]
     assert [p.mean for p in history.points(table_of(short), JSON, "throughput")] == [9]
 
 
 def test_machines_are_never_joined() -> None:
-    """One table each."""
     other = runs.MACHINE.model_copy(update={"id": "other-4c-1"})
     found = history.tables(of_run(run) for run in (a_run(1), a_run(2, machine=other)))
     assert [(table.machine, len(table.nights)) for table in found] == [
@@ -143,7 +134,6 @@ def test_machines_are_never_joined() -> None:
 
 
 def test_breaks_where_machine_interpreter_or_case_changed() -> None:
-    """Each at the night that differs from the last one that had the case, and nowhere else."""
     kernel = runs.MACHINE.model_copy(update={"kernel": "6.2.0"})
     plain = a_run(1)
     newer = tuple(r.model_copy(update={"version": "3.14.8"}) for r in plain.interpreters)
@@ -163,7 +153,6 @@ def test_breaks_where_machine_interpreter_or_case_changed() -> None:
 
 
 def test_another_stack_is_a_bump_with_its_packages() -> None:
-    """It is what is measured, and no break."""
     plain = a_run(1)
     stack = plain.stacks[0]
     packages = {**stack.packages, "granian": "2.9.0", "new": "1.0"}
@@ -181,7 +170,6 @@ def test_another_stack_is_a_bump_with_its_packages() -> None:
 
 
 def test_missing_nights_are_gaps() -> None:
-    """One day is usual here; three days are a gap, between the third night and the fourth."""
     assert events.gaps(table_of(*(a_run(day) for day in (1, 2, 3, 6, 7)))) == ((2, 3),)
     assert events.gaps(table_of(a_run(1), a_run(20))) == ()
 
@@ -218,7 +206,6 @@ def test_intervals_are_distances_in_steps() -> None:
 
 
 def test_a_dozen_series_per_file() -> None:
-    """A case with all metrics has its headlines in one file, and the rest in others."""
     every = dict.fromkeys(columns.TRENDS, 1.0)
     table = table_of(a_run(1, results=[runs.steady_result(runs.make_case(JSON), every)]))
     found = data_files.series_files(table)
@@ -240,7 +227,6 @@ def test_years_are_cut_at_new_year() -> None:
 
 
 def test_another_night_changes_the_files_of_its_year(tmp_path: Path) -> None:
-    """The same results write nothing; a year with another night is another file."""
     results = tmp_path / "results"
     for run in (a_run(1, started="2025-11-01T03:00:00+00:00"), a_run(2)):
         store.finalise(results, run)
@@ -258,7 +244,6 @@ def test_another_night_changes_the_files_of_its_year(tmp_path: Path) -> None:
 
 
 def test_names_say_what_is_inside_and_the_manifest_lists_them(tmp_path: Path) -> None:
-    """Every file of figures is found from the manifest, with its size."""
     store.finalise(tmp_path / "results", a_run(1))
     built(tmp_path)
     site = tmp_path / "site"
@@ -273,7 +258,6 @@ def test_names_say_what_is_inside_and_the_manifest_lists_them(tmp_path: Path) ->
 
 
 def test_an_empty_history_has_all_small_files(tmp_path: Path) -> None:
-    """Nothing was measured, and that is said."""
     built(tmp_path)
     names = {
         p.relative_to(tmp_path / "site").as_posix() for p in (tmp_path / "site").rglob("*.json")
@@ -284,7 +268,6 @@ def test_an_empty_history_has_all_small_files(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_is_shown(tmp_path: Path) -> None:
-    """A damaged run file costs its night only, and paths of the machine are not told."""
     results = tmp_path / "results"
     store.finalise(results, a_run(1))
     broken = store.finalise(results, a_run(2))
@@ -297,7 +280,6 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_shown(tmp_path: Path) -> N
 
 
 def test_a_file_with_other_bytes_is_read_again(tmp_path: Path) -> None:
-    """Whatever its name; a damaged cache is made anew, and one that was used has another date."""
     results, cache = tmp_path / "results", tmp_path / "cache"
     path = store.finalise(results, a_run(1))
     reading.read(results, cache, tmp_path)
@@ -312,7 +294,6 @@ def test_a_file_with_other_bytes_is_read_again(tmp_path: Path) -> None:
 
 
 def test_what_runs_have_in_common_is_kept_once(tmp_path: Path) -> None:
-    """Read again they are the same, and share their cases."""
     results, cache = tmp_path / "results", tmp_path / "cache"
     for day in (1, 2):
         store.finalise(results, a_run(day))
@@ -326,7 +307,6 @@ def test_what_runs_have_in_common_is_kept_once(tmp_path: Path) -> None:
 
 
 def test_asv_s_figures_have_series_with_their_own_units() -> None:
-    """One per benchmark, parameters, interpreter and stack; skipped ones have none."""
     reading_ = asv_results.Reading(
         benchmark="handlers.Cpu.time_handler",
         params=(("endpoint", "json"),),
@@ -377,7 +357,6 @@ def test_a_ratio_s_interval_is_wider_than_either_s() -> None:
 
 
 def test_badges_show_figures_of_one_night_only() -> None:
-    """The free-threaded ratio needs both cases in the same run."""
     cases = [runs.make_case(name) for name in (JSON, OTHER)]
     one = runs.steady_result(cases[0], {"throughput": 5000.0})
     two = runs.steady_result(cases[1], {"throughput": 6000.0})
@@ -392,7 +371,6 @@ def test_badges_show_figures_of_one_night_only() -> None:
 
 
 def test_the_overview_has_the_newest_figure_of_every_series() -> None:
-    """With its state, how old it is, and how many points there are."""
     table = table_of(a_run(1, 5000.0), a_run(2, 5100.0), a_run(3, results=[]))
     (machine,) = overview.overview([table], (), ())["machines"]
     assert machine["series"] == {
@@ -405,13 +383,11 @@ def test_the_overview_has_the_newest_figure_of_every_series() -> None:
 
 @pytest.mark.parametrize("name", ["../outside.json", "/etc/outside", ""])
 def test_nothing_is_written_outside_of_the_site(tmp_path: Path, name: str) -> None:
-    """Whatever a run file is called."""
     with pytest.raises(UsageError, match="inside the site"):
         Folder(tmp_path).put(name, b"")
 
 
 def test_hostile_names_are_text_in_the_data(tmp_path: Path) -> None:
-    """They are JSON strings, and name no folder."""
     hostile = '<img onerror=alert(1)>"\\\u0000\u2028' + "x" * 10_000
     night = of_run(a_run(1))
     header = replace(night.header, cases=(hostile,), groups=(hostile,), machine="../../" + hostile)

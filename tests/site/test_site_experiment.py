@@ -22,7 +22,7 @@ from servebench.record.asv_results import Snapshot, newest
 from servebench.report.asv_figures import SpeedUp, speed_ups
 from servebench.report.claims import ONE_LAUNCH
 from servebench.series.summary import CaseSummary, summarise_case
-from servebench.site.charts import declared, speedups
+from servebench.site.charts import declared
 from servebench.site.charts.declared import ChartCases
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.svg import Mark
@@ -32,7 +32,6 @@ from servebench.site.pages.site import Site
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, reference_results: Path) -> Site:
-    """What pages are made of from this checkout's reference results."""
     folder = tmp_path_factory.mktemp("site")
     (folder / "results").symlink_to(reference_results)
     return site_builds.gathered(folder)
@@ -40,33 +39,27 @@ def site(tmp_path_factory: pytest.TempPathFactory, reference_results: Path) -> S
 
 @pytest.fixture(scope="module")
 def written(site: Site) -> dict[str, str]:
-    """All experiment pages by their path."""
     return {page.path: page.html for page in experiment.pages(site)}
 
 
 def page_of(written: dict[str, str], name: str) -> str:
-    """An experiment's page."""
     return written[addresses.file(addresses.experiment(name))]
 
 
 def summary(case_id: str, throughput: float, **changes: Any) -> CaseSummary:
-    """A case whose three launches served exactly so much."""
     case = runs.make_case(case_id, **changes)
     return summarise_case(runs.steady_result(case, {"throughput": throughput}), 3)
 
 
 def shown(*cases: CaseSummary, published: Published | None = None) -> ChartCases:
-    """Charts of these cases."""
     return ChartCases(cases, published, lambda case: f"../../b/{case}/", "From here.")
 
 
 def says(marks: tuple[Mark, ...]) -> list[str]:
-    """What is said of each mark."""
     return [mark.say for mark in marks]
 
 
 def cells(chart: Chart) -> list[str]:
-    """Row and column of the cells that a heat map has."""
     found = re.findall(r'data-series="(\d+)" data-point="(\d+)"', chart.grid)
     return [" ".join(place) for place in found]
 
@@ -74,7 +67,6 @@ def cells(chart: Chart) -> list[str]:
 def test_every_declared_chart_is_drawn_from_the_reference_runs(
     site: Site, written: dict[str, str]
 ) -> None:
-    """Each has figures: a declaration that selects nothing would be a chart that nobody sees."""
     declared_ = {name: one.charts for name, one in site.published.items()}
     assert {chart.kind for charts in declared_.values() for chart in charts} == {
         "bars", "percentiles", "sweep", "curve", "heat",
@@ -85,7 +77,6 @@ def test_every_declared_chart_is_drawn_from_the_reference_runs(
 
 
 def test_charts_have_the_intervals_that_runs_have(site: Site) -> None:
-    """The night's twelve cases with theirs; what only the one-launch run measured is hollow."""
     found = evidence.sources(site, "asgi-wsgi")
     assert [(one.profile, one.summary.run.launches) for one in found] == [
         ("published", 1), ("nightly", 3),
@@ -109,7 +100,6 @@ def test_charts_have_the_intervals_that_runs_have(site: Site) -> None:
 def test_a_page_answers_its_question_with_figures_of_the_reference_run(
     written: dict[str, str],
 ) -> None:
-    """Ours, the published figure, the verdict on the shape and its reason, as in FINDINGS.md."""
     page = page_of(written, "asgi-wsgi")
     assert "With everything else still, what do throughput" in page
     answer = page.partition('class="says"')[2].partition("</p>")[0]
@@ -140,7 +130,6 @@ APART = {"does not hold", "not decided"}
 def test_every_statement_of_every_experiment_is_on_its_page(
     site: Site, written: dict[str, str]
 ) -> None:
-    """And each that does not hold, or is not decided, is explained."""
     for name, published in site.published.items():
         found = evidence.sources(site, name)
         rows = evidence.statements(found)
@@ -162,7 +151,6 @@ GIL = "gil-in-process"
 
 
 def of_gil(site: Site) -> tuple[SuiteDeclaration, Snapshot, dict[str, SpeedUp]]:
-    """The suite, its newest figures, and what four threads gain, by interpreter."""
     suite = next(one for one in site.suites if one.title == GIL)
     snapshot = newest(site.snapshots(), *suite.benchmarks)
     assert snapshot is not None
@@ -175,9 +163,10 @@ def of_gil(site: Site) -> tuple[SuiteDeclaration, Snapshot, dict[str, SpeedUp]]:
 
 
 def test_speed_ups_are_those_of_asv_s_figures(site: Site) -> None:
-    """Serial over threads of the same row, the published ones beside, the cores as the ceiling."""
     suite, snapshot, found = of_gil(site)
-    cpu = next(speedups.charts(snapshot, suite, lambda case: f"../../{addresses.case(case)}"))
+    cpu = next(
+        declared.speed_up_charts(snapshot, suite, lambda case: f"../../{addresses.case(case)}")
+    )
     serial, threads = (
         next(
             one.value
@@ -202,7 +191,6 @@ def test_speed_ups_are_those_of_asv_s_figures(site: Site) -> None:
 
 
 def test_the_experiment_inside_the_process_has_its_page(written: dict[str, str]) -> None:
-    """With its tables and statements; what else asv measured has a page beside it."""
     page = page_of(written, GIL)
     assert "What does the GIL do to threads, processes and coroutines in one process?" in page
     assert "with the GIL, four CPU threads are no faster than serial" in page
@@ -216,7 +204,6 @@ def test_the_experiment_inside_the_process_has_its_page(written: dict[str, str])
 
 
 def test_a_run_inside_the_process_is_folded_by_suite(site: Site) -> None:
-    """It has more figures than a phone should scroll through; each fold says how many it holds."""
     night = next(one for one in site.nights.values() if one.header.kind == "inprocess")
     path = addresses.file(addresses.run(night.header.run))
     (page,) = (one.html for one in run.pages(site) if one.path == path)
@@ -236,7 +223,6 @@ def test_a_run_inside_the_process_is_folded_by_suite(site: Site) -> None:
 def test_the_answer_inside_the_process_is_the_same_wherever_it_stands(
     site: Site, written: dict[str, str]
 ) -> None:
-    """It has the quotients of asv's own medians, and no interval."""
     suite, snapshot, found = of_gil(site)
     gains = [f"{one.gain:.2f} times as fast on {python}" for python, one in found.items()]
     question = next(one for one in experiment.questions(site) if one.name == suite.title)
@@ -256,7 +242,6 @@ def test_the_answer_inside_the_process_is_the_same_wherever_it_stands(
 
 
 def test_the_list_has_every_experiment(site: Site, written: dict[str, str]) -> None:
-    """Each with a link and its question."""
     page = written[addresses.file(addresses.EXPERIMENTS)]
     for name in (*site.experiments(), SHARED_PAGE):
         assert f'href="../x/{name}/"' in page
@@ -264,7 +249,6 @@ def test_the_list_has_every_experiment(site: Site, written: dict[str, str]) -> N
 
 
 def test_an_experiment_without_declared_charts_has_bars_of_all_its_cases() -> None:
-    """One per case, by id, longest first or not: in the order of the ids' declaration."""
     cases = [summary("echo/a/py3.14", 100.0), summary("echo/a/py3.14t", 90.0, python="3.14t")]
     layout = declared.default_layout(cases)
     chart = declared.draw(shown(*cases), layout)
@@ -276,7 +260,6 @@ def test_an_experiment_without_declared_charts_has_bars_of_all_its_cases() -> No
 
 
 def test_bars_that_would_read_the_same_are_told_apart_by_their_ids() -> None:
-    """Two cases of one endpoint and interpreter: the label gets the case's id."""
     layout = BarsLayout(
         kind="bars", name="x", title="X", select=("*",), metric="throughput", keys=("python",)
     )
@@ -327,7 +310,6 @@ def test_a_heat_map_leaves_out_pairs_that_are_not_declared() -> None:
 
 
 def test_a_chart_without_figures_is_not_drawn() -> None:
-    """Nothing is selected, or nothing of it was measured."""
     layout = BarsLayout(
         kind="bars", name="x", title="X", select=("other/*",), metric="throughput", keys=("id",)
     )
@@ -346,7 +328,6 @@ def test_a_chart_without_figures_is_not_drawn() -> None:
     ],
 )
 def test_a_chart_that_cannot_be_drawn_is_refused(change: dict[str, Any], told: str) -> None:
-    """With the key that is wrong, and what is known."""
     chart = {
         "kind": "bars", "name": "x", "title": "X", "select": ["*"], "metric": "throughput",
         "keys": ["python"], **change,
@@ -359,7 +340,6 @@ def test_a_chart_that_cannot_be_drawn_is_refused(change: dict[str, Any], told: s
 
 
 def test_marks_of_all_kinds_lead_to_their_cases(site: Site) -> None:
-    """Bars, lines and curves: every mark of a drawn chart of ours has the case's address."""
     known = {f"../../{addresses.case(case)}" for one in site.headers.values() for case in one.cases}
     for name in site.published:
         for drawn in evidence.charts(site, name, "../../", evidence.sources(site, name)):
@@ -369,7 +349,6 @@ def test_marks_of_all_kinds_lead_to_their_cases(site: Site) -> None:
 
 
 def test_anchors_of_a_page_are_its_own(written: dict[str, str]) -> None:
-    """No id twice on any page: the same chart of another run has another anchor."""
     for path, page in written.items():
         ids = re.findall(r' id="([^"]+)"', page)
         assert sorted(ids) == sorted(set(ids)), path

@@ -18,13 +18,12 @@ from servebench.record import change as changes
 from servebench.record.comparison import Verdict
 from servebench.series import events
 from servebench.series import table as history
-from servebench.site import feeds
+from servebench.site import overview
 
 ATOM = {"a": "http://www.w3.org/2005/Atom"}
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """And its state may change later; nothing else is asked of it."""
     path = changes.save(tmp_path, a_record())
     assert changes.read(path) == a_record()
     assert changes.save(tmp_path, a_record(status="closed", note="fixed in 2.8.8")) == path
@@ -33,7 +32,6 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_a_record_under_another_name_is_refused(tmp_path: Path) -> None:
-    """Its address on the site is its id."""
     path = changes.save(tmp_path, a_record())
     with pytest.raises(RecordError, match="expected the id of a change record"):
         changes.read(path.rename(path.with_name("other.json")))
@@ -51,18 +49,16 @@ def test_a_record_under_another_name_is_refused(tmp_path: Path) -> None:
     ids=["id", "outside", "infinite", "zone", "culprit"],
 )
 def test_a_record_that_contradicts_itself_is_refused(wrong: dict[str, Any]) -> None:
-    """Evidence is checked where it is made."""
     with pytest.raises(ValueError, match="validation error"):
         a_record(**wrong)
 
 
 def test_the_feed_has_the_newest_change_first_in_words() -> None:
-    """One entry each, with its address below the site's."""
     newer = a_record(
         id="x", when=datetime(2026, 11, 21, tzinfo=UTC), ratio=0.9, low=0.89, high=0.91,
         verdict=Verdict.FASTER, culprit=None, status="closed",
     )  # fmt: skip
-    feed = ET.fromstring(feeds.atom([a_record(), newer], "https://example.org/bench/"))
+    feed = ET.fromstring(overview.atom([a_record(), newer], "https://example.org/bench/"))
     titles = [entry.findtext("a:title", namespaces=ATOM) for entry in feed.findall("a:entry", ATOM)]
     assert titles == [
         "a/b: faster, CPU/request −10 % (95 %: −11 % to −9.0 %) [closed]",
@@ -78,21 +74,18 @@ def test_the_feed_has_the_newest_change_first_in_words() -> None:
 
 
 def test_hostile_text_is_text_in_the_feed() -> None:
-    """Markup is escaped, and what XML cannot hold is replaced."""
-    feed = ET.fromstring(feeds.atom([a_record(note="<img onerror=x>\x00\x1b]8;;")]))
+    feed = ET.fromstring(overview.atom([a_record(note="<img onerror=x>\x00\x1b]8;;")]))
     summary = str(feed.findtext("a:entry/a:summary", namespaces=ATOM))
     assert "<img onerror=x>\ufffd\ufffd]8;;" in summary
 
 
 def test_an_empty_feed_is_a_feed() -> None:
-    """With the date that never changes."""
-    feed = ET.fromstring(feeds.atom([]))
+    feed = ET.fromstring(overview.atom([]))
     assert feed.findtext("a:updated", namespaces=ATOM) == "1970-01-01T00:00:00Z"
-    assert feeds.atom([]) == feeds.atom([])
+    assert overview.atom([]) == overview.atom([])
 
 
 def test_a_made_up_history_has_what_was_asked_for(tmp_path: Path) -> None:
-    """Series, gaps, a break, failures, and a record of each planted change, with its size."""
     imagined = made_up.imagine(1.5, 130, 3)
     made_up.write(imagined, tmp_path)
     sources = made_up.read(tmp_path, tmp_path / "cache")

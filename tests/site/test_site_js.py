@@ -14,10 +14,8 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,12 +28,12 @@ from servebench.host import paths
 from servebench.series import events
 from servebench.series import table as history
 from servebench.series.table import Table
-from servebench.site import data_files, statics
+from servebench.site import build, data_files
 from servebench.site.charts.data import Quantity, Value, interval
 from servebench.site.pages import trends
 
-_JS = statics.FOLDER / "js"
-_VENDOR = statics.FOLDER / "vendor"
+_JS = build.STATICS / "js"
+_VENDOR = build.STATICS / "vendor"
 _TYPES = paths.project_root() / "scripts" / "typescript"
 
 _COPIES = {
@@ -46,14 +44,12 @@ _COPIES = {
 
 
 def _a_table() -> Table:
-    """Five months of two cases, with failed and disturbed nights and a machine that changed."""
     imagined = made_up.imagine(0.4, 24, seed=3)
     (table,) = history.tables(made_up.generate(imagined))
     return table
 
 
 def test_figures_read_the_same_in_the_page_and_in_its_scripts() -> None:
-    """Every format of the registry, over twenty orders of magnitude, and at the edges of units."""
     source = random.Random(5)
     values = [10 ** source.uniform(-9, 10) * source.choice((1, 1, -1)) for _ in range(400)]
     values += [0.0, 1.0, 999.6, 0.9996, 1e-3, 9.996e-4, 1e-6, 12_345.0, 99.96]
@@ -72,7 +68,6 @@ def test_figures_read_the_same_in_the_page_and_in_its_scripts() -> None:
 
 
 def test_intervals_read_the_same_in_the_page_and_in_its_scripts() -> None:
-    """Narrow ones as per cent, wide ones by their ends, none where all launches agree."""
     cases = [(1e-4, 0.98e-4, 1.02e-4), (1e-4, 0.5e-4, 2e-4), (1e-4, 1e-4, 1e-4), (3.0, 2.9, 3.3)]
     seconds = Quantity("time", units.seconds)
     assert sites.node(
@@ -85,7 +80,6 @@ def test_intervals_read_the_same_in_the_page_and_in_its_scripts() -> None:
 
 
 def test_labels_of_changes_find_a_place_in_any_order() -> None:
-    """A second one so near that it has no room goes below; at the end of the plane to its left."""
     found = sites.node(
         """
         const { placed } = await import(js + "/overlay.js");
@@ -117,7 +111,6 @@ def test_labels_of_an_axis_share_a_unit_and_as_many_digits_as_their_step_needs()
 
 
 def test_scripts_read_from_the_data_files_what_was_measured() -> None:
-    """Every night of a series: its figure to five digits, status, flags and reason."""
     table = _a_table()
     year = data_files.years(table)[-1]
     shard = next(one for one in data_files.series_files(table) if len(one.series) > 1)
@@ -153,7 +146,6 @@ def test_scripts_read_from_the_data_files_what_was_measured() -> None:
 
 
 def test_a_column_that_is_too_short_is_refused() -> None:
-    """A shard of three nights with two figures is damaged, whatever JSON it is."""
     table = _a_table()
     year = data_files.years(table)[-1]
     shard = data_files.series_files(table)[0]
@@ -177,31 +169,7 @@ def test_a_column_that_is_too_short_is_refused() -> None:
     assert found == [True, f"expected {nights} nights, found {nights - 1} in “mean”"]
 
 
-def band(means: Sequence[float], breaks: Sequence[int] = (), status: str = "measured") -> Any:
-    """What the plot's scripts make of nights at 0, 1, 2 and so on."""
-    points = [{"time": at, "status": status, "mean": mean} for at, mean in enumerate(means)]
-    known = {"points": points, "breaks": [{"time": time} for time in breaks], "bumps": []}
-    module = 'const { band } = await import(js + "/columns.js");'
-    return sites.node(f"{module} result = band(given);", known)
-
-
-def test_noise_follows_from_the_steps_between_nights() -> None:
-    """All steps are ln 1.02: the logarithm of the band is 1.96 · 1.4826 · ln 1.02 / √2 = 0.0407.
-
-    One step of 50 % does not move their median; seven steps are too few; one over a break, or of
-    flagged nights, is none.
-    """
-    steady = [1.0 if at % 2 else 1.02 for at in range(20)]
-    assert band(steady) == pytest.approx(0.0415, abs=5e-5)
-    moved = [mean * (1.5 if at > 9 else 1) for at, mean in enumerate(steady)]
-    assert band(moved) == pytest.approx(0.0415, abs=5e-5)
-    assert band(steady[:8]) is None
-    assert band(steady[:9], (4,)) is None
-    assert band(steady, (), "disturbed") is None
-
-
 def test_a_stretch_ends_where_its_level_does() -> None:
-    """An edge belongs to what follows it; two edges without a night between them are one."""
     nights = [{"time": time, "mean": mean} for time, mean in ((1, 10), (2, 30), (5, 7), (9, 8))]
     assert sites.node(
         """
@@ -213,7 +181,6 @@ def test_a_stretch_ends_where_its_level_does() -> None:
 
 
 def test_a_line_is_interrupted_by_missing_figures_and_breaks_only() -> None:
-    """Null interrupts it, undefined (here: "none") does not: flagged nights have own marks."""
     night = {"launches": 3, "flags": [], "reason": "", "low": 9, "high": 11}
     nights = [
         {**night, "time": 1, "status": "measured", "mean": 10},
@@ -239,7 +206,6 @@ def test_a_line_is_interrupted_by_missing_figures_and_breaks_only() -> None:
 
 
 def test_the_view_s_query_leaves_out_defaults_and_names_what_it_drops() -> None:
-    """Reading and writing are each other's inverse for all that is known."""
     script = """
         const { day, one_of, read, told, write } = await import(js + "/query.js");
         const known = { metric: one_of(["cpu", "throughput"]), from: day() };
@@ -278,7 +244,6 @@ def test_the_view_s_query_leaves_out_defaults_and_names_what_it_drops() -> None:
 def test_arrow_keys_stay_within_a_chart(
     key: str, at: list[int] | None, to: list[int] | None
 ) -> None:
-    """Two series, of three marks and of one."""
     found = sites.node(
         """
         const { step } = await import(js + "/keyboard.js");
@@ -291,7 +256,6 @@ def test_arrow_keys_stay_within_a_chart(
 
 
 def test_copies_of_uplot_are_those_that_were_compared_with_the_package() -> None:
-    """Each has its digest, its licence stands beside it, and nothing else does."""
     for name, wanted in _COPIES.items():
         found = hashlib.sha384((_VENDOR / name).read_bytes()).digest()
         assert f"sha384-{base64.b64encode(found).decode()}" == wanted, name
@@ -300,7 +264,6 @@ def test_copies_of_uplot_are_those_that_were_compared_with_the_package() -> None
 
 
 def test_the_lock_of_npm_names_no_host() -> None:
-    """Packages come from whatever registry npm is configured for; their digests are locked."""
     lock = (_TYPES / "package-lock.json").read_text()
     packages = {name: one for name, one in json.loads(lock)["packages"].items() if name}
     assert set(packages) == {"node_modules/typescript", "node_modules/uplot"}
@@ -321,14 +284,12 @@ def _checked(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_types_of_all_modules_hold() -> None:
-    """`tsc` in its strict mode finds nothing."""
     done = _checked()
     # The first time npm says what it has installed.
     assert (done.returncode, "error TS" in done.stdout) == (0, False), done.stdout
 
 
 def test_the_check_of_types_would_find_a_mistake(tmp_path: Path) -> None:
-    """A module that gives a number where a string is asked for is refused, with its line."""
     (tmp_path / "js").mkdir()
     shutil.copy(_JS / "formats.js", tmp_path / "js")
     wrong = 'import { named } from "./formats.js";\nexport const text = named(7)(1);\n'
@@ -343,7 +304,6 @@ def test_the_check_of_types_would_find_a_mistake(tmp_path: Path) -> None:
 
 
 def test_an_altered_copy_of_uplot_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One byte more, and the check names the file."""
     check = _module(_TYPES / "check.py")
     if not check.STAMP.is_file():  # written last: another test may be installing
         _checked()

@@ -25,7 +25,6 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def phone(chromium: Browser) -> Iterator[BrowserContext]:
-    """A browser of the width of a phone."""
     found = chromium.new_context(viewport={"width": 390, "height": 844})
     found.set_default_timeout(20_000)
     yield found
@@ -33,7 +32,6 @@ def phone(chromium: Browser) -> Iterator[BrowserContext]:
 
 
 def crawled(context: BrowserContext, site: Path) -> dict[str, list[str]]:
-    """Open every page of a site; what went wrong, by page."""
     found: dict[str, list[str]] = {}
     with browsing.served(site) as base:
         watched = Watched(context.new_page(), base)
@@ -56,7 +54,6 @@ def crawled(context: BrowserContext, site: Path) -> dict[str, list[str]]:
 
 
 def test_an_empty_history_is_a_site(phone: BrowserContext, tmp_path: Path) -> None:
-    """Every page says that there is nothing yet."""
     site = site_builds.nothing(tmp_path)
     assert crawled(phone, site) == {}
     told = {
@@ -71,7 +68,6 @@ def test_an_empty_history_is_a_site(phone: BrowserContext, tmp_path: Path) -> No
 
 
 def test_one_night_is_a_site(phone: BrowserContext, tmp_path: Path) -> None:
-    """One run of one case: one point on its trend, and nothing to compare."""
     site = site_builds.one_night(tmp_path)
     assert crawled(phone, site) == {}
     with browsing.served(site) as base:

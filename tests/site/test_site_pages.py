@@ -24,9 +24,10 @@ from servebench.series.columns import RunColumns, of_run
 from servebench.series.summary import Estimate
 from servebench.series.table import Table
 from servebench.site import overview
-from servebench.site.pages import cases, glossary, headlines, machines, run, status, trace, words
-from servebench.site.pages.runs import row, started
-from servebench.site.pages.status import Status
+from servebench.site.pages import case, front, machines, reference, run, trace, words
+from servebench.site.pages.front import NightStatus
+from servebench.site.pages.run import run_row as row
+from servebench.site.pages.run import started
 
 NAMES = ("a/one", "a/two", "a/three", "a/four", "a/five")
 NOISE = Flag(name=FlagName.HOST_NOISE, detail="another process")
@@ -44,36 +45,30 @@ def a_run(day: int, results: Sequence[CaseResult], **changes: Any) -> Run:
 
 
 def steady(name: str, throughput: float = 5000.0) -> CaseResult:
-    """Three launches that agree."""
     return runs.steady_result(runs.make_case(name), {"throughput": throughput})
 
 
 def scattered(name: str, *throughputs: float) -> CaseResult:
-    """One launch for each figure."""
     launches = tuple(runs.ok(name, n, {"throughput": t}) for n, t in enumerate(throughputs))
     return CaseResult(case=runs.make_case(name), launches=launches)
 
 
 def failed(name: str) -> CaseResult:
-    """A case without a figure."""
     launch = runs.failed(name, 0, FlagName.NOT_READY, "60 s were not enough")
     return CaseResult(case=runs.make_case(name), launches=(launch,))
 
 
 def disturbed(name: str) -> CaseResult:
-    """A case that may not be judged."""
     launches = tuple(runs.ok(name, n, {"throughput": 9.0}, NOISE) for n in range(3))
     return CaseResult(case=runs.make_case(name), launches=launches)
 
 
 def table_of(*measured: Run) -> Table:
-    """The one table of these runs."""
     (table,) = history.tables(of_run(one) for one in measured)
     return table
 
 
 def a_change(case: str, verdict: Verdict, **changes: Any) -> ChangeRecord:
-    """A change of one case of the synthetic machine."""
     ratio = 1.1 if verdict is Verdict.SLOWER else 0.9
     fields: dict[str, Any] = {
         "id": f"20261102-{case.replace('/', '-')}",
@@ -91,23 +86,17 @@ def a_change(case: str, verdict: Verdict, **changes: Any) -> ChangeRecord:
     return ChangeRecord(**{**fields, **changes})
 
 
-def status_of(*measured: Run, changes: Iterable[ChangeRecord] = ()) -> Status:
-    """The status of the newest of these runs."""
+def status_of(*measured: Run, changes: Iterable[ChangeRecord] = ()) -> NightStatus:
     table = table_of(*measured)
-    return status.of_table(table, events.events(table), changes)
+    return front.night_status(table, events.events(table), changes)
 
 
 def with_stack(day: int, results: Sequence[CaseResult], version: str) -> Run:
-    """A nightly run whose stack has FastAPI in this version."""
     stack = StackRecord(name="current", digest=version * 4, packages={"fastapi": version})
     return a_run(day, results, stacks=(stack,))
 
 
 def test_every_case_is_in_one_list_of_the_status() -> None:
-    """One of each: what was never measured before is new, what is gone is missing.
-
-    Changes that are open since before the night are no news of it.
-    """
     before = a_run(1, [*map(steady, NAMES), steady("a/gone")])
     newest = a_run(
         3,
@@ -122,7 +111,7 @@ def test_every_case_is_in_one_list_of_the_status() -> None:
     )
     changes = [a_change("a/one", Verdict.SLOWER), a_change("a/two", Verdict.FASTER)]
     found = status_of(before, newest, changes=changes)
-    assert found == Status(
+    assert found == NightStatus(
         run=newest.id,
         time=int(datetime(2026, 11, 3, 3, tzinfo=UTC).timestamp()),
         nightly=True,
@@ -137,11 +126,11 @@ def test_every_case_is_in_one_list_of_the_status() -> None:
         missing=("a/gone",),
     )
     assert found.total == 7
-    assert status.sentence(found) == (
+    assert front.sentence(found) == (
         "Newest night: nothing new (no release came in). Of 7 cases 3 are measured; 1 measured "
         "for the first time; 1 is disturbed and not judged; 1 failed; 1 is missing."
     )
-    assert status.still_open(found, runs.MACHINE.id) == (
+    assert front.still_open(found, runs.MACHINE.id) == (
         "Open since 2 Nov 2026: 2 changes, 2 cases."
     )
 
@@ -171,16 +160,14 @@ def test_every_case_is_in_one_list_of_the_status() -> None:
 def test_news_are_open_changes_that_begin_with_the_newest_night(
     change: ChangeRecord, news: str
 ) -> None:
-    """What is closed, not decided, older, or of another machine, is none."""
     night = [with_stack(day, [steady("a/one")], f"0.{day}.0") for day in (1, 2)]
-    found = status.sentence(status_of(*night, changes=[change]))
+    found = front.sentence(status_of(*night, changes=[change]))
     assert found == (
         f"Newest night: {news} (1 release came in: fastapi 0.2.0). Of 1 case 1 is measured."
     )
 
 
 def test_a_case_that_also_moved_is_counted_too() -> None:
-    """A change has one series that it was confirmed on, and others with the same cause."""
     others = tuple(
         SeriesName(machine=machine, case="a/two", metric="throughput")
         for machine in (runs.MACHINE.id, "other")
@@ -190,20 +177,18 @@ def test_a_case_that_also_moved_is_counted_too() -> None:
     nights = [a_run(day, results) for day in (1, 2, 3)]
     assert status_of(*nights[:2], changes=[change]).slower == ("a/one", "a/two")
     later = status_of(*nights, changes=[change])
-    assert (later.slower, status.still_open(later, runs.MACHINE.id)) == (
+    assert (later.slower, front.still_open(later, runs.MACHINE.id)) == (
         (), "Open since 2 Nov 2026: 1 change, 2 cases.",
     )  # fmt: skip
 
 
 def test_the_first_run_is_compared_with_nothing() -> None:
-    """And nobody reads that nothing is new."""
-    assert status.sentence(status_of(a_run(1, [steady("a/one"), failed("a/two")]))) == (
+    assert front.sentence(status_of(a_run(1, [steady("a/one"), failed("a/two")]))) == (
         "Of 2 cases 1 measured for the first time; 1 failed. There is nothing to compare with yet."
     )
 
 
 def test_a_case_that_left_the_plan_long_ago_is_not_missing() -> None:
-    """It was there on the first night, and not on the eight since."""
     nights = [a_run(1, [steady("a/old"), steady("a/one")])]
     nights += [a_run(day, [steady("a/one")]) for day in range(2, 10)]
     assert status_of(*nights).missing == ()
@@ -217,7 +202,7 @@ def test_a_headline_is_a_ratio_of_one_night() -> None:
         a_run(2, [steady(JSON), steady(FREE, 6000.0)]),
         a_run(3, [disturbed(JSON), steady(FREE, 9000.0)]),
     )
-    shown = {one.label: one for one in headlines.shown([table])}
+    shown = {one.label: one for one in front.headline_cards([table])}
     ratio = shown["free-threaded / GIL, FastAPI JSON"]
     assert (ratio.figure, ratio.interval, ratio.nights) == ("1.20×", "", 3)
     assert ratio.run == a_run(2, []).id
@@ -239,28 +224,24 @@ def test_a_headline_has_the_interval_of_its_ratio() -> None:
     table = table_of(
         a_run(1, [scattered(JSON, *around(5000, 0.03)), scattered(FREE, *around(6000, 0.04))])
     )
-    shown = {one.label: one for one in headlines.shown([table])}
+    shown = {one.label: one for one in front.headline_cards([table])}
     ratio = shown["free-threaded / GIL, FastAPI JSON"]
     assert (ratio.figure, ratio.interval, ratio.firm) == ("1.20×", "±5.1 %", True)
 
 
 def test_headlines_are_all_of_one_machine() -> None:
-    """That with more intervals, though the other was measured last and has more figures.
-
-    What it has not is hollow, and says where.
-    """
     many = [scattered(JSON, 4900.0, 5000.0, 5100.0), scattered(FREE, 5900.0, 6000.0, 6100.0)]
     one = table_of(a_run(1, many))
     single = [scattered(name, 9000.0) for name in (JSON, FREE, FLASK)]
     other = table_of(a_run(2, single, machine=runs.MACHINE.model_copy(update={"id": "other-4c-1"})))
-    shown = headlines.shown([other, one])
+    shown = front.headline_cards([other, one])
     assert {found.machine for found in shown} == {runs.MACHINE.id}
     assert {found.label: found.figure for found in shown if found.figure} == {
         "FastAPI JSON": "4,999/s", "free-threaded / GIL, FastAPI JSON": "1.20×",
     }  # fmt: skip
     badges = overview.badges([other, one], ())
     assert [badges[name]["message"] for name in ("asgi", "wsgi")] == ["4,999/s", "not measured"]
-    (alone,) = [found for found in headlines.shown([other]) if found.label == "Flask JSON"]
+    (alone,) = [found for found in front.headline_cards([other]) if found.label == "Flask JSON"]
     assert (alone.machine, alone.figure, alone.interval, alone.firm) == (
         "other-4c-1", "9,000/s", "one launch", False,
     )  # fmt: skip
@@ -281,7 +262,7 @@ def test_a_wide_interval_is_printed_instead_of_its_figure() -> None:
             ],
         )
     )
-    shown = {one.label: one for one in headlines.shown([table])}
+    shown = {one.label: one for one in front.headline_cards([table])}
     ratio, alone = shown["free-threaded / GIL, FastAPI JSON"], shown["FastAPI JSON"]
     assert (ratio.figure, ratio.interval, ratio.firm) == ("1.6…2.6×", "95 % interval", False)
     assert (alone.figure, alone.interval, alone.firm) == ("3,900/s…6,410/s", "95 % interval", False)
@@ -301,7 +282,6 @@ def test_a_machine_s_noise_is_the_median_half_interval() -> None:
 
 
 def test_what_changed_about_a_machine_is_said() -> None:
-    """Only what differs, at the first run after it."""
     kernel = runs.MACHINE.model_copy(update={"kernel": "6.2.0"})
     nights = [
         of_run(a_run(1, [steady("a/one")])),
@@ -315,7 +295,6 @@ def test_what_changed_about_a_machine_is_said() -> None:
 
 
 def test_neighbours_are_of_the_same_machine_and_profile() -> None:
-    """A quick run between two nightly ones is nobody's neighbour."""
     nights = [
         of_run(a_run(1, [steady("a/one")])),
         of_run(a_run(2, [steady("a/one")], profile="quick")),
@@ -329,7 +308,6 @@ def test_neighbours_are_of_the_same_machine_and_profile() -> None:
 
 
 def test_a_run_in_numbers() -> None:
-    """Disturbed cases have figures; failed and missing ones have none."""
     results = [
         steady("a/one"),
         disturbed("a/two"),
@@ -347,7 +325,6 @@ def test_a_run_in_numbers() -> None:
 
 
 def test_benchmarks_stand_at_the_date_when_they_were_made() -> None:
-    """Their night's time is the commit's; their name says when they ran."""
     header = of_run(a_run(1, [steady("a/one")])).header
     asv = replace(header, kind="inprocess", run="20251113T021320Z-asv-abababab")
     assert started(asv) == datetime(2025, 11, 13, 2, 13, 20, tzinfo=UTC)
@@ -355,7 +332,6 @@ def test_benchmarks_stand_at_the_date_when_they_were_made() -> None:
 
 
 def test_the_lines_of_a_night_say_what_was_odd() -> None:
-    """Of benchmarks there is one line each, with median, quartiles and samples."""
     night = of_run(a_run(1, [steady("a/one"), failed("a/two")]))
     (line,) = run.lines(night)
     assert (line.case, line.odd.status) == ("a/two", "failed")
@@ -400,7 +376,6 @@ def test_the_lines_of_a_night_say_what_was_odd() -> None:
 def test_the_command_of_a_figure(
     case: str, profile: str, commit: str | None, expected: str
 ) -> None:
-    """It selects this case alone, and is one word for the shell whatever the case is called."""
     assert trace.command(case, profile, commit) == expected
 
 
@@ -436,12 +411,10 @@ def test_the_command_of_a_figure(
     ],
 )
 def test_how_things_read(made: str, expected: str) -> None:
-    """Three or four digits, a unit, a real minus, and nothing that is markup."""
     assert made == expected
 
 
 def test_items_of_a_list_of_cases_are_links() -> None:
-    """Each to its trend, escaped."""
     assert words.case_items("../", ("a/b", "<c>")) == Markup(
         '<li><a class="case" href="../b/a/b/">a/<wbr>b</a></li>\n'
         '<li><a class="case" href="../b/~632c80ac673391d4/">&lt;c&gt;</a></li>'
@@ -449,9 +422,8 @@ def test_items_of_a_list_of_cases_are_links() -> None:
 
 
 def test_cases_are_listed_by_experiment_and_by_suite() -> None:
-    """Those inside the process come last."""
     inside = "inprocess/gil.Cpu.time_tasks(mode=threads)/py3.14/current"
-    assert cases.groups(frozenset({inside, "b/two", "a/one", "b/one"})) == {
+    assert case.groups(frozenset({inside, "b/two", "a/one", "b/one"})) == {
         "a": ("a/one",),
         "b": ("b/one", "b/two"),
         "inprocess: gil": (inside,),
@@ -459,8 +431,7 @@ def test_cases_are_listed_by_experiment_and_by_suite() -> None:
 
 
 def test_the_glossary_is_in_order_and_its_links_lead_to_its_own_words() -> None:
-    """And nothing of its Markdown is left."""
-    entries = glossary.entries()
+    entries = reference.entries()
     anchors = [anchor for anchor, _, _ in entries]
     assert anchors == sorted(set(anchors))
     assert {"launch", "duet", "verdict", "noise", "threshold", "change-point"} <= {*anchors}

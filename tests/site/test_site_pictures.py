@@ -15,7 +15,6 @@ from servebench.toolchain.packages import Package
 
 @pytest.mark.real
 def test_pictures_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In light and dark; a file that is not there is told."""
     browsing.program()
     monkeypatch.setattr(pictures, "PICTURES", {"front": ""})
     site = site_builds.one_night(tmp_path)
@@ -32,7 +31,6 @@ def test_pictures_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_without_a_browser_there_is_a_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sentence, not a traceback."""
     absent = Package("chromium", ("no-such-browser",), "it takes pictures")
     monkeypatch.setattr(pictures, "CHROMIUM", absent)
     with pytest.raises(SetupError, match="apt-get install"):

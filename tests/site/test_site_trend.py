@@ -21,7 +21,6 @@ PERIOD = timedelta(days=90)
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A served site of one case over a year and a half."""
     folder = tmp_path_factory.mktemp("trend")
     made_up.write(made_up.imagine(1.6, 20, seed=4), folder / "results")
     with browsing.served(site_builds.built(folder)) as address:
@@ -30,14 +29,12 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """One browser for all tests of this file."""
     with browsing.browser() as found:
         yield found
 
 
 @pytest.fixture
 def watched(chromium: Browser, base: str) -> Iterator[Watched]:
-    """A page; whatever went wrong on it fails the test."""
     context = chromium.new_context(viewport={"width": 1000, "height": 900})
     context.set_default_timeout(20_000)
     found = Watched(context.new_page(), base)
@@ -47,14 +44,12 @@ def watched(chromium: Browser, base: str) -> Iterator[Watched]:
 
 
 def opened(watched: Watched, query: str = "") -> Page:
-    """The case's page with its plot drawn."""
     watched.page.goto(watched.base + addresses.case(CASE) + query, wait_until="networkidle")
     expect(watched.page.locator("#trend canvas")).to_be_visible()
     return watched.page
 
 
 def dates(page: Page) -> list[str]:
-    """From and to, as the address has them."""
     return re.findall(r"(?:from|to)=(\d{4}-\d\d-\d\d)", page.url)
 
 
@@ -81,7 +76,6 @@ def test_dragging_zooms_and_a_double_click_goes_back(watched: Watched) -> None:
 
 
 def test_the_pointer_says_what_is_under_it(watched: Watched) -> None:
-    """Day, figure and interval; a click says it to everybody and leads to the run."""
     page = opened(watched)
     page.locator("#trend .u-over").hover()
     tip = page.locator(".trend-tip")
@@ -94,7 +88,6 @@ def test_the_pointer_says_what_is_under_it(watched: Watched) -> None:
 
 
 def test_another_figure_has_its_own_title_axis_and_table(watched: Watched) -> None:
-    """The table is that of the figure that is shown, newest night first, each with its run."""
     page = opened(watched)
     page.locator("#trend summary").click()
     first = page.locator("#trend tbody tr").first
@@ -128,7 +121,6 @@ def test_only_the_years_that_are_shown_are_fetched(watched: Watched) -> None:
 
 
 def test_the_plot_is_as_high_as_the_picture_was(watched: Watched) -> None:
-    """So that nothing below it moves when it takes the picture's place."""
     page = watched.page
     page.route("**/manifest.json", lambda route: route.abort())
     page.goto(watched.base + addresses.case(CASE), wait_until="networkidle")

@@ -96,7 +96,6 @@ def a_run(place: int, machine: str = "", launches: int = 3) -> Run:
 
 
 def a_record(place: int, measured: list[Run]) -> ChangeRecord:
-    """The change that begins with a night; which release did it, nobody knows."""
     return ChangeRecord(
         id=f"{FIRST + timedelta(days=place):%Y%m%d}-unknown-{place}",
         status="open",
@@ -120,7 +119,6 @@ def a_record(place: int, measured: list[Run]) -> ChangeRecord:
 
 @pytest.fixture(scope="module")
 def contested(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The made-up history's site."""
     folder = tmp_path_factory.mktemp("contested")
     results = folder / "results"
     measured = [a_run(place) for place in range(NIGHTS)]
@@ -139,7 +137,6 @@ def site(
     tmp_path_factory: pytest.TempPathFactory,
     reference_results: Path,
 ) -> Path:
-    """A built site."""
     if request.param == "contested":
         found: Path = request.getfixturevalue("contested")
         return found
@@ -149,13 +146,11 @@ def site(
 
 
 def pages(site: Path) -> Iterator[tuple[str, str]]:
-    """Path and markup of every page."""
     for path in sorted(site.rglob("*.html")):
         yield path.relative_to(site).as_posix(), path.read_text("utf-8")
 
 
 def text_of(markup: str) -> str:
-    """The text of some markup, tags being spaces, with single spaces."""
     document = sites.Document()
     document.feed(markup)
     document.close()
@@ -163,12 +158,10 @@ def text_of(markup: str) -> str:
 
 
 def elements(html: str, opening: str, tag: str) -> Iterator[str]:
-    """Elements that begin so, and have no other of their kind inside."""
     yield from re.findall(rf"<{opening}(?![a-z])[^>]*>.*?</{tag}>", html, re.DOTALL)
 
 
 def holds_no_change(text: str) -> bool | None:
-    """Whether a row's last interval, in per cent, has ends of both signs; None: it has none."""
     found = ENDS.findall(text)
     if not found:
         return None
@@ -177,7 +170,6 @@ def holds_no_change(text: str) -> bool | None:
 
 
 def launches_of(site: Path) -> dict[tuple[str, str], int]:
-    """Run and case → launches of its CPU time, from the data files."""
     found: dict[tuple[str, str], int] = {}
     for path in site.glob("across/*-load/server_cpu_per_request/*.json"):
         table = path.parents[1].name
@@ -191,7 +183,6 @@ def launches_of(site: Path) -> dict[tuple[str, str], int]:
 
 def said_of_rows(rows: list[tuple[str, str]], known: dict[tuple[str, str], int], ends: list[str]
                  ) -> list[str]:  # fmt: skip
-    """Rows of a comparison that say more than their interval or their launches bear."""
     wrong = []
     for case, text in rows:
         if any(re.search(rf"\b{word}\b", text) for word in READINGS):
@@ -202,7 +193,6 @@ def said_of_rows(rows: list[tuple[str, str]], known: dict[tuple[str, str], int],
 
 
 def test_no_row_says_more_than_its_interval(site: Path) -> None:
-    """Whatever table a row is in: a verdict's interval leaves out no change."""
     wrong = []
     for name, html in pages(site):
         for row in elements(html, "tr", "tr"):
@@ -249,7 +239,6 @@ def test_cards_are_of_one_machine_and_large_only_where_they_are_sure(site: Path)
 
 
 def test_the_front_page_tells_the_newest_night_from_what_is_open(site: Path) -> None:
-    """Nothing began with the newest night of either history."""
     front = (site / "index.html").read_text("utf-8")
     (told, *others) = [text_of(part) for part in elements(front, 'p class="says"', "p")]
     assert not any(word in f"{told} {others}" for word in READINGS), told
@@ -259,7 +248,6 @@ def test_the_front_page_tells_the_newest_night_from_what_is_open(site: Path) -> 
 
 
 def test_nobody_is_innocent_who_was_not_tried(site: Path) -> None:
-    """Where no search has been, no package is told from the others."""
     for name, html in pages(site):
         if name.startswith("c/") and "which release did it is not known" in html:
             cells = re.findall(r"<ins>.*?</td><td>(.*?)</td></tr>", html)
@@ -268,7 +256,6 @@ def test_nobody_is_innocent_who_was_not_tried(site: Path) -> None:
 
 @pytest.mark.real
 def test_comparisons_in_the_browser_say_no_more_than_they_may(site: Path) -> None:
-    """Neighbouring nights, both sides of a kernel, of a change; interpreters; one launch."""
     known = launches_of(site)
     table = next(site.glob("nights/[sx]*-load")).name
     nights = sorted({run for run, _ in known if "nightly" in run})
@@ -308,7 +295,6 @@ def test_comparisons_in_the_browser_say_no_more_than_they_may(site: Path) -> Non
 
 @pytest.mark.real
 def test_labels_of_two_changes_in_one_plane_are_both_drawn(contested: Path) -> None:
-    """Neither lies on the other, nor ends on its own line; uPlot leaves its alignment behind."""
     spy = """
     window.drawn = [];
     const write = CanvasRenderingContext2D.prototype.fillText;

@@ -18,9 +18,9 @@ from servebench.record import change, store
 from servebench.record.change import ChangeRecord, Release, SeriesName, StackState
 from servebench.record.comparison import PackageChange, Verdict
 from servebench.series.table import tables
-from servebench.site import data, gather
-from servebench.site.folder import Folder
-from servebench.site.pages.site import Site
+from servebench.site import data
+from servebench.site.data import Folder
+from servebench.site.pages.site import Site, gather
 
 YEARS: Final = 5
 SERIES: Final = 160
@@ -108,9 +108,7 @@ def gathered(folder: Path) -> Site:
     results, output = folder / "results", folder / "gathered"
     sources = made_up.read(results, folder / "cache")
     written = data.write(Folder(output), sources, tables(sources.nights))
-    return gather.gather(
-        paths.project_root(), results, sources, written, static="static/", downloads={}
-    )
+    return gather(paths.project_root(), results, sources, written, static="static/", downloads={})
 
 
 def runs_figures() -> dict[str, float]:

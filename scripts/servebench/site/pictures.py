@@ -109,7 +109,6 @@ def _take(browser: Browser, site: Path, address: str, scheme: Any, path: Path) -
 
 
 def _newest(site: Path) -> datetime | None:
-    """Start of the newest server run."""
     machines = json.loads((site / "overview.json").read_bytes())["machines"]
     times = [
         datetime.fromisoformat(machine["newest"]["time"])

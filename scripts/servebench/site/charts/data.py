@@ -38,9 +38,6 @@ class Quantity:
     """What an axis shows, and how its figures read.
 
     Attributes:
-        title: In words.
-        format: Of one figure.
-        better: Which way.
         span: How an interval reads; None: relative to its figure.
     """
 
@@ -63,9 +60,7 @@ class Value:
     Attributes:
         mean: The figure; None: there is none, and `note` says why.
         low: Lower end of its interval; None together with `high`.
-        high: Upper end of its interval.
         ceiling: What arithmetic allows here.
-        published: What the source published.
         valid: Whether it may be judged; drawn hollow if not.
         note: Its flags, or why there is no figure.
     """

@@ -1,11 +1,12 @@
-"""The charts that an experiment declares, from the cases of one run. Pure."""
+"""The charts that experiments and suites declare, from a run's cases or a commit's benchmarks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from servebench.core import units
 from servebench.core.flags import DISTURBING
 from servebench.core.metrics import METRICS
 from servebench.core.units import count
@@ -18,6 +19,9 @@ from servebench.declare.layouts import (
     LinesLayout,
 )
 from servebench.declare.published import Published
+from servebench.declare.suites import SuiteDeclaration
+from servebench.record.asv_results import Snapshot
+from servebench.report.asv_figures import SpeedUp, plural, speed_ups
 from servebench.report.tables import ordered, select
 from servebench.series.summary import ENOUGH_LAUNCHES, CaseSummary
 from servebench.site.charts.data import Caption, Quantity, Value
@@ -37,9 +41,6 @@ class ChartCases:
     """The cases of one run that charts are drawn from.
 
     Attributes:
-        cases: Of one experiment.
-        published: What its source published.
-        address: Where a case's page is.
         source: Which run it is, for the captions.
         anchor: Put before the charts' names: a page may show several runs.
     """
@@ -219,3 +220,45 @@ def _variant(metric: str) -> str:
         if metric.startswith(prefix):
             return metric.removeprefix(prefix).replace("p999", "p99.9")
     return METRICS[metric].title
+
+
+def speed_up_charts(
+    snapshot: Snapshot, suite: SuiteDeclaration, address: Callable[[str], str]
+) -> Iterator[Chart]:
+    """One chart for each table that has a speed-up; `address`: from a case's id to its page."""
+    for table in suite.tables:
+        found = [one for one in speed_ups(snapshot, suite, table) if one.variant != table.base]
+        if all(one.gain is None for one in found):
+            continue
+        groups: dict[str, list[Dot]] = {}
+        for one in found:
+            groups.setdefault(one.title, []).append(
+                _speed_up_dot(one, table.variant or "", address)
+            )
+        base = plural(table.base or "", table.variant or "")
+        caption = f"That of {base} is 1."
+        if table.best:
+            caption += " The ceiling is what the cores, or the slowest wait, allow."
+        yield forest(
+            Forest(
+                Caption(f"speed-up-{table.name}", table.title, caption),
+                Quantity(f"times as fast as {base}", units.plain, "higher"),
+                tuple(
+                    DotGroup(title, tuple(sorted(many, key=lambda dot: (dot.label, dot.series))))
+                    for title, many in sorted(groups.items(), key=lambda entry: len(entry[0]))
+                ),
+            )
+        )
+
+
+def _speed_up_dot(one: SpeedUp, variant: str, address: Callable[[str], str]) -> Dot:
+    published = next((gain for _, gain in one.published if gain), None)
+    if one.gain is None:
+        failed = one.reading is not None and one.reading.status == "failed"
+        note = "failed" if failed else "not measured"
+        value = Value(None, published=published, note=note)
+    else:
+        value = Value(one.gain, ceiling=one.ceiling, published=published)
+    name = plural(one.variant, variant)
+    href = address(one.reading.case) if one.reading else ""
+    return Dot(f"{name}, {one.python}", value, one.python, href)

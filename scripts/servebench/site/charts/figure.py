@@ -31,8 +31,6 @@ class ChartData:
     """The data of a chart as a table.
 
     Attributes:
-        head: Column headings.
-        rows: Cells, as many in each row as there are headings.
         words: So many leading columns are words; the others are figures, but for notes.
         hidden: Rows that were left out.
     """
@@ -52,13 +50,8 @@ class Chart:
     """A chart, drawn, ready to be written.
 
     Attributes:
-        about: What it is.
-        kind: Its CSS class.
-        table: Its data.
         drawings: For wide and for narrow pages (`charts.css` shows the one that fits); none where
             there is nothing to draw, which a note says.
-        legend: What its marks mean.
-        notes: What else a reader should know.
         grid: HTML in the place of drawings.
     """
 

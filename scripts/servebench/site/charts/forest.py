@@ -18,9 +18,8 @@ from servebench.report.comparison import make_view
 from servebench.site.charts import figure, legend, plane, svg, text
 from servebench.site.charts.data import Caption, Quantity, Value, check_href, interval, sentence
 from servebench.site.charts.figure import Chart
-from servebench.site.charts.legend import LegendKey
-from servebench.site.charts.scale import Scale, value_axis
-from servebench.site.charts.styles import Style, assign
+from servebench.site.charts.legend import LegendKey, Style, assign
+from servebench.site.charts.scale import AxisScale, value_axis
 from servebench.site.charts.svg import (
     NARROW,
     WIDE,
@@ -59,12 +58,8 @@ class Dot:
     """One row.
 
     Attributes:
-        label: What it is, within its group.
-        value: Its figure.
         series: What gives colour and marker; empty: nothing does.
-        href: Where more about it is.
         verdict: What is said of a change; gives the colour.
-        word: The verdict in words, with its mark.
     """
 
     label: str
@@ -219,7 +214,7 @@ def _widest(texts: Sequence[str]) -> float:
 def _draw(data: Forest, limits: tuple[float, float], width: float) -> Drawing:
     every, groups = data.dots[:ROWS], _first(data.groups)
     place = _lanes(width, [dot.label for dot in every], [_figure(data, dot) for dot in every])
-    scale = Scale(*limits, place.left, place.right)
+    scale = AxisScale(*limits, place.left, place.right)
     unit = replace(data.quantity, format=units.share) if data.axis == "change" else data.quantity
     axis = value_axis(unit, scale, 8 if data.axis == "change" else 6, sideways=True)
     start = bottom = 24.0 if data.axis == "change" else 4.0
@@ -283,7 +278,6 @@ def _texts(data: Forest, dot: Dot, place: _Lanes, top: float, *, narrow: bool) -
 
 
 def _figure(data: Forest, dot: Dot) -> str:
-    """The figure as it stands beside the plot; a verdict is cut to what fits there."""
     if dot.value.mean is None:
         return dot.word or "—"
     mean = data.quantity.format(dot.value.mean)
@@ -293,7 +287,7 @@ def _figure(data: Forest, dot: Dot) -> str:
     return " ".join(filter(None, parts))
 
 
-def _shapes(value: Value, style: Style, scale: Scale, y: float) -> Iterator[Shape]:
+def _shapes(value: Value, style: Style, scale: AxisScale, y: float) -> Iterator[Shape]:
     if value.mean is None:
         room = scale.end - scale.start - 12
         yield Text("missing", scale.start + 6, y + 4, text.fit(f"no figure: {value.note}", room))
@@ -316,7 +310,6 @@ def _shapes(value: Value, style: Style, scale: Scale, y: float) -> Iterator[Shap
 
 
 def _styles(data: Forest) -> dict[str, Style]:
-    """Colours by series; one series needs no colour of its own."""
     names = dict.fromkeys(dot.series for dot in data.dots[:ROWS])
     return assign(names) if len(names) > 1 or "" not in names else {"": _ALIKE}
 

@@ -22,12 +22,6 @@ class Heat:
     """A whole heat map.
 
     Attributes:
-        about: What it is.
-        quantity: What the cells show.
-        row_title: What varies from row to row.
-        column_title: What varies from column to column.
-        rows: The rows' values, as text.
-        columns: The columns' values, as text.
         cells: A row of cells for each row; None where no such case is declared.
     """
 

@@ -9,10 +9,9 @@ from typing import Final
 from servebench.site.charts import figure, legend, plane, text
 from servebench.site.charts.data import Caption, Quantity, Value, check_href, sentence
 from servebench.site.charts.figure import Chart
-from servebench.site.charts.legend import LegendKey
+from servebench.site.charts.legend import DASHES, STYLES, LegendKey, Style, assign
 from servebench.site.charts.plane import BELOW, TITLE, FreeSpace, span
-from servebench.site.charts.scale import Scale, declared_axis, value_axis
-from servebench.site.charts.styles import DASHES, STYLES, Style, assign
+from servebench.site.charts.scale import AxisScale, declared_axis, value_axis
 from servebench.site.charts.svg import (
     MARKS,
     NARROW,
@@ -60,11 +59,7 @@ class Lines:
     """A whole chart of lines.
 
     Attributes:
-        about: What it is.
-        x: What was varied.
-        y: What was measured.
         series: The lines, points in the order in which they are joined.
-        log_x: Logarithmic lying axis.
         log_y: Logarithmic upright axis; otherwise it begins at zero.
         declared: Whether the values of x were chosen: they are the ticks then.
     """
@@ -79,7 +74,6 @@ class Lines:
 
     @property
     def values(self) -> list[Value]:
-        """Of the points that can be drawn."""
         return [p.y for one in self.series for p in one.points if self.height(p) is not None]
 
     def height(self, point: LinePoint) -> float | None:
@@ -146,11 +140,11 @@ def _thinned(points: tuple[LinePoint, ...], most: int) -> tuple[LinePoint, ...]:
 
 def _draw(data: Lines, limits: tuple[float, float], width: float) -> Drawing:
     height = _HEIGHTS[width]
-    y = value_axis(data.y, Scale(*limits, height - BELOW, TITLE, data.log_y), 6)
+    y = value_axis(data.y, AxisScale(*limits, height - BELOW, TITLE, data.log_y), 6)
     area = plane.plane(width, height, y)
     values = [point.x for one in data.series for point in one.points]
     left, right = span(values, zero=not data.declared, log=data.log_x)
-    scale = Scale(left, right, area.left, area.right, data.log_x)
+    scale = AxisScale(left, right, area.left, area.right, data.log_x)
     x = (
         declared_axis(data.x, scale, values)
         if data.declared
@@ -174,8 +168,9 @@ def _draw(data: Lines, limits: tuple[float, float], width: float) -> Drawing:
     return Drawing(width, height, (*found, *marks))
 
 
-def _pieces(one: LineSeries, data: Lines, x: Scale, y: Scale) -> list[list[tuple[float, float]]]:
-    """The line as px, interrupted where a figure is missing."""
+def _pieces(
+    one: LineSeries, data: Lines, x: AxisScale, y: AxisScale
+) -> list[list[tuple[float, float]]]:
     pieces: list[list[tuple[float, float]]] = [[]]
     for point in one.points:
         if (height := data.height(point)) is None:
@@ -185,8 +180,7 @@ def _pieces(one: LineSeries, data: Lines, x: Scale, y: Scale) -> list[list[tuple
     return [piece for piece in pieces if len(piece) > 1]
 
 
-def _ceilings(data: Lines, x: Scale, y: Scale) -> Iterator[Path]:
-    """Each sequence of ceilings once, however many series share it."""
+def _ceilings(data: Lines, x: AxisScale, y: AxisScale) -> Iterator[Path]:
     found = {
         tuple(
             (x.at(point.x), y.at(point.y.ceiling))
@@ -204,7 +198,7 @@ def _ceilings(data: Lines, x: Scale, y: Scale) -> Iterator[Path]:
 
 
 def _marks(
-    row: int, one: LineSeries, data: Lines, style: Style, x: Scale, y: Scale
+    row: int, one: LineSeries, data: Lines, style: Style, x: AxisScale, y: AxisScale
 ) -> Iterator[Mark]:
     for index, point in enumerate(one.points):
         height, at = data.height(point), x.at(point.x)
@@ -223,7 +217,7 @@ def _marks(
         )
 
 
-def _dot(value: Value, style: Style, y: Scale, at: float, up: float) -> Iterator[Shape]:
+def _dot(value: Value, style: Style, y: AxisScale, at: float, up: float) -> Iterator[Shape]:
     if value.ends:
         low, high = value.ends
         yield Line("whisker", at, y.at(y.low if y.log and low <= 0 else low), at, y.at(high))

@@ -21,7 +21,7 @@ _DAY: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class AxisScale:
     """Maps `low`…`high` onto `start`…`end` px; what is beyond lands on the edge.
 
     A logarithmic scale needs `low` > 0.
@@ -61,7 +61,6 @@ class Tick:
 
     @property
     def span(self) -> tuple[float, float]:
-        """Left and right end of the label, px."""
         width = text.width(self.text)
         left = self.at - {"start": 0.0, "middle": width / 2, "end": width}[self.anchor]
         return left, left + width
@@ -71,7 +70,7 @@ class Tick:
 class Axis:
     """A scale with its ticks and title."""
 
-    scale: Scale
+    scale: AxisScale
     ticks: tuple[Tick, ...]
     title: str
 
@@ -117,7 +116,7 @@ def nice_log(low: float, high: float, most: int) -> list[float]:
     return found if len(found) > 1 else nice(low, high, most)[0]
 
 
-def value_axis(quantity: Quantity, scale: Scale, most: int, *, sideways: bool = False) -> Axis:
+def value_axis(quantity: Quantity, scale: AxisScale, most: int, *, sideways: bool = False) -> Axis:
     """An axis of figures with at most `most` steps.
 
     With `sideways` it lies: labels beside each other must leave room between them.
@@ -144,7 +143,7 @@ def value_axis(quantity: Quantity, scale: Scale, most: int, *, sideways: bool = 
     return Axis(scale, ticks, title)
 
 
-def declared_axis(quantity: Quantity, scale: Scale, values: Iterable[float]) -> Axis:
+def declared_axis(quantity: Quantity, scale: AxisScale, values: Iterable[float]) -> Axis:
     """A lying axis with ticks at the values that were measured, as many as have room.
 
     The largest value always has its label: it tells how far the axis goes.
@@ -159,7 +158,7 @@ def declared_axis(quantity: Quantity, scale: Scale, values: Iterable[float]) -> 
 
 
 @lru_cache(maxsize=256)  # all trends of a night have one of a few
-def time_axis(scale: Scale) -> Axis:
+def time_axis(scale: AxisScale) -> Axis:
     """A lying axis of dates; the scale is in seconds since 1970, UTC.
 
     Days, months or years, the closest ticks whose labels have room; where not even two ticks fall
@@ -219,7 +218,6 @@ def _titled(title: str, unit: str) -> str:
 
 
 def _label(value: float, step: float) -> str:
-    """As many decimals as tell the steps apart."""
     decimals = max(0, -math.floor(math.log10(step) + 1e-9))
     shown = f"{value:,.{decimals}f}"
     return shown.replace("-", "−") if float(shown.replace(",", "")) else "0"
@@ -232,7 +230,7 @@ def _log_label(quantity: Quantity, value: float) -> str:
     return f"{shown} {unit}" if len(_ladder(quantity)) > 1 else shown
 
 
-def _tick(scale: Scale, value: float, label: str, *, sideways: bool) -> Tick:
+def _tick(scale: AxisScale, value: float, label: str, *, sideways: bool) -> Tick:
     """A tick; a lying axis' first and last label do not reach over its ends by much."""
     tick = Tick(scale.at(value), label)
     if sideways:

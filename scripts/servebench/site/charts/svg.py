@@ -81,12 +81,7 @@ class Mark:
 
     Attributes:
         say: The datum as a sentence: shown under the pointer, read aloud by the page's script.
-        series: Which row of marks this belongs to, from 0.
         point: Place in that row, from 0, from left to right or from top to bottom.
-        x: Where the mark stands, px.
-        y: Where the mark stands, px.
-        shapes: What is drawn.
-        kind: CSS classes of the group.
         href: Where more about the datum is, for the page's script; the table has it as a link.
     """
 
@@ -155,11 +150,8 @@ _SYMBOLS: Final[dict[Marker, str]] = {
 def written(drawing: Drawing, label: str, fitting: str = "any", more: str = "") -> str:
     """A drawing as an `<svg>`.
 
-    Args:
-        drawing: What is drawn.
-        label: What it is, for those who do not see it.
-        fitting: CSS class of its size: wide, narrow, spark or any.
-        more: Markup before the shapes.
+    `fitting`: CSS class of its size: wide, narrow, spark or any.
+    `more`: Markup before the shapes.
     """
     width, height = px(drawing.width), px(drawing.height)
     shapes = "".join(
@@ -200,9 +192,7 @@ def _mark(mark: Mark) -> str:
 def rows(cells: Iterable[Sequence[str | Link]], numbers: Sequence[bool]) -> str:
     """Rows of a table's body; the first cell of each is its heading.
 
-    Args:
-        cells: Row by row.
-        numbers: Per column, whether it holds figures.
+    `numbers`: Per column, whether it holds figures.
     """
     opening = ['<td class="number">' if number else "<td>" for number in numbers[1:]]
     return "".join(f"<tr>{_row(row, opening)}</tr>\n" for row in cells)

@@ -20,7 +20,7 @@ from servebench.site.charts.figure import Chart
 from servebench.site.charts.forest import TONES
 from servebench.site.charts.legend import LegendKey
 from servebench.site.charts.plane import BELOW, TITLE, Plane
-from servebench.site.charts.scale import Scale, day_text, time_axis, value_axis
+from servebench.site.charts.scale import AxisScale, day_text, time_axis, value_axis
 from servebench.site.charts.svg import (
     NARROW,
     WIDE,
@@ -75,8 +75,6 @@ class TrendEvent:
         time: Time of the first run after it.
         label: What it was; of a change, what did it: `granian 2.8.7`.
         verdict: Of a change: faster or slower; None: a stack bump or a break.
-        ratio: Of a change: after over before, with its interval.
-        href: Its page.
     """
 
     time: datetime
@@ -106,12 +104,8 @@ class Trend:
     """One series over time.
 
     Attributes:
-        about: What it is.
-        quantity: What was measured.
         points: In the order of time; the newest 400 are drawn.
-        changes: From each on, the series is elsewhere.
         breaks: Where machine, interpreter build or case definition changed.
-        bumps: Where the stack's lock changed.
     """
 
     about: Caption
@@ -179,10 +173,8 @@ def spark(label: str, values: Sequence[float | None], tone: str = "") -> str:
 
     Of more values than there is room for, every so-manieth is drawn, the last always.
 
-    Args:
-        label: What it shows, for those who do not see it.
-        values: Evenly spaced, oldest first; None interrupts the line.
-        tone: CSS class of the last dot: worse, better, same or open.
+    `values`: Evenly spaced, oldest first; None interrupts the line.
+    `tone`: CSS class of the last dot: worse, better, same or open.
     """
     step = -(-len(values) // _SPARK_MOST) or 1
     points = [
@@ -197,14 +189,16 @@ def spark(label: str, values: Sequence[float | None], tone: str = "") -> str:
         middle = statistics.fmean(means)
         least = _LEAST * abs(middle) or 1.0
         ends = min(*means, middle - least), max(*means, middle + least)
-        x = Scale(0.0, max(1.0, len(points) - 1.0), _SPARK_EDGE, width - _SPARK_EDGE)
-        y = Scale(*ends, height - _SPARK_EDGE, _SPARK_EDGE)
+        x = AxisScale(0.0, max(1.0, len(points) - 1.0), _SPARK_EDGE, width - _SPARK_EDGE)
+        y = AxisScale(*ends, height - _SPARK_EDGE, _SPARK_EDGE)
         last = symbol("circle", x.at(known[-1][0]), y.at(means[-1]), 3)
         shapes = [*_paths(points, x, y), Path(f"dot {tone}".strip(), last)]
     return svg.written(Drawing(width, height, tuple(shapes)), label, "spark")
 
 
-def _paths(points: Sequence[tuple[float, Value | None]], x: Scale, y: Scale) -> Iterator[Path]:
+def _paths(
+    points: Sequence[tuple[float, Value | None]], x: AxisScale, y: AxisScale
+) -> Iterator[Path]:
     """Band and line through the figures; None interrupts both."""
     band, line = "", ""
     for known, stretch in groupby(points, key=lambda point: point[1] is not None):
@@ -261,12 +255,12 @@ def _limits(data: Trend) -> tuple[float, float] | None:
 def _draw(data: Trend, limits: tuple[float, float], width: float) -> Drawing:
     height = _HEIGHTS[width]
     top = _TOP if data.changes else TITLE
-    y = value_axis(data.quantity, Scale(*limits, height - BELOW, top), 5)
+    y = value_axis(data.quantity, AxisScale(*limits, height - BELOW, top), 5)
     area = plane.plane(width, height, y, top)
     times = [point.at for point in data.points]
     times += [event.at for event in (*data.changes, *data.breaks, *data.bumps)]
     lack = max(0.0, _DAY - (max(times) - min(times))) / 2
-    span = Scale(min(times) - lack, max(times) + lack, area.left + 6, area.right - 6)
+    span = AxisScale(min(times) - lack, max(times) + lack, area.left + 6, area.right - 6)
     x = time_axis(span)
     return Drawing(
         width,
@@ -282,7 +276,7 @@ def _draw(data: Trend, limits: tuple[float, float], width: float) -> Drawing:
     )
 
 
-def _figures(data: Trend, x: Scale, y: Scale, area: Plane) -> Iterator[Shape | Mark]:
+def _figures(data: Trend, x: AxisScale, y: AxisScale, area: Plane) -> Iterator[Shape | Mark]:
     """Marks of few figures; of many, those that are not part of the line."""
     dotted = len(data.points) <= _DOTTED
     for number, point in enumerate(data.points):
@@ -301,7 +295,7 @@ def _figures(data: Trend, x: Scale, y: Scale, area: Plane) -> Iterator[Shape | M
             yield shape
 
 
-def _breaks(data: Trend, x: Scale, area: Plane) -> Iterator[Mark]:
+def _breaks(data: Trend, x: AxisScale, area: Plane) -> Iterator[Mark]:
     for number, event in enumerate(data.breaks[-_EVENTS:]):
         at = x.at(event.at)
         say = text.clip(f"{day_text(event.at)}: not comparable with before: {event.label}")
@@ -309,7 +303,7 @@ def _breaks(data: Trend, x: Scale, area: Plane) -> Iterator[Mark]:
         yield Mark(say, 2, number, at, area.top, (line,), "break-mark")
 
 
-def _bumps(data: Trend, x: Scale, area: Plane) -> Iterator[Mark]:
+def _bumps(data: Trend, x: AxisScale, area: Plane) -> Iterator[Mark]:
     for number, event in enumerate(data.bumps[-_EVENTS:]):
         at = x.at(event.at)
         say = text.clip(f"{day_text(event.at)}: {event.label}")
@@ -317,7 +311,7 @@ def _bumps(data: Trend, x: Scale, area: Plane) -> Iterator[Mark]:
         yield Mark(say, 3, number, at, area.bottom, (shape,), "bump-mark")
 
 
-def _changes(data: Trend, x: Scale, area: Plane, width: float) -> Iterator[Mark]:
+def _changes(data: Trend, x: AxisScale, area: Plane, width: float) -> Iterator[Mark]:
     """Changes; a label that finds no room in two lines is left to pointer and table."""
     free = [0.0 for _ in _LABEL_ROWS]
     for number, event in enumerate(data.changes[-_EVENTS:]):

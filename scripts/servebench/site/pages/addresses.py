@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 from urllib.parse import quote, unquote, urlencode
 
@@ -35,26 +35,6 @@ _LONGEST: Final = 200
 _TRAPS: Final = frozenset({INDEX, "con", "nul", "aux", "prn"})
 
 
-def experiment(name: str) -> str:
-    """Page of an experiment."""
-    return _below(EXPERIMENTS, name)
-
-
-def case(case_id: str) -> str:
-    """Page of a case: its trends on every machine."""
-    return _below(CASES, case_id)
-
-
-def change(change_id: str) -> str:
-    """Frozen page of a change point."""
-    return _below(CHANGES, change_id)
-
-
-def run(run_id: str) -> str:
-    """Page of a run, or of what asv measured of a commit."""
-    return _below(RUNS, run_id)
-
-
 def year(number: int) -> str:
     """The runs of a year. No run has this name: theirs begin with a date."""
     return f"{RUNS}year-{number}/"
@@ -63,11 +43,6 @@ def year(number: int) -> str:
 def run_file(run_id: str) -> str:
     """The run file itself, as it was measured."""
     return f"{RUNS}{quote(run_id)}.json"
-
-
-def machine(machine_id: str) -> str:
-    """Page of a machine."""
-    return _below(MACHINES, machine_id)
 
 
 def compare(a: str = "", b: str = "") -> str:
@@ -109,3 +84,12 @@ def _below(folder: str, name: str) -> str:
         return f"{folder}~{digest}/"
     quoted = quote(name, safe="/(),=+@'")
     return f"{folder}{quoted}/"
+
+
+experiment = partial(_below, EXPERIMENTS)
+case = partial(_below, CASES)
+"""Page of a case: its trends on every machine."""
+change = partial(_below, CHANGES)
+run = partial(_below, RUNS)
+"""Page of a run, or of what asv measured of a commit."""
+machine = partial(_below, MACHINES)

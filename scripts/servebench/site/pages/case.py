@@ -1,4 +1,4 @@
-"""A case: its trend on every machine, its newest figures, its launches, how to measure it again."""
+"""The cases: a list of them, and for each its trends, newest figures, launches and command."""
 
 from __future__ import annotations
 
@@ -19,33 +19,19 @@ from servebench.series.columns import RunHeader
 from servebench.series.summary import CaseSummary, Estimate
 from servebench.series.table import Point, Table
 from servebench.site.charts import trend
-from servebench.site.pages import (
-    addresses,
-    case_data,
-    case_facts,
-    cases,
-    launches,
-    trace,
-    trends,
-    words,
-)
+from servebench.site.pages import addresses, case_data, trace, trends, words
 from servebench.site.pages.case_data import Folders
-from servebench.site.pages.page import Page, markup, render
+from servebench.site.pages.page import PageFile, markup, render
 from servebench.site.pages.site import Site, has_page
 
 _MODULES: Final = ("js/keyboard.js", "js/trend.js")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MetricLine:
     """One metric of a case on one machine.
 
     Attributes:
-        metric: Its name.
-        title: In words.
-        meaning: In a sentence; may be empty.
-        figure: The newest one, with its unit.
-        interval: Its interval.
         range: From the lowest to the highest of all nights.
         nights: How many have a figure.
     """
@@ -60,62 +46,47 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """A case on one machine.
-
-    Attributes:
-        table: Where it stands.
-        metric: The one that is drawn.
-        newest: Its newest point.
-        header: Of that night.
-        chart: The trend.
-        lines: All metrics.
-    """
+class CaseView:
+    """A case on one machine."""
 
     table: Table
     metric: str
     newest: Point
     header: RunHeader
     chart: Markup
-    lines: tuple[Line, ...]
+    lines: tuple[MetricLine, ...]
 
     @property
     def figure(self) -> str:
-        """The newest figure in words."""
         return words.figure(self.newest.mean, self.metric)
 
     @property
     def interval(self) -> str:
-        """Its interval, if it has one."""
         return _interval(self.newest, self.metric)
 
     @property
     def interval_title(self) -> str:
-        """What the interval is."""
         return self.table.track.interval_title
 
     @property
     def title(self) -> str:
-        """What is drawn, in words."""
         return trends.title(self.metric)
 
 
-def pages(site: Site) -> Iterator[Page]:
+def pages(site: Site) -> Iterator[PageFile]:
     """One page for each case that any run planned."""
     tables = site.cases()
     seen = _last_seen(site.headers)
     newest = _newest_headers(site.headers)
     concerned, folders = _by_case(site.changes), case_data.folders(site)
     for case in filter(has_page, dict.fromkeys((*tables, *seen))):
-        path = addresses.file(addresses.case(case))
         records = concerned.get(case, ())
         others = tuple(header for header in newest if case in header.cases)
         here = tuple(tables.get(case, ()))
-        yield Page(path, _html(site, path, case, here, records, others, seen[case], folders))
+        yield _page(site, case, here, records, others, seen[case], folders)
 
 
 def _last_seen(headers: Mapping[str, RunHeader]) -> dict[str, str]:
-    """By case: the newest run that planned it."""
     found: dict[str, str] = {}
     before: dict[tuple[str, ...], str] = {}
     for run, header in headers.items():
@@ -126,7 +97,6 @@ def _last_seen(headers: Mapping[str, RunHeader]) -> dict[str, str]:
 
 
 def _newest_headers(headers: Mapping[str, RunHeader]) -> tuple[RunHeader, ...]:
-    """The newest run of each machine and profile."""
     found = {(one.machine, one.kind, one.profile): one for one in headers.values()}
     return tuple(found.values())
 
@@ -139,17 +109,17 @@ def _by_case(changes: tuple[ChangeRecord, ...]) -> dict[str, tuple[ChangeRecord,
     return found
 
 
-def _html(
+def _page(
     site: Site,
-    path: str,
     case: str,
     tables: tuple[Table, ...],
     changes: tuple[ChangeRecord, ...],
     others: tuple[RunHeader, ...],
     seen: str,
     folders: Folders,
-) -> str:
-    root = addresses.root(path)
+) -> PageFile:
+    address = addresses.case(case)
+    root = addresses.root(addresses.file(address))
     views = [
         _view(site, root, table, case, changes, "trend" if place == 0 else f"trend-{place + 1}")
         for place, table in enumerate(tables)
@@ -160,16 +130,21 @@ def _html(
     metric = views[0].metric if views and views[0].metric in METRICS else _metric(summary)
     each = None
     if metric is not None:
-        here = launches.results(summaries, case)
-        each = launches.chart(here, metric, lambda run: root + addresses.run(run))
+        here = case_data.launch_results(summaries, case)
+        each = case_data.launch_chart(here, metric, lambda run: root + addresses.run(run))
     header = views[0].header if views else site.headers[seen]
+    facts = (
+        case_data.declared_facts(summary.case)
+        if summary
+        else case_data.recorded_facts(header, case)
+    )
     experiment, label = _experiment(site, case)
     return render(
         site,
         "case.html.j2",
-        path=path,
-        title=case,
-        description=f"Trend and newest figures of {case}.",
+        address,
+        case,
+        f"Trend and newest figures of {case}.",
         modules=_MODULES if views else _MODULES[:1],
         case=case,
         experiment=experiment,
@@ -181,7 +156,7 @@ def _html(
         seen=seen,
         launches=None if each is None else markup(each),
         summary=summary,
-        facts=case_facts.declared(summary.case) if summary else case_facts.recorded(header, case),
+        facts=facts,
         command=trace.command(case, header.profile, header.commit),
         links=trace.links(site, views[0].newest.run if views else seen),
         files=case_data.files(site, folders, case, tables),
@@ -195,14 +170,14 @@ def _view(
     case: str,
     changes: tuple[ChangeRecord, ...],
     anchor: str,
-) -> View:
+) -> CaseView:
     names = trends.metrics(table, case)
     metric = names[0] if names else (table.metrics[0] if table.metrics else "")
     night = int(np.flatnonzero(table.status[:, table.cases.index(case)])[-1])
     happened = site.events[table.machine, table.kind]
     data = trends.trend(root, table, happened, changes, case, metric, anchor)
     newest = history.point(table, night, case, metric)
-    return View(
+    return CaseView(
         table=table,
         metric=metric,
         newest=newest,
@@ -214,8 +189,7 @@ def _view(
 
 def _lines(
     table: Table, newest: Point, night: int, case: str, names: tuple[str, ...]
-) -> Iterator[Line]:
-    """All metrics of a case; what is to be said of one is to be said of all."""
+) -> Iterator[MetricLine]:
     row = table.cases.index(case)
     of_case = np.ascontiguousarray(table.mean[:, row])
     counts = np.count_nonzero(~np.isnan(of_case), axis=0).tolist()
@@ -227,7 +201,7 @@ def _lines(
         known = METRICS.get(metric)
         point = replace(newest, mean=mean[column], low=low[column], high=high[column])
         span = (words.figure(end[column], metric) for end in (lowest, highest))
-        yield Line(
+        yield MetricLine(
             metric=metric,
             title=trends.title(metric),
             meaning=known.meaning if known else "",
@@ -246,7 +220,6 @@ def _interval(point: Point, metric: str) -> str:
 
 
 def _metric(summary: CaseSummary | None) -> str | None:
-    """The metric that launches are shown of, for a case without a trend."""
     if summary is None:
         return None
     return next((name for name in HEADLINES if name in summary.metrics), None)
@@ -263,8 +236,39 @@ def _experiment(site: Site, case: str) -> tuple[str, str]:
     """Address and name of the experiment that a case belongs to; empty if it has no page."""
     name = case.partition("/")[0]
     if name == "inprocess":
-        suite = cases.suite(case)
+        suite = suite_of(case)
         name = next((one.page for one in site.suites if one.suite == suite), SHARED_PAGE)
     elif name not in site.experiments():
         return "", name
     return addresses.experiment(name), name
+
+
+_INSIDE = "inprocess"
+
+
+def list_pages(site: Site) -> Iterator[PageFile]:
+    """The list."""
+    yield render(
+        site,
+        "cases.html.j2",
+        addresses.CASES,
+        "Cases",
+        "Every case with a trend, by experiment.",
+        groups=groups(site.planned),
+        experiments=frozenset(site.experiments()),
+    )
+
+
+def groups(cases: frozenset[str]) -> dict[str, tuple[str, ...]]:
+    """By experiment, and inside the process by suite; everything in the order of names."""
+    found: dict[str, list[str]] = {}
+    for case in sorted(cases, key=lambda case: (case.startswith(f"{_INSIDE}/"), case)):
+        experiment = case.partition("/")[0]
+        group = f"{_INSIDE}: {suite_of(case)}" if experiment == _INSIDE else experiment
+        found.setdefault(group, []).append(case)
+    return {group: tuple(many) for group, many in found.items()}
+
+
+def suite_of(case: str) -> str:
+    """The suite of a case inside the process: `gil` of `inprocess/gil.Cpu.time_tasks(…)/…`."""
+    return case.partition("/")[2].partition(".")[0]

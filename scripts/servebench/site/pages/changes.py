@@ -22,21 +22,27 @@ from servebench.site.charts import forest, trend
 from servebench.site.charts.data import Caption, Value
 from servebench.site.charts.forest import CHANGE, DotGroup, Forest
 from servebench.site.pages import addresses
-from servebench.site.pages.page import Page, markup, render
+from servebench.site.pages.page import PageFile, markup, render
 from servebench.site.pages.site import Site
 from servebench.site.pages.trends import Around, around, trend_around
 
 _UNKNOWN_FLOOR: Final = 0.01  # relevance floor of benchmarks inside the process
 
 
-def pages(site: Site) -> Iterator[Page]:
+def pages(site: Site) -> Iterator[PageFile]:
     """The list, and one page for each change."""
-    path = addresses.file(addresses.CHANGES)
     still, over = listed(site.changes)
-    yield Page(path, _list(site, path, still, over))
+    yield render(
+        site,
+        "changes.html.j2",
+        addresses.CHANGES,
+        "Changes",
+        "Where the Python web stack became faster or slower for good, and why.",
+        still=[told(record) for record in still],
+        over=[told(record) for record in over],
+    )
     for record in site.changes:
-        path = addresses.file(addresses.change(record.id))
-        yield Page(path, _page(site, path, record, around(site, record)))
+        yield _page(site, record, around(site, record))
 
 
 def listed(
@@ -55,25 +61,8 @@ def _weight(record: ChangeRecord) -> tuple[bool, float]:
     return record.verdict is Verdict.SLOWER, abs(math.log(record.ratio)) / floor
 
 
-def _list(
-    site: Site,
-    path: str,
-    still: tuple[ChangeRecord, ...],
-    over: tuple[ChangeRecord, ...],
-) -> str:
-    return render(
-        site,
-        "changes.html.j2",
-        path=path,
-        title="Changes",
-        description="Where the Python web stack became faster or slower for good, and why.",
-        still=[told(record) for record in still],
-        over=[told(record) for record in over],
-    )
-
-
-def _page(site: Site, path: str, record: ChangeRecord, cut: Around | None) -> str:
-    name, told_ = record.series, told(record)
+def _page(site: Site, record: ChangeRecord, cut: Around | None) -> PageFile:
+    name, told_, address = record.series, told(record), addresses.change(record.id)
     before, after = (
         None if run not in site.headers else site.headers[run].time
         for run in (record.before_run or "", record.after_run or "")
@@ -81,17 +70,17 @@ def _page(site: Site, path: str, record: ChangeRecord, cut: Around | None) -> st
     return render(
         site,
         "change.html.j2",
-        path=path,
-        modules=("js/keyboard.js",),
-        title=f"{name.case}: {told_.title} {told_.change}",
-        description=f"{told_.title} of {name.case}: {told_.word}, {told_.change}, 95 % interval "
+        address,
+        f"{name.case}: {told_.title} {told_.change}",
+        f"{told_.title} of {name.case}: {told_.word}, {told_.change}, 95 % interval "
         f"{told_.interval}.",
+        modules=("js/keyboard.js",),
         record=record,
         told=told_,
         machines={header.machine for header in site.headers.values()},
         query=f"?metric={name.metric}" if name.metric in METRICS else "",
         forest=_forest(told_),
-        trend=None if cut is None else _trend(site, path, told_, cut),
+        trend=None if cut is None else _trend(site, address, told_, cut),
         packages=sorted(
             ((one, _blame(record, one)) for one in record.packages),
             key=lambda pair: (pair[1] == "no", pair[1] != "yes", pair[0].package),
@@ -126,7 +115,8 @@ def _forest(told_: ChangeText) -> Markup:
     return markup(forest.forest(Forest(about, CHANGE, (DotGroup("", (dot,)),), "change")))
 
 
-def _trend(site: Site, path: str, told_: ChangeText, cut: Around) -> Markup:
+def _trend(site: Site, address: str, told_: ChangeText, cut: Around) -> Markup:
     happened = site.events[cut.table.machine, cut.table.kind]
-    data = trend_around(addresses.root(path), told_.record, cut, happened, told_.title)
+    root = addresses.root(addresses.file(address))
+    data = trend_around(root, told_.record, cut, happened, told_.title)
     return markup(trend.trend(data))

@@ -15,7 +15,7 @@ from servebench.series.table import Table
 from servebench.site import data_files
 from servebench.site.data_files import folder_name
 from servebench.site.pages import addresses, words
-from servebench.site.pages.page import Page, render
+from servebench.site.pages.page import PageFile, render
 from servebench.site.pages.site import Site
 
 CHOICES: Final = 60
@@ -33,10 +33,7 @@ class Form:
 
     Attributes:
         tables: The machines and kinds; the one that is shown first comes first.
-        groups: Label and choices for a side.
-        metrics: Of all tables.
         a: The first side if the address names none; empty: nothing can be compared yet.
-        b: The second one.
     """
 
     tables: Choices
@@ -46,19 +43,17 @@ class Form:
     b: str
 
 
-def pages(site: Site) -> Iterator[Page]:
+def pages(site: Site) -> Iterator[PageFile]:
     """The one page."""
-    path, form = addresses.file(addresses.COMPARE), make_form(site)
-    html = render(
+    yield render(
         site,
         "compare.html.j2",
-        path=path,
-        title="Compare",
-        description="Two runs, stacks or interpreters, case by case, beside the noise.",
+        addresses.COMPARE,
+        "Compare",
+        "Two runs, stacks or interpreters, case by case, beside the noise.",
         modules=("js/compare.js",),
-        form=form,
+        form=make_form(site),
     )
-    yield Page(path, html)
 
 
 def make_form(site: Site) -> Form:
@@ -121,6 +116,5 @@ def _groups(site: Site, table: Table) -> Iterator[tuple[str, Choices]]:
 
 
 def _several(kind: str, names: tuple[str, ...]) -> Choices:
-    """What one night has several of; one alone cannot be compared with anything."""
     found = sorted({name for name in names if name})
     return tuple((f"{kind}:{name}", name) for name in found) if len(found) > 1 else ()

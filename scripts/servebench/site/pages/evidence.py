@@ -1,4 +1,4 @@
-"""What the runs say of an experiment: charts, verdicts on the published shape, what was flagged."""
+"""What the runs say of an experiment: sentences, charts, verdicts on the published shape, flags."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Final
 
 from servebench.core.flags import FLAGS
 from servebench.declare.layouts import ChartLayout
-from servebench.report import findings, formats
+from servebench.declare.published import FILE
+from servebench.report import claims, findings, formats
 from servebench.report.claims import ShapeResult
 from servebench.report.page import Section, facts, make_section
 from servebench.series.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary
@@ -17,8 +18,65 @@ from servebench.site.charts import declared
 from servebench.site.charts.declared import ChartCases
 from servebench.site.charts.figure import Chart
 from servebench.site.pages import addresses, words
-from servebench.site.pages.answers import speakers
 from servebench.site.pages.site import Site
+
+ORDER: Final = ("published", "nightly", "quick")
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentAnswer:
+    """A sentence with figures, and the run that it speaks of.
+
+    Attributes:
+        run: The run's id; empty: no run has all of its figures, and the text says so.
+    """
+
+    text: str
+    run: str
+    profile: str
+    machine: str
+    flags: tuple[str, ...]
+
+
+def speakers(site: Site) -> tuple[RunSummary, ...]:
+    """The newest runs of the machine that was measured last, in the order in which they speak."""
+    newest = max(site.newest.values(), key=lambda summary: summary.run.started, default=None)
+    if newest is None:
+        return ()
+    machine = newest.run.machine.id
+    found = (site.newest.get((machine, profile)) for profile in ORDER)
+    return tuple(summary for summary in found if summary is not None)
+
+
+def answers(site: Site, experiment: str) -> Iterator[ExperimentAnswer]:
+    """The experiment's sentences; none without a run of it, or where none is declared."""
+    published = site.published.get(experiment)
+    having = [summary for summary in speakers(site) if _measured(summary, experiment)]
+    if published is None or not having:
+        return
+    for template in published.answers:
+        tried = [
+            (summary, claims.fill(template, summary, published, f"apps/{experiment}/{FILE}"))
+            for summary in having
+        ]
+        filled = [one for one in tried if one[1].measured] or tried[:1]
+        summary, found = next((one for one in filled if one[0].run.launches > 1), filled[0])
+        run = summary.run
+        yield ExperimentAnswer(
+            text=found.text,
+            run=run.id if found.measured else "",
+            profile=run.profile,
+            machine=run.machine.id,
+            flags=tuple(found.flags),
+        )
+
+
+def _measured(summary: RunSummary, experiment: str) -> bool:
+    return any(
+        case.status == "measured" and case.case.experiment == experiment
+        for case in summary.cases.values()
+    )
+
 
 _FEW: Final = 3  # figures: fewer are not worth a second drawing
 _STANDARD: Final = ("published", "nightly")
@@ -26,15 +84,8 @@ _STANDARD: Final = ("published", "nightly")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A run that measured the experiment.
-
-    Attributes:
-        label: Its profile, in words.
-        summary: All of it.
-        cases: Those of the experiment.
-        section: What reports say of them.
-    """
+class RunSource:
+    """A run that measured the experiment."""
 
     label: str
     summary: RunSummary
@@ -43,29 +94,25 @@ class Source:
 
     @property
     def run(self) -> str:
-        """The run's id."""
         return self.summary.run.id
 
     @property
     def profile(self) -> str:
-        """The run's."""
         return self.summary.run.profile
 
     @property
     def facts(self) -> tuple[tuple[str, str], ...]:
-        """What, where, when and with what."""
         return facts(self.summary)
 
     @property
     def coverage(self) -> str:
-        """How much of the plan was measured."""
         measured, expected = (sum(getattr(case, name) for case in self.cases)
                               for name in ("measured", "expected"))  # fmt: skip
         return f"{measured} of {words.many(expected, 'launch', 'launches')} measured"
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class ChartVersions:
     """A chart, and the same from the other runs."""
 
     chart: Chart
@@ -73,7 +120,7 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ShapeVerdict:
     """Whether a statement holds in one run: the ratio found, with its interval and flags."""
 
     ratio: str
@@ -88,11 +135,11 @@ class Statement:
     text: str
     expected: str
     published: str
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[ShapeVerdict, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
+class FlagSummary:
     """A flag of a run: what it says, for example, and which cases have it."""
 
     name: str
@@ -101,10 +148,10 @@ class Raised:
     cases: tuple[str, ...]
 
 
-def sources(site: Site, experiment: str) -> tuple[Source, ...]:
+def sources(site: Site, experiment: str) -> tuple[RunSource, ...]:
     """The runs that measured an experiment, in the order in which they speak."""
     found = [
-        Source(
+        RunSource(
             label=f"{summary.run.profile} profile",
             summary=summary,
             cases=cases,
@@ -124,16 +171,12 @@ def sources(site: Site, experiment: str) -> tuple[Source, ...]:
     return standard or tuple(found)
 
 
-def charts(site: Site, experiment: str, root: str, found: Sequence[Source]) -> Iterator[Drawn]:
+def charts(
+    site: Site, experiment: str, root: str, found: Sequence[RunSource]
+) -> Iterator[ChartVersions]:
     """The declared charts, of figures with intervals where a run has them.
 
     What only runs of too few launches have is drawn from these, and hollow.
-
-    Args:
-        site: What is shown.
-        experiment: Its name.
-        root: From the page to the site's root.
-        found: Its sources.
     """
     published = site.published.get(experiment)
     layouts = published.charts if published else ()
@@ -156,10 +199,10 @@ def charts(site: Site, experiment: str, root: str, found: Sequence[Source]) -> I
             if declared.figures(shown, layout) >= _FEW
         )
         if chart is not None:
-            yield Drawn(chart, tuple((label, other) for label, other in others if other))
+            yield ChartVersions(chart, tuple((label, other) for label, other in others if other))
 
 
-def statements(found: Sequence[Source]) -> tuple[Statement, ...]:
+def statements(found: Sequence[RunSource]) -> tuple[Statement, ...]:
     """The published shape, held against each run."""
     shapes = (source.section.shapes for source in found)
     return tuple(statement(results) for results in zip(*shapes, strict=True))
@@ -177,26 +220,26 @@ def statement(results: Sequence[ShapeResult]) -> Statement:
     )
 
 
-def differences(found: Sequence[Source]) -> tuple[str, ...]:
+def differences(found: Sequence[RunSource]) -> tuple[str, ...]:
     """Where our shape is not the published one, and why."""
     return findings.differences(
         [(findings.RunSource(one.label, "", one.summary), one.section.shapes) for one in found]
     )
 
 
-def flags(source: Source) -> tuple[Raised, ...]:
+def flags(source: RunSource) -> tuple[FlagSummary, ...]:
     """All that was flagged in a run's cases, the most frequent first."""
     found: dict[str, tuple[str, str, list[str]]] = {}
     for case in source.cases:
         for flag in case.warnings:
             entry: tuple[str, str, list[str]] = (FLAGS[flag.name].meaning, flag.detail, [])
             found.setdefault(str(flag.name), entry)[2].append(case.id)
-    raised = (Raised(name, said, example, tuple(many))
+    raised = (FlagSummary(name, said, example, tuple(many))
               for name, (said, example, many) in found.items())  # fmt: skip
     return tuple(sorted(raised, key=lambda one: -len(one.cases)))
 
 
-def failures(source: Source) -> tuple[tuple[str, str], ...]:
+def failures(source: RunSource) -> tuple[tuple[str, str], ...]:
     """Cases of which launches failed, and why."""
     return tuple(
         (
@@ -213,7 +256,9 @@ def _cases(summary: RunSummary, experiment: str) -> tuple[CaseSummary, ...]:
     return tuple(case for case in summary.cases.values() if case.case.experiment == experiment)
 
 
-def _shown(site: Site, experiment: str, root: str, source: Source, anchor: str = "") -> ChartCases:
+def _shown(
+    site: Site, experiment: str, root: str, source: RunSource, anchor: str = ""
+) -> ChartCases:
     launches = source.summary.run.launches
     return ChartCases(
         cases=source.cases,
@@ -243,17 +288,17 @@ def _joined(layout: ChartLayout, runs: Sequence[ChartCases]) -> ChartCases:
     return replace(runs[0], cases=tuple(cases.values()), source=" ".join(told), anchor="")
 
 
-def _verdict(result: ShapeResult) -> Verdict:
+def _verdict(result: ShapeResult) -> ShapeVerdict:
     ours = result.ours
     ratio = formats.MISSING
     if ours is not None:
         interval = formats.ratio_interval(ours)
         ratio = formats.ratio(ours.mean) + (f" ({interval})" if interval else "")
-    return Verdict(ratio, result.verdict, result.flags)
+    return ShapeVerdict(ratio, result.verdict, result.flags)
 
 
 def _rank(
-    site: Site, experiment: str, root: str, layout: ChartLayout, source: Source
+    site: Site, experiment: str, root: str, layout: ChartLayout, source: RunSource
 ) -> tuple[bool, int, int]:
     """Runs with intervals first; of these, and of the others, that with most of the figures."""
     shown = _shown(site, experiment, root, source)

@@ -10,10 +10,10 @@ from typing import Final
 from servebench.declare.suites import SHARED_PAGE, SuiteDeclaration
 from servebench.record.asv_results import Snapshot, newest
 from servebench.report import inprocess
-from servebench.site.charts import speedups
+from servebench.site.charts import declared
 from servebench.site.pages import addresses, evidence, trace
-from servebench.site.pages.answers import Answer, answers
-from servebench.site.pages.page import Page, markup, render
+from servebench.site.pages.evidence import ExperimentAnswer, answers
+from servebench.site.pages.page import PageFile, markup, render
 from servebench.site.pages.site import Site
 
 _SHARED_QUESTION: Final = "What does a request take inside the process, and Pydantic alone?"
@@ -21,58 +21,62 @@ _MODULES: Final = ("js/keyboard.js",)
 
 
 @dataclass(frozen=True, slots=True)
-class PageQuestion:
+class ExperimentQuestion:
     """An experiment in a list."""
 
     name: str
     question: str
-    answer: Answer | None
+    answer: ExperimentAnswer | None
     cases: int = 0
 
 
-def pages(site: Site) -> Iterator[Page]:
+def pages(site: Site) -> Iterator[PageFile]:
     """The list, and one page for each experiment."""
-    path = addresses.file(addresses.EXPERIMENTS)
-    yield Page(path, _list(site, path))
+    yield render(
+        site,
+        "experiments.html.j2",
+        addresses.EXPERIMENTS,
+        "Experiments",
+        "Questions about the Python web stack, each with its answer and figures.",
+        questions=questions(site),
+    )
     cases = _by_experiment(site)
     shared = [SHARED_PAGE] if _has_inprocess(site) else []
     for name in (*site.experiments(), *shared):
-        path = addresses.file(addresses.experiment(name))
         if suites := tuple(suite for suite in site.suites if suite.page == name):
-            yield Page(path, _inprocess(site, path, name, suites))
+            yield _inprocess(site, name, suites)
         else:
-            yield Page(path, _page(site, path, name, cases.get(name, ())))
+            yield _page(site, name, cases.get(name, ()))
 
 
-def questions(site: Site) -> Iterator[PageQuestion]:
+def questions(site: Site) -> Iterator[ExperimentQuestion]:
     """Every experiment with the first sentence of its answer."""
     cases = {case for table in site.newest_tables for case in table.cases}
     measured = Counter(case.partition("/")[0] for case in cases)
     suites = {suite.page: suite for suite in site.suites if suite.source}
     for name in site.experiments():
         if name in suites:
-            yield PageQuestion(name, suites[name].question, _answer(site, suites[name]))
+            yield ExperimentQuestion(name, suites[name].question, _answer(site, suites[name]))
         else:
             about = site.about.get(name)
             answer = next(answers(site, name), None)
-            yield PageQuestion(name, about.question if about else "", answer, measured[name])
+            yield ExperimentQuestion(name, about.question if about else "", answer, measured[name])
     if _has_inprocess(site):
-        yield PageQuestion(SHARED_PAGE, _SHARED_QUESTION, None)
+        yield ExperimentQuestion(SHARED_PAGE, _SHARED_QUESTION, None)
 
 
 def _has_inprocess(site: Site) -> bool:
     return not all(table.track.served for table in site.tables.values())
 
 
-def _answer(site: Site, suite: SuiteDeclaration) -> Answer | None:
-    """Of the newest commit that was measured."""
+def _answer(site: Site, suite: SuiteDeclaration) -> ExperimentAnswer | None:
     snapshot = newest(site.snapshots(), *suite.benchmarks)
     text = inprocess.answer(snapshot, suite) if snapshot else ""
     if snapshot is None or not text:
         return None
     return next(
         (
-            Answer(text, header.run, header.profile, header.machine, ())
+            ExperimentAnswer(text, header.run, header.profile, header.machine, ())
             for header in site.headers.values()
             if not header.track.served
             and (header.machine, header.commit) == (snapshot.machine, snapshot.commit)
@@ -82,7 +86,6 @@ def _answer(site: Site, suite: SuiteDeclaration) -> Answer | None:
 
 
 def _by_experiment(site: Site) -> dict[str, tuple[str, ...]]:
-    """Every case with a trend, by experiment."""
     found: dict[str, tuple[str, ...]] = {}
     for case in site.cases():
         name = case.partition("/")[0]
@@ -90,27 +93,17 @@ def _by_experiment(site: Site) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _list(site: Site, path: str) -> str:
-    return render(
-        site,
-        "experiments.html.j2",
-        path=path,
-        title="Experiments",
-        description="Questions about the Python web stack, each with its answer and figures.",
-        questions=questions(site),
-    )
-
-
-def _page(site: Site, path: str, name: str, cases: tuple[str, ...]) -> str:
+def _page(site: Site, name: str, cases: tuple[str, ...]) -> PageFile:
+    address = addresses.experiment(name)
     about, published = site.about.get(name), site.published.get(name)
     found = evidence.sources(site, name)
     question = about.question if about else ""
     return render(
         site,
         "experiment.html.j2",
-        path=path,
-        title=name,
-        description=question or f"Figures of the experiment {name}.",
+        address,
+        name,
+        question or f"Figures of the experiment {name}.",
         modules=_MODULES,
         name=name,
         question=question,
@@ -119,7 +112,7 @@ def _page(site: Site, path: str, name: str, cases: tuple[str, ...]) -> str:
         sources=found,
         charts=[
             (markup(one.chart), [(label, markup(chart)) for label, chart in one.others])
-            for one in evidence.charts(site, name, addresses.root(path), found)
+            for one in evidence.charts(site, name, addresses.root(addresses.file(address)), found)
         ],
         statements=evidence.statements(found),
         differences=evidence.differences(found),
@@ -135,21 +128,21 @@ def _page(site: Site, path: str, name: str, cases: tuple[str, ...]) -> str:
     )
 
 
-def _inprocess(site: Site, path: str, name: str, suites: Sequence[SuiteDeclaration]) -> str:
-    """Suites inside the process: sections of asv's newest results."""
+def _inprocess(site: Site, name: str, suites: Sequence[SuiteDeclaration]) -> PageFile:
     snapshots = site.snapshots()
     most = max(site.newest.values(), key=lambda one: one.run.launches, default=None)
     sections = inprocess.sections(snapshots, suites, most)
-    root, own = addresses.root(path), suites[0] if suites[0].source else None
+    address = addresses.experiment(name)
+    root, own = addresses.root(addresses.file(address)), suites[0] if suites[0].source else None
     latest = ((suite, newest(snapshots, *suite.benchmarks)) for suite in suites)
     answer = _answer(site, own) if own else None
     question = own.question if own else _SHARED_QUESTION
     return render(
         site,
         "inprocess.html.j2",
-        path=path,
-        title=name,
-        description=question,
+        address,
+        name,
+        question,
         modules=_MODULES,
         name=name,
         question=question,
@@ -157,7 +150,9 @@ def _inprocess(site: Site, path: str, name: str, suites: Sequence[SuiteDeclarati
             markup(chart)
             for suite, snapshot in latest
             if snapshot is not None
-            for chart in speedups.charts(snapshot, suite, lambda case: root + addresses.case(case))
+            for chart in declared.speed_up_charts(
+                snapshot, suite, lambda case: root + addresses.case(case)
+            )
         ],
         answer=answer.text if answer else "",
         statements=[
@@ -171,7 +166,6 @@ def _inprocess(site: Site, path: str, name: str, suites: Sequence[SuiteDeclarati
 
 
 def _files(site: Site, snapshots: Sequence[Snapshot]) -> Iterator[str]:
-    """Addresses of asv's files of these commits."""
     shown = {(snapshot.machine, snapshot.commit) for snapshot in snapshots}
     for run, header in site.headers.items():
         if not header.track.served and (header.machine, header.commit) in shown:

@@ -20,9 +20,9 @@ from servebench.site import data_files
 from servebench.site.charts import trend
 from servebench.site.charts.data import Caption, Quantity, Value
 from servebench.site.charts.trend import Trend, TrendEvent, TrendPoint
-from servebench.site.pages import addresses, runs
-from servebench.site.pages.page import Page, markup, render
-from servebench.site.pages.runs import Row
+from servebench.site.pages import addresses
+from servebench.site.pages.page import PageFile, markup, render
+from servebench.site.pages.run import RunRow, run_row, started
 from servebench.site.pages.site import Site
 
 NEWEST: Final = 20
@@ -34,15 +34,12 @@ _MEASURED: Final = STATES.index("measured")
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class MachineSummary:
     """A machine in the list.
 
     Attributes:
-        id: Its name.
-        described: In words.
         runs: Of server runs, how many.
         snapshots: Of commits that asv measured, how many.
-        newest: The newest run of either kind.
     """
 
     id: str
@@ -52,27 +49,22 @@ class Summary:
     newest: RunHeader
 
 
-def pages(site: Site) -> Iterator[Page]:
+def pages(site: Site) -> Iterator[PageFile]:
     """The list, and one page for each machine."""
     by_machine: dict[str, list[RunHeader]] = {}
     for header in site.headers.values():
         by_machine.setdefault(header.machine, []).append(header)
     every = [_summary(site, machine, many) for machine, many in by_machine.items()]
-    path = addresses.file(addresses.MACHINES)
-    yield Page(
-        path,
-        render(
-            site,
-            "machines.html.j2",
-            path=path,
-            title="Machines",
-            description="What the figures were measured on, and how quiet it was.",
-            machines=sorted(every, key=lambda one: one.newest.time, reverse=True),
-        ),
+    yield render(
+        site,
+        "machines.html.j2",
+        addresses.MACHINES,
+        "Machines",
+        "What the figures were measured on, and how quiet it was.",
+        machines=sorted(every, key=lambda one: one.newest.time, reverse=True),
     )
     for one in every:
-        path = addresses.file(addresses.machine(one.id))
-        yield Page(path, _html(site, path, one, by_machine[one.id]))
+        yield _page(site, one, by_machine[one.id])
 
 
 def widths(table: Table, metric: str = METRIC) -> list[float | None]:
@@ -112,14 +104,14 @@ def _difference(before: str, after: str) -> str:
     return f"{'; '.join(gone) or 'nothing'} → {'; '.join(come) or 'nothing'}"
 
 
-def _summary(site: Site, machine: str, headers: Sequence[RunHeader]) -> Summary:
+def _summary(site: Site, machine: str, headers: Sequence[RunHeader]) -> MachineSummary:
     newest = max(headers, key=lambda header: (header.track.served, header.time, header.run))
     known = [
         summary.run for (name, _), summary in site.newest.items() if name == machine
     ]  # fmt: skip
     last = max(known, key=lambda run: run.started, default=None)
     described = describe_machine(last.machine) if last else newest.fingerprint
-    return Summary(
+    return MachineSummary(
         id=machine,
         described=described.removeprefix(f"{machine}: "),
         runs=sum(header.track.served for header in headers),
@@ -128,25 +120,25 @@ def _summary(site: Site, machine: str, headers: Sequence[RunHeader]) -> Summary:
     )
 
 
-def _html(site: Site, path: str, one: Summary, headers: Sequence[RunHeader]) -> str:
-    table = site.tables.get((one.id, "load"))
+def _page(site: Site, one: MachineSummary, headers: Sequence[RunHeader]) -> PageFile:
+    address, table = addresses.machine(one.id), site.tables.get((one.id, "load"))
     known = widths(table) if table else []
     told = [width for width in known if width is not None]
-    newest = sorted(headers, key=lambda header: (runs.started(header), header.run), reverse=True)
+    newest = sorted(headers, key=lambda header: (started(header), header.run), reverse=True)
     trials = [trial for trial in site.sources.trials if trial.machine == one.id]
     alarms: tuple[Rate, Rate] | None = scores.false_verdicts(trials)
-    rows: list[tuple[datetime, Row]] = [
-        (runs.started(header), runs.row(header)) for header in newest[:NEWEST]
+    rows: list[tuple[datetime, RunRow]] = [
+        (started(header), run_row(header)) for header in newest[:NEWEST]
     ]
     return render(
         site,
         "machine.html.j2",
-        path=path,
-        title=f"Machine {one.id}",
-        description=one.described,
+        address,
+        f"Machine {one.id}",
+        one.described,
         modules=("js/keyboard.js",),
         one=one,
-        noise=_noise(path, table, known, headers) if table and len(told) > 1 else None,
+        noise=_noise(address, table, known, headers) if table and len(told) > 1 else None,
         width=share(told[0]) if told else "",
         moves=[(header, told) for header, told in reversed(moves(headers))],
         rows=rows,
@@ -158,10 +150,9 @@ def _html(site: Site, path: str, one: Summary, headers: Sequence[RunHeader]) -> 
 
 
 def _noise(
-    path: str, table: Table, found: Sequence[float | None], headers: Sequence[RunHeader]
+    address: str, table: Table, found: Sequence[float | None], headers: Sequence[RunHeader]
 ) -> Markup:
-    """The noise history as a chart."""
-    root = addresses.root(path)
+    root = addresses.root(addresses.file(address))
     points = tuple(
         TrendPoint(
             datetime.fromtimestamp(night.time, UTC),

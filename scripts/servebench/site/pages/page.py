@@ -1,6 +1,6 @@
 """A page: where it is and what is in it; and how templates become HTML.
 
-Every kind of page is a module beside this one with `pages(site) -> Iterator[Page]` and a template
+Every kind of page is a function `pages(site) -> Iterator[PageFile]` and a template
 `templates/<kind>.html.j2` that extends `base.html.j2`; `kinds.py` lists them.
 
 The same `results/` give the same bytes: nothing here asks what time it is.
@@ -16,6 +16,7 @@ import jinja2
 from markupsafe import Markup
 
 from servebench.host import paths
+from servebench.report import formats
 from servebench.site.charts import figure as charts
 from servebench.site.charts import text
 from servebench.site.charts.figure import Chart
@@ -27,12 +28,11 @@ MODULES: Final = ("js/ages.js",)
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageFile:
     """One file of the site.
 
     Attributes:
         path: Of the file, as `addresses.file` gives it: `c/one/index.html`.
-        html: All of it.
     """
 
     path: str
@@ -42,31 +42,23 @@ class Page:
 def render(
     site: Site,
     template: str,
-    *,
-    path: str,
+    address: str,
     title: str,
-    root: str | None = None,
     description: str = "",
+    *,
+    root: str | None = None,
     modules: tuple[str, ...] = (),
     **context: Any,
-) -> str:
-    """A page of a template.
+) -> PageFile:
+    """The page of a template at an address.
 
     Besides `context` a template knows `site`, `path`, `root` (see `addresses.root`), `static` (of
     stylesheet and modules, from the root), `at` (the addresses), and the functions and filters of
     `_environment`.
 
-    Args:
-        site: What is shown.
-        template: Its file below `templates/`.
-        path: Of the page.
-        title: In plain text.
-        root: What links begin with, if the page is served elsewhere than at `path`.
-        description: For those who find the page elsewhere; plain text.
-        modules: Modules below `static/` that the page loads: `js/trend.js`.
-        context: What else the template shows. Plain strings are escaped; `Markup` is not.
     """
-    return (
+    path = addresses.file(address)
+    html = (
         _environment()
         .get_template(template)
         .render(
@@ -80,6 +72,7 @@ def render(
             **context,
         )
     )
+    return PageFile(path, html)
 
 
 def markup(chart: Chart) -> Markup:
@@ -116,7 +109,7 @@ def _environment() -> jinja2.Environment:
         "iso": words.iso,
         "day": words.day,
         "change": words.change,
-        "duration": words.duration,
+        "duration": formats.duration,
         "bytes": words.size,
         "breakable": words.breakable,
         "prose": words.prose,
@@ -127,6 +120,5 @@ def _environment() -> jinja2.Environment:
 
 
 def _finalize(value: object) -> object:
-    """Text without what HTML forbids. Escaping comes after this."""
     # Not `isinstance`: markup is a str too, and is clean already.
     return text.clean(value) if type(value) is str else value

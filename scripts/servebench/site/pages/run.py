@@ -1,13 +1,15 @@
-"""A run: what it was measured with, what it found, what failed, and its raw file.
+"""The runs: a list of them, and for each what it measured, found and missed, and its raw file.
 
-The newest runs are shown in full, with the articles' figures beside theirs. Older ones have a short
-page: what they measured is in their trends, and all of it in their file.
+The newest runs are shown in full; what older ones measured is in their trends and their file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
 from typing import Final
 
 import numpy as np
@@ -15,12 +17,98 @@ import numpy as np
 from servebench.core.errors import RecordError
 from servebench.core.model import RunStatus
 from servebench.record.change import ChangeRecord
+from servebench.record.night import NightRecord
 from servebench.report.page import make_page
 from servebench.series.columns import CaseState, RunColumns, RunHeader
 from servebench.series.summary import Estimate, RunSummary
-from servebench.site.pages import addresses, cases, runs, trace, words
-from servebench.site.pages.page import Page, render
+from servebench.site.pages import addresses, trace, words
+from servebench.site.pages.case import suite_of
+from servebench.site.pages.page import PageFile, render
 from servebench.site.pages.site import Site
+
+NEWEST: Final = 60
+"""So many runs are on the first page of them."""
+LOST: Final = 10
+"""So many nights of which something is missing are named there."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run in the list."""
+
+    header: RunHeader
+    cases: int
+    failed: int
+    disturbed: int
+    missing: int
+
+    @property
+    def measured(self) -> int:
+        return self.cases - self.failed - self.missing
+
+
+def list_pages(site: Site) -> Iterator[PageFile]:
+    """The newest runs, and a page for each year that has more."""
+    newest_first = sorted(
+        site.headers.values(), key=lambda header: (started(header), header.run), reverse=True
+    )
+    years = [
+        (year, list(many))
+        for year, many in groupby(newest_first, key=lambda header: started(header).year)
+    ]
+    counted = tuple((year, len(many)) for year, many in years)
+    lost = [one for one in reversed(site.sources.night_records) if one.status != "complete"]
+    shown = tuple(lost[:LOST])
+    yield _list_page(
+        site, addresses.RUNS, "Runs", newest_first[:NEWEST], counted, len(newest_first), shown
+    )
+    for year, many in years:
+        yield _list_page(
+            site, addresses.year(year), f"Runs of {year}", many, counted, len(many), ()
+        )
+
+
+def run_row(header: RunHeader) -> RunRow:
+    """A run in numbers."""
+    odd = [one.status for one in header.odd.values()]
+    return RunRow(
+        header=header,
+        cases=len(header.cases),
+        failed=odd.count("failed"),
+        disturbed=odd.count("disturbed"),
+        missing=odd.count("not measured"),
+    )
+
+
+def started(header: RunHeader) -> datetime:
+    """When a run was made; benchmarks stand at their commit's date, and their names say when."""
+    if not header.track.served:
+        with suppress(ValueError):  # not named by us
+            return datetime.strptime(header.run[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    return datetime.fromtimestamp(header.time, UTC)
+
+
+def _list_page(
+    site: Site,
+    address: str,
+    title: str,
+    headers: Sequence[RunHeader],
+    years: tuple[tuple[int, int], ...],
+    total: int,
+    lost: tuple[NightRecord, ...],
+) -> PageFile:
+    return render(
+        site,
+        "runs.html.j2",
+        address,
+        title,
+        "Every run with what it measured, what failed, and its raw file.",
+        rows=[(started(header), run_row(header)) for header in headers],
+        years=years,
+        total=total,
+        lost=lost,
+    )
+
 
 FULL: Final = 60
 """So many run files are shown in full: reading one takes a tenth of a second."""
@@ -37,14 +125,11 @@ class Neighbours:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CaseLine:
     """One case of a night without its file.
 
     Attributes:
-        case: Its id.
         figure: With its unit, of benchmarks; empty for others.
-        interval: Of the figure.
-        samples: How many it rests on.
         odd: What is to be said of it.
     """
 
@@ -55,24 +140,19 @@ class Line:
     odd: CaseState
 
 
-def pages(site: Site) -> Iterator[Page]:
+def pages(site: Site) -> Iterator[PageFile]:
     """One page for each run, and one for each commit that asv measured."""
     whole = set(list(site.runs)[-FULL:])
     beside = neighbours(site.headers)
     concerned = _concerned(site.changes)
     for run_id, night in site.nights.items():
-        path = addresses.file(addresses.run(run_id))
         full, there = run_id in whole, beside[run_id]
         changes = concerned.get(run_id, ())
-        yield Page(path, _html(site, path, night, there, changes, full=full))
+        yield _run_page(site, night, there, changes, full=full)
 
 
 def neighbours(headers: Mapping[str, RunHeader]) -> dict[str, Neighbours]:
-    """By run: the runs before and after it.
-
-    Args:
-        headers: Oldest first.
-    """
+    """By run: the runs before and after it."""
     last: dict[tuple[str, str, str], str] = {}
     before: dict[str, str] = {}
     after: dict[str, str] = {}
@@ -84,19 +164,20 @@ def neighbours(headers: Mapping[str, RunHeader]) -> dict[str, Neighbours]:
     return {run: Neighbours(before.get(run, ""), after.get(run, "")) for run in headers}
 
 
-def lines(night: RunColumns) -> list[Line]:
+def lines(night: RunColumns) -> list[CaseLine]:
     """Of a benchmarks' night every figure; of another one, what was odd."""
     header = night.header
     if header.track.served:
         return [
-            Line(header.cases[place], "", "", 0, odd) for place, odd in sorted(header.odd.items())
+            CaseLine(header.cases[place], "", "", 0, odd)
+            for place, odd in sorted(header.odd.items())
         ]
     found = []
     for place, case in enumerate(header.cases):
         odd = header.odd.get(place, _MEASURED)
         there = np.flatnonzero(~np.isnan(night.mean[place]))
         if not len(there):
-            found.append(Line(case, "", "", 0, odd))
+            found.append(CaseLine(case, "", "", 0, odd))
             continue
         column = int(there[0])  # a benchmark has one unit
         mean, low, high = (
@@ -108,22 +189,23 @@ def lines(night: RunColumns) -> list[Line]:
             n=count, mean=mean, low=low if several else None, high=high if several else None
         )
         unit = header.metrics[column]
-        found.append(Line(case, words.figure(mean, unit), words.spread(estimate, unit), count, odd))
+        found.append(
+            CaseLine(case, words.figure(mean, unit), words.spread(estimate, unit), count, odd)
+        )
     return found
 
 
-def suites(header: RunHeader, found: Sequence[Line]) -> dict[str, tuple[Line, ...]]:
+def suites(header: RunHeader, found: Sequence[CaseLine]) -> dict[str, tuple[CaseLine, ...]]:
     """The lines of a benchmarks' night by suite, since there are many; nothing of another night."""
     if header.track.served:
         return {}
-    groups: dict[str, list[Line]] = {}
+    groups: dict[str, list[CaseLine]] = {}
     for line in found:
-        groups.setdefault(cases.suite(line.case), []).append(line)
+        groups.setdefault(suite_of(line.case), []).append(line)
     return {suite: tuple(many) for suite, many in groups.items()}
 
 
 def _concerned(changes: tuple[ChangeRecord, ...]) -> dict[str, tuple[ChangeRecord, ...]]:
-    """By run: the changes that it is next to."""
     found: dict[str, tuple[ChangeRecord, ...]] = {}
     for record in changes:
         for run in (record.before_run, record.after_run):
@@ -132,15 +214,14 @@ def _concerned(changes: tuple[ChangeRecord, ...]) -> dict[str, tuple[ChangeRecor
     return found
 
 
-def _html(
+def _run_page(
     site: Site,
-    path: str,
     night: RunColumns,
     beside: Neighbours,
     changes: tuple[ChangeRecord, ...],
     *,
     full: bool,
-) -> str:
+) -> PageFile:
     header = night.header
     summary, problem = _summary(site, header.run) if full else (None, "")
     page = make_page(summary, site.published, site.about) if summary is not None else None
@@ -148,13 +229,13 @@ def _html(
     return render(
         site,
         "run.html.j2",
-        path=path,
-        title=f"Run {header.run}",
-        description=f"What was measured on {header.machine} in run {header.run}.",
+        addresses.run(header.run),
+        f"Run {header.run}",
+        f"What was measured on {header.machine} in run {header.run}.",
         night=night,
         header=header,
-        row=runs.row(header),
-        started=runs.started(header),
+        row=run_row(header),
+        started=started(header),
         beside=beside,
         changes=changes,
         interrupted=summary is not None and summary.run.status is RunStatus.PARTIAL,
@@ -175,7 +256,6 @@ def _html(
 
 
 def _summary(site: Site, run_id: str) -> tuple[RunSummary | None, str]:
-    """The run, read; or why it cannot be."""
     try:
         return site.read_run(run_id), ""
     except RecordError as error:  # it was there a moment ago
@@ -183,7 +263,6 @@ def _summary(site: Site, run_id: str) -> tuple[RunSummary | None, str]:
 
 
 def _facts(header: RunHeader) -> tuple[tuple[str, str], ...]:
-    """What a night without its file knows of itself."""
     return (
         ("profile", header.profile),
         ("machine", f"{header.machine}: {header.fingerprint}"),

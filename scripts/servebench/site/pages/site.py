@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from servebench.declare.published import Published
-from servebench.declare.suites import SuiteDeclaration
+from servebench.core.errors import RecordError
+from servebench.declare.published import Published, load_published
+from servebench.declare.suites import SuiteDeclaration, read_suites
+from servebench.record import store
 from servebench.record.asv_results import Snapshot
 from servebench.record.change import ChangeRecord
-from servebench.report.page import About
+from servebench.report.page import About, read_about
+from servebench.series import asv
 from servebench.series.columns import Kind, RunColumns, RunHeader
 from servebench.series.events import Events
 from servebench.series.reading import Sources
-from servebench.series.summary import RunSummary
+from servebench.series.summary import RunSummary, summarise
 from servebench.series.table import Table
+from servebench.site.data import Written
 from servebench.site.data_files import SeriesFile
 
 Trended = tuple[str, Kind]
@@ -40,23 +45,14 @@ class Site:
         base: Address of the site with a slash at its end; empty: not known. Links are relative
             anyway.
         static: Folder of stylesheet and modules, from the root, with a slash at its end.
-        sources: What was read of `results/`: runs, changes, trials, problems.
         tables: All nights by machine and kind.
-        shards: Of each table, its data files.
-        events: Of each table: breaks, stack bumps, gaps.
         nights: Every night by its run's id, also of profiles that have no trend; oldest first.
-        headers: Their headers.
         newest: The newest run of each machine and profile, read and summarised.
-        about: What the experiments declare in words; `about[name].question`.
-        published: What their sources published.
-        suites: The suites inside the process, as they are declared.
         snapshots: Of what asv measured the commits with the newest figures, newest commit first;
             read when they are asked for first.
         read_run: Reads the run file of a run's id and summarises it; RecordError as usual.
-        manifest: `manifest.json`: which data files there are.
         downloads: Further files, by address: what they are.
         planned: Every case with a page: those that any night planned.
-        notes: What people should know about the build, in sentences.
     """
 
     base: str
@@ -85,14 +81,12 @@ class Site:
 
     @property
     def changes(self) -> tuple[ChangeRecord, ...]:
-        """Change records, newest first."""
         return tuple(
             sorted(self.sources.changes, key=lambda record: (record.when, record.id), reverse=True)
         )
 
     @property
     def newest_tables(self) -> tuple[Table, ...]:
-        """The tables of server runs, the machine that was measured last first."""
         of_runs = (table for table in self.tables.values() if table.track.served)
         return tuple(sorted(of_runs, key=lambda table: (-table.nights[-1].time, table.machine)))
 
@@ -127,3 +121,79 @@ class Site:
         }
         declared = {*self.about, *(suite.page for suite in self.suites if suite.source)}
         return (*sorted(declared), *sorted(measured - declared))
+
+
+def gather(
+    root: Path,
+    results: Path,
+    sources: Sources,
+    written: Written,
+    *,
+    static: str,
+    base: str = "",
+    downloads: Mapping[str, str],
+    notes: tuple[str, ...] = (),
+) -> Site:
+    """Gather it; what it consists of is said by `Site`.
+
+    Raises:
+        DeclarationError: A declaration of the checkout is wrong.
+    """
+
+    @cache
+    def snapshots() -> tuple[Snapshot, ...]:
+        try:
+            return asv.newest(results / asv.FOLDER, sources.nights)
+        except RecordError:  # named among the problems by the reading of the nights
+            return ()
+
+    @cache
+    def read_run(run: str) -> RunSummary:
+        return summarise(store.load(sources.runs[run]))
+
+    tables = {(table.machine, table.kind): (table, many) for table, many in written.tables}
+    nights = {night.header.run: night for night in sorted(sources.nights, key=_order)}
+    return Site(
+        base=base,
+        static=static,
+        sources=sources,
+        tables={key: table for key, (table, _) in tables.items()},
+        shards={key: many for key, (_, many) in tables.items()},
+        events=dict(zip(tables, written.events, strict=True)),
+        nights=nights,
+        headers={run: night.header for run, night in nights.items()},
+        newest=dict(_newest(sources, nights, read_run)),
+        about=read_about(root),
+        published=load_published(root),
+        suites=read_suites(root),
+        snapshots=snapshots,
+        read_run=read_run,
+        manifest=written.manifest,
+        downloads=downloads,
+        planned=frozenset(
+            case
+            for cases in {night.header.cases for night in nights.values()}
+            for case in filter(has_page, cases)
+        ),
+        notes=(*sources.problems, *sources.notes, *notes),
+    )
+
+
+def _order(night: RunColumns) -> tuple[str, str]:
+    """Runs are named by when they were made."""
+    return night.header.run, night.header.machine
+
+
+def _newest(
+    sources: Sources, nights: Mapping[str, RunColumns], read_run: Callable[[str], RunSummary]
+) -> Iterator[tuple[tuple[str, str], RunSummary]]:
+    last: dict[tuple[str, str], str] = {}
+    for run in sources.runs:
+        if run in nights:
+            header = nights[run].header
+            last[header.machine, header.profile] = run
+    for key, run in last.items():
+        try:
+            yield key, read_run(run)
+        except RecordError:  # it was there a moment ago
+            continue

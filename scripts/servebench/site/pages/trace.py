@@ -18,21 +18,17 @@ _PROFILES: Final = frozenset({"quick", "nightly", "published"})
 def command(case_id: str, profile: str = "nightly", commit: str | None = None) -> str:
     """The shell command that measures a case again.
 
-    Args:
-        case_id: As on the site; of benchmarks `inprocess/<benchmark>(<parameters>)/…`.
-        profile: Of the run that is repeated; ignored for benchmarks.
-        commit: If given, the applications and locks of this commit are measured.
+    `profile`: Of the run that is repeated; ignored for benchmarks.
+    `commit`: If given, the applications and locks of this commit are measured.
 
     >>> command("asgi-wsgi/asgi-json/py3.14/w1/c128", "quick")
     'servebench run --profile quick --select asgi-wsgi/asgi-json/py3.14/w1/c128'
     """
     if case_id.startswith(_INSIDE):
         benchmark = case_id.removeprefix(_INSIDE).partition("/")[0].partition("(")[0]
-        words = ["servebench", "inprocess", "--select", f"{glob.escape(benchmark)}*"]
-    else:
-        known = profile if profile in _PROFILES else "nightly"
-        words = ["servebench", "run", "--profile", known, "--select", glob.escape(case_id)]
-    return _at(commit) + shlex.join(words)
+        words = ("servebench", "inprocess", "--select", f"{glob.escape(benchmark)}*")
+        return _at(commit) + shlex.join(words)
+    return _run(profile, commit, "--select", glob.escape(case_id))
 
 
 def experiment_command(name: str, profile: str = "nightly", commit: str | None = None) -> str:
@@ -41,27 +37,22 @@ def experiment_command(name: str, profile: str = "nightly", commit: str | None =
     >>> experiment_command("asgi-wsgi", "published")
     "servebench run --profile published --select 'asgi-wsgi/*'"
     """
-    known = profile if profile in _PROFILES else "nightly"
-    words = ["servebench", "run", "--profile", known, "--select", f"{glob.escape(name)}/*"]
-    return _at(commit) + shlex.join(words)
+    return _run(profile, commit, "--select", f"{glob.escape(name)}/*")
 
 
 def run_command(header: RunHeader) -> str:
     """The shell command that repeats a whole run."""
     if not header.track.served:
         return f"{_at(header.commit)}servebench inprocess"
-    known = header.profile if header.profile in _PROFILES else "nightly"
-    return f"{_at(header.commit)}servebench run --profile {known}"
+    return _run(header.profile, header.commit)
 
 
-def links(site: Site, run_id: str, case_id: str = "") -> list[tuple[str, str]]:
-    """What a figure rests on, as labels and addresses: its case, its run, and the raw file.
+def links(site: Site, run_id: str) -> list[tuple[str, str]]:
+    """What a figure rests on, as labels and addresses: its run, and the raw file.
 
     A night that was made up has no raw file.
     """
     found: list[tuple[str, str]] = []
-    if case_id:
-        found.append(("case", addresses.case(case_id)))
     if run_id in site.nights:
         found.append(("run", addresses.run(run_id)))
     if run_id in site.runs:
@@ -75,6 +66,11 @@ def raw_asv(site: Site, run_id: str) -> list[str]:
     """Addresses of asv's files of what it measured of a commit."""
     found = (f"{addresses.RAW_ASV}{quote(name)}" for name in site.nights[run_id].files)
     return [address for address in found if address in site.downloads]
+
+
+def _run(profile: str, commit: str | None, *options: str) -> str:
+    known = profile if profile in _PROFILES else "nightly"
+    return _at(commit) + shlex.join(("servebench", "run", "--profile", known, *options))
 
 
 def _at(commit: str | None) -> str:

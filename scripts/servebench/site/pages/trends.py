@@ -13,7 +13,6 @@ import numpy as np
 
 from servebench.core.metrics import HEADLINES, METRICS
 from servebench.record.change import ChangeRecord
-from servebench.record.comparison import PackageChange
 from servebench.series import table as history
 from servebench.series.columns import TRACKS
 from servebench.series.events import Events
@@ -67,17 +66,7 @@ def trend(
     metric: str,
     anchor: str = "trend",
 ) -> Trend:
-    """What is drawn of a series.
-
-    Args:
-        root: From the page to the site's root.
-        table: Where the series stands.
-        happened: To the table.
-        changes: All records.
-        case: Its id.
-        metric: Its name.
-        anchor: Of the figure.
-    """
+    """What is drawn of a series."""
     points = history.points(table, case, metric, RECENT)
     first = points[0].time if points else 0
     breaks, bumps = happenings(table, happened, case, after=first)
@@ -137,7 +126,9 @@ def trend_around(
             if first < nights[one.night].time <= last
         ),
         bumps=tuple(
-            _event(nights[bump.night].time, moved(bump.packages) or f"{bump.stack}: other hashes")
+            _event(
+                nights[bump.night].time, words.moved(bump.packages) or f"{bump.stack}: other hashes"
+            )
             for bump in happened.bumps
             if bump.stack in stacks and first < nights[bump.night].time <= last
         ),
@@ -149,11 +140,7 @@ def happenings(
 ) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
     """Breaks and stack bumps of a case: times (s since 1970) with what it was.
 
-    Args:
-        table: Where the case stands.
-        happened: To the table.
-        case: Its id.
-        after: Nothing of this time, or before.
+    `after`: Nothing of this time, or before.
     """
     stack, nights = stack_of(table, case), table.nights
     return (
@@ -165,7 +152,7 @@ def happenings(
         [
             (
                 nights[bump.night].time,
-                f"{bump.stack}: {moved(bump.packages) or 'hashes only'}",
+                f"{bump.stack}: {words.moved(bump.packages) or 'hashes only'}",
             )
             for bump in happened.bumps
             if bump.stack == stack and nights[bump.night].time > after
@@ -200,7 +187,6 @@ def _figure(metric: str, number: float) -> str:
 
 
 def _points(root: str, table: Table, nights: Sequence[Point]) -> tuple[TrendPoint, ...]:
-    """Nights as points that lead to their runs."""
     # A band is a confidence interval; the spread of asv's samples is none.
     with_ends = table.track.confidence
     shown = (one if with_ends else replace(one, low=None, high=None) for one in nights)
@@ -211,7 +197,6 @@ def _points(root: str, table: Table, nights: Sequence[Point]) -> tuple[TrendPoin
 
 @lru_cache(maxsize=4096)
 def _run(root: str, run: str) -> str:
-    """The same nights are on the pages of all cases."""
     return root + addresses.run(run)
 
 
@@ -233,7 +218,6 @@ def _value(night: Point) -> Value:
 
 
 def _change(record: ChangeRecord, href: str = "") -> TrendEvent:
-    """A change with the release that did it, if that is known."""
     cause = f"{record.culprit.package} {record.culprit.version}" if record.culprit else ""
     ratio = Value(record.ratio, record.low, record.high)
     return TrendEvent(record.when, cause, record.verdict, ratio, href)
@@ -241,10 +225,3 @@ def _change(record: ChangeRecord, href: str = "") -> TrendEvent:
 
 def _event(time: int, label: str) -> TrendEvent:
     return TrendEvent(_moment(time), label)
-
-
-def moved(packages: Iterable[PackageChange]) -> str:
-    """The packages that differ between two locks, in words; empty if nothing but hashes does."""
-    return ", ".join(
-        f"{one.package} {one.base or 'new'} → {one.head or 'gone'}" for one in packages
-    )

@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 from servebench.core.metrics import METRICS
 from servebench.core.units import count, seconds, significant
+from servebench.record.comparison import PackageChange
 from servebench.report import formats
 from servebench.series.summary import Estimate
 from servebench.site.charts import text
@@ -72,11 +73,6 @@ def day(time: float | str | datetime) -> str:
     return f"{when.day} {when:%b %Y}"
 
 
-def duration(value: float) -> str:
-    """A wall time as people say it."""
-    return formats.duration(value)
-
-
 def size(number: float) -> str:
     """A number of bytes: `14 kB`."""
     for step, unit in _STEPS:
@@ -108,6 +104,13 @@ def _case_items(root: str, cases: tuple[str, ...]) -> Markup:
     item = Markup('<li><a class="case" href="{}">{}</a></li>')
     return Markup("\n").join(
         item.format(root + addresses.case(case), breakable(case)) for case in cases
+    )
+
+
+def moved(packages: Iterable[PackageChange]) -> str:
+    """The packages that differ between two locks, in words; empty if nothing but hashes does."""
+    return ", ".join(
+        f"{one.package} {one.base or 'new'} → {one.head or 'gone'}" for one in packages
     )
 
 

@@ -1,0 +1,143 @@
+"""Pages to look things up in: the method, the glossary and the downloads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from markupsafe import Markup
+
+from servebench.compare.selftest import scores
+from servebench.core.flags import FLAGS
+from servebench.core.metrics import METRICS
+from servebench.declare.published import headlines
+from servebench.host import paths
+from servebench.report import selftest
+from servebench.series.summary import CONFIDENCE, ENOUGH_LAUNCHES
+from servebench.site.data_files import FORMAT, INTERVALS, LETTERS
+from servebench.site.pages import addresses, words
+from servebench.site.pages.page import PageFile, render
+from servebench.site.pages.site import Site
+
+
+def method_pages(site: Site) -> Iterator[PageFile]:
+    """How figures are made and judged."""
+    trials = site.sources.trials
+    ways = scores.rules(trials) if trials else ()
+    sizes = [size for size, _ in ways[0].misses] if ways else []
+    days = sorted(trial.started[:10] for trial in trials)
+    yield render(
+        site,
+        "method.html.j2",
+        addresses.METHOD,
+        "Method",
+        "How the figures are made and judged, and how often the judgement is wrong, as measured.",
+        confidence=f"{100 * CONFIDENCE:g} %",
+        enough=ENOUGH_LAUNCHES,
+        trials=len(trials),
+        machines=sorted({trial.machine for trial in trials}),
+        days=(days[0], days[-1]) if days else None,
+        alarms=selftest.sentence(trials),
+        planted=selftest.planted(scores.plants(trials)),
+        way_head=selftest.way_head(sizes),
+        ways=[list(selftest.way_cells(way)) for way in ways] if sizes else [],
+        fails=[(name, kind) for name, kind in FLAGS.items() if kind.severity == "fail"],
+        warns=[(name, kind) for name, kind in FLAGS.items() if kind.severity == "warn"],
+    )
+
+
+FILE: Final = "docs/glossary.md"
+_LINK: Final = re.compile(r"\[([^\]]+)\]\(#([a-z-]+)\)")
+_EMPHASIS: Final = re.compile(r"\*([^*]+)\*")
+
+
+def glossary_pages(site: Site) -> Iterator[PageFile]:
+    """The words of the site."""
+    yield render(
+        site,
+        "glossary.html.j2",
+        addresses.GLOSSARY,
+        "Glossary",
+        "The words of these pages, each in a few sentences.",
+        entries=entries(),
+    )
+
+
+def entries() -> list[tuple[str, str, Markup]]:
+    """Anchor, word and explanation; the anchors are those that the file has elsewhere too."""
+    text = (paths.OWN / FILE).read_text("utf-8")
+    found = (part.partition("\n") for part in text.split("\n## ")[1:])
+    return [(word.lower().replace(" ", "-"), word, _marked(said)) for word, _, said in found]
+
+
+def _marked(text: str) -> Markup:
+    marked = str(words.prose(" ".join(text.split())))  # escapes
+    marked = _LINK.sub(r'<a href="#\2">\1</a>', marked)
+    return Markup(_EMPHASIS.sub(r"<em>\1</em>", marked))  # noqa: S704 - escaped above
+
+
+SERIES: Final = {
+    "case": "place in `cases`, which have id, status, flags and reasons night by night",
+    "metric": "its name; of benchmarks inside the process their unit",
+    "unit": "SI unit of the figures",
+    "better": "lower, higher or neither",
+    "exponent": "a step is 10 to this power of the unit",
+    "mean": "steps, one per night of the year; null: no figure, and the status says why",
+    "low": "ten steps each below the mean; null instead of the list: no night has an interval",
+    "high": "ten steps each above the mean",
+    "launches": "how many each figure rests on, as runs of [how often, which]",
+}
+"""Every key of a series in a shard's file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file that can be downloaded."""
+
+    address: str
+    label: str
+    size: int
+
+
+def data_pages(site: Site) -> Iterator[PageFile]:
+    """The page of downloads."""
+    yield render(
+        site,
+        "data.html.j2",
+        addresses.DATA,
+        "Data",
+        "All figures as JSON, with their schema, and every raw file.",
+        series=SERIES,
+        letters=LETTERS,
+        intervals=INTERVALS,
+        format=FORMAT,
+        example=_example(site),
+        badges=[(one.name, one.label) for one in headlines()] + [("changes", "open regressions")],
+        schemas=[
+            (address, told)
+            for address, told in site.downloads.items()
+            if address.endswith("schema.json")
+        ],
+        raw_asv=sum(address.startswith(addresses.RAW_ASV) for address in site.downloads),
+        raw=len(site.runs),
+        metrics=list(METRICS.values()),
+        base=site.base,
+    )
+
+
+def _example(site: Site) -> Download | None:
+    by_shard = site.manifest.get("series", {})
+    wanted = {headline.case for headline in headlines()}
+    every = [
+        (shard.group not in wanted, shard.id)
+        for many in site.shards.values()
+        for shard in many
+        if shard.id in by_shard
+    ]
+    if not every:
+        return None
+    _, shard = min(every)
+    year, (digest, size) = max(by_shard[shard].items())
+    return Download(f"series/{shard}/{year}-{digest}.json", f"{shard}, {year}", int(size))
