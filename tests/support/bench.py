@@ -37,7 +37,7 @@ def make_checkout(folder: Path) -> Path:
         shutil.copy(PROJECT / "apps" / name, apps)
     shutil.copytree(PROJECT / "apps" / "stacks", apps / "stacks")
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(PROJECT / "tests" / "badapps", apps / "badapps", ignore=ignored)
+    shutil.copytree(PROJECT / "tests" / "support" / "badapps", apps / "badapps", ignore=ignored)
     return folder
 
 

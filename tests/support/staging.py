@@ -189,7 +189,7 @@ def make_apps(root: Path, endpoints: Sequence[str] = ENDPOINTS) -> None:
     """Lay out the folder of applications, with a lock; `pyproject.toml` is there already."""
     (root / "apps" / "short").mkdir(parents=True)
     shutil.copy(PROJECT / "apps" / "identity.py", root / "apps")
-    shutil.copy(PROJECT / "tests" / "badapps" / "bare_asgi.py", root / "apps" / "short")
+    shutil.copy(PROJECT / "tests" / "support" / "badapps" / "bare_asgi.py", root / "apps" / "short")
     write(root, "apps/pyproject.toml", _STACKS)
     write(root, "apps/short/short.py", _APP)
     tables = "".join(_ENDPOINT.format(name=name) for name in endpoints)
