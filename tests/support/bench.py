@@ -20,6 +20,7 @@ from servebench.core.flags import Flag
 from servebench.core.model import Case, Launch, Profile, Run, Status
 from servebench.declare import experiments
 from servebench.host import proc
+from servebench.measure import verify
 from servebench.measure.runner import Outcome
 from servebench.record import store
 
@@ -61,6 +62,12 @@ def shortened(case: Case, connections: int = 8, duration: float = 0.6) -> Case:
         }
     )
     return case.model_copy(update={"load": load})
+
+
+def ask_often(patch: pytest.MonkeyPatch) -> None:
+    """Spot checks every few milliseconds, so that some meet other requests however busy we are."""
+    patch.setattr(verify, "SPOT_SECONDS", 0.01)
+    patch.setattr(verify, "SPOT_SHARE", 20)
 
 
 def eventually(what: str, found: Callable[[], bool]) -> None:
