@@ -20,13 +20,23 @@ from typing import Any, Literal
 
 import pytest
 
-from bench import Bench, Done, eventually, failures, launches, lives, shortened, valid
+from bench import (
+    Bench,
+    Done,
+    ask_often,
+    eventually,
+    failures,
+    launches,
+    lives,
+    shortened,
+    valid,
+)  # fmt: skip
 from disks import file_limit, small_disk
 from servebench.core.model import Case, Launch, Run, RunStatus, Status
 from servebench.declare.servers import SERVERS
 from servebench.host import orphans, ports
 from servebench.host.session import Session
-from servebench.measure import launch, oha, oha_results, runner
+from servebench.measure import launch, oha, oha_results, runner, warmup
 from servebench.measure import server as serving
 from servebench.measure.testbed import Rig
 from servebench.record import store
@@ -178,7 +188,12 @@ def told(launched: Launch) -> dict[str, str]:
     }
 
 
-def test_liars(bench: Bench, computed: Figures) -> None:
+def test_liars(bench: Bench, computed: Figures, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Status, content type and single answers are right, and so is no figure of theirs."""
+    real = warmup.warm_up
+    briefly = {"window": 0.2, "limit": 1.0}
+    monkeypatch.setattr(warmup, "warm_up", lambda *one, **more: real(*one, **more | briefly))
+    only_for(monkeypatch, "mask", ask_often)
     done = bench.run("truthful", "empty", "uneven", "mask", "keep", "quicken", "closing")
     assert done.code == 1, done
     found = {name: told(launched) for name, (launched,) in launches(bench.recorded()).items()}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import Bench, declared, eventually, failures_of
+from bench import Bench, ask_often, declared, eventually, failures_of
 from servebench.compare.samples import judged
 from servebench.core.flags import DISTURBING, FlagName
 from servebench.core.metrics import METRICS
@@ -230,8 +230,14 @@ def test_a_side_that_fails(
     ],
 )
 def test_a_side_that_lies(
-    bench: Bench, play: Callable[..., DuetOutcome], head: str, flag: str
+    bench: Bench,
+    play: Callable[..., DuetOutcome],
+    monkeypatch: pytest.MonkeyPatch,
+    head: str,
+    flag: str,
 ) -> None:
+    if head == "mask":
+        ask_often(monkeypatch)
     base, liar = (declared(f"badapps/{name}", root=bench.root) for name in ("truthful", head))
     outcome = play(base, liar, seconds=2.4)
     void = {FlagName.WRONG_SIZE, FlagName.WRONG_BODY}

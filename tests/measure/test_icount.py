@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 
@@ -126,7 +127,7 @@ PAYLOAD = """
         if target == "hangs":
             return Unit(lambda: time.sleep(3600))
         if target == "draws":
-            steps = 1000 + int.from_bytes(os.urandom(2))
+            steps = 1000 + int.from_bytes(os.urandom(2)) // 16
             return Unit(lambda: loop(steps))
         if target == "waits":
             return Unit(lambda: time.sleep(0.05))
@@ -151,7 +152,7 @@ def payload(tmp_path: Path) -> list[str]:
     return ["-P", str(file)]
 
 
-TROUBLED = ["raises", "1000", "dies", "threads", "cycles", "json"]
+TARGETS = ["raises", "1000", "dies", "threads", "cycles", "json", "2000", "draws"]
 
 
 def figures(outcomes: dict[str, InstructionCount | Uncounted]) -> dict[str, float]:
@@ -166,13 +167,28 @@ def figures(outcomes: dict[str, InstructionCount | Uncounted]) -> dict[str, floa
 @needs_valgrind
 @pytest.mark.real
 @pytest.mark.parametrize("python", ["3.14", "3.14t"])
-def test_counts_repeat_exactly(python: str, payload: list[str]) -> None:
-    """Two runs give the same figures; a step of a loop takes 5 to 200 instructions."""
+def test_counts_repeat_exactly_and_a_target_that_fails_spoils_none(
+    python: str, payload: list[str]
+) -> None:
+    """Two runs give the same figures, and reasons for what raises, dies or starts threads."""
     executable = interpreters.locate(python).executable
-    targets = ["json", "1000", "2000", "draws"]
-    first, second = (counting.count(executable, payload, targets, rounds=2) for _ in range(2))
+    with ExitStack() as stack:
+        runs = [
+            stack.enter_context(counting.started(executable, payload, TARGETS, rounds=2))
+            for _ in range(2)
+        ]
+        first, second = (collect(counting.TIMEOUT_S) for collect in runs)
+    for found in (first, second):
+        unfit = found.pop("threads")
+        assert isinstance(unfit, Uncounted)
+        assert unfit.unfit
+        assert "it starts threads" in unfit.reason
+        assert found.pop("raises") == Uncounted("ValueError: no such thing")
+        assert found.pop("dies") == Uncounted("its process ended with signal 9")
     once = figures(first)
+    assert set(once) == {"1000", "cycles", "json", "2000", "draws"}
     assert once == figures(second)
+    # A step of a loop takes 5 to 200 instructions.
     assert once["2000"] / once["1000"] == pytest.approx(2, rel=0.02)
     assert 5 * 1000 < once["1000"] < 200 * 1000
     assert all(isinstance(one, InstructionCount) and one.seeded for one in first.values())
@@ -233,21 +249,6 @@ def test_a_compiler_that_fails_is_none(tmp_path: Path, monkeypatch: pytest.Monke
     assert valgrind.fixed_random(tmp_path) is None
 
 
-@needs_valgrind
-@pytest.mark.real
-def test_a_target_that_fails_has_a_reason_and_spoils_no_other(payload: list[str]) -> None:
-    """Also on 3.14t: what raises, dies or starts threads is told, the others are counted."""
-    python = interpreters.locate("3.14t").executable
-    found = counting.count(python, payload, TROUBLED, rounds=2)
-    unfit = found.pop("threads")
-    assert isinstance(unfit, Uncounted)
-    assert unfit.unfit
-    assert "it starts threads" in unfit.reason
-    assert found.pop("raises") == Uncounted("ValueError: no such thing")
-    assert found.pop("dies") == Uncounted("its process ended with signal 9")
-    assert set(figures(found)) == {"1000", "cycles", "json"}
-
-
 GREET = "async def greet() -> dict[str, str]:\n"
 SPIN = '    for _ in itertools.repeat(None, int(os.environ["SPIN"])):\n        pass\n'
 STEPS = {"spin-a": 0, "spin-b": 0, "spin-1000": 1000, "spin-100": 100}
@@ -303,22 +304,24 @@ def test_a_handler_that_is_one_percent_heavier_shows_as_one_percent(spinning: Pa
 
 def test_the_counter_needs_the_standard_library_alone() -> None:
     """It runs in the stacks' environments, where nothing of the harness's is installed."""
-    shared = ("__init__", "errors", "owned", "procfs")
-    files = [*(PACKAGE / f"{name}.py" for name in shared), *(PACKAGE / "icount").glob("*.py")]
+    shared = ("core/__init__", "core/errors", "host/__init__", "host/proc", "host/scratch")
+    files = [PACKAGE / f"{name}.py" for name in ("__init__", *shared, "measure/__init__")]
+    files += (PACKAGE / "measure" / "instructions").glob("*.py")
+    assert PACKAGE / "measure" / "instructions" / "counting.py" in files
+    ours = tuple(
+        f"servebench.{name.replace('/', '.')}." for name in (*shared, "measure/instructions")
+    )
     for file in files:
         for node in ast.parse(file.read_text("utf-8")).body:
-            if isinstance(node, ast.ImportFrom) and node.module == "servebench":
-                names = [f"servebench.{alias.name}" for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                names = [node.module]
+            if isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
             elif isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             else:
                 continue
             for name in names:
-                first, _, rest = name.partition(".")
-                ours = first == "servebench" and rest.partition(".")[0] in {*shared, "icount"}
-                assert ours or first in sys.stdlib_module_names, f"{file}: {name}"
+                known = f"{name}.".startswith(ours)
+                assert known or name.split(".")[0] in sys.stdlib_module_names, f"{file}: {name}"
 
 
 def pretend(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:

@@ -69,11 +69,9 @@ class Stage:
 
     @property
     def remote(self) -> Path:
-        """The bare repository."""
         return self.folder / "remotes" / f"{REPOSITORY}.git"
 
     def site(self, run: int) -> Path:
-        """The site as a run has published it."""
         return self.folder / "pages" / str(run)
 
     def branch(self, name: str) -> dict[str, str]:
@@ -82,18 +80,15 @@ class Stage:
         return {line.partition("\t")[2]: line.split()[2] for line in listed}
 
     def read(self, name: str, path: str) -> Any:
-        """A JSON file of a branch."""
         return json.loads(self.git("show", f"{name}:{path}"))
 
     def git(self, *arguments: str) -> str:
-        """Ask the bare repository."""
         done = subprocess.run(
             ["git", "-C", self.remote, *arguments], capture_output=True, text=True, check=True
         )
         return done.stdout
 
     def act(self, workflow: str, event: str, payload: Mapping[str, Any], **more: Any) -> Acted:
-        """Run a workflow to its end; the arguments are those of `start`."""
         return self.start(workflow, event, payload, **more).end()
 
     def start(
@@ -109,7 +104,6 @@ class Stage:
         local: Mapping[str, Path] | None = None,
         job: str | None = None,
     ) -> Running:
-        """Start a workflow."""
         tree = tree or self.tree
         number = next(_runs)
         place = self.folder / "runs" / str(number)
@@ -182,7 +176,6 @@ class Running:
 
 
 def read(said: str, number: int) -> Acted:
-    """Read what act says as JSON lines; a matrix's jobs have the numbers that act gives them."""
     results: dict[str, str] = {}
     failed: dict[str, list[str]] = {}
     lines = []
@@ -212,7 +205,6 @@ def _name(entry: Mapping[str, Any]) -> str:
 
 
 def pinned(folder: Path) -> dict[str, Path]:
-    """The actions that workflows pin, with what stands in for each."""
     found = {}
     for file in sorted(folder.rglob("*.yml")):
         for name, sha in _USES.findall(file.read_text("utf-8")):
@@ -230,7 +222,6 @@ def workflows(folder: Path = PROJECT / ".github") -> dict[str, dict[str, Any]]:
 
 
 def load(text: str) -> dict[str, Any]:
-    """Read a workflow or an action."""
     document = yaml.safe_load(text)
     # YAML 1.1, which the library reads, takes the key `on` for a truth value.
     return {"on" if key is True else key: value for key, value in document.items()}

@@ -50,7 +50,6 @@ Figures = Sequence[tuple[Bench, Mapping[Any, Any]]]
 
 
 def list_benchmarks(results: Path, benches: Sequence[Bench]) -> None:
-    """Write asv's list of benchmarks."""
     conf = Config()
     conf.results_dir = str(results)
     results.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,7 @@ from servebench.core.flags import Flag
 from servebench.core.model import Case, Launch, Profile, Run, Status
 from servebench.declare import experiments
 from servebench.host import proc
+from servebench.measure import verify
 from servebench.measure.runner import LaunchOutcome
 from servebench.record import store
 
@@ -42,7 +43,6 @@ def make_checkout(folder: Path) -> Path:
 
 
 def declared(case_id: str, profile: Profile = "quick", root: Path = PROJECT) -> Case:
-    """Give a declared case by its id."""
     return next(
         case
         for experiment in experiments.load_experiments(root)
@@ -63,8 +63,13 @@ def shortened(case: Case, connections: int = 8, duration: float = 0.6) -> Case:
     return case.model_copy(update={"load": load})
 
 
+def ask_often(patch: pytest.MonkeyPatch) -> None:
+    """Spot checks every few milliseconds, so that some meet other requests however busy we are."""
+    patch.setattr(verify, "SPOT_SECONDS", 0.01)
+    patch.setattr(verify, "SPOT_SHARE", 20)
+
+
 def eventually(what: str, found: Callable[[], bool]) -> None:
-    """Wait until something holds."""
     deadline = time.monotonic() + PATIENCE
     while not found():
         assert time.monotonic() < deadline, f"never: {what}"
@@ -149,12 +154,10 @@ class Bench:
 
     @property
     def results(self) -> Path:
-        """The results folder."""
         return self.folder / "results"
 
     @property
     def sessions(self) -> list[Path]:
-        """Records of sessions that have not been ended."""
         return sorted((self.folder / "state" / "servebench" / "sessions").glob("*.json"))
 
     def __call__(self, *arguments: str | Path) -> Done:
@@ -177,17 +180,14 @@ class Bench:
         )
 
     def recorded(self) -> Run:
-        """Load the only finished run."""
         (path,) = store.runs(self.results)
         return store.load(path)
 
     def unfinished(self) -> Run | None:
-        """Load the partial run, if one has been saved."""
         paths = store.partials(self.results)
         return store.load(paths[0]) if paths else None
 
     def alive(self) -> list[psutil.Process]:
-        """List the live processes that the commands started."""
         return carrying(self.token)
 
 
@@ -196,19 +196,16 @@ def _selected(cases: tuple[str, ...]) -> list[str]:
 
 
 def launches(run: Run) -> dict[str, list[Launch]]:
-    """The launches of a run by the name of the case."""
     return {
         result.case.id.removeprefix("badapps/"): list(result.launches) for result in run.results
     }
 
 
 def failures(launch: Launch | LaunchOutcome) -> set[str]:
-    """Names of the flags that void a launch."""
     return failures_of(launch.flags)
 
 
 def failures_of(flags: Iterable[Flag]) -> set[str]:
-    """Names of those that void."""
     return {flag.name.value for flag in flags if flag.severity == "fail"}
 
 

@@ -122,7 +122,6 @@ def program() -> Path:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """Start Chromium."""
     program()
     with pictures.chromium() as found:
         yield found

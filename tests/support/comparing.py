@@ -56,14 +56,12 @@ LOOKS: Final = {
 
 
 def one(name: str, *judgements: Judgement, **more: Any) -> CaseComparison:
-    """A case with these judgements."""
     return CaseComparison(
         case=make_case(name), because="granian 2.7.8 → 2.8.7", judgements=judgements, **more
     )
 
 
 def micro(name: str, judgement: Judgement) -> MicroComparison:
-    """An in-process benchmark with this judgement."""
     return MicroComparison(
         benchmark=name, python="3.14", stack="current", unit="s",
         judgement=judgement.model_copy(update={"metric": ""}), base=(1e-4,), head=(1e-4,),
@@ -75,7 +73,6 @@ AGAIN = f"servebench compare {'a' * 12} {'b' * 12} --profile quick --seed 1 --bu
 
 
 def made(*cases: CaseComparison, **more: Any) -> Comparison:
-    """A comparison of these cases."""
     side = SideRecord(label="main", kind="revision", commit="a" * 40, stacks=(), interpreters=())
     fields: dict[str, Any] = {
         "id": "x", "status": "complete", "started": "2026-11-20T12:00:00Z",

@@ -32,7 +32,6 @@ def busy(name: str, **changes: Any) -> Case:
 
 
 def paced(name: str) -> Case:
-    """A case with a rate."""
     load = Load(model=LoadModel.PACED, connections=10, rate=10, duration=8, timeout=10)
     return make_case(name, load=load)
 

@@ -172,7 +172,6 @@ class FakeGitHub:
         self._server.stop()
 
     def reset(self) -> None:
-        """Forget everything."""
         with self._lock:
             self.state, self.faults, self._next = State(), [], 1000
             self.artifacts, self.told_elsewhere = [], []
@@ -193,16 +192,13 @@ class FakeGitHub:
 
     @property
     def url(self) -> str:
-        """Base address of the API."""
         return f"http://127.0.0.1:{self._server.port}"
 
     @property
     def port(self) -> int:
-        """Where it listens."""
         return self._server.port
 
     def fail(self, **what: Any) -> None:
-        """Let something go wrong: the fields of `Fault`."""
         self.faults.append(Fault(**what))
 
     def add_pull(self, number: int, head: str, base: str, **more: Any) -> Table:
@@ -219,7 +215,6 @@ class FakeGitHub:
         return pull
 
     def say(self, number: int, login: str, body: str) -> Table:
-        """Let somebody comment."""
         kind = "Bot" if login.endswith("[bot]") else "User"
         comment = {
             "id": self._new(),
@@ -233,7 +228,6 @@ class FakeGitHub:
         return comment
 
     def add_run(self, file: str, **more: Any) -> Table:
-        """Add a run of a workflow."""
         number = self._new()
         run = {
             "id": number,
@@ -251,7 +245,6 @@ class FakeGitHub:
         return run
 
     def leave(self, run: int, name: str, data: bytes, **more: Any) -> Table:
-        """Add an artifact of a run, as an archive."""
         artifact = {
             "id": self._new(),
             "run": run,
@@ -484,7 +477,6 @@ class FakeGitHub:
             return self._json(found, 201 if request.method == "POST" else 200)
 
     def _done(self, request: Request) -> Any:
-        """What is asked for, done."""
         if not request.headers.get("Authorization", "").startswith("Bearer "):
             raise RefusalError(401, "Bad credentials")
         name, found = _ROUTES.bind_to_environ(request.environ).match()
@@ -495,7 +487,6 @@ class FakeGitHub:
         return handler(request, **arguments)
 
     def _paged(self, request: Request, found: Any) -> Response:
-        """One page of a list, with the address of the next one."""
         listed = found if isinstance(found, list) else None
         key = next((key for key in ("workflow_runs", "jobs", "artifacts") if key in found), None)
         if listed is None and key is None:

@@ -49,7 +49,6 @@ TRUSTED: Final = Checkout(
 
 
 def night(machines: Sequence[str | None] = _NAMES) -> NightPlan:
-    """A night of one shard per machine; every shard has two cases of its own."""
     return NightPlan(
         id="20261120T085500Z-nightly-3f2a9c17",
         created="2026-11-20T08:55:00Z",
@@ -72,7 +71,6 @@ def _cases(number: int) -> tuple[Case, ...]:
 
 
 def commands(case: Case, machine: Machine) -> Any:
-    """The command lines that servebench writes for a case."""
     nowhere = Path("/")
     return testbed.Rig(
         apps=nowhere, oha=nowhere, machine=machine, pythons={}, versions={}, stacks={},
@@ -81,7 +79,6 @@ def commands(case: Case, machine: Machine) -> Any:
 
 
 def shard_run(number: int, plan: NightPlan | None = None, **changes: Any) -> Run:
-    """What an honest machine sends for a shard."""
     plan = plan or night()
     shard = plan.shard(number)
     assert shard is not None
@@ -106,7 +103,6 @@ def shard_run(number: int, plan: NightPlan | None = None, **changes: Any) -> Run
 
 
 def put(folder: Path, artifact: str, *runs: Run) -> None:
-    """Lay an artifact out as the download does."""
     for run in runs:
         place = folder / artifact / "runs" / run.machine.id / "2026"
         place.mkdir(parents=True, exist_ok=True)
@@ -150,7 +146,6 @@ def put_inside(folder: Path, artifact: str, document: Any, machine: Machine = MA
 
 
 def comparison(**changes: Any) -> Comparison:
-    """What an honest machine sends for a pull request."""
     machine = MACHINES[0]
     case = make_case("asgi-wsgi/e/py3.14/w1/c128")
     sides = {
@@ -180,7 +175,6 @@ def comparison(**changes: Any) -> Comparison:
 
 
 def change(**changes: Any) -> ChangeRecord:
-    """A change that a machine has confirmed."""
     stack = StackState(stack="current", digest="0" * 64)
     fields: dict[str, Any] = {
         "id": "current-20261120-0a1b",

@@ -27,7 +27,6 @@ def make_remote(folder: Path, name: str = "remote.git") -> Remote:
 
 
 def git(place: Path, *arguments: str) -> str:
-    """Ask a bare repository."""
     done = subprocess.run(
         ["git", f"--git-dir={place}", *arguments], capture_output=True, text=True, check=True
     )
@@ -35,12 +34,10 @@ def git(place: Path, *arguments: str) -> str:
 
 
 def place_of(remote: Remote) -> Path:
-    """Where a remote is."""
     return Path(remote.address.removeprefix("file://"))
 
 
 def listing(remote: Remote) -> list[str]:
-    """The files of the branch."""
     return git(place_of(remote), "ls-tree", "-r", "--name-only", BRANCH).splitlines()
 
 
@@ -61,7 +58,6 @@ def night_run(
     results: Sequence[CaseResult] | None = None,
     **changes: object,
 ) -> Run:
-    """The run of a night and machine."""
     started = (FIRST + timedelta(days=number)).isoformat()
     run = synthetic.nightly_run(cases=2) if results is None else synthetic.make_run(results)
     return run.model_copy(
@@ -75,18 +71,15 @@ def night_run(
 
 
 def result_of(case: Case, *launches: Launch) -> CaseResult:
-    """A case with these launches."""
     return CaseResult(case=case, launches=launches)
 
 
 def good(case: Case, seconds: float = 20.0, figures: Mapping[str, float] | None = None) -> Launch:
-    """A good launch that took so long."""
     metrics = {"throughput": 100.0, **(figures or {})}
     return synthetic.ok(case.id, 0, metrics).model_copy(update={"seconds": seconds})
 
 
 def save(folder: Path, *runs: Run) -> Path:
-    """A results folder with these runs, partial ones as such."""
     for run in runs:
         keep = store.finalise if run.status is RunStatus.COMPLETE else store.save_partial
         keep(folder, run)

@@ -89,7 +89,6 @@ class Imagined:
 
 
 def imagine(years: float, series: int, seed: int) -> Imagined:
-    """Decide what will have happened."""
     source = np.random.default_rng(seed)
     times = _times(max(1, round(365 * years)), source)
     metrics = TRENDS[: min(PER_CASE, series)]
@@ -115,7 +114,6 @@ def imagine(years: float, series: int, seed: int) -> Imagined:
 
 
 def generate(history: Imagined) -> Iterator[RunColumns]:
-    """The nights, oldest first."""
     source = np.random.default_rng((history.seed, 1))
     level = history.levels.copy()
     for place, time in enumerate(history.times):

@@ -10,7 +10,6 @@ from servebench.record.comparison import PackageChange, Verdict
 
 
 def a_record(**changed: Any) -> ChangeRecord:
-    """A change of 3.1 % that a release caused."""
     fields: dict[str, Any] = {
         "id": "20261120-granian-0",
         "status": "open",

@@ -72,7 +72,6 @@ def commit(root: Path, message: str, **files: str) -> str:
 
 
 def write(root: Path, name: str, text: str) -> None:
-    """Write a file of a checkout."""
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
@@ -166,7 +165,6 @@ def make_shop(root: Path, *, declared: bool = True) -> Path:
 
 
 def declare(root: Path) -> None:
-    """Write what is to be measured of the shop, with the lock."""
     for name, text in SHOP.items():
         write(root, name, text)
     (root / "apps" / "stacks").mkdir()

@@ -189,7 +189,6 @@ def a_room() -> Iterator[Room]:
 
 
 def said(room: Room, argv: list[str]) -> str:
-    """What a program in the room says, its complaints included."""
     process = room.user.start(argv, room.environment(), room.folder)
     told, _ = process.communicate(timeout=60)
     return f"{told.decode('utf-8', 'replace').strip()}"
@@ -204,7 +203,6 @@ def command(pid: int) -> str:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait for what must come."""
     deadline = time.monotonic() + 30
     while not condition():
         if time.monotonic() > deadline:
@@ -232,12 +230,10 @@ def open_up(needed: list[Path]) -> None:
 
 
 def mount(*arguments: str) -> None:
-    """Mount something, in this namespace only."""
     subprocess.run(["mount", *arguments], check=True, env={"PATH": PATH})
 
 
 def run(_: Path) -> dict[str, Any]:
-    """Any other command, for tests that need such a machine."""
     return {"code": subprocess.run(sys.argv[3:], check=False).returncode}
 
 
@@ -245,7 +241,6 @@ SCENES: Final = {f.__name__: f for f in (seen, cleared, collected, brought, flee
 
 
 def main() -> None:
-    """Play a scene."""
     scene, folder = SCENES[sys.argv[1]], Path(sys.argv[2])
     python = Path(sys.executable).resolve()
     # The harness's own checkout too, which need not be the one that is measured.

@@ -76,14 +76,12 @@ def history(folder: Path) -> tuple[Path, Imagined]:
 
 
 def one_night(folder: Path) -> Path:
-    """One run of one case."""
     case = runs.make_case("asgi-wsgi/asgi-json/py3.14/w1/c128")
     stored(folder / "results", runs.make_run([runs.steady_result(case, runs_figures())]))
     return built(folder)
 
 
 def nothing(folder: Path) -> Path:
-    """A site of no results."""
     (folder / "results").mkdir(parents=True)
     return built(folder)
 
@@ -98,7 +96,6 @@ def hostile(folder: Path) -> Path:
 
 
 def built(folder: Path) -> Path:
-    """Build `site` of `results` in this folder; of asv's own pages there is none."""
     sites.made(folder, folder / "results")
     return folder / "site"
 
@@ -112,7 +109,6 @@ def gathered(folder: Path) -> Site:
 
 
 def runs_figures() -> dict[str, float]:
-    """What one launch measured."""
     return {
         "throughput": 5000.0,
         "server_cpu_per_request": 2e-4,
@@ -126,7 +122,6 @@ def runs_figures() -> dict[str, float]:
 
 
 def stored(results: Path, run: Run) -> None:
-    """Store a run as the harness would."""
     path = results / "runs" / "machine" / run.started[:4] / f"{run.id}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(store.encode(run))

@@ -75,31 +75,25 @@ class Document(HTMLParser):
         super().__init__(convert_charrefs=True)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Keep the tag."""
         self.tags.append((tag, {name: value or "" for name, value in attrs}))
 
     def handle_data(self, data: str) -> None:
-        """Keep the text."""
         self.words.append(data)
 
     @property
     def text(self) -> str:
-        """All text with single spaces."""
         return " ".join(" ".join(self.words).split())
 
     @property
     def links(self) -> list[str]:
-        """What the page refers to: links, pictures, styles, modules."""
         return [attrs[name] for _, attrs in self.tags for name in ("href", "src") if name in attrs]
 
     @property
     def ids(self) -> set[str]:
-        """Where a link may lead inside of the page."""
         return {attrs["id"] for _, attrs in self.tags if "id" in attrs}
 
 
 def read(path: Path) -> Document:
-    """Read a page."""
     document = Document()
     document.feed(path.read_text("utf-8"))
     document.close()
@@ -107,7 +101,6 @@ def read(path: Path) -> Document:
 
 
 def documents(site: Path) -> dict[str, Document]:
-    """All pages of ours by their path; asv's are asv's."""
     return {
         path.relative_to(site).as_posix(): read(path)
         for path in sorted(site.rglob("*.html"))
@@ -116,7 +109,6 @@ def documents(site: Path) -> dict[str, Document]:
 
 
 def dead_links(site: Path) -> Iterator[str]:
-    """Links that lead to no file, or to no place in it."""
     pages = documents(site)
     for name, document in pages.items():
         for link in document.links:

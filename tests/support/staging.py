@@ -173,7 +173,6 @@ def packed_again(found: Distribution, packages: Path) -> tuple[str, bytes]:
 
 
 def make_tree(root: Path) -> Path:
-    """Lay out the repository: our workflows, and an experiment of its own; one commit on main."""
     shutil.copytree(PROJECT / ".github", root / ".github")
     write(root, "pyproject.toml", _HARNESS)
     make_apps(root)
@@ -199,19 +198,16 @@ def make_apps(root: Path, endpoints: Sequence[str] = ENDPOINTS) -> None:
 
 
 def lock(root: Path) -> None:
-    """Resolve the stack `current`."""
     text = locks.resolve("current", None, root=root)
     locks.write(stacks.lock_file("current", root), text)
 
 
 def keep(root: Path) -> str:
-    """Make a repository of a folder, with one commit on main."""
     git(root.parent, "init", "--quiet", "--initial-branch=main", str(root))
     return commit(root, "Everything")
 
 
 def publish(tree: Path, remote: Path) -> None:
-    """Make the bare repository, from which any commit can be fetched, as from GitHub."""
     remote.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["git", "clone", "--quiet", "--bare", tree, remote], check=True)
     for key in ("allowAnySHA1InWant", "allowFilter"):

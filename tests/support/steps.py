@@ -72,30 +72,25 @@ class Step:
         yield made
 
     def set(self, **variables: str) -> None:
-        """Set variables of the environment."""
         for name, value in variables.items():
             self.patch.setenv(name, value)
 
     def __call__(self, *words: str | Path) -> Done:
-        """Run a verb in this process, through the real `main`."""
         done = invoke(self.capture, self.patch, words)
         assert TOKEN not in done.out + done.err + self.summary
         return done
 
     @contextmanager
     def repository(self, **options: Any) -> Iterator[Repository]:
-        """The repository, without a verb."""
         with closing(Client(Context.of(os.environ), **options)) as client:
             yield Repository(client, "owner/name")
 
     @property
     def summary(self) -> str:
-        """What the run's page shows."""
         path = self.folder / "summary.md"
         return path.read_text("utf-8") if path.exists() else ""
 
     def asked(self, method: str) -> list[str]:
-        """Paths that were asked for, below the repository's."""
         before = f"{method} /repos/owner/name"
         return [
             one.removeprefix(before)
@@ -104,15 +99,12 @@ class Step:
         ]
 
     def ours(self) -> list[str]:
-        """The texts of our comments on the pull request."""
         return [one["body"] for one in self.comments() if one["user"]["login"] == BOT]
 
     def comments(self) -> list[Table]:
-        """All comments on the pull request."""
         return self.github.comments_of(12)
 
     def keep(self, comparison: Comparison, name: str = "comparison.json") -> Path:
-        """Write a comparison to a file."""
         path = self.folder / name
         path.write_text(comparison.model_dump_json(), "utf-8")
         return path
@@ -131,7 +123,6 @@ class Step:
         return event
 
     def set_event(self, event: Table) -> None:
-        """Make this the event of the step."""
         path = self.folder / "event.json"
         path.write_text(json.dumps(event), "utf-8")
         self.set(GITHUB_EVENT_NAME="issue_comment", GITHUB_EVENT_PATH=str(path))

@@ -26,30 +26,11 @@ from servebench.core.model import (
 )
 
 PACKAGES = [
-    "annotated-doc",
-    "annotated-types",
-    "anyio",
-    "blinker",
-    "click",
-    "fastapi",
-    "flask",
-    "granian",
-    "h11",
-    "httptools",
-    "idna",
-    "itsdangerous",
-    "jinja2",
-    "markupsafe",
-    "pydantic",
-    "pydantic-core",
-    "rloop",
-    "starlette",
-    "typing-extensions",
-    "typing-inspection",
-    "uvicorn",
-    "uvloop",
-    "werkzeug",
-]
+    "annotated-doc", "annotated-types", "anyio", "blinker", "click", "fastapi", "flask",
+    "granian", "h11", "httptools", "idna", "itsdangerous", "jinja2", "markupsafe", "pydantic",
+    "pydantic-core", "rloop", "starlette", "typing-extensions", "typing-inspection", "uvicorn",
+    "uvloop", "werkzeug",
+]  # fmt: skip
 
 MACHINE = Machine(
     id="synthetic-2c-0a1b2c3d",
@@ -67,7 +48,6 @@ MACHINE = Machine(
 
 
 def make_case(case_id: str, **changes: Any) -> Case:
-    """A case with the id's experiment; other fields can be changed."""
     experiment, name = [*case_id.split("/"), "endpoint"][:2]
     endpoint = Endpoint(
         name=name,
@@ -145,7 +125,6 @@ def figures(source: random.Random, throughput: float = 5000.0) -> dict[str, floa
 
 
 def ok(case: str, number: int, metrics: Mapping[str, float], *flags: Flag) -> Launch:
-    """A good launch with these metrics."""
     return Launch(
         case=case,
         round=number,
@@ -160,7 +139,6 @@ def ok(case: str, number: int, metrics: Mapping[str, float], *flags: Flag) -> La
 
 
 def failed(case: str, number: int, flag: FlagName, detail: str) -> Launch:
-    """A launch that failed for a reason."""
     return Launch(
         case=case,
         round=number,
@@ -174,7 +152,6 @@ def failed(case: str, number: int, flag: FlagName, detail: str) -> Launch:
 
 
 def make_run(results: Iterable[CaseResult], **changes: Any) -> Run:
-    """A finished run of these results."""
     profile: Profile = changes.pop("profile", "nightly")
     fields: dict[str, Any] = {
         "id": f"20261120T090000Z-{profile}-3f2a9c17",

@@ -88,7 +88,6 @@ class TinyServer:
         writer.close()
 
     def run(self, ready: threading.Event) -> None:
-        """Serve until `finish`; the thread's body."""
         asyncio.set_event_loop(self._loop)
         self._listener = self._loop.run_until_complete(
             asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=1024)
@@ -105,7 +104,6 @@ class TinyServer:
         self._loop.close()
 
     def finish(self) -> None:
-        """Stop serving."""
         self._loop.call_soon_threadsafe(self._loop.stop)
 
 

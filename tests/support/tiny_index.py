@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 
 
 def wheel(name: str, version: str, needs: tuple[str, ...] = ()) -> bytes:
-    """A minimal pure wheel."""
     info = f"{name}-{version}.dist-info"
     requires = "".join(f"Requires-Dist: {need}\n" for need in needs)
     files = {

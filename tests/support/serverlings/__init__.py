@@ -15,7 +15,6 @@ PATIENCE = 30.0
 
 
 def command(name: str, *arguments: object) -> list[str]:
-    """Give the command line of a program."""
     return [sys.executable, str(PROGRAMS), name, *map(str, arguments)]
 
 
@@ -26,7 +25,6 @@ def launch(
     role: Role = "server",
     cores: list[int] | None = None,
 ) -> Session:
-    """Start a program in a session."""
     return Session.start(
         command(name, *arguments),
         role=role,

@@ -47,14 +47,12 @@ def lingering_child(*, new_session: bool = False, env: dict[str, str] | None = N
 
 
 def obedient() -> NoReturn:
-    """End on SIGTERM, as a good server does."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     say("ready")
     wait_for_end()
 
 
 def stubborn() -> NoReturn:
-    """Ignore SIGTERM."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     say("ready")
     wait_for_end()
