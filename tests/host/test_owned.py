@@ -6,15 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from servebench.host import orphans
+from servebench.host import scratch
 
-_MAKE = "import sys; from pathlib import Path; from servebench.host import orphans; "
-_MAKE += "(orphans.make_scratch('sb-x', Path(sys.argv[1])) / 'file').write_text('left')"
+_MAKE = "import sys; from pathlib import Path; from servebench.host import scratch; "
+_MAKE += "(scratch.make('sb-x', Path(sys.argv[1])) / 'file').write_text('left')"
 
 
 def test_what_a_dead_process_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
     """Kept: a living owner's, another container's, another prefix', and what has other names."""
-    mine, other = orphans.make_scratch("sb-x", tmp_path), orphans.make_scratch("sb-y", tmp_path)
+    mine, other = scratch.make("sb-x", tmp_path), scratch.make("sb-y", tmp_path)
     subprocess.run([sys.executable, "-c", _MAKE, str(tmp_path)], check=True)
     (left,) = set(tmp_path.iterdir()) - {mine, other}
     dead = left.name.removeprefix("sb-x-")
@@ -24,13 +24,13 @@ def test_what_a_dead_process_left_is_removed_and_nothing_else(tmp_path: Path) ->
     elsewhere = tmp_path / f"sb-y-{dead}"
     for folder in (foreign, odd, elsewhere):
         folder.mkdir()
-    orphans.sweep_scratch("sb-x", tmp_path)
+    scratch.sweep("sb-x", tmp_path)
     assert set(tmp_path.iterdir()) == {mine, other, foreign, odd, elsewhere}
 
 
 def test_a_pid_that_was_given_again_does_not_keep_a_folder(tmp_path: Path) -> None:
-    mine = orphans.make_scratch("sb-x", tmp_path)
+    mine = scratch.make("sb-x", tmp_path)
     namespace, pid, start, _ = mine.name.removeprefix("sb-x-").split("-")
     (tmp_path / f"sb-x-{namespace}-{pid}-{int(start) - 1:012}-abc").mkdir()
-    orphans.sweep_scratch("sb-x", tmp_path)
+    scratch.sweep("sb-x", tmp_path)
     assert list(tmp_path.iterdir()) == [mine]

@@ -2,18 +2,14 @@
 
 Every session is recorded, one JSON file each, before its first process starts, and forgotten when
 its end is proven. Its processes carry the record's id in their environment. When a record's owner
-is dead (kill -9, power cut), whatever carries that id is an orphan, and nothing else is. A scratch
-folder names its owner too, and the next servebench removes it once that is dead.
+is dead (kill -9, power cut), whatever carries that id is an orphan, and nothing else is.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
-import shutil
-import tempfile
 import time
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
@@ -159,24 +155,3 @@ def _folder() -> Path:
 
 def _file(marker: str) -> Path:
     return _folder() / f"{marker}.json"
-
-
-def make_scratch(prefix: str, base: Path) -> Path:
-    """Make an empty folder below `base`, for the caller to remove; its path has a fixed length."""
-    me = proc.stat(os.getpid())
-    owner = f"{_namespace()}-{os.getpid():07}-{me.start if me else 0:012}"
-    return Path(tempfile.mkdtemp(prefix=f"{prefix}-{owner}-", dir=base))
-
-
-def sweep_scratch(prefix: str, base: Path) -> None:
-    """Remove the folders of that prefix whose owners are dead."""
-    for place in base.glob(f"{prefix}-*-*-*-*"):
-        with suppress(ValueError):
-            namespace, pid, start, _ = place.name.removeprefix(f"{prefix}-").split("-")
-            # Of another container nobody here can tell who lives.
-            if namespace == _namespace() and not proc.lives(int(pid), int(start)):
-                shutil.rmtree(place, ignore_errors=True)
-
-
-def _namespace() -> str:
-    return "".join(letter for letter in proc.pid_namespace() if letter.isdigit())

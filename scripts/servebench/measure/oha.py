@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Self
 from servebench.core.errors import LaunchError
 from servebench.core.flags import FlagName
 from servebench.core.model import Load
-from servebench.host import orphans, proc
+from servebench.host import proc, scratch
 from servebench.host.command import log_tail, read_log
 from servebench.host.session import Session
 
@@ -251,7 +251,7 @@ def failed(session: Session, expected: str, found: str) -> LaunchError:
 
 def sweep() -> None:
     """Remove the folders of dead servebench processes; in memory, they would stay for ever."""
-    orphans.sweep_scratch(_PREFIX, scratch_base())
+    scratch.sweep(_PREFIX, scratch_base())
 
 
 def scratch_base() -> Path:
@@ -271,7 +271,7 @@ def _started(
 ) -> tuple[Path, Session]:
     # Nothing of the caller's environment may change what oha does (TOKIO_WORKER_THREADS, …).
     env = {"PATH": os.environ.get("PATH", os.defpath)}
-    place = orphans.make_scratch(_PREFIX, scratch_base())
+    place = scratch.make(_PREFIX, scratch_base())
     try:
         log = place / "oha.log"
         return place, Session.start(

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from servebench.core.errors import CountError
-from servebench.host import orphans
+from servebench.host import scratch
 from servebench.measure.instructions import phases, valgrind
 
 ROUNDS: Final = 3
@@ -127,8 +127,8 @@ def started(
     if lacking is not None:
         raise CountError(lacking)
     base = Path(tempfile.gettempdir())
-    orphans.sweep_scratch(_PREFIX, base)
-    folder = orphans.make_scratch(_PREFIX, base)
+    scratch.sweep(_PREFIX, base)
+    folder = scratch.make(_PREFIX, base)
     try:
         plan = {"targets": list(targets), "rounds": rounds, "reports": "."}
         (folder / "plan.json").write_text(json.dumps(plan), "utf-8")
