@@ -16,7 +16,7 @@ from typing import Final
 from servebench.automation.incoming import comparisons, folder, inprocess, nights
 from servebench.automation.incoming.facts import Checkout, problem
 from servebench.automation.incoming.folder import ArtifactFile, Limits, Refusal
-from servebench.core.errors import ArtifactError
+from servebench.core.errors import ArtifactError, RecordError
 from servebench.core.model import Frozen, Run
 from servebench.core.text import shown
 from servebench.plan import night_outcome
@@ -48,14 +48,10 @@ def require_digest(path: Path, digest: str) -> None:
 
     A measuring machine can replace an artifact of its own workflow run, but not a job's output.
     """
-    most = Limits().file_bytes
     try:
-        with path.open("rb") as file:
-            data = file.read(most + 1)
-    except OSError as error:
-        raise ArtifactError(f"{path}: cannot be read: {error.strerror}") from error
-    if len(data) > most:
-        raise ArtifactError(f"{path}: expected at most {most:,} bytes, found more")
+        data = files_.contents(path, Limits().file_bytes)
+    except RecordError as error:
+        raise ArtifactError(str(error)) from error
     found = hashlib.sha256(data).hexdigest()
     if found != digest:
         raise ArtifactError(f"{path}: expected SHA-256 {digest}, found {found}: it was replaced")
