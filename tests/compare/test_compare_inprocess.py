@@ -30,13 +30,8 @@ from servebench.compare.affected import Affected
 from servebench.compare.builder import Question
 from servebench.compare.decide import Screening, judge
 from servebench.compare.pairs import Pair
-from servebench.compare.processes import (
-    InprocessComparison,
-    ProcessPair,
-    ProcessPairs,
-    ProcessReading,
-    RealProcesses,
-)
+from servebench.compare.processes import InprocessComparison, RealProcesses
+from servebench.compare.samples import ProcessPair, ProcessPairs, ProcessReading
 from servebench.compare.sides import Side
 from servebench.compare.statistics import Method
 from servebench.core.model import Case

@@ -9,8 +9,7 @@ from duets import busy, paced
 from servebench.compare.decide import Confirmation, Screening, judge
 from servebench.compare.durations import seconds_to_decide
 from servebench.compare.instruments import direction
-from servebench.compare.processes import ProcessPair, ProcessPairs, ProcessReading
-from servebench.compare.samples import CaseDuets
+from servebench.compare.samples import CaseDuets, ProcessPair, ProcessPairs, ProcessReading
 from servebench.compare.statistics import Direction
 from servebench.core.model import Case
 from servebench.host import paths

@@ -203,11 +203,11 @@ def test_later_stages_keep_what_they_need() -> None:
     """Of 1000 s: all, while nothing moved; 55 % as soon as both later stages want their shares."""
     found = Budget(1000, began=50)
     assert found.ends == 1050
-    assert found.screening_ends(confirming=0, follow_up=0) == 1050
-    assert found.screening_ends(confirming=60, follow_up=20) == 970
-    assert found.screening_ends(confirming=9999, follow_up=9999) == 500
-    assert found.confirmation_ends(follow_up=9999) == 850
-    assert Budget(None, 0).screening_ends(confirming=9, follow_up=9) == float("inf")
+    assert found.stage_ends(confirming=0, follow_up=0) == 1050
+    assert found.stage_ends(confirming=60, follow_up=20) == 970
+    assert found.stage_ends(confirming=9999, follow_up=9999) == 500
+    assert found.stage_ends(follow_up=9999) == 850
+    assert Budget(None, 0).stage_ends(confirming=9, follow_up=9) == float("inf")
 
 
 def test_too_many_cases_are_left_out_evenly() -> None:
@@ -245,13 +245,9 @@ def test_the_pace_is_learned() -> None:
     assert [durations.missing(count, looks) for count in (0, 4, 5, 8, 9)] == [5, 1, 3, 0, 0]
     screening = Screening(CaseDuets.of(cases))
     assert durations.seemingly_moved(screening) == ()
-    assert found.confirming(screening) == 0
-    screening.hint(
-        "e/a", "server_cpu_per_request", 1
-    )  # no duet yet: the time to confirm it is kept all the same
+    # No duet yet: the time to confirm it is kept all the same.
+    screening.hint("e/a", "server_cpu_per_request", 1)
     assert durations.seemingly_moved(screening) == ("e/a",)
-    first = screening.method.confirmation.counts[0]
-    assert found.confirming(screening) == pytest.approx(first * (expected + 2))
 
 
 def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:

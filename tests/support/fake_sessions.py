@@ -14,11 +14,8 @@ from servebench.compare.builder import Question
 from servebench.compare.inprocess import Place, Target
 from servebench.compare.instruments import Reporter
 from servebench.compare.pairs import Pair
-from servebench.compare.processes import (
-    InprocessComparison,
-    ProcessPair,
-    ProcessReading,
-)
+from servebench.compare.processes import InprocessComparison
+from servebench.compare.samples import ProcessPair, ProcessReading
 from servebench.compare.sides import Side
 from servebench.compare.statistics import Method
 from servebench.core.flags import Flag, FlagName

@@ -7,7 +7,8 @@ narrowest one that explains them is named: "granian" says more than "the machine
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from statistics import geometric_mean
@@ -57,8 +58,6 @@ FACTORS: Final[dict[Factor, Callable[[Case], str]]] = {
 }
 """What cases can share. Of two that hold the same cases, the earlier one is named."""
 
-Judgements = dict[str, tuple[Judgement, ...]]
-"""By case id."""
 
 MOVED: Final = (Verdict.SLOWER, Verdict.FASTER)
 
@@ -99,7 +98,7 @@ class Findings:
 
     screening: Screening[str]
     confirmation: Confirmation[str] | None = None
-    judgements: Judgements = field(default_factory=dict)
+    judgements: dict[str, tuple[Judgement, ...]] = field(default_factory=dict)
     means: Mapping[str, tuple[dict[str, float], dict[str, float]]] = field(default_factory=dict)
     instructions: Callable[[str], Instructions | None] = lambda _: None
     noise: list[float] = field(default_factory=list)
@@ -160,7 +159,7 @@ def _case(question: Question, found: Findings, pair: Pair) -> CaseComparison:
     case, screening, confirmation = pair.head.id, found.screening, found.confirmation
     stages = [stage for stage in (screening, confirmation) if stage and case in stage.samples]
     judgements = found.judgements.get(case, ())
-    undecided = any(one.verdict is Verdict.INCONCLUSIVE for one in judgements)
+    undecided = stages and any(one.verdict is Verdict.INCONCLUSIVE for one in judgements)
     base, head = found.means.get(case, ({}, {}))
     return CaseComparison(
         case=pair.head,
@@ -171,72 +170,49 @@ def _case(question: Question, found: Findings, pair: Pair) -> CaseComparison:
         instructions=found.instructions(case),
         absolute_base=base,
         absolute_head=head,
-        seconds_to_decide=seconds_to_decide(case, screening, confirmation)
-        if undecided and stages
-        else None,
+        seconds_to_decide=seconds_to_decide(case, screening, confirmation) if undecided else None,
     )
 
 
 def events(cases: Sequence[CaseComparison]) -> tuple[Event, ...]:
     """Find the events of a comparison: at most one per metric and direction, widest first."""
-    metrics = dict.fromkeys(judged.metric for case in cases for judged in case.judgements)
-    found = [
-        event
-        for metric in metrics
-        for verdict in MOVED
-        if (event := _event(cases, metric, verdict)) is not None
-    ]
-    return tuple(sorted(found, key=lambda event: -len(event.cases)))
+    judged: dict[str, list[tuple[Case, Judgement]]] = defaultdict(list)
+    for case in cases:
+        for one in case.judgements:
+            comparable = one.verdict is not Verdict.NOT_COMPARABLE
+            judged[one.metric] += [(case.case, one)] * comparable
+    found = [_event(many, verdict) for many in judged.values() for verdict in MOVED]
+    return tuple(sorted(filter(None, found), key=lambda event: -len(event.cases)))
 
 
-def _event(cases: Sequence[CaseComparison], metric: str, verdict: Verdict) -> Event | None:
-    judged = list(_judged(cases, metric))
-    moved = [case for case, judgement in judged if judgement.verdict is verdict]
-    if len(moved) < FEWEST:
-        return None
-    toward = {judgement.ratio is not None and judgement.ratio > 1
-              for _, judgement in judged if judgement.verdict is verdict}  # fmt: skip
-    counting = [case for case, judgement in judged if not _undecided(judgement, toward)]
-    best: tuple[int, Factor, str, list[CaseComparison]] | None = None
+def _event(judged: Sequence[tuple[Case, Judgement]], verdict: Verdict) -> Event | None:
+    """The event of a metric and direction, if there is one."""
+    moved = [(case, one) for case, one in judged if one.verdict is verdict]
+    toward = {one.ratio is not None and one.ratio > 1 for _, one in moved}
+    counting = [case for case, one in judged if not _undecided(one, toward)]
+    explaining: list[tuple[int, Factor, str, list[tuple[Case, Judgement]]]] = []
     for factor, value_of in FACTORS.items():
-        for value in dict.fromkeys(value_of(case.case) for case in moved):
-            held = [case for case in moved if value_of(case.case) == value]
-            around = sum(value_of(case.case) == value for case in counting)
-            if (
-                len(held) >= FEWEST
-                and len(held) >= WITHIN * around
-                and len(held) >= EXPLAINED * len(moved)
-                and (best is None or around < best[0])
-            ):
-                best = around, factor, value, held
-    if best is None:
+        for value in dict.fromkeys(value_of(case) for case, _ in moved):
+            held = [(case, one) for case, one in moved if value_of(case) == value]
+            around = sum(value_of(case) == value for case in counting)
+            if len(held) >= max(FEWEST, WITHIN * around, EXPLAINED * len(moved)):
+                explaining.append((around, factor, value, held))
+    if not explaining:
         return None
-    _, factor, value, held = best
-    names = tuple(case.case.id for case in held)
-    ratio, low, high = _together(one for case, one in judged if case.case.id in names)
+    _, factor, value, held = min(explaining, key=lambda one: one[0])
+    ratio, low, high = _together(one for _, one in held)
     return Event(
-        factor=factor, value=value, metric=metric, verdict=verdict,
-        ratio=ratio, low=low, high=high, cases=names,
+        factor=factor, value=value, metric=held[0][1].metric, verdict=verdict,
+        ratio=ratio, low=low, high=high, cases=tuple(case.id for case, _ in held),
     )  # fmt: skip
 
 
-def _judged(
-    cases: Sequence[CaseComparison], metric: str
-) -> Iterator[tuple[CaseComparison, Judgement]]:
-    for case in cases:
-        for judgement in case.judgements:
-            if judgement.metric == metric and judgement.verdict is not Verdict.NOT_COMPARABLE:
-                yield case, judgement
-
-
-def _undecided(judgement: Judgement, toward: set[bool]) -> bool:
+def _undecided(one: Judgement, toward: set[bool]) -> bool:
     """Whether a case is for lack of time neither for nor against: open, and it points there too."""
-    if judgement.verdict is not Verdict.INCONCLUSIVE:
-        return False
-    low, high = judgement.low, judgement.high
-    if low is None or high is None:
-        return True
-    return (low > 1 and True in toward) or (high < 1 and False in toward)
+    if one.low is None or one.high is None:
+        return one.verdict is Verdict.INCONCLUSIVE
+    points = (one.low > 1 and True in toward) or (one.high < 1 and False in toward)
+    return one.verdict is Verdict.INCONCLUSIVE and points
 
 
 def _together(judged: Iterable[Judgement]) -> tuple[float, float, float]:

@@ -4,10 +4,7 @@
     screening.hint(key, metric, direction)   # where instructions moved
     while time and screening.open():   # in rounds: one sample of each that is open
         screening.add(key, sample)
-    confirmation = Confirmation(screening)
-    while time and confirmation.open():   # strongest first
-        confirmation.add(key, sample)
-    confirmation.close()
+    confirmation = Confirmation(screening)   # the same; strongest first
     judge(screening, confirmation)
 
 A stage only collects: every answer is computed from the samples so far, and each can be asked at
@@ -78,8 +75,7 @@ class Stage(Generic[K]):
         self._final: frozenset[K] = frozenset()
         self._closed = False
         self._seen: dict[tuple[K, str, int, float], Evidence] = {}
-        self._moved_ps: dict[tuple[K, str], float] | None = None
-        self._same_ps: dict[tuple[K, str], float] | None = None
+        self._ps: dict[str, dict[tuple[K, str], float]] = {}  # of all tests; until a sample more
 
     def tests(self) -> Collection[tuple[K, str]]:
         """All that is judged together."""
@@ -90,7 +86,7 @@ class Stage(Generic[K]):
         if key not in self.samples:
             raise ValueError(f"{key} is not one of what this stage samples")
         self.samples[key].add(sample)
-        self._forget()
+        self._ps.clear()
 
     def open(self) -> tuple[K, ...]:
         """What needs another sample, strongest evidence first; none once the stage is closed.
@@ -98,16 +94,14 @@ class Stage(Generic[K]):
         Where the time for a confirmation is short, finish the first: half a confirmation of each
         confirms none.
         """
-        if self._closed:
-            return ()
-        return tuple(key for key, samples in self.samples.items() if self._wants(key, samples))
+        return () if self._closed else tuple(filter(self._wants, self.samples))
 
     def close(self) -> None:
         """End the stage; what was still open gets its last look with what it has."""
         if not self._closed:
             self._final = frozenset(self.open())
             self._closed = True
-            self._forget()
+            self._ps.clear()
 
     def evidence(self, key: K, metric: str) -> Evidence:
         """The latest look at one metric; what a look sees never changes afterwards."""
@@ -130,20 +124,20 @@ class Stage(Generic[K]):
 
     def adjusted(self) -> Mapping[tuple[K, str], float]:
         """P value of each test, adjusted for all of them."""
-        if self._moved_ps is None:
-            self._moved_ps = _adjusted({test: self.evidence(*test).moved for test in self.tests()})
-        return self._moved_ps
+        if "moved" not in self._ps:
+            ps = {test: self.evidence(*test).moved for test in self.tests()}
+            self._ps["moved"] = _adjusted(ps)
+        return self._ps["moved"]
 
     def settling(self) -> Mapping[tuple[K, str], float]:
         """P value of "no change" of each test, adjusted for all; 1 for what has moved."""
-        if self._same_ps is None:
-            self._same_ps = _adjusted(
-                {
-                    test: 1.0 if self._has_moved(test, p) else self.evidence(*test).same
-                    for test, p in self.adjusted().items()
-                }
-            )
-        return self._same_ps
+        if "same" not in self._ps:
+            ps = {
+                test: 1.0 if self._has_moved(test, p) else self.evidence(*test).same
+                for test, p in self.adjusted().items()
+            }
+            self._ps["same"] = _adjusted(ps)
+        return self._ps["same"]
 
     def state(self, key: K, metric: str) -> State:
         """Where one metric stands; open if it cannot be judged."""
@@ -180,22 +174,19 @@ class Stage(Generic[K]):
         )
         return found
 
-    def _deciding(self, key: K) -> tuple[str, ...]:
+    def _deciding(self, key: K) -> list[str]:
         """Metrics for which a thing is sampled."""
         samples = self.samples[key]
-        return tuple(metric for metric in samples.leading if metric not in samples.lost)
+        return [metric for metric in samples.leading if metric not in samples.lost]
 
-    def _wants(self, key: K, samples: Samples[Any]) -> bool:
-        most = math.ceil(self.looks.last * self.method.patience)
+    def _wants(self, key: K) -> bool:
+        samples, most = self.samples[key], math.ceil(self.looks.last * self.method.patience)
         if samples.void() or len(samples.usable) >= self.looks.last or len(samples.all) >= most:
             return False
         return any(self.state(key, metric) is State.OPEN for metric in self._deciding(key))
 
     def _has_moved(self, test: tuple[K, str], p: float) -> bool:
         return p <= self.rate or (test in self._hints and test in self.adjusted())
-
-    def _forget(self) -> None:
-        self._moved_ps = self._same_ps = None
 
 
 class Screening(Stage[K]):
@@ -212,11 +203,12 @@ class Screening(Stage[K]):
         Whether it really moved is for the confirmation, whose samples know nothing of the hint.
         """
         self._hints[key, metric] = direction
-        self._forget()
+        self._ps.clear()
 
-    def hinted(self, key: K, metric: str) -> bool:
-        """Whether it is a candidate for a hint alone: its samples have not shown it."""
-        return (key, metric) in self._hints and self.adjusted()[key, metric] > self.rate
+    def why(self, key: K, metric: str) -> str:
+        """What made it a candidate: a hint alone, or its samples."""
+        hinted = (key, metric) in self._hints and self.adjusted()[key, metric] > self.rate
+        return COUNTED if hinted else SEARCHED
 
     def tests(self) -> Collection[tuple[K, str]]:
         return [
@@ -254,8 +246,8 @@ class Confirmation(Stage[K]):
     def tests(self) -> Collection[tuple[K, str]]:
         return self._directions.keys()
 
-    def _deciding(self, key: K) -> tuple[str, ...]:
-        return tuple(one.metric for one in self.candidates if one.key == key)
+    def _deciding(self, key: K) -> list[str]:
+        return [one.metric for one in self.candidates if one.key == key]
 
 
 def _adjusted(ps: Mapping[tuple[K, str], float]) -> dict[tuple[K, str], float]:
@@ -302,63 +294,59 @@ def _judged(
         reason = f"{METRICS[metric].title}: not every duet has it"
         yield Judgement(metric=metric, reason=reason, **void)
     for metric in first.metrics:
-        candidate = candidates.get(metric)
+        stage: Stage[K] = screening
+        state, candidate = screening.state(key, metric), candidates.get(metric)
         if candidate and confirmation and confirmation.evidence(key, metric).sample:
-            said = _confirmed(candidate, screening, confirmation)
+            stage, state = confirmation, confirmation.state(key, metric)
+            verdict, reason = _confirmed(candidate, state, screening, fresh)
+        elif candidate or metric in first.leading or state is not State.OPEN:
+            verdict, reason = _screened(key, metric, screening, fresh)
         else:
-            said = _screened(key, metric, screening, fresh)
-            searched = metric in first.leading or candidate is not None
-            open_ = screening.state(key, metric) is State.OPEN
-            if not searched and open_:
-                continue
-        yield Judgement(metric=metric, **said, **counts)
-
-
-def _screened(key: K, metric: str, screening: Screening[K], fresh: Samples[Any]) -> dict[str, Any]:
-    """What the screening alone can say: no change, or nothing yet."""
-    first, state = screening.samples[key], screening.state(key, metric)
-    looked = screening.evidence(key, metric).sample is not None
-    reason = ""
-    if not first.usable:
-        tried = len(first.all)
-        none = f"none of {tried} {first.noun} was usable: {first.disturbances()}"
-        reason = none if tried else first.nothing
-    elif state is State.MOVED and looked:
-        reason = _waiting(metric, COUNTED if screening.hinted(key, metric) else SEARCHED, fresh)
-    return {
-        "verdict": Verdict.NO_CHANGE if state is State.SAME else Verdict.INCONCLUSIVE,
-        "p": screening.adjusted()[key, metric] if looked else None,
-        "reason": reason,
-        **screening.figures(key, metric),
-    }
+            continue
+        looked = stage.evidence(key, metric).sample is not None
+        yield Judgement(
+            metric=metric,
+            verdict=verdict,
+            reason=reason,
+            p=stage.adjusted()[key, metric] if looked else None,
+            **stage.figures(key, metric),
+            **counts,
+        )
 
 
 def _confirmed(
-    candidate: MetricCandidate[K], screening: Screening[K], confirmation: Confirmation[K]
-) -> dict[str, Any]:
-    """What fresh samples say of a candidate; the figures are theirs alone."""
-    key, metric = candidate.key, candidate.metric
-    samples, state = confirmation.samples[key], confirmation.state(key, metric)
-    it = (COUNTED, "that it did") if screening.hinted(key, metric) else (SEARCHED, "it")
-    verdict = Verdict.NO_CHANGE if state is State.SAME else Verdict.INCONCLUSIVE
-    reason = f"{it[0]}; fresh {samples.noun} did not confirm {it[1]}"
+    candidate: MetricCandidate[K], state: State, screening: Screening[K], fresh: Samples[Any]
+) -> tuple[Verdict, str]:
+    """What fresh samples say of a candidate."""
     if state is State.MOVED:
-        worse = (candidate.direction > 0) == (samples.scales[metric].better == "lower")
-        verdict, reason = Verdict.SLOWER if worse else Verdict.FASTER, ""
-    return {
-        "verdict": verdict,
-        "p": confirmation.adjusted()[key, metric],
-        "reason": reason,
-        **confirmation.figures(key, metric),
-    }
+        better = fresh.scales[candidate.metric].better
+        worse = (candidate.direction > 0) == (better == "lower")
+        return Verdict.SLOWER if worse else Verdict.FASTER, ""
+    why = screening.why(candidate.key, candidate.metric)
+    it = "that it did" if why == COUNTED else "it"
+    verdict = Verdict.NO_CHANGE if state is State.SAME else Verdict.INCONCLUSIVE
+    return verdict, f"{why}; fresh {fresh.noun} did not confirm {it}"
 
 
-def _waiting(metric: str, why: str, fresh: Samples[Any]) -> str:
-    """What made it a candidate, and what its fresh samples lack for a look."""
+def _screened(
+    key: K, metric: str, screening: Screening[K], fresh: Samples[Any]
+) -> tuple[Verdict, str]:
+    """What the screening alone can say: no change, or nothing yet, and what fresh samples lack."""
+    first, state = screening.samples[key], screening.state(key, metric)
+    if not first.usable:
+        tried = len(first.all)
+        none = f"none of {tried} {first.noun} was usable: {first.disturbances()}"
+        return Verdict.INCONCLUSIVE, none if tried else first.nothing
+    if state is State.SAME:
+        return Verdict.NO_CHANGE, ""
+    if state is State.OPEN or screening.evidence(key, metric).sample is None:
+        return Verdict.INCONCLUSIVE, ""
+    why = screening.why(key, metric)
     tried, used = len(fresh.all), len(fresh.usable)
+    lacks = f"no time was left for {'more ' if tried else ''}fresh {fresh.noun}"
     if metric not in fresh.metrics:
-        return f"{why}; not every fresh duet has the figure"
-    if used < tried:
+        lacks = "not every fresh duet has the figure"
+    elif used < tried:
         few = f"{used} of {tried} fresh {fresh.noun} usable, too few to look at"
-        return f"{why}; {few}: {fresh.disturbances()}"
-    return f"{why}; no time was left for {'more ' if tried else ''}fresh {fresh.noun}"
+        lacks = f"{few}: {fresh.disturbances()}"
+    return Verdict.INCONCLUSIVE, f"{why}; {lacks}"

@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 import statistics as figures
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, count, takewhile
 from typing import Any, Final, TypeVar
 
 from servebench.compare import statistics
 from servebench.compare.decide import Confirmation, K, Screening, Stage, State
-from servebench.compare.samples import MetricScale, Samples
-from servebench.compare.statistics import Looks, Sample
+from servebench.compare.samples import Samples
+from servebench.compare.statistics import Looks
 from servebench.core.model import Case
 from servebench.core.protocol import DUET_SECONDS, DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS
 from servebench.declare.servers import costs
@@ -55,29 +56,14 @@ class Budget:
 
     @property
     def ends(self) -> float:
-        return self.part_ends(1.0)
+        return math.inf if self.total is None else self.began + self.total
 
-    def part_ends(self, share: float, since: float | None = None) -> float:
-        """Moment at which a share of it has passed, from the beginning or another moment."""
-        began = self.began if since is None else since
-        return math.inf if self.total is None else began + share * self.total
-
-    def screening_ends(self, *, confirming: float, follow_up: float) -> float:
-        """Moment at which the screening has to be over, by the seconds of later stages."""
+    def stage_ends(self, *, confirming: float = 0, follow_up: float) -> float:
+        """Moment at which a stage has to be over, by the seconds that later ones want."""
         if self.total is None:
             return math.inf
         kept = min(confirming, CONFIRMATION * self.total) + min(follow_up, FOLLOW_UP * self.total)
         return self.ends - kept
-
-    def confirmation_ends(self, *, follow_up: float) -> float:
-        return self.screening_ends(confirming=0, follow_up=follow_up)
-
-
-def kept_inprocess(total: float | None, wanted: float, *, alone: bool) -> float:
-    """Seconds of a budget that are kept for in-process benchmarks, by those that they want."""
-    if total is None:
-        return 0.0
-    return total if alone else min(wanted, INPROCESS * total)
 
 
 class DuetSeconds:
@@ -94,7 +80,6 @@ class DuetSeconds:
         self._errors: list[float] = []
 
     def observe(self, case: str, seconds: float) -> None:
-        """Note what a duet of a case took, s."""
         self._seen.setdefault(case, []).append(seconds)
         self._errors.append(seconds - self._expected[case])
 
@@ -112,11 +97,6 @@ class DuetSeconds:
             for case in cases
         }
 
-    def confirming(self, screening: Screening[str]) -> float:
-        """Seconds until the first look of a confirmation of what seems to have moved, as of now."""
-        first = screening.method.confirmation.counts[0]
-        return sum(first * self.of(case) for case in seemingly_moved(screening))
-
 
 def expected(case: Case, seconds: float = DUET_SECONDS) -> float:
     """Seconds that a duet of a case (with its load) will take, before one has been seen."""
@@ -131,7 +111,7 @@ def expected(case: Case, seconds: float = DUET_SECONDS) -> float:
 
 def missing(usable: int, looks: Looks) -> int:
     """Usable samples that lack until the next look; none after the last."""
-    return min((count - usable for count in looks.counts if count > usable), default=0)
+    return min((look - usable for look in looks.counts if look > usable), default=0)
 
 
 def seemingly_moved(screening: Screening[K]) -> tuple[K, ...]:
@@ -160,23 +140,16 @@ def affordable(
 
 def spread(items: Sequence[_Item], kind: Callable[[_Item], Hashable]) -> list[_Item]:
     """Order items so that each kind's first comes before any kind's second."""
-    seen: dict[Hashable, int] = defaultdict(int)
-    ranked = []
-    for item in items:
-        ranked.append((seen[kind(item)], item))
-        seen[kind(item)] += 1
-    return [item for _, item in sorted(ranked, key=lambda pair: pair[0])]
+    seen: dict[Hashable, Iterator[int]] = defaultdict(count)
+    ranks = [next(seen[kind(item)]) for item in items]
+    return [items[place] for place in sorted(range(len(items)), key=ranks.__getitem__)]
 
 
 def prefix(cases: Sequence[str], needs: Mapping[str, float], left: float) -> tuple[str, ...]:
     """The first cases whose needs together fit into the seconds left; at least one."""
-    chosen: list[str] = []
-    for case in cases:
-        if chosen and needs[case] > left:
-            break
-        chosen.append(case)
-        left -= needs[case]
-    return tuple(chosen)
+    sums = accumulate(needs[case] for case in cases)
+    fitting = sum(1 for _ in takewhile(lambda total: total <= left, sums))
+    return tuple(cases[: max(1, fitting)])
 
 
 def seconds_to_decide(
@@ -208,11 +181,10 @@ def seconds_to_decide(
             counts.append(_until_confirmed(metric, first, fresh, screening))
         elif state is State.OPEN and metric in first.leading:
             counts.append(_until_screened(metric, first, screening))
-    each = fresh.mean_seconds() or first.mean_seconds()
-    known = [count for count in counts if count is not None]
-    if each is None or not known or len(known) < len(counts):
+    known = [lacking for lacking in counts if lacking is not None]
+    if not known or len(known) < len(counts):
         return None
-    return max(known) * each
+    return max(known) * figures.fmean(one.seconds for one in fresh.all or first.all)
 
 
 def _until_confirmed(
@@ -221,34 +193,26 @@ def _until_confirmed(
     """Further samples of the confirmation that would confirm or refute a candidate."""
     if metric not in fresh.metrics:
         return None  # what a sample lacks, no further one brings back
-    method = stage.method
-    rates = method.confirmation_rate, method.settling_rate
+    rates = stage.method.confirmation_rate, stage.method.settling_rate
     if isinstance(stage, Confirmation):
-        rates = (
-            _left(stage.adjusted(), method.confirmation_rate),
-            _left(stage.settling(), method.settling_rate),
-        )
-    seen = (fresh if len(fresh.usable) >= 2 else first).logs(metric)
-    gap = _Gap(statistics.sample(seen), first.scales[metric])
-    total = gap.samples_needed(rates, method.confirmation, method.power)
-    return _further(total, len(fresh.usable), method.confirmation)
+        rates = _left(stage.adjusted(), rates[0]), _left(stage.settling(), rates[1])
+    samples = fresh if len(fresh.usable) >= 2 else first
+    looks, had = stage.method.confirmation, len(fresh.usable)
+    return _lacking(metric, samples, looks, rates, had, stage.method.power)[0]
 
 
 def _until_screened(metric: str, first: Samples[Any], screening: Screening[Any]) -> int | None:
     """Further samples until "no change" can be said, or a candidate is found and confirmed."""
-    method = screening.method
-    gap = _Gap(statistics.sample(first.logs(metric)), first.scales[metric])
+    method, had = screening.method, len(first.usable)
     rates = (
         _left(screening.adjusted(), method.screening_rate) / 2,
         _left(screening.settling(), method.settling_rate),
     )
-    total = gap.samples_needed(rates, method.screening, method.power)
-    screened = _further(total, len(first.usable), method.screening)
-    if screened is None or gap.settles:
+    screened, settles = _lacking(metric, first, method.screening, rates, had, method.power)
+    if screened is None or settles:
         return screened
     rates = method.confirmation_rate, method.settling_rate
-    fresh = gap.samples_needed(rates, method.confirmation, method.power)
-    confirmed = _further(fresh, 0, method.confirmation)
+    confirmed, _ = _lacking(metric, first, method.confirmation, rates, 0, method.power)
     return None if confirmed is None else screened + confirmed
 
 
@@ -258,35 +222,25 @@ def _left(ps: Mapping[Any, float], rate: float) -> float:
     return rate * (passed + 1) / len(ps)
 
 
-def _further(total: int | None, had: int, looks: Looks) -> int | None:
-    """Samples that lack of so many; None where a stage would not take them."""
+def _lacking(
+    metric: str,
+    samples: Samples[Any],
+    looks: Looks,
+    rates: tuple[float, float],
+    had: int,
+    power: float,
+) -> tuple[int | None, bool]:
+    """Samples that lack until the last look shows a change or that there is none, and which.
+
+    Scatter and mean are taken to stay; the nearer answer counts. None: more than a stage takes.
+    `rates`: of errors, for a change and for none.
+    """
+    seen, scale = statistics.sample(samples.logs(metric)), samples.scales[metric]
+    beyond = abs(seen.mean) - math.log1p(scale.floor)
+    within = math.log1p(scale.tolerance) - abs(seen.mean)
+    settles = within >= beyond
+    alpha = looks.shares[-1] * rates[settles]
+    total = statistics.duets_needed(seen.sd, max(within, beyond), alpha=alpha, power=power)
     if total is None or total > looks.last or had >= looks.last:
-        return None
-    return max(1, total - had, looks.least - had)
-
-
-@dataclass(frozen=True, slots=True)
-class _Gap:
-    """How far a mean is from either answer; scatter and mean are taken to stay."""
-
-    seen: Sample
-    scale: MetricScale
-
-    @property
-    def within(self) -> float:
-        return math.log1p(self.scale.tolerance) - abs(self.seen.mean)
-
-    @property
-    def beyond(self) -> float:
-        return abs(self.seen.mean) - math.log1p(self.scale.floor)
-
-    @property
-    def settles(self) -> bool:
-        """Whether "no change" is the nearer answer."""
-        return self.within >= self.beyond
-
-    def samples_needed(self, rates: tuple[float, float], looks: Looks, power: float) -> int | None:
-        """Samples that settle a metric, or show that it moved, at the last look of a stage."""
-        distance = self.within if self.settles else self.beyond
-        alpha = looks.shares[-1] * rates[self.settles]
-        return statistics.duets_needed(self.seen.sd, distance, alpha=alpha, power=power)
+        return None, settles
+    return max(1, total - had, looks.least - had), settles

@@ -28,17 +28,16 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, Self
+from typing import Any, Final, Protocol
 
 from servebench.compare.decide import Confirmation, Screening, Stage, judge
 from servebench.compare.durations import CONFIRMATION, INPROCESS, spread
 from servebench.compare.inprocess import THRESHOLD, TOLERANCE, Target
 from servebench.compare.instruments import Reporter
-from servebench.compare.samples import FAILURES, SIDES, Samples
+from servebench.compare.samples import SIDES, ProcessPair, ProcessPairs, ProcessReading
 from servebench.compare.sides import Side
 from servebench.compare.statistics import Method
 from servebench.core.errors import LaunchError
@@ -57,87 +56,6 @@ PAIR_SECONDS: Final = 4.0
 
 _RESULT: Final = "result.json"
 _LAST_WORDS: Final = 300  # characters of a failed process's output in a reason
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessReading:
-    """What one process gave: median s of CPU per call, or the reason for none.
-
-    `absent`: there is nothing to measure on this side, which is no failure.
-    """
-
-    value: float | None = None
-    version: str = ""
-    reason: str = ""
-    absent: bool = False
-
-    @property
-    def failed(self) -> bool:
-        """Whether it should have given a value, and has not."""
-        return self.value is None and not self.absent
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessPair:
-    """One process of each side: the sample."""
-
-    base: ProcessReading
-    head: ProcessReading
-    seconds: float
-
-
-class _CallTime(NamedTuple):
-    floor: float = THRESHOLD
-    tolerance: float = TOLERANCE
-    better: Literal["lower"] = "lower"
-
-
-class ProcessPairs(Samples[ProcessPair]):
-    """The processes of one benchmark; its only metric, the time of a call, has no name."""
-
-    noun = "processes"
-    nothing = "no time for a process of each side"
-    scales: ClassVar = {"": _CallTime()}
-
-    def __init__(self) -> None:
-        super().__init__(leading=("",))
-
-    def missing(self) -> str:
-        for one in (*self.earlier, *self.all):
-            for side, reading in (("base", one.base), ("head", one.head)):
-                if reading.absent:
-                    return f"nothing to measure on {side}: {reading.reason}"
-            versions = one.base.version, one.head.version
-            if self.is_usable(one) and versions[0] != versions[1]:
-                return f"another benchmark on head: version {versions[0]} → {versions[1]}"
-        return ""
-
-    def void(self) -> str:
-        """Absent on a side, another one, or the first failure of a side that failed repeatedly."""
-        reasons = []
-        for side in ("head", "base"):
-            readings = [getattr(one, side) for one in (*self.earlier, *self.all)]
-            failures = [reading.reason for reading in readings if reading.failed]
-            if len(failures) >= FAILURES:
-                reasons.append(f"{side}: {failures[0]}")
-        return self.missing() or "; ".join(reasons)
-
-    def _empty(self) -> Self:
-        return type(self)()
-
-    def is_usable(self, sample: ProcessPair) -> bool:
-        return sample.base.value is not None and sample.head.value is not None
-
-    def figures(self, sample: ProcessPair, side: SideName) -> Mapping[str, float]:
-        value = getattr(sample, side).value
-        return {} if value is None else {"": value}
-
-    def seconds(self, sample: ProcessPair) -> float:
-        return sample.seconds
-
-    def disturbances(self) -> str:
-        readings = (reading for one in self.all for reading in (one.base, one.head))
-        return "; ".join(dict.fromkeys(reading.reason for reading in readings if reading.failed))
 
 
 class Processes(Protocol):
@@ -162,7 +80,7 @@ class InprocessComparison:
         source: random.Random,
         clock: Callable[[], float],
     ) -> None:
-        """Prepare; nothing is measured yet. `source` is that of the order."""
+        """Prepare; nothing is measured yet. `source` draws the order."""
         self.targets = tuple(targets)
         self.notes: list[str] = []
         self._processes, self._method, self._random = processes, method, source
@@ -179,20 +97,11 @@ class InprocessComparison:
 
     def record(self) -> dict[str, float | int | str]:
         """What the comparison's file says of the method, if there is anything to compare."""
-        if not self.targets:
-            return {}
-        return {
-            "inprocess_floor": THRESHOLD,
-            "inprocess_tolerance": TOLERANCE,
-            "inprocess_share": INPROCESS,
-        }
+        method = {"floor": THRESHOLD, "tolerance": TOLERANCE, "share": INPROCESS}
+        return {f"inprocess_{name}": value for name, value in method.items() if self.targets}
 
     def look(self, ends: float, reporter: Reporter) -> None:
-        """Screen and confirm until a moment on the clock.
-
-        Raises:
-            InterruptedRun: What was measured until then is kept.
-        """
+        """Screen and confirm until a moment on the clock; what an interruption cuts off is kept."""
         chosen = self._affordable(ends - self._clock())
         if len(chosen) < len(self.targets):
             note = (
@@ -204,37 +113,37 @@ class InprocessComparison:
         if not chosen:
             return
         reporter.stage("in-process screening", len(chosen))
-        self._screening = self._screened(chosen)
+        screening = self._screening = self._screened(chosen)
         limit = ends - self._clock()
-        while self._screening.open():
+
+        def kept() -> float:
             first = self._method.confirmation.counts[0] * self._pair_seconds()
-            kept = min(first * len(self._screening.candidates()), CONFIRMATION * limit)
-            if not self._round(self._screening, ends - kept):
-                break
-        self._confirmation = Confirmation(self._screening)
-        if self._confirmation.candidates:
-            reporter.stage("in-process confirmation", len(self._confirmation.candidates))
-        while self._confirmation.open():
-            if not self._round(self._confirmation, ends):
-                break
+            return min(first * len(screening.candidates()), CONFIRMATION * limit)
+
+        while screening.open() and self._round(screening, ends - kept()):
+            pass
+        confirmation = self._confirmation = Confirmation(screening)
+        if confirmation.candidates:
+            reporter.stage("in-process confirmation", len(confirmation.candidates))
+        while confirmation.open() and self._round(confirmation, ends):
+            pass
 
     def judged(self) -> tuple[tuple[MicroComparison, ...], tuple[Missing, ...]]:
         """The verdicts, and what only one side has; nothing is measured any more."""
         screening, confirmation = self._screening, self._confirmation
         left_out = [target for target in self.targets if target not in screening.samples]
-        for stage in (screening, confirmation):
-            if stage is not None:
-                stage.close()
+        stages = [stage for stage in (screening, confirmation) if stage is not None]
+        for stage in stages:
+            stage.close()
         compared, absent = [], []
         found = judge(screening, confirmation) | judge(self._screened(left_out))
         for target, (judgement,) in found.items():
-            stages = [stage.samples[target] for stage in (screening, confirmation)
-                      if stage is not None and target in stage.samples]  # fmt: skip
-            if stages and (reason := stages[-1].missing()):
+            played = [stage.samples[target] for stage in stages if target in stage.samples]
+            if played and (reason := played[-1].missing()):
                 name = f"{target.name} [{target.head.stack}, {target.python}]"
                 absent.append(Missing(case=name, reason=reason))
                 continue
-            usable = [one for samples in stages for one in samples.usable]
+            usable = [one for samples in played for one in samples.usable]
             base, head = (tuple(getattr(one, side).value for one in usable) for side in SIDES)
             compared.append(
                 MicroComparison(
@@ -265,9 +174,8 @@ class InprocessComparison:
         targets = stage.open()
         for target in self._random.sample(targets, len(targets)):
             if self._clock() + self._pair_seconds() <= ends:
-                head_first = self._head_first[target]
-                self._head_first[target] = not head_first
-                pair = self._processes.run(target, head_first=head_first)
+                pair = self._processes.run(target, head_first=self._head_first[target])
+                self._head_first[target] ^= True
                 self._taken.append(pair.seconds)
                 stage.add(target, pair)
                 found = True
@@ -282,11 +190,9 @@ class RealProcesses:
     """Real processes, both at once on the first of the server cores."""
 
     def __init__(self, base: Side, head: Side) -> None:
-        """Measure these sides."""
         self._sides: dict[SideName, Side] = {"base": base, "head": head}
 
     def run(self, target: Target, *, head_first: bool) -> ProcessPair:
-        """Run both sides at once."""
         began = time.monotonic()
         order: tuple[SideName, SideName] = ("head", "base") if head_first else ("base", "head")
         found: dict[SideName, ProcessReading] = {}
@@ -335,28 +241,21 @@ class RealProcesses:
 def read(result: Path, log: Path, code: int | None) -> ProcessReading:
     """Read what a process has left; `code`: its exit code, None if it had to be ended."""
     if code is None:
-        return ProcessReading(
-            reason=f"expected the process to end within {LONGEST_S:g} s, it did not"
-        )
+        reason = f"expected the process to end within {LONGEST_S:g} s, it did not"
+        return ProcessReading(reason=reason)
+    text = log.read_text("utf-8", "replace") if log.is_file() else ""
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    said = f"it said: {lines[-1][:_LAST_WORDS]}" if lines else "it said nothing"
     if code != 0:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        return ProcessReading(reason=f"its process {how}; {_last_words(log)}")
+        return ProcessReading(reason=f"its process {how}; {said}")
     try:
         found = json.loads(result.read_text("utf-8"))
         if "absent" in found:
             return ProcessReading(reason=str(found["absent"]), absent=True)
         value = statistics.median(found["samples"])
     except (OSError, ValueError, KeyError, statistics.StatisticsError) as error:
-        return ProcessReading(reason=f"its process left no result: {error!r}; {_last_words(log)}")
+        return ProcessReading(reason=f"its process left no result: {error!r}; {said}")
     if not value > 0:
         return ProcessReading(reason=f"expected seconds above 0, found {value}")
     return ProcessReading(value=value, version=str(found.get("version", "")))
-
-
-def _last_words(log: Path) -> str:
-    try:
-        lines = log.read_text("utf-8", "replace").split("\n")
-    except OSError:
-        lines = []
-    said = [line.strip() for line in lines if line.strip()]
-    return f"it said: {said[-1][:_LAST_WORDS]}" if said else "it said nothing"

@@ -51,26 +51,21 @@ class Revision:
     dirty: bool = False
 
 
+def _commit(root: Path, name: str) -> str | None:
+    return git.ask_or_none(root, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+
+
 def is_repository(root: Path) -> bool:
     """Whether a checkout is a git repository of its own, with a commit."""
     top = git.ask_or_none(root, "rev-parse", "--show-toplevel")
-    return (
-        top is not None
-        and Path(top).resolve() == root.resolve()
-        and git.ask_or_none(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}") is not None
-    )
+    ours = top is not None and Path(top).resolve() == root.resolve()
+    return ours and _commit(root, "HEAD") is not None
 
 
 def resolve(root: Path, name: str) -> Revision:
-    """Find a revision by a branch, tag or commit.
-
-    Raises:
-        UsageError: There is none of that name.
-    """
-    commit = None
-    if not name.startswith("-"):  # an option is no revision
-        commit = git.ask_or_none(root, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
-    if commit is None:
+    """Find a revision by a branch, tag or commit; `UsageError`: there is none of that name."""
+    # An option is no revision.
+    if name.startswith("-") or (commit := _commit(root, name)) is None:
         raise UsageError(
             f"{name!r} is no revision here: expected a branch, tag or commit of {root}; fetch it "
             "first if it is elsewhere"
@@ -88,12 +83,12 @@ def working(root: Path) -> Revision:
         tree = git.ask(root, "write-tree", env=index)
     if tree != head.tree:
         return Revision(WORKING_TREE, head.commit, tree, dirty=True)
-    return replace(head, label=branch(root) or head.commit[:8])
+    return replace(head, label=_branch(root, "HEAD") or head.commit[:8])
 
 
-def branch(root: Path) -> str | None:
-    """The branch that is checked out, if one is."""
-    return git.ask_or_none(root, "symbolic-ref", "--short", "--quiet", "HEAD")
+def _branch(root: Path, ref: str) -> str | None:
+    """The branch that a reference stands for, if it does for one."""
+    return git.ask_or_none(root, "symbolic-ref", "--short", "--quiet", ref)
 
 
 def where_left_main(root: Path, head: Revision) -> Revision:
@@ -102,16 +97,10 @@ def where_left_main(root: Path, head: Revision) -> Revision:
     Raises:
         UsageError: There is no main branch here, or it has nothing in common with head.
     """
-    default = git.ask_or_none(
-        root, "symbolic-ref", "--short", "--quiet", "refs/remotes/origin/HEAD"
-    )
+    default = _branch(root, "refs/remotes/origin/HEAD")
     names = (default.removeprefix("origin/"),) if default is not None else MAIN
     refs = [ref for name in names for ref in (name, f"origin/{name}")]
-    tips = [
-        git.ask_or_none(root, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
-        for ref in refs
-    ]
-    known = [tip for tip in tips if tip is not None]
+    known = [tip for ref in refs if (tip := _commit(root, ref)) is not None]
     if not known:
         raise UsageError(
             f"expected one of the branches {', '.join(refs)} to compare with, found none: name "
@@ -193,44 +182,32 @@ RESOLVING: Final = (
 """Variables of the environment that decide what uv finds, and what of it it takes."""
 
 
-def as_of(root: Path, name: str, day: date | None, narrator: Narrator) -> Stack:
-    """Resolve a stack as of the end of a date (UTC); None: as it is locked.
+def resolved(
+    root: Path,
+    name: str,
+    narrator: Narrator,
+    day: date | None = None,
+    pins: Sequence[Requirement] = (),
+) -> Stack:
+    """Resolve a stack as of the end of a date (UTC), or with some packages in other versions.
+
+    With pins, other packages move only if they must; with neither it is as locked.
 
     Raises:
         SetupError: uv finds no such set of packages.
     """
-    if day is None:
-        return stacks.read(name, root)
-    with narrator.step(f"stack {name}", f"resolving it as of {day}") as tick:
-        text = locks.resolve(name, day, tick, root=root)
-    return kept(root, name, text)
-
-
-def with_pins(root: Path, name: str, pins: Sequence[Requirement], narrator: Narrator) -> Stack:
-    """Resolve a stack with some packages in other versions; the others move only if they must.
-
-    Raises:
-        SetupError: uv finds no such set of packages.
-    """
-    if not pins:
+    if day is None and not pins:
         return stacks.read(name, root)
     texts = [str(pin) for pin in pins]
-    with narrator.step(f"stack {name}", f"resolving it with {', '.join(texts)}") as tick:
-        keep = stacks.lock_file(name, root).read_text("utf-8")
-        text = locks.resolve(name, None, tick, root=root, keep=keep, pins=texts)
+    keep = "" if day else stacks.lock_file(name, root).read_text("utf-8")
+    how = f"as of {day}" if day else f"with {', '.join(texts)}"
+    with narrator.step(f"stack {name}", f"resolving it {how}") as tick:
+        text = locks.resolve(name, day, tick, root=root, keep=keep, pins=texts)
     return kept(root, name, text)
 
 
-def read_pins(texts: Sequence[str]) -> tuple[Requirement, ...]:
-    """Read requirements such as `granian==2.7.8`.
-
-    Raises:
-        UsageError: One of them is no package with a version.
-    """
-    return tuple(map(_read_pin, texts))
-
-
-def _read_pin(text: str) -> Requirement:
+def read_pin(text: str) -> Requirement:
+    """Read a requirement such as `granian==2.7.8`; `UsageError`: it is no package's version."""
     expected = f"--with {text!r}: expected a package and its version, such as 'granian==2.7.8'"
     try:
         pin = Requirement(text)
@@ -267,16 +244,14 @@ def _held(root: Path, stack: str, pin: Requirement) -> str | None:
     """The stack's own requirement on a package, if it excludes what is asked for."""
     groups = read_toml(root / "apps" / "pyproject.toml").get("dependency-groups", {})
     asked = [s.version for s in pin.specifier if s.operator == "==" and "*" not in s.version]
-    for text in groups.get(stack, ()):
-        if not isinstance(text, str):
-            continue  # another group, included
-        own = Requirement(text)
+    texts = [text for text in groups.get(stack, ()) if isinstance(text, str)]  # others include
+    for own in map(Requirement, texts):
         if canonicalize_name(own.name) != canonicalize_name(pin.name):
             continue
         exact = any(part.operator == "==" for part in own.specifier)
         excluded = any(not own.specifier.contains(version, prereleases=True) for version in asked)
         if excluded or (exact and not asked):
-            return text
+            return str(own)
     return None
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Final, Generic, Literal, Protocol, Self, TypeVar
+from dataclasses import dataclass
+from typing import ClassVar, Final, Generic, Literal, NamedTuple, Self, TypeVar
 
-import numpy as np
-
+from servebench.compare.inprocess import THRESHOLD, TOLERANCE
 from servebench.compare.statistics import Direction, Logs, log_ratios
 from servebench.core import metrics
 from servebench.core.flags import DISTURBING, FlagName
-from servebench.core.metrics import METRICS, Situation
+from servebench.core.metrics import METRICS, Metric, Situation
 from servebench.core.model import Case, LoadModel
 from servebench.record.comparison import Duet, SideName, Stage
 
@@ -21,22 +22,47 @@ FAILURES: Final = 2
 
 SIDES: Final[tuple[SideName, SideName]] = ("base", "head")
 
-_Sample = TypeVar("_Sample")
 
+@dataclass(frozen=True, slots=True)
+class ProcessReading:
+    """What one process gave: median s of CPU per call, or the reason for none.
 
-class MetricScale(Protocol):
-    """What matters of a metric, relative: a row of the metric registry, or the like."""
+    `absent`: there is nothing to measure on this side, which is no failure.
+    """
+
+    value: float | None = None
+    version: str = ""
+    reason: str = ""
+    absent: bool = False
 
     @property
-    def floor(self) -> float:
-        """Relevance threshold."""
+    def failed(self) -> bool:
+        """Whether it should have given a value, and has not."""
+        return self.value is None and not self.absent
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessPair:
+    """One process of each side: the sample."""
+
+    base: ProcessReading
+    head: ProcessReading
+    seconds: float
 
     @property
-    def tolerance(self) -> float:
-        """What is within it counts as no change."""
+    def usable(self) -> bool:
+        return self.base.value is not None and self.head.value is not None
 
-    @property
-    def better(self) -> Literal["lower", "higher", "neither"]: ...
+
+_Sample = TypeVar("_Sample", Duet, ProcessPair)
+
+
+class CallTime(NamedTuple):
+    """What matters of the time of a call, relative, as a row of the metric registry has it."""
+
+    floor: float = THRESHOLD
+    tolerance: float = TOLERANCE
+    better: Literal["lower"] = "lower"
 
 
 class Samples(ABC, Generic[_Sample]):
@@ -52,7 +78,7 @@ class Samples(ABC, Generic[_Sample]):
 
     noun: ClassVar[str]  # what several samples are called
     nothing: ClassVar[str]  # said where there is none
-    scales: ClassVar[Mapping[str, MetricScale]]  # by metric
+    scales: ClassVar[Mapping[str, Metric] | Mapping[str, CallTime]]  # by metric
 
     def __init__(self, leading: tuple[str, ...], tails: tuple[str, ...] = ()) -> None:
         self.leading, self.tails = leading, tails
@@ -63,19 +89,19 @@ class Samples(ABC, Generic[_Sample]):
 
     def fresh(self) -> Self:
         """The same thing without samples, for a confirmation."""
-        found = self._empty()
+        found = copy.copy(self)
         found.stage, found.earlier = "confirmation", tuple(self.all)
+        found.all, found.usable = [], []
         return found
 
     def add(self, sample: _Sample) -> None:
         """Take another sample."""
         self.all.append(sample)
-        if self.is_usable(sample):
+        if sample.usable:
             self.usable.append(sample)
 
     @property
     def excluded(self) -> int:
-        """Samples that nothing is decided from."""
         return len(self.all) - len(self.usable)
 
     @property
@@ -100,10 +126,6 @@ class Samples(ABC, Generic[_Sample]):
         )
         return log_ratios(base, head)
 
-    def mean_seconds(self) -> float | None:
-        """Mean wall time of a sample, s; None before the first."""
-        return float(np.mean([self.seconds(one) for one in self.all])) if self.all else None
-
     def _present(self, names: Iterable[str]) -> tuple[str, ...]:
         def has(sample: _Sample, name: str) -> bool:
             return all(0 < self.figures(sample, side).get(name, 0) < math.inf for side in SIDES)
@@ -111,19 +133,8 @@ class Samples(ABC, Generic[_Sample]):
         return tuple(name for name in names if all(has(one, name) for one in self.usable))
 
     @abstractmethod
-    def _empty(self) -> Self: ...
-
-    @abstractmethod
-    def is_usable(self, sample: _Sample) -> bool:
-        """Whether decisions may use it."""
-
-    @abstractmethod
     def figures(self, sample: _Sample, side: SideName) -> Mapping[str, float]:
         """A side's figures by metric."""
-
-    @abstractmethod
-    def seconds(self, sample: _Sample) -> float:
-        """Wall time of a sample."""
 
     def missing(self) -> str:
         """Why a side does not have it at all; empty if both do."""
@@ -177,17 +188,8 @@ class CaseDuets(Samples[Duet]):
         both = {"server_cpu_per_request": direction, "throughput": turned}
         return {metric: sign for metric, sign in both.items() if metric in self.leading}
 
-    def _empty(self) -> Self:
-        return type(self)(self.case)
-
-    def is_usable(self, sample: Duet) -> bool:
-        return sample.usable
-
     def figures(self, sample: Duet, side: SideName) -> Mapping[str, float]:
         return sample.base if side == "base" else sample.head
-
-    def seconds(self, sample: Duet) -> float:
-        return sample.seconds
 
     def void(self) -> str:
         """The first failure of the side that failed again and again: "head: wrong_body: …"."""
@@ -209,6 +211,45 @@ class CaseDuets(Samples[Duet]):
         flags = (flag for duet in self.all for flag in (*duet.flags_base, *duet.flags_head))
         excluding = {str(f.name) for f in flags if f.name in DISTURBING or f.severity == "fail"}
         return ", ".join(sorted(excluding))
+
+
+class ProcessPairs(Samples[ProcessPair]):
+    """The processes of one benchmark; its only metric, the time of a call, has no name."""
+
+    noun = "processes"
+    nothing = "no time for a process of each side"
+    scales: ClassVar = {"": CallTime()}
+
+    def __init__(self) -> None:
+        super().__init__(leading=("",))
+
+    def missing(self) -> str:
+        for one in (*self.earlier, *self.all):
+            for side, reading in (("base", one.base), ("head", one.head)):
+                if reading.absent:
+                    return f"nothing to measure on {side}: {reading.reason}"
+            versions = one.base.version, one.head.version
+            if one.usable and versions[0] != versions[1]:
+                return f"another benchmark on head: version {versions[0]} → {versions[1]}"
+        return ""
+
+    def void(self) -> str:
+        """Absent on a side, another one, or the first failure of a side that failed repeatedly."""
+        reasons = []
+        for side in ("head", "base"):
+            readings = [getattr(one, side) for one in (*self.earlier, *self.all)]
+            failures = [reading.reason for reading in readings if reading.failed]
+            if len(failures) >= FAILURES:
+                reasons.append(f"{side}: {failures[0]}")
+        return self.missing() or "; ".join(reasons)
+
+    def figures(self, sample: ProcessPair, side: SideName) -> Mapping[str, float]:
+        value = getattr(sample, side).value
+        return {} if value is None else {"": value}
+
+    def disturbances(self) -> str:
+        readings = (reading for one in self.all for reading in (one.base, one.head))
+        return "; ".join(dict.fromkeys(reading.reason for reading in readings if reading.failed))
 
 
 def judged(case: Case) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -32,7 +32,7 @@ from servebench.host.signals import InterruptedRun
 from servebench.measure.duet import SideCase
 from servebench.measure.runner import utc_now
 from servebench.record import comparison_store
-from servebench.record.comparison import Comparison, Duet
+from servebench.record.comparison import Comparison, Duet, Judgement
 
 NOISE_DUETS: Final = 5
 """Duets of base against itself: enough to tell a spread of 0.7 % from one of 2 %."""
@@ -50,7 +50,7 @@ class InterruptedComparison(InterruptedRun):
 
 @dataclass(frozen=True, slots=True)
 class Equipment:
-    """What a comparison is made with, by default real servers and processes."""
+    """What a comparison is made with and saved to, by default real servers and processes."""
 
     instruments: Instruments | None = None
     processes: Processes | None = None
@@ -83,29 +83,29 @@ class _Session:
         self.question, self.reporter, self.equipment = question, reporter, equipment
         self.clock, self.method = equipment.clock, Method()
         base, head, pairs = question.base, question.head, question.affected.pairs
-        began, instruments = self.clock(), equipment.instruments
-        self.instruments = instruments or Real(paths.state_dir() / "logs")
-        self.inprocess = InprocessComparison(
-            question.affected.targets,
-            equipment.processes or RealProcesses(base, head),
-            self.method,
-            random.Random(question.seed),  # noqa: S311 - an order that can be repeated
-            self.clock,
+        began, total = self.clock(), question.seconds
+        self.instruments = equipment.instruments or Real(paths.state_dir() / "logs")
+        self.random, orders = (
+            random.Random(question.seed)  # noqa: S311 - an order that can be repeated
+            for _ in range(2)
         )
-        self.whole = Budget(question.seconds, began)
-        total = question.seconds
+        self.inprocess = InprocessComparison(
+            question.affected.targets, equipment.processes or RealProcesses(base, head),
+            self.method, orders, self.clock,
+        )  # fmt: skip
+        self.whole = Budget(total, began)
         if total is not None:
-            total -= durations.kept_inprocess(total, self.inprocess.seconds(), alone=not pairs)
+            kept = min(self.inprocess.seconds(), durations.INPROCESS * total)
+            total -= kept if pairs else total
         self.budget = Budget(total, began)
-        self.random = random.Random(question.seed)  # noqa: S311 - an order that can be repeated
         self.sides = {
             pair.head.id: (SideCase(pair.base, base.rig), SideCase(pair.head, head.rig))
             for pair in pairs
         }
         cases = [pair.head for pair in pairs]
         self.durations = DuetSeconds(cases)
-        first = self.method.screening.counts[0]
-        chosen = durations.affordable(cases, self.durations.of, first, total)
+        self.first = self.method.screening.counts[0]
+        chosen = durations.affordable(cases, self.durations.of, self.first, total)
         self.duets = CaseDuets.of(chosen)
         self.screening = Screening(self.duets, self.method)
         left_out = [case for case in cases if case.id not in self.duets]
@@ -119,26 +119,18 @@ class _Session:
             self.screening,
             means=self.follow_up.means,
             instructions=self.counts.of,
-            method={
-                **self.method.record(), **self.inprocess.record(), "seed": question.seed,
-            },
-        )  # fmt: skip
+            method={**self.method.record(), **self.inprocess.record(), "seed": question.seed},
+        )
 
     def run(self) -> Comparison:
         """Screen, confirm, follow up; save what there is, whatever happens."""
         count, total = len(self.duets), len(self.sides)
-        first = self.method.screening.counts[0]
-        seconds = sum(first * self.durations.of(case) for case in self.duets)
-        self.reporter.begin(
-            count + len(self.inprocess.targets),
-            seconds + self.inprocess.seconds(),
-            self.question.seconds,
-        )
+        seconds = sum(self.first * self.durations.of(case) for case in self.duets)
+        seconds += self.inprocess.seconds()
+        self.reporter.begin(count + len(self.inprocess.targets), seconds, self.question.seconds)
         if count < total:
-            self._note(
-                f"the budget is too small for {total - count} of {total} cases: they were not "
-                "measured"
-            )
+            few = f"{total - count} of {total} cases: they were not measured"
+            self._note(f"the budget is too small for {few}")
         try:
             self._count()
             self._screen()
@@ -162,20 +154,23 @@ class _Session:
         """Count instructions first: they tell where to look, in a small share of the time."""
         if not self.duets:
             return
-        ends = self.budget.part_ends(durations.COUNTING, since=self.clock())
+        total = math.inf if self.budget.total is None else self.budget.total
+        ends = self.clock() + durations.COUNTING * total
         self.counts.count(self.duets, lambda: ends - self.clock(), self.reporter)
         for case, duets in self.duets.items():
-            if direction := self.counts.moved(case):
-                for metric, toward in duets.follows(direction).items():
-                    self.screening.hint(case, metric, toward)
+            if toward := self.counts.moved(case):
+                for metric, sign in duets.follows(toward).items():
+                    self.screening.hint(case, metric, sign)
 
     def _screen(self) -> None:
         if self.duets:
             self.reporter.stage("screening", len(self.duets))
+        fresh = self.method.confirmation.counts[0]
         while waiting := self.screening.open():
-            ends = self.budget.screening_ends(
-                confirming=self.durations.confirming(self.screening),
-                follow_up=self.follow_up.seconds(*durations.seemingly_moved(self.screening)),
+            moved = durations.seemingly_moved(self.screening)
+            ends = self.budget.stage_ends(
+                confirming=sum(fresh * self.durations.of(case) for case in moved),
+                follow_up=self.follow_up.seconds(*moved),
             )
             if not self._round(self.screening, waiting, ends):
                 return
@@ -186,7 +181,7 @@ class _Session:
         if stage.samples:
             self.reporter.stage("confirmation", len(stage.samples))
         while waiting := stage.open():
-            ends = self.budget.confirmation_ends(follow_up=self.follow_up.seconds(*stage.samples))
+            ends = self.budget.stage_ends(follow_up=self.follow_up.seconds(*stage.samples))
             # Half a confirmation of each would confirm none: first come, first finished.
             needs = self.durations.until_looks(stage, waiting)
             now = durations.prefix(waiting, needs, ends - self.clock())
@@ -202,12 +197,11 @@ class _Session:
 
     def _round(self, stage: Stage[str], cases: Sequence[str], ends: float) -> bool:
         """Do one duet of each case for which there is time; tell whether there was for any."""
-        done = False
+        before = self.order
         for case in self.random.sample(cases, len(cases)):
             if self.clock() + self.durations.of(case) <= ends:
                 self._duet(stage, case, cases)
-                done = True
-        return done
+        return self.order > before
 
     def _duet(self, stage: Stage[str], case: str, waiting: Sequence[str]) -> None:
         (base, head), head_first = self.sides[case], self.head_first[case]
@@ -257,13 +251,12 @@ class _Session:
             if min(figures) > 0:
                 self.found.noise.append(math.log(figures[1] / figures[0]))
 
-    def _judge(self) -> builder.Judgements:
+    def _judge(self) -> dict[str, tuple[Judgement, ...]]:
         """Close what is open, and judge it."""
-        self.screening.close()
-        if self.found.confirmation is None:
-            self.found.confirmation = Confirmation(self.screening)
-        self.found.confirmation.close()
-        return judge(self.screening, self.found.confirmation)
+        confirmation = self.found.confirmation or Confirmation(self.screening)
+        self.found.confirmation = confirmation
+        confirmation.close()
+        return judge(self.screening, confirmation)
 
     def _judged(self, status: Literal["complete", "partial"]) -> Comparison:
         """The comparison with its verdicts; nothing is measured any more."""

@@ -19,6 +19,7 @@ from typing import Literal
 
 from servebench.compare import revisions
 from servebench.compare.pairs import Borrower, Lender, declares, paired
+from servebench.compare.revisions import Revision
 from servebench.core.errors import DeclarationError, SetupError, UsageError
 from servebench.core.model import Case, Profile
 from servebench.declare import settings
@@ -85,11 +86,8 @@ class Scope:
 class _Part:
     """One side before anything is made for it."""
 
-    label: str
-    kind: Literal["revision", "stack", "interpreter"]
+    record: SideRecord
     root: Path
-    commit: str | None
-    dirty: bool
     cases: tuple[Case, ...]
     lock: Callable[[str], Stack]
     settings: Callable[[str], Settings]
@@ -121,28 +119,17 @@ def of_revisions(root: Path, base: str | None, head: str | None, scope: Scope) -
         if not declares(declaring):
             raise paths.undeclared(root, f"not all of it, and as little in {later.label}")
     lender = Lender(label, declaring, _experiments(declaring, label))
-    before = revisions.lay_out(root, earlier, scope.copies)
-    borrowers = [
-        Borrower(earlier.label, before, lender),
-        Borrower(later.label, after, lender),
-    ]
-    first, second = (
-        _Part(
-            label=revision.label,
-            kind="revision",
-            root=borrower.root,
-            commit=revision.commit,
-            dirty=revision.dirty,
-            cases=borrower.cases(scope.profile),
-            lock=borrower.lock,
-            settings=borrower.settings,
-            tree=revision.tree,
-            borrower=borrower,
-        )
-        for revision, borrower in zip((earlier, later), borrowers, strict=True)
-    )
-    both = _prepared(first, second, scope, root=root, cross=False)
-    return replace(both, notes=tuple(one.note for one in borrowers if one.note))
+
+    def part(revision: Revision, place: Path) -> _Part:
+        own = Borrower(revision.label, place, lender)
+        record = _record(revision.label, "revision", revision.commit, revision.dirty)
+        cases = own.cases(scope.profile)
+        return _Part(record, place, cases, own.lock, own.settings, revision.tree, own)
+
+    parts = part(earlier, revisions.lay_out(root, earlier, scope.copies)), part(later, after)
+    both = _prepared(*parts, scope, root)
+    notes = [one.borrower.note for one in parts if one.borrower and one.borrower.note]
+    return replace(both, notes=tuple(notes))
 
 
 def of_dates(root: Path, base: date | None, head: date | None, scope: Scope) -> Sides:
@@ -150,14 +137,11 @@ def of_dates(root: Path, base: date | None, head: date | None, scope: Scope) -> 
 
     def part(day: date | None) -> _Part:
         label = LOCKED if day is None else f"{AS_OF}{day}"
+        return _here(
+            root, label, lambda name: revisions.resolved(root, name, scope.narrator, day), scope
+        )
 
-        def lock(name: str) -> Stack:
-            return revisions.as_of(root, name, day, scope.narrator)
-
-        return _here(root, label, "stack", lock, scope)
-
-    notes = revisions.surroundings()
-    return _prepared(part(base), part(head), scope, root=root, cross=False, notes=notes)
+    return _prepared(part(base), part(head), scope, root, notes=revisions.surroundings())
 
 
 def of_packages(root: Path, requirements: Sequence[str], scope: Scope) -> Sides:
@@ -167,17 +151,16 @@ def of_packages(root: Path, requirements: Sequence[str], scope: Scope) -> Sides:
         UsageError: A requirement is none, or would change no stack.
         SetupError: uv finds no such set of packages, or it cannot be installed.
     """
-    pins = revisions.read_pins(requirements)
-    base = _here(root, LOCKED, "stack", lambda name: stacks.read(name, root), scope)
+    pins = [revisions.read_pin(text) for text in requirements]
+    base = _here(root, LOCKED, lambda name: stacks.read(name, root), scope)
     chosen, _ = _selected(base, base, scope, cross=False)
     shares, notes = revisions.share_out(root, sorted({case.stack for case in chosen}), pins)
 
     def lock(name: str) -> Stack:
-        return revisions.with_pins(root, name, shares[name], scope.narrator)
+        return revisions.resolved(root, name, scope.narrator, pins=shares[name])
 
-    head = _here(root, ", ".join(map(str, pins)), "stack", lock, scope)
-    notes += revisions.surroundings()
-    return _prepared(base, head, scope, root=root, cross=False, notes=notes)
+    head = _here(root, ", ".join(map(str, pins)), lock, scope)
+    return _prepared(base, head, scope, root, notes=notes + revisions.surroundings())
 
 
 def of_locks(
@@ -193,9 +176,9 @@ def of_locks(
         def lock(name: str) -> Stack:
             return revisions.kept(root, name, text) if name == stack else stacks.read(name, root)
 
-        return _here(root, label, "stack", lock, scope)
+        return _here(root, label, lock, scope)
 
-    return _prepared(part(*base), part(*head), scope, root=root, cross=False)
+    return _prepared(part(*base), part(*head), scope, root)
 
 
 def of_interpreters(root: Path, base: str, head: str, scope: Scope) -> Sides:
@@ -213,29 +196,31 @@ def of_interpreters(root: Path, base: str, head: str, scope: Scope) -> Sides:
         raise UsageError(f"--python: expected two different interpreters, found {base} twice")
 
     def part(name: str) -> _Part:
-        return _here(
-            root, name, "interpreter", lambda stack: stacks.read(stack, root), scope, python=name
-        )
+        return _here(root, name, lambda stack: stacks.read(stack, root), scope, python=name)
 
-    return _prepared(part(base), part(head), scope, root=root, cross=True)
+    return _prepared(part(base), part(head), scope, root, cross=True)
 
 
 def _here(
-    root: Path,
-    label: str,
-    kind: Literal["stack", "interpreter"],
-    lock: Callable[[str], Stack],
-    scope: Scope,
-    python: str | None = None,
+    root: Path, label: str, lock: Callable[[str], Stack], scope: Scope, python: str | None = None
 ) -> _Part:
-    """The checkout around us, with stacks or interpreters of one's choice."""
-    commit, dirty = runner.revision(root)
+    """The checkout around us, with stacks, or on an interpreter, of one's choice."""
+    record = _record(label, "interpreter" if python else "stack", *runner.revision(root))
     cases = expand_all(_experiments(root, "the checkout"), scope.profile)
-    if python is not None:
-        cases = tuple(case for case in cases if case.python == python)
+    cases = tuple(case for case in cases if python in {None, case.python})
     folder = revisions.copy(root, scope.copies)
-    return _Part(
-        label, kind, folder, commit, dirty, cases, lock, settings=lambda _: settings.load(root)
+    return _Part(record, folder, cases, lock, settings=lambda _: settings.load(root))
+
+
+def _record(
+    label: str,
+    kind: Literal["revision", "stack", "interpreter"],
+    commit: str | None,
+    dirty: bool,
+) -> SideRecord:
+    """What is known of a side before anything is made for it."""
+    return SideRecord(
+        label=label, kind=kind, commit=commit, dirty=dirty, stacks=(), interpreters=()
     )
 
 
@@ -250,9 +235,9 @@ def _prepared(
     base: _Part,
     head: _Part,
     scope: Scope,
-    *,
     root: Path,
-    cross: bool,
+    *,
+    cross: bool = False,
     notes: tuple[str, ...] = (),
 ) -> Sides:
     """Make what both sides need for the cases that they have in common."""
@@ -269,22 +254,21 @@ def _selected(
     """The cases that globs select, by the id on either side."""
     if not scope.select:
         return base.cases, head.cases
-
-    def matches(case: Case, globs: Sequence[str] = scope.select) -> bool:
-        return any(fnmatchcase(case.id, glob) for glob in globs)
-
+    chosen: set[str] = set()
+    names = [case.id for case in (*base.cases, *head.cases)]
     for glob in scope.select:
-        if not any(matches(case, [glob]) for case in (*base.cases, *head.cases)):
+        found = {name for name in names if fnmatchcase(name, glob)}
+        if not found:
+            label = head.record.label
             # Says what may have been meant.
-            planning.make_plan(scope.profile, [glob], None, 0, _experiments(head.root, head.label))
-            raise UsageError(f"--select {glob!r} selects no case of {base.label} or {head.label}")
-    common, _ = paired(base.cases, head.cases, cross=cross)
-    pairs = [(pair.base, pair.head) for pair in common]
-    chosen = {case.id for both in pairs if any(map(matches, both)) for case in both}
-    before, after = (
-        [c for c in part.cases if c.id in chosen or matches(c)] for part in (base, head)
-    )
-    return tuple(before), tuple(after)
+            planning.make_plan(scope.profile, [glob], None, 0, _experiments(head.root, label))
+            raise UsageError(f"--select {glob!r} selects no case of {base.record.label} or {label}")
+        chosen |= found
+    for pair in paired(base.cases, head.cases, cross=cross)[0]:
+        if chosen & {pair.base.id, pair.head.id}:
+            chosen |= {pair.base.id, pair.head.id}
+    before, after = (tuple(c for c in part.cases if c.id in chosen) for part in (base, head))
+    return before, after
 
 
 def _side(part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], scope: Scope) -> Side:
@@ -299,15 +283,11 @@ def _side(part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], scope: S
     for stack, python in sorted({(case.stack, case.python) for case in needed}):
         stacks.make_environment(locked[stack], found[python], scope.narrator)
     rig = equip(needed, scope.logs, apps=part.root / "apps", locked=locked, found=found)
-    record = SideRecord(
-        label=part.label,
-        kind=part.kind,
-        commit=part.commit,
-        dirty=part.dirty,
-        stacks=tuple(stack.record() for stack in locked.values()),
-        interpreters=tuple(interpreter.record() for interpreter in found.values()),
-    )
-    borrower = part.borrower
+    made = {
+        "stacks": tuple(stack.record() for stack in locked.values()),
+        "interpreters": tuple(interpreter.record() for interpreter in found.values()),
+    }
+    record, borrower = part.record.model_copy(update=made), part.borrower
     lent = frozenset(borrower.files) if borrower else frozenset()
     declared = borrower is None or borrower.declared
     return Side(record, rig, cases, part.root, part.tree, lent, declared=declared)
