@@ -15,9 +15,10 @@ import pytest
 from servebench.core import units
 from servebench.core.flags import Flag, FlagName
 from servebench.core.model import CaseResult
+from servebench.core.text import clean
 from servebench.record.comparison import Verdict
 from servebench.series.summary import summarise_case
-from servebench.site.charts import figure, text
+from servebench.site.charts import figure, svg
 from servebench.site.charts.data import Caption, Link, Quantity, Value, interval, sentence
 from servebench.site.charts.declared import value_of
 from servebench.site.charts.figure import Chart
@@ -209,14 +210,14 @@ def test_dates_are_days_months_or_years_by_their_room() -> None:
 
 def test_names_are_cut_from_the_left_and_sentences_from_the_right() -> None:
     name = "asgi-wsgi/asgi-json/py3.14t/w2/c256"
-    assert text.fit(name, 1000) == name
-    cut = text.fit(name, 100, "end")
+    assert svg.fit(name, 1000) == name
+    cut = svg.fit(name, 100, "end")
     assert cut.startswith("…")
     assert cut.endswith("/w2/c256")
-    assert text.width(cut) <= 100
-    assert text.fit("failed: wrong_body", 80) == "failed: wro…"
-    assert text.width("日本") == 24.0  # full width: one em each
-    assert text.width("iiii") < text.width("mmmm")
+    assert svg.text_width(cut) <= 100
+    assert svg.fit("failed: wrong_body", 80) == "failed: wro…"
+    assert svg.text_width("日本") == 24.0  # full width: one em each
+    assert svg.text_width("iiii") < svg.text_width("mmmm")
 
 
 # Intervals and dots
@@ -492,7 +493,7 @@ def test_hostile_strings_are_text(hostile: str) -> None:
         assert {element.tag for element in tree.iter()} == {e.tag for e in parsed(tame).iter()}
         names = {name for element in tree.iter() for name in element.attrib}
         assert names <= {name for element in parsed(tame).iter() for name in element.attrib}
-        assert " ".join(text.clean(hostile).split()) in words(tree)
+        assert " ".join(clean(hostile).split()) in words(tree)
 
 
 @pytest.mark.parametrize(
@@ -543,7 +544,7 @@ def test_marks_and_texts_lie_within_their_drawing() -> None:
         for drawing in chart.drawings:
             for shape in shapes_of(drawing):
                 if isinstance(shape, Text):
-                    wide = text.width(shape.text)
+                    wide = svg.text_width(shape.text)
                     left = shape.x - {"start": 0, "middle": wide / 2, "end": wide}[shape.anchor]
                     assert left >= -1, shape
                     assert left + wide <= drawing.width + 1, shape

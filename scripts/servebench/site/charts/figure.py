@@ -11,7 +11,8 @@ from typing import Final, Literal
 import jinja2
 from markupsafe import Markup
 
-from servebench.site.charts import svg, text
+from servebench.core.text import clean
+from servebench.site.charts import svg
 from servebench.site.charts.data import Caption, Link, Quantity, Value, interval
 from servebench.site.charts.legend import LegendKey
 from servebench.site.charts.svg import Drawing
@@ -77,7 +78,7 @@ def figure(chart: Chart) -> str:
     sizes = zip(chart.drawings, ("wide", "narrow"), strict=False)
     drawn = (svg.written(drawing, chart.about.title, fitting) for drawing, fitting in sizes)
     return (
-        _environment()
+        environment("servebench.site.charts", ".")
         .get_template("figure.html.j2")
         .render(
             chart=chart,
@@ -130,13 +131,15 @@ def _markup(made: str) -> Markup:
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def environment(package: str, folder: str) -> jinja2.Environment:
+    """Templates of a package, whose values are cleaned and escaped."""
     return jinja2.Environment(
-        loader=jinja2.PackageLoader("servebench.site.charts", "."),
+        loader=jinja2.PackageLoader(package, folder),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        auto_reload=False,
         # Not `isinstance`: markup is a str too, and is clean already.
-        finalize=lambda value: text.clean(value) if type(value) is str else value,
+        finalize=lambda value: clean(value) if type(value) is str else value,
     )

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from servebench.core import units
+from servebench.core.text import clean
 from servebench.record.comparison import Comparison, Verdict
 from servebench.report import formats
 from servebench.report.comparison import make_view
-from servebench.site.charts import figure, legend, plane, svg, text
-from servebench.site.charts.data import Caption, Quantity, Value, check_href, interval, sentence
+from servebench.site.charts import figure, legend, plane, svg
+from servebench.site.charts.data import Caption, Quantity, Value, interval, sentence
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.legend import LegendKey, Style, assign
 from servebench.site.charts.scale import AxisScale, value_axis
@@ -27,7 +28,6 @@ from servebench.site.charts.svg import (
     Line,
     Mark,
     Path,
-    Rect,
     Shape,
     Text,
     px,
@@ -69,9 +69,6 @@ class Dot:
     verdict: Verdict | None = None
     word: str = ""
 
-    def __post_init__(self) -> None:
-        check_href(self.href)
-
     @property
     def tone(self) -> str:
         return TONES.get(self.verdict, "open") if self.verdict else ""
@@ -101,11 +98,10 @@ class Forest:
 
 def change(label: str, ratio: Value, verdict: Verdict, word: str) -> Dot:
     """A row of a ratio, as a change."""
-    if ratio.mean is None:
-        return Dot(label, ratio, verdict=verdict, word=word)
-    low, high = (end - 1 for end in ratio.ends) if ratio.ends else (None, None)
-    value = replace(ratio, mean=ratio.mean - 1, low=low, high=high)
-    return Dot(label, value, verdict=verdict, word=word)
+    if ratio.mean is not None:
+        low, high = (end - 1 for end in ratio.ends) if ratio.ends else (None, None)
+        ratio = replace(ratio, mean=ratio.mean - 1, low=low, high=high)
+    return Dot(label, ratio, verdict=verdict, word=word)
 
 
 def forest(data: Forest) -> Chart:
@@ -158,7 +154,7 @@ def of_comparison(comparison: Comparison) -> str:
     notes = ["Head against base, with 95 % intervals; those with an arrow go on.", *chart.notes]
     lines = [Text("faint", 8, drawing.height + 18 * at, note) for at, note in enumerate(notes)]
     height = drawing.height + 18 * len(notes)
-    paper = Rect("paper", 0, 0, drawing.width, height)
+    paper = svg.Rect("paper", 0, 0, drawing.width, height)
     whole = Drawing(drawing.width, height, (paper, *drawing.shapes, *lines))
     style = f"<style>:root {{ color-scheme: light dark; }}\n{figure.stylesheet()}</style>\n"
     return svg.written(whole, view.headline, more=style) + "\n"
@@ -170,19 +166,15 @@ def _limits(data: Forest) -> tuple[float, float] | None:
     if not known:
         return None
     if data.axis == "change":
-        half = _reach(known)
+        # It holds all estimates, and nine of ten intervals whole.
+        sizes = [abs(value.mean) for value in known if value.mean is not None]
+        widths = sorted(max(map(abs, value.ends)) for value in known if value.ends)
+        sizes += widths[math.ceil(0.9 * len(widths)) - 1 :][:1]
+        half = max(_LEAST, 1.15 * max(sizes))
         return max(-half, -1.0), half  # nothing gets smaller than nothing
     low, high = plane.ends(known, zero=data.axis == "zero")
     lack = 0.0 if low == 0 else max(0.0, _LEAST * (low + high) - (high - low)) / 2
     return low - lack, high + lack
-
-
-def _reach(changes: Sequence[Value]) -> float:
-    """Half the axis' width: holds all estimates, and nine of ten intervals whole."""
-    sizes = [abs(value.mean) for value in changes if value.mean is not None]
-    widths = sorted(max(map(abs, value.ends)) for value in changes if value.ends)
-    most = widths[math.ceil(0.9 * len(widths)) - 1] if widths else 0.0
-    return max(_LEAST, 1.15 * max([most, *sizes]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +200,7 @@ def _lanes(width: float, labels: Sequence[str], figures: Sequence[str]) -> _Lane
 
 def _widest(texts: Sequence[str]) -> float:
     # Figures are bold: a little wider than the table of widths says.
-    return max((1.08 * text.width(text.clean(each)) for each in texts), default=0.0)
+    return max((1.08 * svg.text_width(clean(each)) for each in texts), default=0.0)
 
 
 def _draw(data: Forest, limits: tuple[float, float], width: float) -> Drawing:
@@ -222,7 +214,7 @@ def _draw(data: Forest, limits: tuple[float, float], width: float) -> Drawing:
     rows: list[Shape | Mark] = []
     for number, group in enumerate(groups):
         if group.title:
-            title = text.fit(group.title, width)
+            title = svg.fit(group.title, width)
             rows.append(Text("group", 0.0, bottom + _GROUP - 9, title))
             bottom += _GROUP
         for point, dot in enumerate(group.dots):
@@ -233,7 +225,7 @@ def _draw(data: Forest, limits: tuple[float, float], width: float) -> Drawing:
             style = styles[dot.series]
             rows.append(
                 Mark(
-                    say=text.clip(f"{name}: {said}"),
+                    say=f"{name}: {said}",
                     series=number,
                     point=point,
                     x=place.left if dot.value.mean is None else scale.at(dot.value.mean),
@@ -267,14 +259,11 @@ def _first(groups: Sequence[DotGroup]) -> Iterator[DotGroup]:
 def _texts(data: Forest, dot: Dot, place: _Lanes, top: float, *, narrow: bool) -> tuple[Text, Text]:
     shown = _figure(data, dot)
     strong = f"strong {dot.tone}".strip()
-    if not narrow:
-        y = top + place.middle + 4
-        label = text.fit(dot.label, place.label, "end")
-        return Text("label", place.left - 12, y, label, "end"), Text(
-            strong, place.figure, y, shown, "end"
-        )
-    label = text.fit(dot.label, place.label - text.width(shown) * 1.08 - 12, "end")
-    return Text("label", 0.0, top + 13, label), Text(strong, place.figure, top + 13, shown, "end")
+    y = top + (13 if narrow else place.middle + 4)
+    room = place.label - (svg.text_width(shown) * 1.08 + 12 if narrow else 0)
+    at: tuple[float, svg.Anchor] = (0.0, "start") if narrow else (place.left - 12, "end")
+    label = Text("label", at[0], y, svg.fit(dot.label, room, "end"), at[1])
+    return label, Text(strong, place.figure, y, shown, "end")
 
 
 def _figure(data: Forest, dot: Dot) -> str:
@@ -290,7 +279,7 @@ def _figure(data: Forest, dot: Dot) -> str:
 def _shapes(value: Value, style: Style, scale: AxisScale, y: float) -> Iterator[Shape]:
     if value.mean is None:
         room = scale.end - scale.start - 12
-        yield Text("missing", scale.start + 6, y + 4, text.fit(f"no figure: {value.note}", room))
+        yield Text("missing", scale.start + 6, y + 4, svg.fit(f"no figure: {value.note}", room))
         return
     if value.ends:
         low, high = map(scale.at, value.ends)
@@ -318,9 +307,9 @@ def _legend(data: Forest) -> Iterator[LegendKey]:
     dots, styles = data.dots[:ROWS], _styles(data)
     if len(styles) > 1 and {dot.label for dot in dots} != set(styles):
         for name in dict.fromkeys(dot.series for dot in dots):
-            yield legend.dot(name, styles[name])
-    for dot in {dot.verdict: dot for dot in dots if dot.verdict}.values():
-        if dot.verdict:
-            label = f"{formats.MARKS[dot.verdict]} {dot.verdict.value}"
-            yield LegendKey(label, legend.dot("", _ALIKE).shapes, dot.tone)
+            yield legend.series(name, styles[name], joined=False)
+    for verdict, tone in {dot.verdict: dot.tone for dot in dots}.items():
+        if verdict:
+            key = legend.series(f"{formats.MARKS[verdict]} {verdict.value}", _ALIKE, joined=False)
+            yield replace(key, kind=tone)
     yield from legend.beside([dot.value for dot in dots], lying=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from servebench.site.charts import figure, legend, text
+from servebench.site.charts import figure, legend, svg
 from servebench.site.charts.data import Caption, Quantity, Value, interval, sentence
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.legend import LegendKey
@@ -37,12 +37,9 @@ class Heat:
         if [len(row) for row in self.cells] != [len(self.columns)] * len(self.rows):
             raise ValueError(f"cells: expected {len(self.rows)} rows of {len(self.columns)}")
 
-    def values(self) -> Iterator[tuple[int, int, Value]]:
-        """Every cell with its row and column."""
-        for row, line in enumerate(self.cells):
-            for column, value in enumerate(line):
-                if value is not None:
-                    yield row, column, value
+    @property
+    def values(self) -> list[Value]:
+        return [value for line in self.cells for value in line if value is not None]
 
 
 def heat(data: Heat) -> Chart:
@@ -51,7 +48,7 @@ def heat(data: Heat) -> Chart:
     notes = []
     if bounds is None:
         notes.append("No figures to shade: the table says why.")
-    if any(value.published is not None for *_, value in data.values()):
+    if any(value.published is not None for value in data.values):
         notes.append(
             "In brackets: published figures, of another machine. Compare shapes, not sizes."
         )
@@ -62,8 +59,10 @@ def heat(data: Heat) -> Chart:
         table=figure.table(
             (data.row_title, data.column_title, *figure.VALUE_HEAD),
             (
-                (data.rows[row], data.columns[column], *figure.value_cells(data.quantity, value))
-                for row, column, value in data.values()
+                (row, column, *figure.value_cells(data.quantity, value))
+                for row, line in zip(data.rows, data.cells, strict=True)
+                for column, value in zip(data.columns, line, strict=True)
+                if value is not None
             ),
             words=2,
         ),
@@ -79,7 +78,7 @@ def shade(value: float, low: float, high: float) -> int:
 
 def limits(data: Heat) -> tuple[float, float] | None:
     """What the lightest and the darkest shade stand for; None without figures."""
-    means = [value.mean for *_, value in data.values() if value.mean is not None]
+    means = [value.mean for value in data.values if value.mean is not None]
     if not means:
         return None
     high = max(means)
@@ -110,7 +109,7 @@ def _cell(
         return '<td class="void"></td>'
     row, column = place
     where = f"{data.rows[row]} {data.row_title}, {data.columns[column]} {data.column_title}"
-    said = escaped(text.clip(f"{where}: {sentence(data.quantity, value)}"))
+    said = escaped(svg.clip(f"{where}: {sentence(data.quantity, value)}"))
     kind, lines = "void", ["no figure"]
     if value.mean is not None:
         kind = f"h{shade(value.mean, *bounds)}" + ("" if value.valid else " hollow")
@@ -131,5 +130,5 @@ def _legend(data: Heat, bounds: tuple[float, float]) -> Iterator[LegendKey]:
         yield LegendKey(
             "…".join(map(data.quantity.format, ends)), (Rect(f"h{step}", 0, 0, 28, 14),)
         )
-    if any(value.mean is not None and not value.valid for *_, value in data.values()):
+    if any(value.mean is not None and not value.valid for value in data.values):
         yield LegendKey(legend.UNSURE, (Rect("h0 hollow", 1, 1, 26, 12),))

@@ -89,41 +89,29 @@ class LegendKey:
     kind: str = ""
 
 
-def line(label: str, style: Style) -> LegendKey:
-    """A series of a line with markers."""
-    return LegendKey(label, (Line("line", 0, 7, 28, 7), *_marker(style)), style.kind)
-
-
-def dot(label: str, style: Style) -> LegendKey:
-    """A series of markers without a line."""
-    return LegendKey(label, _marker(style), style.kind)
-
-
-def _marker(style: Style) -> tuple[Path]:
-    return (Path(f"dot m-{style.marker}", symbol(style.marker, 14, 7, 4)),)
+def series(label: str, style: Style, *, joined: bool) -> LegendKey:
+    """A series of markers, `joined` by a line or not."""
+    marker = Path(f"dot m-{style.marker}", symbol(style.marker, 14, 7, 4))
+    return LegendKey(label, (*[Line("line", 0, 7, 28, 7)] * joined, marker), style.kind)
 
 
 def beside(values: Iterable[Value], *, lying: bool) -> Iterator[LegendKey]:
     """What stands beside dots; `lying`: along a lying axis."""
     known = [value for value in values if value.mean is not None]
     if any(value.ends for value in known):
-        yield _WHISKER if lying else _UPRIGHT
+        whisker = Line("whisker", 2, 7, 26, 7) if lying else Line("whisker", 14, 1, 14, 13)
+        yield LegendKey(INTERVAL, (whisker,))
     if any(value.ceiling is not None for value in known):
-        yield _CEILING if lying else _CEILING_LINE
+        ceiling = Line("ceiling", 14, 0, 14, 14) if lying else Line("ceiling", 0, 7, 28, 7)
+        yield LegendKey("ceiling: what arithmetic allows", (ceiling,))
     if any(value.published is not None for value in known):
-        yield _PUBLISHED
+        yield LegendKey("published", (Path("published", symbol("diamond", 14, 7, 4)),))
     if any(not value.valid for value in known):
         yield HOLLOW
 
 
 INTERVAL: Final = "95 % interval over launches"
-_LIMIT: Final = "ceiling: what arithmetic allows"
 UNSURE: Final = "flagged, or too few launches: not judged"
-_WHISKER: Final = LegendKey(INTERVAL, (Line("whisker", 2, 7, 26, 7),))
-_UPRIGHT: Final = LegendKey(INTERVAL, (Line("whisker", 14, 1, 14, 13),))
-_CEILING: Final = LegendKey(_LIMIT, (Line("ceiling", 14, 0, 14, 14),))
-_CEILING_LINE: Final = LegendKey(_LIMIT, (Line("ceiling", 0, 7, 28, 7),))
-_PUBLISHED: Final = LegendKey("published", (Path("published", symbol("diamond", 14, 7, 4)),))
 HOLLOW: Final = LegendKey(UNSURE, (Path("dot hollow", symbol("circle", 14, 7, 4)),))
 MISSING: Final = LegendKey("no figure", (Path("missing-mark", symbol("cross", 14, 7, 4)),))
 BAND: Final = LegendKey(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Final
 
-from servebench.site.charts import figure, legend, plane, text
-from servebench.site.charts.data import Caption, Quantity, Value, check_href, sentence
+from servebench.site.charts import figure, legend, plane, svg
+from servebench.site.charts.data import Caption, Quantity, Value, sentence
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.legend import DASHES, STYLES, LegendKey, Style, assign
 from servebench.site.charts.plane import BELOW, TITLE, FreeSpace, span
@@ -36,9 +37,6 @@ class LinePoint:
     y: Value
     label: str = ""
     href: str = ""
-
-    def __post_init__(self) -> None:
-        check_href(self.href)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,16 +124,15 @@ def _limited(data: Lines) -> tuple[Lines, list[str]]:
     if left := len(data.series) - len(kept):
         notes.append(f"{left} of {len(data.series)} lines are not drawn; the table has them.")
     most = max(2, MARKS // max(1, len(kept)))
-    thin = [replace(one, points=_thinned(one.points, most)) for one in kept]
+    thin = [replace(one, points=tuple(_thinned(one.points, most))) for one in kept]
     if dropped := sum(len(one.points) for one in kept) - sum(len(one.points) for one in thin):
         notes.append(f"{dropped} points are not drawn; the table has them.")
     return replace(data, series=tuple(thin)), notes
 
 
-def _thinned(points: tuple[LinePoint, ...], most: int) -> tuple[LinePoint, ...]:
-    if len(points) <= most:
-        return points
-    return tuple(points[round(i * (len(points) - 1) / (most - 1))] for i in range(most))
+def _thinned(points: Sequence[LinePoint], most: int) -> Sequence[LinePoint]:
+    last, most = len(points) - 1, min(most, len(points))
+    return [points[round(i * last / max(1, most - 1))] for i in range(most)]
 
 
 def _draw(data: Lines, limits: tuple[float, float], width: float) -> Drawing:
@@ -163,7 +160,7 @@ def _draw(data: Lines, limits: tuple[float, float], width: float) -> Drawing:
     points = [point for one in data.series for point in one.points]
     for mark, point in zip(marks, points, strict=True):
         if point.label and data.height(point) is not None:
-            label = room.label(mark.x, mark.y, text.fit(point.label, 120))
+            label = room.label(mark.x, mark.y, svg.fit(point.label, 120))
             found += [label] if label else []
     return Drawing(width, height, (*found, *marks))
 
@@ -171,12 +168,10 @@ def _draw(data: Lines, limits: tuple[float, float], width: float) -> Drawing:
 def _pieces(
     one: LineSeries, data: Lines, x: AxisScale, y: AxisScale
 ) -> list[list[tuple[float, float]]]:
-    pieces: list[list[tuple[float, float]]] = [[]]
-    for point in one.points:
-        if (height := data.height(point)) is None:
-            pieces.append([])
-        else:
-            pieces[-1].append((x.at(point.x), y.at(height)))
+    known = groupby(one.points, key=lambda point: data.height(point) is not None)
+    pieces = (
+        [(x.at(p.x), y.at(data.height(p) or 0)) for p in some] for there, some in known if there
+    )
     return [piece for piece in pieces if len(piece) > 1]
 
 
@@ -206,7 +201,7 @@ def _marks(
         where = point.label or f"{data.x.format(point.x)} {data.x.title}"
         missing = (Path("missing-mark", symbol("cross", at, up, 4)),)
         yield Mark(
-            say=text.clip(f"{one.title}, {where}: {sentence(data.y, point.y)}"),
+            say=f"{one.title}, {where}: {sentence(data.y, point.y)}",
             series=row,
             point=index,
             x=at,
@@ -230,7 +225,7 @@ def _dot(value: Value, style: Style, y: AxisScale, at: float, up: float) -> Iter
 def _legend(data: Lines) -> Iterator[LegendKey]:
     if len(data.series) > 1:
         for one, style in zip(data.series, data.styles(), strict=True):
-            yield legend.line(one.title, style)
+            yield legend.series(one.title, style, joined=True)
     yield from legend.beside(data.values, lying=False)
     if len(data.values) < sum(len(one.points) for one in data.series):
         yield legend.MISSING

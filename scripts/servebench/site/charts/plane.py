@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from servebench.site.charts import text
+from servebench.site.charts import svg
 from servebench.site.charts.data import Value
 from servebench.site.charts.scale import Axis
 from servebench.site.charts.svg import Line, Shape, Text
@@ -32,21 +32,18 @@ class Plane:
 
 def plane(width: float, height: float, y: Axis, top: float = TITLE) -> Plane:
     """The area that labels and titles leave of a drawing."""
-    labels = max((text.width(tick.text) for tick in y.ticks), default=0.0)
+    labels = max((svg.text_width(tick.text) for tick in y.ticks), default=0.0)
     return Plane(round(labels + 10, 1), width - _EDGE, top, height - BELOW)
 
 
 def axes(area: Plane, x: Axis, y: Axis, width: float) -> list[Shape]:
     """Grid, labels, titles, and the line at the bottom."""
-    found: list[Shape] = []
-    if y.title:
-        found.append(Text("faint", 0.0, 12.0, text.fit(y.title, width)))
+    found: list[Shape] = [Text("faint", 0.0, 12.0, svg.fit(y.title, width))] if y.title else []
     for tick in y.ticks:
         found.append(Line("grid", area.left, tick.at, area.right, tick.at))
         found.append(Text("tick", area.left - 6, tick.at + 4, tick.text, "end"))
-    found += lying_axis(x, area.top, area.bottom)
-    found.append(Line("axis", area.left, area.bottom, area.right, area.bottom))
-    return found
+    axis = Line("axis", area.left, area.bottom, area.right, area.bottom)
+    return [*found, *lying_axis(x, area.top, area.bottom), axis]
 
 
 def lying_axis(axis: Axis, top: float, bottom: float) -> list[Shape]:
@@ -57,7 +54,7 @@ def lying_axis(axis: Axis, top: float, bottom: float) -> list[Shape]:
         found.append(Text("tick", tick.at, bottom + 16, tick.text, tick.anchor))
     if axis.title:
         middle = (axis.scale.start + axis.scale.end) / 2
-        title = text.fit(axis.title, abs(axis.scale.end - axis.scale.start))
+        title = svg.fit(axis.title, abs(axis.scale.end - axis.scale.start))
         found.append(Text("faint", middle, bottom + 33, title, "middle"))
     return found
 
@@ -71,10 +68,8 @@ def ends(values: Sequence[Value], *, zero: bool = True, log: bool = False) -> tu
 
 def notes(values: Sequence[Value], axis: tuple[float, float] | None) -> list[str]:
     """What to say of ceilings and published figures."""
-    beside = _beside(values) if axis else []
-    hidden = sum(axis is not None and not axis[0] <= end <= axis[1] for end in beside)
     found = []
-    if hidden:
+    if axis and (hidden := sum(not axis[0] <= end <= axis[1] for end in _beside(values))):
         found.append(f"{hidden} published figures or ceilings lie beyond the axis: see the table.")
     if any(value.published is not None for value in values):
         found.append("Published figures are of another machine: compare shapes, not sizes.")
@@ -123,10 +118,13 @@ class FreeSpace:
 
     def label(self, x: float, y: float, words: str) -> Text | None:
         """A label beside the mark at a place, where there is room; None: there is none."""
-        width = text.width(words)
+        width = svg.text_width(words)
         for dx, dy in ((9.0, 4.0), (-9.0 - width, 4.0), (-width / 2, -9.0), (-width / 2, 18.0)):
             box = (x + dx, y + dy - 10, x + dx + width, y + dy + 3)
-            if self._inside(box) and not any(_overlap(box, other) for other in self._taken):
+            if self._inside(box) and not any(
+                box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]
+                for other in self._taken
+            ):
                 self._taken.append(box)
                 return Text("note", round(x + dx, 1), round(y + dy, 1), words)
         return None
@@ -135,8 +133,3 @@ class FreeSpace:
         left, top, right, bottom = box
         inside = left >= self.area.left and right <= self.area.right + _EDGE
         return inside and top >= self.area.top - TITLE / 2 and bottom <= self.area.bottom
-
-
-def _overlap(one: Box, other: Box) -> bool:
-    lying = one[0] < other[2] and other[0] < one[2]
-    return lying and one[1] < other[3] and other[1] < one[3]

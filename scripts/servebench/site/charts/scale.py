@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Final
 
 from servebench.core import units
-from servebench.site.charts import text
+from servebench.site.charts import svg
 from servebench.site.charts.data import Quantity
 from servebench.site.charts.svg import Anchor
 
@@ -61,7 +61,7 @@ class Tick:
 
     @property
     def span(self) -> tuple[float, float]:
-        width = text.width(self.text)
+        width = svg.text_width(self.text)
         left = self.at - {"start": 0.0, "middle": width / 2, "end": width}[self.anchor]
         return left, left + width
 

@@ -2,19 +2,23 @@
 
 Lengths are px of the drawing; y grows downwards; `kind` is CSS classes. No template writes them: a
 page has thousands of shapes, and each would take thirty times as long. Every text is cleaned and
-escaped; classes and paths are the charts' own.
+escaped; classes and paths are the charts' own. SVG has no line breaks and no way to ask for a
+text's width before it is shown: widths are those of common sans-serif faces (Arial, Helvetica,
+DejaVu Sans: none is much wider), rounded up.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate, takewhile
 from typing import Final, Literal
 
-from servebench.site.charts import text
-from servebench.site.charts.data import Link
+from servebench.core.text import clean
+from servebench.site.charts.data import Link, check_href
 
 Anchor = Literal["start", "middle", "end"]
 Marker = Literal["circle", "square", "triangle", "diamond", "cross", "wedge", "hourglass"]
@@ -29,6 +33,14 @@ _ESCAPED: Final = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", "'": "&#39;", '"': "&#34;"}
 )
 _SPECIAL: Final = re.compile(r"[&<>'\"]")
+_FONT: Final = 12.0  # px, of all text
+_WIDTHS: Final = {
+    **dict.fromkeys("iIjl.,:;|!'`·", 0.30),
+    **dict.fromkeys('frt()[]{}/\\-" ', 0.38),
+    **dict.fromkeys("mwMW@%…—▲▼◆", 0.98),
+    **dict.fromkeys("ABCDEFGHJKLNOPQRSTUVXYZ&+=<>−×~#", 0.76),
+}
+"""Widths in em of characters that are not near the average."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +106,9 @@ class Mark:
     kind: str = ""
     href: str = ""
 
+    def __post_init__(self) -> None:
+        check_href(self.href)
+
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
@@ -154,9 +169,7 @@ def written(drawing: Drawing, label: str, fitting: str = "any", more: str = "") 
     `more`: Markup before the shapes.
     """
     width, height = px(drawing.width), px(drawing.height)
-    shapes = "".join(
-        f"{_mark(each) if isinstance(each, Mark) else shape(each)}\n" for each in drawing.shapes
-    )
+    shapes = "".join(f"{shape(each)}\n" for each in drawing.shapes)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="chart-drawing {fitting}" '
         f'viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
@@ -164,9 +177,16 @@ def written(drawing: Drawing, label: str, fitting: str = "any", more: str = "") 
     )
 
 
-def shape(each: Shape) -> str:
+def shape(each: Shape | Mark) -> str:
     """One shape as an element."""
     match each:
+        case Mark():
+            href = f' data-href="{escaped(each.href)}"' if each.href else ""
+            return (
+                f'<g class="mark {each.kind}" data-series="{each.series}" '
+                f'data-point="{each.point}" data-x="{px(each.x)}" data-y="{px(each.y)}"{href}>'
+                f"<title>{escaped(clip(each.say))}</title>{''.join(map(shape, each.shapes))}</g>"
+            )
         case Path(kind, d):
             return f'<path class="{kind}" d="{d}"/>'
         case Line(kind, x1, y1, x2, y2):
@@ -180,28 +200,17 @@ def shape(each: Shape) -> str:
     return f'<text class="{each.kind}" {place}{anchor}>{escaped(each.text)}</text>'
 
 
-def _mark(mark: Mark) -> str:
-    href = f' data-href="{escaped(mark.href)}"' if mark.href else ""
-    return (
-        f'<g class="mark {mark.kind}" data-series="{mark.series}" data-point="{mark.point}" '
-        f'data-x="{px(mark.x)}" data-y="{px(mark.y)}"{href}>'
-        f"<title>{escaped(mark.say)}</title>{''.join(map(shape, mark.shapes))}</g>"
-    )
-
-
 def rows(cells: Iterable[Sequence[str | Link]], numbers: Sequence[bool]) -> str:
     """Rows of a table's body; the first cell of each is its heading.
 
     `numbers`: Per column, whether it holds figures.
     """
     opening = ['<td class="number">' if number else "<td>" for number in numbers[1:]]
-    return "".join(f"<tr>{_row(row, opening)}</tr>\n" for row in cells)
-
-
-def _row(row: Sequence[str | Link], opening: Sequence[str]) -> str:
-    first, *others = map(_cell, row)
-    rest = "".join(f"{start}{cell}</td>" for start, cell in zip(opening, others, strict=True))
-    return f'<th scope="row">{first}</th>{rest}'
+    found = []
+    for first, *others in (map(_cell, row) for row in cells):
+        rest = "".join(f"{start}{cell}</td>" for start, cell in zip(opening, others, strict=True))
+        found.append(f'<tr><th scope="row">{first}</th>{rest}</tr>\n')
+    return "".join(found)
 
 
 def _cell(cell: str | Link) -> str:
@@ -213,5 +222,41 @@ def _cell(cell: str | Link) -> str:
 @lru_cache(maxsize=4096)  # both drawings of a chart say the same, and rows lead where marks do
 def escaped(word: str) -> str:
     """A text for HTML, without what HTML forbids."""
-    clean = text.clean(word)
-    return clean.translate(_ESCAPED) if _SPECIAL.search(clean) else clean
+    found = clean(word)
+    return found.translate(_ESCAPED) if _SPECIAL.search(found) else found
+
+
+def text_width(text: str) -> float:
+    """Width of a text in px."""
+    return _FONT * sum(map(_em, text))
+
+
+def _em(character: str) -> float:
+    if (known := _WIDTHS.get(character)) is not None:
+        return known
+    if character.isascii():
+        return 0.63
+    if unicodedata.combining(character):
+        return 0.0
+    return 1.0 if unicodedata.east_asian_width(character) in "WF" else 0.72
+
+
+def fit(text: str, room: float, keep: Literal["start", "end"] = "start") -> str:
+    """The text, or as much of it as fits into `room` px; what is cut is marked by an ellipsis.
+
+    Sentences keep their start. Names keep their end: they are long on the left (`asgi-wsgi/…`).
+    """
+    text = clean(text)
+    if text_width(text) <= room:
+        return text
+    widths = accumulate(_FONT * _em(each) for each in (text if keep == "start" else text[::-1]))
+    kept = sum(1 for _ in takewhile(lambda width: width <= room - text_width("…"), widths))
+    return (
+        text[:kept].rstrip() + "…" if keep == "start" else "…" + text[len(text) - kept :].lstrip()
+    )
+
+
+def clip(text: str, most: int = 240) -> str:
+    """At most so many characters, for what is read aloud or shown under the pointer."""
+    text = clean(text)
+    return text if len(text) <= most else text[: most - 1] + "…"

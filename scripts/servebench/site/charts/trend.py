@@ -14,8 +14,8 @@ from typing import Final
 
 from servebench.record.comparison import Verdict
 from servebench.report import formats
-from servebench.site.charts import figure, legend, plane, svg, text
-from servebench.site.charts.data import Caption, Quantity, Value, check_href, sentence
+from servebench.site.charts import figure, legend, plane, svg
+from servebench.site.charts.data import Caption, Quantity, Value, sentence
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.forest import TONES
 from servebench.site.charts.legend import LegendKey
@@ -29,11 +29,11 @@ from servebench.site.charts.svg import (
     Mark,
     Path,
     Shape,
-    Text,
     polyline,
     symbol,
 )
 
+_APART: Final = "not comparable with before: "
 _HEIGHTS: Final = {WIDE: 320.0, NARROW: 270.0}
 _LABEL_ROWS: Final = (30.0, 46.0)
 _TOP: Final = 56.0  # the axis' title, and two lines of changes' labels
@@ -60,7 +60,6 @@ class TrendPoint:
     def __post_init__(self) -> None:
         if self.time.tzinfo is None:
             raise ValueError(f"{self.time}: a time without a time zone; use UTC")
-        check_href(self.href)
 
     @property
     def at(self) -> float:
@@ -91,9 +90,8 @@ class TrendEvent:
     def said(self) -> str:
         if self.verdict is None or self.ratio is None:
             return self.label
-        said = (
-            f"{formats.MARKS[self.verdict]} {self.verdict.value} {formats.percent(self.ratio.mean)}"
-        )
+        change = formats.percent(self.ratio.mean)
+        said = f"{formats.MARKS[self.verdict]} {self.verdict.value} {change}"
         if self.ratio.ends:
             said += f" ({' to '.join(map(formats.percent, self.ratio.ends))})"
         return f"{said}, {self.label}" if self.label else said
@@ -125,12 +123,9 @@ class Trend:
         if len(self.points) <= most:
             return self
         points = self.points[-most:]
-        since = points[0].at
-        changes, breaks, bumps = (
-            tuple(event for event in events if event.at >= since)
-            for events in (self.changes, self.breaks, self.bumps)
-        )
-        return replace(self, points=points, changes=changes, breaks=breaks, bumps=bumps)
+        events = (self.changes, self.breaks, self.bumps)
+        recent = (tuple(one for one in kind if one.at >= points[0].at) for kind in events)
+        return Trend(self.about, self.quantity, points, *recent)
 
 
 def trend(data: Trend) -> Chart:
@@ -268,8 +263,7 @@ def _draw(data: Trend, limits: tuple[float, float], width: float) -> Drawing:
         (
             *plane.axes(area, x, y, width),
             *_paths(list(_joined(data)), span, y.scale),
-            *_breaks(data, span, area),
-            *_bumps(data, span, area),
+            *_events(data, span, area),
             *_figures(data, span, y.scale, area),
             *_changes(data, span, area, width),
         ),
@@ -289,24 +283,19 @@ def _figures(data: Trend, x: AxisScale, y: AxisScale, area: Plane) -> Iterator[S
             hollow = "" if value.valid else " hollow flagged"
             shape = Path(f"dot{hollow}", symbol("circle", at, up, 3))
         if dotted:
-            say = text.clip(f"{day_text(point.at)}: {sentence(data.quantity, value)}")
+            say = f"{day_text(point.at)}: {sentence(data.quantity, value)}"
             yield Mark(say, 0, number, at, up, (shape,), kind, point.href)
         elif kind:
             yield shape
 
 
-def _breaks(data: Trend, x: AxisScale, area: Plane) -> Iterator[Mark]:
+def _events(data: Trend, x: AxisScale, area: Plane) -> Iterator[Mark]:
     for number, event in enumerate(data.breaks[-_EVENTS:]):
-        at = x.at(event.at)
-        say = text.clip(f"{day_text(event.at)}: not comparable with before: {event.label}")
+        at, say = x.at(event.at), f"{day_text(event.at)}: {_APART}{event.label}"
         line = Line("break", at, area.top, at, area.bottom)
         yield Mark(say, 2, number, at, area.top, (line,), "break-mark")
-
-
-def _bumps(data: Trend, x: AxisScale, area: Plane) -> Iterator[Mark]:
     for number, event in enumerate(data.bumps[-_EVENTS:]):
-        at = x.at(event.at)
-        say = text.clip(f"{day_text(event.at)}: {event.label}")
+        at, say = x.at(event.at), f"{day_text(event.at)}: {event.label}"
         shape = Path("bump", symbol("triangle", at, area.bottom + 3.5, 2.5))
         yield Mark(say, 3, number, at, area.bottom, (shape,), "bump-mark")
 
@@ -318,26 +307,21 @@ def _changes(data: Trend, x: AxisScale, area: Plane, width: float) -> Iterator[M
         at, tone = x.at(event.at), TONES.get(event.verdict or Verdict.INCONCLUSIVE, "open")
         change = formats.percent(event.ratio.mean if event.ratio else None)
         label = f"{formats.MARKS[event.verdict]} {change}" if event.verdict else change
-        half = text.width(label) * 0.54
+        half = svg.text_width(label) * 0.54
         middle = min(max(at, area.left + half), width - half)
         shapes: list[Shape] = [Line("change", at, area.top - 4, at, area.bottom)]
         row = next((r for r, left in enumerate(free) if middle - half > left), None)
         if row is not None:
             free[row] = middle + half + 6
-            shapes.append(Text("strong", round(middle, 1), _LABEL_ROWS[row], label, "middle"))
-        say = text.clip(f"{day_text(event.at)}: {event.said}")
-        kind = f"change-mark {tone}"
+            shapes.append(svg.Text("strong", round(middle, 1), _LABEL_ROWS[row], label, "middle"))
+        say, kind = f"{day_text(event.at)}: {event.said}", f"change-mark {tone}"
         yield Mark(say, 1, number, at, area.top, tuple(shapes), kind, event.href)
 
 
 def _rows(data: Trend) -> list[tuple[TrendPoint, str]]:
     """Points, newest first, with what happened since the one before each, as words."""
-    happened = sorted(
-        [
-            *((event.at, event.said) for event in (*data.changes, *data.bumps)),
-            *((event.at, f"not comparable with before: {event.label}") for event in data.breaks),
-        ]
-    )
+    happened = [(event.at, event.said) for event in (*data.changes, *data.bumps)]
+    happened = sorted(happened + [(event.at, _APART + event.label) for event in data.breaks])
     rows = []
     for point in data.points:
         since = [said for at, said in happened if at <= point.at]

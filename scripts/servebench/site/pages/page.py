@@ -18,7 +18,6 @@ from markupsafe import Markup
 from servebench.host import paths
 from servebench.report import formats
 from servebench.site.charts import figure as charts
-from servebench.site.charts import text
 from servebench.site.charts.figure import Chart
 from servebench.site.pages import addresses, words
 from servebench.site.pages.site import Site
@@ -92,16 +91,8 @@ def _compiled() -> jinja2.BytecodeCache | None:
 
 @cache
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("servebench.site.pages", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_finalize,
-        auto_reload=False,
-        bytecode_cache=_compiled(),
-    )
+    environment = charts.environment("servebench.site.pages", "templates")
+    environment.bytecode_cache = _compiled()
     environment.filters |= {
         "figure": words.figure,
         "spread": words.spread,
@@ -117,8 +108,3 @@ def _environment() -> jinja2.Environment:
     environment.globals["at"] = addresses
     environment.globals["words"] = words
     return environment
-
-
-def _finalize(value: object) -> object:
-    # Not `isinstance`: markup is a str too, and is clean already.
-    return text.clean(value) if type(value) is str else value

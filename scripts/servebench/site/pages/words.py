@@ -11,11 +11,11 @@ from typing import Final
 from markupsafe import Markup, escape
 
 from servebench.core.metrics import METRICS
+from servebench.core.text import clean
 from servebench.core.units import count, seconds, significant
 from servebench.record.comparison import PackageChange
 from servebench.report import formats
 from servebench.series.summary import Estimate
-from servebench.site.charts import text
 from servebench.site.pages import addresses
 
 MISSING: Final = formats.MISSING
@@ -84,12 +84,12 @@ def size(number: float) -> str:
 @lru_cache(maxsize=8192)  # machines, runs and cases stand on page after page
 def breakable(name: str) -> Markup:
     """A case id or file name that may be broken at its joints, and there only."""
-    return Markup("<wbr>").join(escape(part) for part in _JOINTS.split(text.clean(name)))
+    return Markup("<wbr>").join(escape(part) for part in _JOINTS.split(clean(name)))
 
 
 def prose(sentence: str) -> Markup:
     """A sentence in which `code` is marked by backticks."""
-    escaped = str(escape(text.clean(sentence)))
+    escaped = str(escape(clean(sentence)))
     return Markup(_CODE.sub(r"<code>\1</code>", escaped))  # noqa: S704 - escaped before
 
 
