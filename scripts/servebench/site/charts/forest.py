@@ -21,18 +21,7 @@ from servebench.site.charts.data import Caption, Quantity, Value, interval, sent
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.legend import LegendKey, Style, assign
 from servebench.site.charts.scale import AxisScale, value_axis
-from servebench.site.charts.svg import (
-    NARROW,
-    WIDE,
-    Drawing,
-    Line,
-    Mark,
-    Path,
-    Shape,
-    Text,
-    px,
-    symbol,
-)
+from servebench.site.charts.svg import NARROW, WIDE, Drawing, Line, Mark, Path, Shape, Text
 
 ROWS: Final = 80
 """Rows that are drawn; the table has the others too."""
@@ -287,15 +276,15 @@ def _shapes(value: Value, style: Style, scale: AxisScale, y: float) -> Iterator[
         # An interval that goes on beyond the axis has an arrow instead of an end.
         for end, tip, back in ((value.ends[0], scale.start, 5), (value.ends[1], scale.end, -5)):
             if not scale.holds(end):
-                yield Path("whisker", f"M{px(tip + back)} {px(y - 4)}l{-back} 4l{back} 4")
+                yield Path("whisker", f"M{svg.px(tip + back)} {svg.px(y - 4)}l{-back} 4l{back} 4")
     if value.ceiling is not None and scale.holds(value.ceiling):
         x = scale.at(value.ceiling)
         yield Line("ceiling", x, y - 8, x, y + 8)
     if value.published is not None and scale.holds(value.published):
-        yield Path("published", symbol("diamond", scale.at(value.published), y, 4))
+        yield Path("published", svg.symbol("diamond", scale.at(value.published), y, 4))
     hollow = "" if value.valid else " hollow"
     kind = f"dot m-{style.marker}{hollow}"
-    yield Path(kind, symbol(style.marker, scale.at(value.mean), y, 4.5))
+    yield Path(kind, svg.symbol(style.marker, scale.at(value.mean), y, 4.5))
 
 
 def _styles(data: Forest) -> dict[str, Style]:

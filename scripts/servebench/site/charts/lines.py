@@ -13,18 +13,7 @@ from servebench.site.charts.figure import Chart
 from servebench.site.charts.legend import DASHES, STYLES, LegendKey, Style, assign
 from servebench.site.charts.plane import BELOW, TITLE, FreeSpace, span
 from servebench.site.charts.scale import AxisScale, declared_axis, value_axis
-from servebench.site.charts.svg import (
-    MARKS,
-    NARROW,
-    WIDE,
-    Drawing,
-    Line,
-    Mark,
-    Path,
-    Shape,
-    polyline,
-    symbol,
-)
+from servebench.site.charts.svg import MARKS, NARROW, WIDE, Drawing, Line, Mark, Path, Shape
 
 _HEIGHTS: Final = {WIDE: 340.0, NARROW: 290.0}
 
@@ -152,7 +141,7 @@ def _draw(data: Lines, limits: tuple[float, float], width: float) -> Drawing:
     marks: list[Mark] = []
     for row, (one, style) in enumerate(zip(data.series, data.styles(), strict=True)):
         for piece in _pieces(one, data, scale, y.scale):
-            found.append(Path(f"line {style.kind}", polyline(piece)))
+            found.append(Path(f"line {style.kind}", svg.polyline(piece)))
             room.take_line(piece)
         marks += _marks(row, one, data, style, scale, y.scale)
     for mark in marks:
@@ -186,10 +175,10 @@ def _ceilings(data: Lines, x: AxisScale, y: AxisScale) -> Iterator[Path]:
     }
     for line in sorted(found):
         if len(line) > 1:
-            yield Path("ceiling", polyline(line))
+            yield Path("ceiling", svg.polyline(line))
         elif line:
             ((at, up),) = line
-            yield Path("ceiling", polyline([(at - 8, up), (at + 8, up)]))
+            yield Path("ceiling", svg.polyline([(at - 8, up), (at + 8, up)]))
 
 
 def _marks(
@@ -199,7 +188,7 @@ def _marks(
         height, at = data.height(point), x.at(point.x)
         up = y.start if height is None else y.at(height)
         where = point.label or f"{data.x.format(point.x)} {data.x.title}"
-        missing = (Path("missing-mark", symbol("cross", at, up, 4)),)
+        missing = (Path("missing-mark", svg.symbol("cross", at, up, 4)),)
         yield Mark(
             say=f"{one.title}, {where}: {sentence(data.y, point.y)}",
             series=row,
@@ -217,9 +206,9 @@ def _dot(value: Value, style: Style, y: AxisScale, at: float, up: float) -> Iter
         low, high = value.ends
         yield Line("whisker", at, y.at(y.low if y.log and low <= 0 else low), at, y.at(high))
     if value.published is not None and y.holds(value.published):
-        yield Path("published", symbol("diamond", at, y.at(value.published), 4))
+        yield Path("published", svg.symbol("diamond", at, y.at(value.published), 4))
     hollow = "" if value.valid else " hollow"
-    yield Path(f"dot m-{style.marker}{hollow}", symbol(style.marker, at, up, 4))
+    yield Path(f"dot m-{style.marker}{hollow}", svg.symbol(style.marker, at, up, 4))
 
 
 def _legend(data: Lines) -> Iterator[LegendKey]:

@@ -21,17 +21,7 @@ from servebench.site.charts.forest import TONES
 from servebench.site.charts.legend import LegendKey
 from servebench.site.charts.plane import BELOW, TITLE, Plane
 from servebench.site.charts.scale import AxisScale, day_text, time_axis, value_axis
-from servebench.site.charts.svg import (
-    NARROW,
-    WIDE,
-    Drawing,
-    Line,
-    Mark,
-    Path,
-    Shape,
-    polyline,
-    symbol,
-)
+from servebench.site.charts.svg import NARROW, WIDE, Drawing, Line, Mark, Path, Shape
 
 _APART: Final = "not comparable with before: "
 _HEIGHTS: Final = {WIDE: 320.0, NARROW: 270.0}
@@ -186,7 +176,7 @@ def spark(label: str, values: Sequence[float | None], tone: str = "") -> str:
         ends = min(*means, middle - least), max(*means, middle + least)
         x = AxisScale(0.0, max(1.0, len(points) - 1.0), _SPARK_EDGE, width - _SPARK_EDGE)
         y = AxisScale(*ends, height - _SPARK_EDGE, _SPARK_EDGE)
-        last = symbol("circle", x.at(known[-1][0]), y.at(means[-1]), 3)
+        last = svg.symbol("circle", x.at(known[-1][0]), y.at(means[-1]), 3)
         shapes = [*_paths(points, x, y), Path(f"dot {tone}".strip(), last)]
     return svg.written(Drawing(width, height, tuple(shapes)), label, "spark")
 
@@ -200,12 +190,12 @@ def _paths(
         figures = [(x.at(at), value) for at, value in stretch if value and value.mean is not None]
         if not known:
             continue
-        line += polyline((at, y.at(value.mean or 0.0)) for at, value in figures)
+        line += svg.polyline((at, y.at(value.mean or 0.0)) for at, value in figures)
         line += "h0" if len(figures) == 1 else ""  # its round ends are a dot
         ends = [(at, *(value.ends or (value.mean or 0.0,) * 2)) for at, value in figures]
         if any(low < high for _, low, high in ends):
             there, back = ((at, y.at(high)) for at, _, high in ends), reversed(ends)
-            band += polyline([*there, *((at, y.at(low)) for at, low, _ in back)]) + "Z"
+            band += svg.polyline([*there, *((at, y.at(low)) for at, low, _ in back)]) + "Z"
     if band:
         yield Path("band", band)
     if line:
@@ -277,11 +267,11 @@ def _figures(data: Trend, x: AxisScale, y: AxisScale, area: Plane) -> Iterator[S
         value, at = point.value, x.at(point.at)
         if value.mean is None:
             up, kind = area.bottom - 6, "gap"
-            shape = Path("missing-mark", symbol("cross", at, up, 3))
+            shape = Path("missing-mark", svg.symbol("cross", at, up, 3))
         else:
             up, kind = y.at(value.mean), "" if value.valid else "flagged"
             hollow = "" if value.valid else " hollow flagged"
-            shape = Path(f"dot{hollow}", symbol("circle", at, up, 3))
+            shape = Path(f"dot{hollow}", svg.symbol("circle", at, up, 3))
         if dotted:
             say = f"{day_text(point.at)}: {sentence(data.quantity, value)}"
             yield Mark(say, 0, number, at, up, (shape,), kind, point.href)
@@ -296,7 +286,7 @@ def _events(data: Trend, x: AxisScale, area: Plane) -> Iterator[Mark]:
         yield Mark(say, 2, number, at, area.top, (line,), "break-mark")
     for number, event in enumerate(data.bumps[-_EVENTS:]):
         at, say = x.at(event.at), f"{day_text(event.at)}: {event.label}"
-        shape = Path("bump", symbol("triangle", at, area.bottom + 3.5, 2.5))
+        shape = Path("bump", svg.symbol("triangle", at, area.bottom + 3.5, 2.5))
         yield Mark(say, 3, number, at, area.bottom, (shape,), "bump-mark")
 
 

@@ -81,10 +81,7 @@ export class DataError extends Error {}
 
 /**
  * Decode one year of a series.
- * @param {NightsFile} nights
- * @param {ShardFile} shard
- * @param {string} caseId
- * @param {string} metric
+ * @param {NightsFile} nights @param {ShardFile} shard @param {string} caseId @param {string} metric
  * @returns {Point[]} Nothing if the series has no figure in that year.
  */
 export function points(nights, shard, caseId, metric) {
@@ -132,8 +129,7 @@ export function points(nights, shard, caseId, metric) {
 
 /**
  * What happened to a case in one year.
- * @param {NightsFile} nights
- * @param {string} caseId
+ * @param {NightsFile} nights @param {string} caseId
  * @param {string} stack The stack whose bumps count.
  * @returns {{breaks: Happening[], bumps: Happening[], gaps: number[]}}
  */
@@ -155,10 +151,7 @@ export function happenings(nights, caseId, stack) {
   };
 }
 
-/**
- * The packages that differ, in words.
- * @param {[string, string | null, string | null][]} packages
- */
+/** The packages that differ, in words. @param {[string, string | null, string | null][]} packages */
 function differences(packages) {
   if (!packages.length) return "hashes only";
   return packages

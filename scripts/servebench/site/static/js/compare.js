@@ -1,19 +1,15 @@
 // @ts-check
-/**
- * The compare page: sides and filters from the address, rows from the data files.
- */
+/** The compare page: sides and filters from the address, rows from the data files. */
 
 import { compared, metrics, newest, outcome, place, tables } from "./comparing.js";
-import { DataError, manifest } from "./data.js";
+import { DataError, make, manifest } from "./data.js";
 import * as query from "./query.js";
-import { line, make, sideFacts } from "./rows.js";
+import { line, sideFacts } from "./rows.js";
 import { command, isCross, mismatch, parse } from "./sides.js";
 
-/** @typedef {import("./comparing.js").Compared} Compared */
-/** @typedef {import("./comparing.js").Place} Place */
-/** @typedef {import("./comparing.js").Row} Row */
-/** @typedef {import("./data.js").Manifest} Manifest */
-/** @typedef {import("./sides.js").Side} Side */
+/** @import { Compared, Place, Row } from "./comparing.js" */
+/** @import { Manifest } from "./data.js" */
+/** @import { Side } from "./sides.js" */
 /** @typedef {Record<string, string>} View */
 
 const MOST = 300; // rows; more are counted, and found by the filter
@@ -51,8 +47,7 @@ function parameters(list) {
 
 /**
  * Fill the form with what is shown: sides that the page was not built with are added.
- * @param {Manifest} list
- * @param {View} view
+ * @param {Manifest} list @param {View} view
  */
 function fill(list, view) {
   const known = metrics(list, view.on);
@@ -122,8 +117,7 @@ async function show(list, asked, dropped) {
 
 /**
  * The sides that are compared where the address names none.
- * @param {Manifest} list
- * @param {string} table
+ * @param {Manifest} list @param {string} table
  */
 async function usual(list, table) {
   if (table === form.dataset.on) return [form.dataset.a ?? "", form.dataset.b ?? ""];
@@ -151,13 +145,9 @@ function tell(sentence, dropped) {
 }
 
 /**
- * @param {Compared} found
- * @param {Side} a
- * @param {Side} b
- * @param {string} metric
+ * @param {Compared} found @param {Side} a @param {Side} b @param {string} metric
  * @param {View} asked As in the address.
- * @param {Manifest} list
- * @param {string[]} dropped
+ * @param {Manifest} list @param {string[]} dropped
  */
 function draw(found, a, b, metric, asked, list, dropped) {
   const cross = isCross(a, b);
@@ -195,12 +185,8 @@ function commitOf(places, run) {
 
 /**
  * What is not shown, and how to see it.
- * @param {number} filtered
- * @param {Row[]} matching
- * @param {Row[]} shown
- * @param {Row[]} drawn
- * @param {View} asked
- * @param {Manifest} list
+ * @param {number} filtered @param {Row[]} matching @param {Row[]} shown @param {Row[]} drawn
+ * @param {View} asked @param {Manifest} list
  */
 function hidden(filtered, matching, shown, drawn, asked, list) {
   /** @type {string[]} */

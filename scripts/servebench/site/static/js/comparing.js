@@ -1,20 +1,15 @@
 // @ts-check
-/**
- * From two sides to rows: which files are fetched, which nights are meant, what each case says.
- */
+/** From two sides to rows: which files are fetched, which nights are meant, what each case says. */
 
 import { noise } from "./columns.js";
-import { DataError, entries, load } from "./data.js";
+import { DataError, entries, once } from "./data.js";
 import { beyond, called, chance, delta, figure, judged } from "./deltas.js";
 import { family, isCross, nightsOf } from "./sides.js";
 
-/** @typedef {import("./columns.js").NightsFile} NightsFile */
-/** @typedef {import("./data.js").Manifest} Manifest */
-/** @typedef {import("./data.js").Entry} Entry */
-/** @typedef {import("./deltas.js").AcrossFile} AcrossFile */
-/** @typedef {import("./deltas.js").CaseEntry} CaseEntry */
-/** @typedef {import("./deltas.js").Figure} Figure */
-/** @typedef {import("./sides.js").Side} Side */
+/** @import { NightsFile } from "./columns.js" */
+/** @import { Manifest } from "./data.js" */
+/** @import { AcrossFile, CaseEntry, Figure } from "./deltas.js" */
+/** @import { Side } from "./sides.js" */
 
 /**
  * Nights of one year of one table, `xeon-2c-load`.
@@ -52,24 +47,12 @@ import { family, isCross, nightsOf } from "./sides.js";
 
 const RECENT = 60; // nights of a sparkline
 
-/** @type {Map<string, Promise<unknown>>} */
-const fetched = new Map();
-
-/** A file, fetched once. @template T @param {Entry} entry @returns {Promise<T>} */
-function once(entry) {
-  const found = fetched.get(entry.address) ?? load(entry);
-  fetched.set(entry.address, found);
-  found.catch(() => fetched.delete(entry.address));
-  return /** @type {Promise<T>} */ (found);
-}
-
 /** The names of all tables, `xeon-2c-load`. @param {Manifest} list */
 export const tables = (list) => Object.keys(list.nights ?? {});
 
 /**
  * The names of the metrics that a table can be compared in; their folders, to be exact.
- * @param {Manifest} list
- * @param {string} table
+ * @param {Manifest} list @param {string} table
  */
 export function metrics(list, table) {
   const start = `${table}/`;
@@ -80,20 +63,17 @@ export function metrics(list, table) {
 
 /**
  * The newest night of a table and the one before it; empty where there is no other.
- * @param {Manifest} list
- * @param {string} table
- * @returns {Promise<[string, string]>}
+ * @param {Manifest} list @param {string} table @returns {Promise<[string, string]>}
  */
 export async function newest(list, table) {
   const entry = entries(list, "nights", table).pop();
-  const runs = entry ? /** @type {NightsFile} */ (await once(entry)).run : [];
+  const runs = entry ? (await once(entry)).run : [];
   return runs.length > 1 ? [runs[runs.length - 2], runs[runs.length - 1]] : ["", ""];
 }
 
 /**
  * Find the nights that a side means.
- * @param {Manifest} list
- * @param {Side} side
+ * @param {Manifest} list @param {Side} side
  * @param {string} table Where to look; first, if it is a run.
  * @returns {Promise<Place>}
  * @throws {DataError} There are none.
@@ -104,22 +84,17 @@ export async function place(list, side, table) {
   if (!years.length) throw new DataError("nothing has been measured yet");
   if (side.day) {
     for (const entry of years.filter((one) => one.year <= Number(side.day.slice(0, 4)))) {
-      const file = /** @type {NightsFile} */ (await once(entry));
+      const file = await once(entry);
       const nights = nightsOf(file, side.name, side.day);
       if (nights.length) return { table, year: entry.year, file, nights };
     }
     throw new DataError(`there is no night on or before ${side.day}`);
   }
-  const file = /** @type {NightsFile} */ (await once(years[0]));
+  const file = await once(years[0]);
   return { table, year: years[0].year, file, nights: [file.run.length - 1] };
 }
 
-/**
- * @param {Manifest} list
- * @param {string} run
- * @param {string} first
- * @returns {Promise<Place>}
- */
+/** @param {Manifest} list @param {string} run @param {string} first @returns {Promise<Place>} */
 async function placeOfRun(list, run, first) {
   const named = Number(run.slice(0, 4));
   for (const table of [first, ...tables(list).filter((one) => one !== first)]) {
@@ -128,7 +103,7 @@ async function placeOfRun(list, run, first) {
       (one, other) => Math.abs(one.year - named) - Math.abs(other.year - named),
     );
     for (const entry of years) {
-      const file = /** @type {NightsFile} */ (await once(entry));
+      const file = await once(entry);
       const night = file.run.indexOf(run);
       if (night >= 0) return { table, year: entry.year, file, nights: [night] };
     }
@@ -138,12 +113,8 @@ async function placeOfRun(list, run, first) {
 
 /**
  * Compare.
- * @param {Manifest} list
- * @param {Side} sideA
- * @param {Side} sideB
- * @param {string} table
- * @param {string} metric
- * @returns {Promise<Compared>}
+ * @param {Manifest} list @param {Side} sideA @param {Side} sideB @param {string} table
+ * @param {string} metric @returns {Promise<Compared>}
  * @throws {DataError} In a sentence.
  */
 export async function compared(list, sideA, sideB, table, metric) {
@@ -198,16 +169,11 @@ export function outcome(file, rows) {
   );
 }
 
-/**
- * @param {Manifest} list
- * @param {Place} at
- * @param {string} metric
- * @returns {Promise<AcrossFile>}
- */
+/** @param {Manifest} list @param {Place} at @param {string} metric @returns {Promise<AcrossFile>} */
 async function across(list, at, metric) {
   const entry = entries(list, "across", `${at.table}/${metric}`).find((one) => one.year === at.year);
   if (!entry) throw new DataError(`${at.table} has no figures of ${metric} in ${at.year}`);
-  const file = /** @type {AcrossFile} */ (await once(entry));
+  const file = await once(entry);
   if (file.nights !== at.file.run.length) {
     throw new DataError(`${entry.address} is of another build than its nights: reload the page`);
   }
@@ -218,10 +184,7 @@ async function across(list, at, metric) {
 
 /**
  * Cases of one night that differ in interpreter or stack only.
- * @param {AcrossFile} file
- * @param {"py" | "stack"} kind
- * @param {string} nameA
- * @param {string} nameB
+ * @param {AcrossFile} file @param {"py" | "stack"} kind @param {string} nameA @param {string} nameB
  * @returns {Pair[]}
  */
 function crossed(file, kind, nameA, nameB) {
@@ -241,8 +204,7 @@ function crossed(file, kind, nameA, nameB) {
 
 /**
  * The same cases of two nights.
- * @param {AcrossFile} fileA
- * @param {AcrossFile} fileB
+ * @param {AcrossFile} fileA @param {AcrossFile} fileB
  * @param {string} stack Only cases of this one; empty: all.
  * @returns {Pair[]}
  */
@@ -256,10 +218,7 @@ function paired(fileA, fileB, stack) {
 
 /**
  * What changed between two places besides the stack, by case.
- * @param {Manifest} list
- * @param {Place} a
- * @param {Place} b
- * @returns {Promise<Map<string, string>>}
+ * @param {Manifest} list @param {Place} a @param {Place} b @returns {Promise<Map<string, string>>}
  */
 async function breaks(list, a, b) {
   const ends = [a, b].map((one) => [one.year, one.nights[0], one.nights[one.nights.length - 1]]);
@@ -270,7 +229,7 @@ async function breaks(list, a, b) {
   /** @type {Map<string, string>} */
   const found = new Map();
   for (const entry of years) {
-    const file = /** @type {NightsFile} */ (await once(entry));
+    const file = await once(entry);
     for (const one of file.breaks) {
       if (entry.year === early[0] && one.night <= early[1]) continue;
       if (entry.year === late[0] && one.night > late[2]) continue;
@@ -281,12 +240,8 @@ async function breaks(list, a, b) {
 }
 
 /**
- * @param {Pair} pair
- * @param {Place} a
- * @param {Place} b
- * @param {AcrossFile} file
- * @param {Map<string, string>} broken
- * @returns {Row}
+ * @param {Pair} pair @param {Place} a @param {Place} b @param {AcrossFile} file
+ * @param {Map<string, string>} broken @returns {Row}
  */
 function row(pair, a, b, file, broken) {
   const samples = file.kind === "inprocess"; // quartiles are no interval of a mean
@@ -318,8 +273,7 @@ function row(pair, a, b, file, broken) {
 
 /**
  * What is judged of both sides over the year: the figures, or in one night their ratio.
- * @param {Pair} pair
- * @returns {(number | null)[]}
+ * @param {Pair} pair @returns {(number | null)[]}
  */
 function series(pair) {
   const after = pair.b ? judged(pair.b) : [];

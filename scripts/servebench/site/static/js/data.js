@@ -8,9 +8,6 @@ import { DataError, FORMAT } from "./columns.js";
 
 export { DataError };
 
-/** @typedef {import("./columns.js").NightsFile} NightsFile */
-/** @typedef {import("./columns.js").ShardFile} ShardFile */
-
 /**
  * Section → folder → year → digest and size of the file.
  * @typedef {{format: number} & Record<string, Record<string, Record<string, [string, number]>>>} Manifest
@@ -23,6 +20,17 @@ export function root() {
   return new URL(document.body.dataset.root ?? "./", document.baseURI);
 }
 
+/**
+ * An element with its text and its children; nothing is ever read as HTML.
+ * @param {string} tag @param {Record<string, string>} attributes @param {...(Node | string)} children
+ */
+export function make(tag, attributes, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
 /** The list of all data files. @returns {Promise<Manifest>} @throws {DataError} */
 export async function manifest() {
   const text = new TextDecoder().decode(await bytes("manifest.json", "no-cache"));
@@ -33,8 +41,7 @@ export async function manifest() {
  * The files of a folder, oldest first.
  * @param {Manifest} list
  * @param {string} section `nights`, `series` or `across`.
- * @param {string} folder
- * @returns {Entry[]}
+ * @param {string} folder @returns {Entry[]}
  */
 export function entries(list, section, folder) {
   const years = list[section]?.[folder] ?? {};
@@ -49,10 +56,7 @@ export function entries(list, section, folder) {
 
 /**
  * One data file. Its name holds the digest of its bytes, so that damage is seen.
- * @template T
- * @param {Entry} entry
- * @returns {Promise<T>}
- * @throws {DataError}
+ * @template T @param {Entry} entry @returns {Promise<T>} @throws {DataError}
  */
 export async function load(entry) {
   const found = await bytes(entry.address, "default");
@@ -64,6 +68,17 @@ export async function load(entry) {
     }
   }
   return /** @type {T} */ (parsed(new TextDecoder().decode(found), entry.address));
+}
+
+/** @type {Map<string, Promise<any>>} */
+const fetched = new Map();
+
+/** A file, fetched once, and again if that failed. @param {Entry} entry @returns {Promise<any>} */
+export function once(entry) {
+  const found = fetched.get(entry.address) ?? load(entry);
+  fetched.set(entry.address, found);
+  found.catch(() => fetched.delete(entry.address));
+  return found;
 }
 
 /** @param {string} address @param {RequestCache} cache @returns {Promise<ArrayBuffer>} */

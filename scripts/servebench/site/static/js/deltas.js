@@ -93,12 +93,7 @@ export function figure(entry, nights, samples = false) {
   return { mean, low: mean * Math.exp(-half), high: mean * Math.exp(half), freedom, judged: !why, why };
 }
 
-/**
- * @param {CaseEntry} entry
- * @param {number} night
- * @param {boolean} samples
- * @returns {Figure}
- */
+/** @param {CaseEntry} entry @param {number} night @param {boolean} samples @returns {Figure} */
 function single(entry, night, samples) {
   const step = 10 ** entry.exponent;
   const mean = Number(entry.mean[night]);
@@ -143,8 +138,7 @@ export function flags(entry, night) {
 
 /**
  * b over a, with an interval as in `overview.ratio`.
- * @param {Figure} a
- * @param {Figure} b
+ * @param {Figure} a @param {Figure} b
  * @returns {{ratio: number, low: number | null, high: number | null} | null} Null: one has no
  * figure, or none that can be divided.
  */
@@ -161,8 +155,7 @@ export function delta(a, b) {
 
 /**
  * The judged figures of a case by night, in steps: of one scale, so good enough for ratios.
- * @param {CaseEntry} entry
- * @returns {(number | null)[]}
+ * @param {CaseEntry} entry @returns {(number | null)[]}
  */
 export function judged(entry) {
   return entry.mean.map((value, night) => (entry.status[night] === "m" ? value : null));

@@ -1,7 +1,5 @@
 // @ts-check
-/**
- * How figures read: the same as `units.py` and `charts/data.py`. SI units come in.
- */
+/** How figures read: the same as `units.py` and `charts/data.py`. SI units come in. */
 
 /** @typedef {(value: number) => string} Formatter */
 
@@ -12,8 +10,7 @@ const ROUNDING = 1e-9; // of means over logarithms, relative
 
 /**
  * So many significant digits, without exponent, with thousands separators.
- * @param {number} value
- * @param {number} [digits]
+ * @param {number} value @param {number} [digits]
  */
 export function significant(value, digits = 3) {
   if (value === 0 || !Number.isFinite(value)) return String(value);
@@ -50,8 +47,7 @@ const KNOWN = { seconds, rate, size, share, cores, count, significant: (value) =
 
 /**
  * A formatter by its name; of a unit that nobody knows, four digits and the unit.
- * @param {string} name
- * @returns {Formatter}
+ * @param {string} name @returns {Formatter}
  */
 export function named(name) {
   if (Object.hasOwn(KNOWN, name)) return KNOWN[name];
@@ -60,9 +56,7 @@ export function named(name) {
 
 /**
  * An interval: `±1.2 %`, or `lo…hi` where it is wide; empty where there is none.
- * @param {number} mean
- * @param {number | null} low
- * @param {number | null} high
+ * @param {number} mean @param {number | null} low @param {number | null} high
  * @param {Formatter} format
  */
 export function interval(mean, low, high, format) {
@@ -111,8 +105,7 @@ export function axis(name, ticks) {
 }
 
 /**
- * @param {string} name
- * @param {number} largest
+ * @param {string} name @param {number} largest
  * @returns {[number, string]} SI × factor = figure in this unit.
  */
 function axisUnit(name, largest) {

@@ -28,8 +28,7 @@ const positions = new WeakMap();
 
 /**
  * Let a chart be read from these marks rather than from its drawing.
- * @param {Element} figure
- * @param {() => Reading} make
+ * @param {Element} figure @param {() => Reading} make
  */
 export function provide(figure, make) {
   providers.set(figure, make);
@@ -38,54 +37,39 @@ export function provide(figure, make) {
 
 /**
  * Say something of a chart: below its plot, and to those who listen.
- * @param {Element} figure
- * @param {string} sentence
+ * @param {Element} figure @param {string} sentence
  * @param {string} [href] Where it leads.
  */
 export function say(figure, sentence, href = "") {
   const place = status(figure);
   place.textContent = sentence;
-  if (href) {
-    const link = document.createElement("a");
-    link.href = href;
-    link.textContent = "Open";
-    place.append(" ", link);
-  }
+  if (href) place.append(" ", Object.assign(document.createElement("a"), { href, textContent: "Open" }));
 }
 
 /** @param {Element} figure */
 function status(figure) {
   const found = figure.querySelector(":scope > .chart-says");
   if (found) return found;
-  const made = document.createElement("p");
-  made.className = "chart-says";
-  made.setAttribute("role", "status");
-  const plot = figure.querySelector(":scope > .chart-plot");
-  if (plot) plot.after(made);
-  else figure.append(made);
+  const made = Object.assign(document.createElement("p"), { className: "chart-says", role: "status" });
+  figure.querySelector(":scope > .chart-plot")?.after(made);
   return made;
 }
 
 /**
  * The marks of the drawing that is shown: there is one for wide and one for narrow pages.
- * @param {Element} figure
- * @returns {Reading}
+ * @param {Element} figure @returns {Reading}
  */
 function drawn(figure) {
   const drawing = [...figure.querySelectorAll(".chart-drawing")].find(
     (one) => one.getClientRects().length,
   );
   const marks = drawing ? /** @type {NodeListOf<Drawn>} */ (drawing.querySelectorAll(".mark")) : [];
-  /** @type {Map<number, Mark[]>} */
-  const rows = new Map();
-  const sorted = [...marks].sort((one, other) => order(one) - order(other));
-  for (const mark of sorted) {
-    const row = Number(mark.dataset.series);
-    if (!rows.has(row)) rows.set(row, []);
-    rows.get(row)?.push(of(figure, mark));
+  /** @type {Mark[][]} */
+  const rows = [];
+  for (const mark of [...marks].sort((one, other) => order(one) - order(other))) {
+    (rows[Number(mark.dataset.series)] ??= []).push(of(figure, mark));
   }
-  const named = [...rows.keys()].sort((one, other) => one - other);
-  return { rows: named.map((row) => rows.get(row) ?? []), clear: () => unmark(figure) };
+  return { rows: rows.filter(Boolean), clear: () => unmark(figure) };
 }
 
 /** @param {Element} figure @param {Drawn} mark @returns {Mark} */
@@ -112,8 +96,7 @@ function unmark(figure) {
  * Where the key leads; null if it is not one of ours.
  * @param {string} key
  * @param {Position | undefined} from Undefined: nothing was read yet.
- * @param {Mark[][]} rows
- * @returns {[number, number] | null}
+ * @param {Mark[][]} rows @returns {[number, number] | null}
  */
 export function step(key, from, rows) {
   if (!rows.length) return null;

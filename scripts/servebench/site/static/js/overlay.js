@@ -8,8 +8,8 @@ import { stretches } from "./columns.js";
 import { change as percent } from "./formats.js";
 
 /** @typedef {import("uplot")} UPlot */
-/** @typedef {import("./columns.js").Point} Point */
-/** @typedef {import("./plot.js").Model} Model */
+/** @import { Point } from "./columns.js" */
+/** @import { Model } from "./plot.js" */
 
 export const FONT = '12px system-ui, "Segoe UI", Roboto, Helvetica, Arial, sans-serif';
 
@@ -22,9 +22,7 @@ const TONES = { slower: "--worse", faster: "--better" };
 
 /**
  * Noise ribbons and break lines, behind the figures.
- * @param {UPlot} u
- * @param {Model} model
- * @param {Palette} colour
+ * @param {UPlot} u @param {Model} model @param {Palette} colour
  */
 export function backdrop(u, model, colour) {
   clipped(u, (ctx) => {
@@ -50,8 +48,7 @@ export function backdrop(u, model, colour) {
 
 /**
  * What stands on the figures.
- * @param {UPlot} u
- * @param {Model} model
+ * @param {UPlot} u @param {Model} model
  * @param {Point[]} lone Figures without a neighbour: their intervals are in no band.
  * @param {Palette} colour
  */
@@ -143,9 +140,7 @@ export function placed(labels, right, gap) {
 }
 
 /**
- * @param {UPlot} u
- * @param {CanvasRenderingContext2D} ctx
- * @param {number} time
+ * @param {UPlot} u @param {CanvasRenderingContext2D} ctx @param {number} time
  * @returns {number} Canvas px.
  */
 function upright(u, ctx, time) {
@@ -159,8 +154,7 @@ function upright(u, ctx, time) {
 
 /**
  * Draw within the plane only, and leave the canvas as it was.
- * @param {UPlot} u
- * @param {(ctx: CanvasRenderingContext2D) => void} some
+ * @param {UPlot} u @param {(ctx: CanvasRenderingContext2D) => void} some
  */
 function clipped(u, some) {
   const { left, top, width, height } = u.bbox;
@@ -174,8 +168,7 @@ function clipped(u, some) {
 
 /**
  * The stylesheet's colours as a canvas knows them: light, dark or forced, as the page is.
- * @param {HTMLElement} element
- * @returns {Palette}
+ * @param {HTMLElement} element @returns {Palette}
  */
 export function palette(element) {
   const probe = document.createElement("span");

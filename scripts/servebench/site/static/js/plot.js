@@ -5,12 +5,12 @@
  */
 
 import { DataError, median } from "./columns.js";
+import { make } from "./data.js";
 import { axis, day, interval, named } from "./formats.js";
 import { FONT, backdrop, faded, overlay, palette } from "./overlay.js";
 
 /** @typedef {import("uplot")} UPlot */
-/** @typedef {import("./columns.js").History} History */
-/** @typedef {import("./columns.js").Point} Point */
+/** @import { History, Point } from "./columns.js" */
 
 /**
  * A change point of a record.
@@ -61,8 +61,7 @@ let loading = null;
 
 /**
  * uPlot and its stylesheet, fetched when they are first needed.
- * @returns {Promise<typeof import("uplot")>}
- * @throws {DataError}
+ * @returns {Promise<typeof import("uplot")>} @throws {DataError}
  */
 export function library() {
   loading ??= Promise.all([
@@ -93,8 +92,7 @@ function loaded(tag, name) {
 
 /**
  * What is said of a night: its figure with all that stands beside it.
- * @param {Point} point
- * @param {Pick<Model, "format" | "interval" | "history">} model
+ * @param {Point} point @param {Pick<Model, "format" | "interval" | "history">} model
  */
 export function sentence(point, model) {
   const { history } = model;
@@ -124,9 +122,7 @@ function figure(point, model) {
 
 /**
  * Draw a trend into an element.
- * @param {typeof import("uplot")} library_
- * @param {HTMLElement} into
- * @param {Model} model
+ * @param {typeof import("uplot")} library_ @param {HTMLElement} into @param {Model} model
  * @param {{zoomed: (from: number, to: number) => void, reset: () => void, chosen: (point: Point) => void}} on
  * @returns {Plot}
  */
@@ -134,10 +130,8 @@ export function draw(library_, into, model, on) {
   const { rows, data } = aligned(model.history);
   const lone = alone(rows, /** @type {Means} */ (data[3]));
   const colour = palette(into);
-  const tip = document.createElement("p");
-  tip.className = "trend-tip";
-  tip.hidden = true;
-  tip.setAttribute("aria-hidden", "true"); // what the keyboard reads is said elsewhere
+  // What the keyboard reads is said elsewhere.
+  const tip = make("p", { class: "trend-tip", hidden: "", "aria-hidden": "true" });
   let told = false;
 
   const size = () => ({ width: Math.max(200, into.clientWidth), height: into.clientHeight });
@@ -259,9 +253,7 @@ export function aligned(history) {
 
 /**
  * Figures that no line joins: neither before nor after them is one that is not interrupted.
- * @param {(Point | null)[]} rows
- * @param {Means} means
- * @returns {Point[]}
+ * @param {(Point | null)[]} rows @param {Means} means @returns {Point[]}
  */
 function alone(rows, means) {
   const there = means.flatMap((mean, place) => (mean === undefined ? [] : [place]));
@@ -276,8 +268,7 @@ function alone(rows, means) {
  * The upright axis: the figures, half a typical interval, and some air.
  * @param {History} history
  * @param {number | null} least Of the figures that are shown.
- * @param {number | null} most
- * @returns {[number, number]}
+ * @param {number | null} most @returns {[number, number]}
  */
 function limits(history, least, most) {
   const means = history.points.filter((one) => one.mean !== null);

@@ -53,8 +53,7 @@ export function read(search, parameters) {
 
 /**
  * The query of a view, with its question mark; empty where all is as by default.
- * @param {Readonly<Record<string, string>>} view
- * @param {Parameters} parameters
+ * @param {Readonly<Record<string, string>>} view @param {Parameters} parameters
  */
 export function write(view, parameters) {
   const query = new URLSearchParams();
@@ -68,8 +67,7 @@ export function write(view, parameters) {
 
 /**
  * Make the address that of the view; what the address has after `#` stays.
- * @param {Readonly<Record<string, string>>} view
- * @param {Parameters} parameters
+ * @param {Readonly<Record<string, string>>} view @param {Parameters} parameters
  */
 export function show(view, parameters) {
   const wanted = write(view, parameters);

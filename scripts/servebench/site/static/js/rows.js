@@ -1,38 +1,23 @@
 // @ts-check
-/**
- * The compare page's table: what the sides are, and one row per case. All texts stay texts.
- */
+/** The compare page's table: what the sides are, and one row per case. All texts stay texts. */
 
-import { root } from "./data.js";
+import { make, root } from "./data.js";
 import { change as percent, day, interval, named } from "./formats.js";
-import { spark } from "./spark.js";
 
-/** @typedef {import("./comparing.js").Place} Place */
-/** @typedef {import("./comparing.js").Row} Row */
-/** @typedef {import("./deltas.js").AcrossFile} AcrossFile */
-/** @typedef {import("./sides.js").Side} Side */
+/** @import { Place, Row } from "./comparing.js" */
+/** @import { AcrossFile } from "./deltas.js" */
+/** @import { Side } from "./sides.js" */
+
+const [WIDTH, HEIGHT] = [120, 28]; // of a sparkline, px
+const EDGE = 4; // room for the last value's dot
+const LEAST = 0.01; // to each side, so that noise does not look like a landslide
 
 /** Folder names that addresses can spell without encoding; a stricter rule than the site's own. */
 const PLAIN = /^[A-Za-z0-9_(][A-Za-z0-9._(),=+@-]{0,99}$/;
 
 /**
- * An element with its text and its children; nothing is ever read as HTML.
- * @param {string} tag
- * @param {Record<string, string>} attributes
- * @param {...(Node | string)} children
- */
-export function make(tag, attributes, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
-
-/**
  * What a side is: run, day and commit, or how many nights.
- * @param {string} letter
- * @param {Side} side
- * @param {Place} at
+ * @param {string} letter @param {Side} side @param {Place} at
  */
 export function sideFacts(letter, side, at) {
   const night = at.nights[at.nights.length - 1];
@@ -52,10 +37,7 @@ export function sideFacts(letter, side, at) {
 
 /**
  * One row of the table.
- * @param {Row} row
- * @param {AcrossFile} file
- * @param {string} metric
- * @param {boolean} cross
+ * @param {Row} row @param {AcrossFile} file @param {string} metric @param {boolean} cross
  */
 export function line(row, file, metric, cross) {
   const format = named(file.formatter);
@@ -93,8 +75,7 @@ function toneOf(row, file) {
 
 /**
  * The case, as a link to its trend where its address can be spelled.
- * @param {Row} row
- * @param {string} metric
+ * @param {Row} row @param {string} metric
  */
 function name(row, metric) {
   const parts = row.case.split("/").flatMap((part, place) => (place ? ["/", make("wbr", {}), part] : [part]));
@@ -126,11 +107,41 @@ function share(part) {
   return percent(1 + part).slice(1);
 }
 
-/** @param {Row} row @param {string} tone @param {boolean} cross */
-function sparkline(row, tone, cross) {
-  const drawn = row.recent.filter((value) => value !== null).length;
-  if (drawn < 2) return "";
-  const what = cross ? "B over A" : "the figure";
-  const drawing = spark(`${what} in the last ${row.recent.length} nights`, row.recent, tone);
-  return drawing;
+/**
+ * The figures of the newest nights in the height of a line of text, as `charts/trend.py` draws them.
+ * @param {Row} row @param {string} tone Class of the last dot: worse, better or same.
+ * @param {boolean} cross
+ */
+function sparkline({ recent }, tone, cross) {
+  const drawn = recent.filter((value) => value !== null).map(Number);
+  if (drawn.length < 2) return "";
+  const middle = drawn.reduce((sum, value) => sum + value, 0) / drawn.length;
+  const least = LEAST * Math.abs(middle) || 1;
+  const [low, high] = [Math.min(...drawn, middle - least), Math.max(...drawn, middle + least)];
+  const x = (/** @type {number} */ place) =>
+    (EDGE + ((WIDTH - 2 * EDGE) * place) / (recent.length - 1)).toFixed(1);
+  const y = (/** @type {number} */ value) =>
+    (HEIGHT - EDGE - ((HEIGHT - 2 * EDGE) * (value - low)) / (high - low)).toFixed(1);
+  const path = recent.map((value, place) =>
+    value === null ? "" : `${(recent[place - 1] ?? null) === null ? "M" : "L"}${x(place)} ${y(value)}`,
+  );
+  const last = recent.map((value) => value !== null).lastIndexOf(true);
+  return shape(
+    "svg",
+    {
+      class: "chart-drawing spark", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: `${WIDTH}`,
+      height: `${HEIGHT}`, role: "img",
+      "aria-label": `${cross ? "B over A" : "the figure"} in the last ${recent.length} nights`,
+    },
+    shape("path", { class: "line", d: path.join("") }),
+    shape("circle", { class: `dot ${tone}`, cx: x(last), cy: y(Number(recent[last])), r: "3" }),
+  );
+}
+
+/** @param {string} tag @param {Record<string, string>} attributes @param {...Node} children */
+function shape(tag, attributes, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
 }

@@ -6,7 +6,7 @@
  * `stack:current@2026-07-01`, the state that the stack had on that day. Pure.
  */
 
-/** @typedef {import("./columns.js").NightsFile} NightsFile */
+/** @import { NightsFile } from "./columns.js" */
 
 /**
  * @typedef {{kind: "run", name: string, day: ""}
@@ -30,8 +30,7 @@ export function parse(word) {
 
 /**
  * Whether both sides are found within one night: cases that differ in nothing else are compared.
- * @param {Side} a
- * @param {Side} b
+ * @param {Side} a @param {Side} b
  */
 export function isCross(a, b) {
   return a.kind !== "run" && a.kind === b.kind && !a.day && !b.day;
@@ -52,8 +51,7 @@ export function mismatch(a, b) {
 
 /**
  * The nights of a year on which a stack was as it was on a day.
- * @param {NightsFile} nights
- * @param {string} stack
+ * @param {NightsFile} nights @param {string} stack
  * @param {string} day `2026-07-01`; the whole day counts.
  * @returns {number[]} Places; empty if the year's first night was later.
  */
@@ -70,8 +68,7 @@ export function nightsOf(nights, stack, day) {
 /**
  * What cases have in common that differ in nothing but interpreter or stack: the id with that
  * segment left open. Cases whose id does not name it have no partner.
- * @param {{id: string, python: string, stack: string}} entry
- * @param {"py" | "stack"} kind
+ * @param {{id: string, python: string, stack: string}} entry @param {"py" | "stack"} kind
  */
 export function family(entry, kind) {
   const own = kind === "py" ? `py${entry.python}` : entry.stack;
@@ -83,8 +80,7 @@ export function family(entry, kind) {
 
 /**
  * What measures it anew, both sides together: a verdict, which this page cannot give.
- * @param {Side} a
- * @param {Side} b
+ * @param {Side} a @param {Side} b
  * @param {(run: string) => string | null} commit Of a run.
  */
 export function command(a, b, commit) {

@@ -1,22 +1,18 @@
 // @ts-check
-/**
- * A trend in words: what the keyboard reads of its plot, and its table.
- */
+/** A trend in words: what the keyboard reads of its plot, and its table. */
 
-import { root } from "./data.js";
+import { make, root } from "./data.js";
 import { day, interval, named } from "./formats.js";
 import { sentence } from "./plot.js";
 
-/** @typedef {import("./columns.js").Point} Point */
-/** @typedef {import("./plot.js").Model} Model */
-/** @typedef {import("./plot.js").Plot} Plot */
+/** @import { Point } from "./columns.js" */
+/** @import { Model, Plot } from "./plot.js" */
 
 const ROWS = 150; // of the table, as without scripts
 
 /**
  * What the keyboard reads: figures, change points, breaks, stack bumps, as in the picture.
- * @param {Model} model
- * @param {Plot} plot
+ * @param {Model} model @param {Plot} plot
  */
 export function rows(model, plot) {
   const { history, changes } = model;
@@ -44,46 +40,24 @@ export function rows(model, plot) {
   ].filter((row) => row.length);
 }
 
-/**
- * The page of a night's run. Names that no folder can have do not lead anywhere.
- * @param {Point} point
- */
+/** The page of a night's run. Names that no folder can have do not lead anywhere. @param {Point} point */
 export function address(point) {
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(point.run)) return "";
   return new URL(`runs/${point.run}/`, root()).href;
 }
 
-/** A link, or the text alone if it leads nowhere. @param {string} label @param {string} href */
-function link(label, href) {
-  if (!href) return label;
-  const made = document.createElement("a");
-  made.href = href;
-  made.textContent = label;
-  return made;
-}
-
 /** @param {"thead" | "tbody"} tag @param {(string | Node)[][]} lines */
 function section(tag, lines) {
-  const made = document.createElement(tag);
-  for (const line of lines) {
-    const row = document.createElement("tr");
-    line.forEach((text_, column) => {
-      const heading = tag === "thead" || column === 0;
-      const cell = document.createElement(heading ? "th" : "td");
-      if (heading) cell.setAttribute("scope", tag === "thead" ? "col" : "row");
-      if (column === 2 || column === 3) cell.className = "number";
-      cell.append(text_);
-      row.append(cell);
-    });
-    made.append(row);
-  }
-  return made;
+  const column = (/** @type {string | Node} */ text, /** @type {number} */ place) => {
+    if (tag === "thead" || !place) return make("th", { scope: tag === "thead" ? "col" : "row" }, text);
+    return make("td", place === 2 || place === 3 ? { class: "number" } : {}, text);
+  };
+  return make(tag, {}, ...lines.map((line) => make("tr", {}, ...line.map(column))));
 }
 
 /**
  * The table below the plot, of the series that is shown; made when it is looked at.
- * @param {Element} figure
- * @param {Model} model
+ * @param {Element} figure @param {Model} model
  */
 export function tabulate(figure, model) {
   const details = figure.querySelector("details");
@@ -93,7 +67,7 @@ export function tabulate(figure, model) {
   const head = ["day", "run", "figure", model.interval, "note"];
   const body = model.history.points.slice(-ROWS).reverse().map((point) => [
     day(point.time),
-    link(point.run, address(point)),
+    address(point) ? make("a", { href: address(point) }, point.run) : point.run,
     point.mean === null ? "—" : write(point.mean),
     point.mean === null ? "" : interval(point.mean, point.low, point.high, write),
     [point.status === "measured" ? "" : point.status, ...point.flags, point.reason]

@@ -14,10 +14,8 @@ import { draw, library, sentence } from "./plot.js";
 import * as query from "./query.js";
 import { address, rows, tabulate } from "./told.js";
 
-/** @typedef {import("./columns.js").History} History */
-/** @typedef {import("./columns.js").Point} Point */
-/** @typedef {import("./plot.js").ChangePoint} ChangePoint */
-/** @typedef {import("./plot.js").Plot} Plot */
+/** @import { History, Point } from "./columns.js" */
+/** @import { ChangePoint, Plot } from "./plot.js" */
 
 /**
  * What the page knows of a case on one machine.
@@ -43,8 +41,6 @@ class Trend {
   #plot = null;
   /** @type {Promise<data.Manifest> | null} */
   #manifest = null;
-  /** @type {Map<string, Promise<any>>} */
-  #files = new Map();
   #turn = 0;
   /** @type {import("./plot.js").Model | null} */
   #model = null;
@@ -141,8 +137,7 @@ class Trend {
 
   /**
    * The series, from the newest night back to where the view begins.
-   * @param {Machine} machine
-   * @returns {Promise<History>}
+   * @param {Machine} machine @returns {Promise<History>}
    */
   async #load(machine) {
     this.#manifest ??= data.manifest();
@@ -167,8 +162,7 @@ class Trend {
       const with_ = nights.find((one) => one.year === entry.year);
       if (!with_) throw new DataError(`The nights of ${entry.year} are missing from manifest.json`);
       const [of_year, figures] = await Promise.all([
-        this.#file(/** @type {data.Entry} */ (with_)),
-        this.#file(entry),
+        data.once(with_), data.once(entry),
       ]);
       try {
         const happened = happenings(of_year, id, machine.stack);
@@ -183,17 +177,6 @@ class Trend {
     }
     if (!history.points.length) throw new DataError("The data files have no night of this figure");
     return history;
-  }
-
-  /** @param {data.Entry} entry @returns {Promise<any>} */
-  #file(entry) {
-    let file = this.#files.get(entry.address);
-    if (!file) {
-      file = data.load(entry);
-      file.catch(() => this.#files.delete(entry.address));
-      this.#files.set(entry.address, file);
-    }
-    return file;
   }
 
   /** Where the view begins, seconds since 1970. @param {number} newest Time of the newest night. */
