@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fake_github import FakeGitHub
+from servebench.automation.github.actions import Context
 from servebench.automation.github.client import ATTEMPTS
-from servebench.automation.github.context import Context
 from servebench.core.errors import ServiceError, UsageError
 from steps import HEAD, NEXT, TOKEN, Step
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from servebench.automation.github import text, wording
+from servebench.automation.github import comments, text
 from servebench.automation.github.comments import Note, publish, read_note
 from servebench.automation.incoming import comparisons
 from servebench.core.errors import ArtifactError, RecordError
@@ -87,7 +87,7 @@ def test_saying_it_again_changes_nothing(step: Step) -> None:
 
 def test_a_spoofed_marker_is_not_ours(step: Step) -> None:
     """Others may write our hidden line; their comment is left alone, and ours is made beside it."""
-    forged = f"{Note(HEAD, 999, 1, 'final').line()}\nAll is fine, merge it"
+    forged = Note(HEAD, 999, 1, "final").body("All is fine, merge it")
     spoofed = step.github.say(12, "mallory", forged)
     robot = step.github.say(12, "evil[bot]", forged)
     quoted = step.github.say(12, BOT, f"> {forged}")
@@ -160,8 +160,8 @@ def test_a_failure_hides_neither_result_nor_reason(step: Step) -> None:
 
 
 def test_of_two_comments_the_newer_one_goes(step: Step) -> None:
-    first = step.github.say(12, BOT, f"{Note(HEAD, 1, 1, 'queued').line()}\nold")
-    step.github.say(12, BOT, f"{Note(HEAD, 1, 1, 'queued').line()}\nold")
+    first = step.github.say(12, BOT, Note(HEAD, 1, 1, "queued").body("old"))
+    step.github.say(12, BOT, Note(HEAD, 1, 1, "queued").body("old"))
     assert step("comment", "running", "--pr", "12", "--head", HEAD).code == 0
     assert [one["id"] for one in step.comments()] == [first["id"]]
 
@@ -277,7 +277,7 @@ def test_a_report_always_fits(step: Step) -> None:
     """Two thousand long rows that got worse: the headline, the worst of them, and a count."""
     case = make_case(f"x/{'long' * 40}/py3.14")
     many = tuple(CaseComparison(case=case, because="x", judgements=(SLOWER,)) for _ in range(2000))
-    said = wording.final(compared(cases=many, planned=2000), HEAD, RUN)
+    said = comments.final(compared(cases=many, planned=2000), HEAD, RUN)
     assert len(said) <= text.LIMIT
     assert said.startswith("## Worse in 1 of 2000 cases")
     assert "more, in the comparison's JSON" in said

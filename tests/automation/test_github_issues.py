@@ -396,7 +396,7 @@ def test_a_title_that_is_not_ours_is_not_believed(nights: Step) -> None:
 
 def test_a_newer_request_is_not_overwritten(nights: Step) -> None:
     run = waiting(nights, "2026-11-20T10:30:00Z")
-    nights.github.say(12, BOT, f"{Note(HEAD, run['id'] + 1, 1, 'final').line()}\nresult")
+    nights.github.say(12, BOT, Note(HEAD, run["id"] + 1, 1, "final").body("result"))
     assert nights("watchdog").code == 0
     assert nights.ours()[0].endswith("\nresult")
 
@@ -480,7 +480,7 @@ def test_a_run_that_waits_again_is_told_again(nights: Step) -> None:
     """The comment is of the same run's attempt that waits now, or of one before."""
     run = waiting(nights, "2026-11-20T10:30:00Z")
     run["run_attempt"] = 2
-    nights.github.say(12, BOT, f"{Note(HEAD, run['id'], 2, 'queued').line()}\nqueued")
+    nights.github.say(12, BOT, Note(HEAD, run["id"], 2, "queued").body("queued"))
     assert nights("watchdog").code == 0
     assert "no measuring machine has taken it" in nights.ours()[0]
 
@@ -492,7 +492,7 @@ def test_a_comparison_that_ended_without_a_word_is_told(stage: Stage, nights: St
         "bench.yml", status="completed", conclusion="cancelled",
         display_title=run_name(12, HEAD), created_at="2026-11-20T10:30:00Z",
     )  # fmt: skip
-    nights.github.say(12, BOT, f"{Note(HEAD, run['id'], 1, stage).line()}\nbefore")
+    nights.github.say(12, BOT, Note(HEAD, run["id"], 1, stage).body("before"))
     assert nights("watchdog").code == 0
     assert nights("watchdog").code == 0
     statuses = [(one["sha"], one["state"]) for one in nights.github.state.statuses]
@@ -527,7 +527,7 @@ def test_what_is_over_and_done_is_left_alone(more: Table, body: str, nights: Ste
         },
     )
     if body:
-        nights.github.say(12, BOT, f"{Note(HEAD, run['id'] + 1, 1, 'running').line()}\n{body}")
+        nights.github.say(12, BOT, Note(HEAD, run["id"] + 1, 1, "running").body(body))
     assert nights("watchdog").code == 0
     assert nights.asked("PATCH") + nights.asked("POST") == []
 

@@ -181,7 +181,7 @@ def night(stage: Stage, shards: int, **more: Any) -> Acted:
     return stage.act("nightly.yml", "schedule", SCHEDULED, variables=variables, **more)
 
 
-def end(stage: Stage, begun: Acted, job: str) -> Acted:
+def end(stage: Stage, begun: Acted, job: str | None = None) -> Acted:
     """What follows when all shards have ended: act stops where a called workflow fails."""
     plan = (stage.folder / "artifacts" / str(begun.number) / "night" / "night.json").read_bytes()
     said = {"sha256": hashlib.sha256(plan).hexdigest(), "commit": json.loads(plan)["commit"]}
@@ -205,12 +205,13 @@ def recorded(stage: Stage, folder: str) -> dict[str, Any]:
 
 
 def runs_of(stage: Stage) -> list[Run]:
-    """The runs of the history."""
-    return [
+    """The runs that shards have sent to the history."""
+    runs = (
         store.decode(stage.git("show", f"gh-pages:{path}").encode(), path)
         for path in stage.branch("gh-pages")
         if path.startswith("results/runs/")
-    ]
+    )
+    return [run for run in runs if run.shard is not None]
 
 
 def measured(run: Run) -> set[str]:
@@ -224,8 +225,11 @@ def measured(run: Run) -> set[str]:
 
 @pytest.mark.long
 @pytest.mark.real
-def test_a_whole_night_on_three_machines(scene: tuple[Stage, Index]) -> None:
-    """A release comes out: it is locked, measured, pushed, and shown; an earlier change is told."""
+def test_two_nights_at_once_one_of_which_loses_a_machine(scene: tuple[Stage, Index]) -> None:
+    """A release comes out: it is locked, measured, stored and shown; an earlier change is told.
+
+    Both push, nothing is lost or doubled, and what is missing is recorded and red.
+    """
     stage, index = scene
     earlier = history_with_a_step()
     remember(stage, CHANGE, *earlier)
@@ -233,70 +237,16 @@ def test_a_whole_night_on_three_machines(scene: tuple[Stage, Index]) -> None:
     stage.variables["STANDIN_CONFIRMED"] = str(stage.folder / "judged")
     broken = breaks_one(stage)
     place = plays_inside(stage)
+    before, later = git(stage.tree, "rev-parse", "HEAD"), stage.folder / "later"
+    subprocess.run(["git", "clone", "--quiet", stage.remote, later], check=True)
+    newer = commit(later, "Words", **{"README.md": "# Other words\n"})
+    git(later, "push", "--quiet", "origin", "main")
     protect(stage)
     index.add("alpha", "2.0", "2026-11-01")
     index.add("alpha", "3.0", f"{datetime.now(UTC):%Y-%m-%d}")  # nobody has looked at it yet
-    before = git(stage.tree, "rev-parse", "HEAD")
-    done = night(stage, 3)
-    shards = [f"{job}/{number}" for job in ("run", "store") for number in (1, 2, 3)]
-    jobs = (*ALWAYS, *shards, f"confirm/{MACHINE.id}", "keep")
-    assert done.results == dict.fromkeys(jobs, "success"), done.text
-
-    # The stack: a commit of its own, which says what was released.
-    tip = stage.git("rev-parse", BRANCH).strip()
-    assert stage.git("rev-parse", "main", f"{BRANCH}~1").split() == [before, before]
-    assert stage.git("diff", "--name-only", before, tip).split() == ["apps/stacks/current.txt"]
-    message = stage.git("log", "-1", "--format=%B", tip)
-    assert all(word in message for word in ("alpha", "1.0", "2.0"))
-
-    # The history: one file per shard, by a commit of its own; then the night's record. Nothing else
-    # came with it.
-    subjects = stage.git("log", "--reverse", "--format=%s", "gh-pages").splitlines()
-    assert [subject.split()[0] for subject in subjects[1:5]] == ["Runs:"] * 3 + ["Night"]
-    runs = [run for run in runs_of(stage) if run.shard is not None]
-    assert sorted(run.shard or 0 for run in runs) == [1, 2, 3]
-    assert set.union(*map(measured, runs)) == CASES
-    assert all(run.stacks[0].packages["alpha"] == "2.0" for run in runs)
-    assert {run.commit for run in runs} == {tip}
-    ((_, record),) = recorded(stage, "nights").items()
-    assert record["status"] == "complete"
-    assert [case for shard in record["shards"] for case in shard["failed"]] == [broken]
-    assert stage.git("ls-tree", "--name-only", "gh-pages").split() == ["results"]
-
-    # Inside the process: of one commit and machine once, with the machine's description.
-    (figures, described) = (path for path in stage.branch("gh-pages") if path.startswith(place))
-    assert figures.startswith(f"{place}/{str(runs[0].commit)[:8]}-servebench-")
-    assert described == f"{place}/machine.json"
-    assert stage.read("gh-pages", figures)["commit_hash"] == runs[0].commit
-
-    # What the machine has confirmed, as it came.
-    assert recorded(stage, "changes")[found.id] == json.loads(found.model_dump_json())
-    assert list(recorded(stage, "comparisons")) == [found.evidence]
-
-    # The issues, with the addresses of pages that are published in the same night.
-    site = stage.site(done.number)
-    assert [issue["state"] for issue in stage.github.state.issues] == ["open", "open"]
-    bodies = "\n".join(issue["body"] for issue in stage.github.state.issues)
-    assert all(f"/c/{change}/" in bodies for change in (CHANGE.id, found.id))
-    for page in ("", f"c/{CHANGE.id}/", f"c/{found.id}/", "data/"):
-        assert (site / page / "index.html").is_file(), page
-    assert list(site.glob("b/inprocess/gil.Cpu.time_tasks*/py3.14/current/index.html"))
-    front = (site / "index.html").read_text("utf-8")
-    assert "short" in front
-
-
-@pytest.mark.long
-@pytest.mark.real
-def test_two_nights_at_once_one_of_which_loses_a_machine(scene: tuple[Stage, Index]) -> None:
-    """Both push, nothing is lost or doubled, and what is missing is recorded and red."""
-    stage, _ = scene
-    later = stage.folder / "later"
-    subprocess.run(["git", "clone", "--quiet", stage.remote, later], check=True)
-    commit(later, "Words", **{"README.md": "# Other words\n"})
-    git(later, "push", "--quiet", "origin", "main")
     dying = stage.start(
-        "nightly.yml", "schedule", SCHEDULED, variables={"SERVEBENCH_SHARDS": "2"}, job="run",
-        env={"STANDIN_DEAD_SHARD": "2"},
+        "nightly.yml", "schedule", SCHEDULED, variables={"SERVEBENCH_SHARDS": "3"}, job="run",
+        env={"STANDIN_DEAD_SHARD": "3"},
     )  # fmt: skip
     # Of one commit, both could begin in one second here, and one machine has one run by one name.
     eventually("the first one's commit", lambda: bool(stage.git("branch", "--list", BRANCH)))
@@ -304,26 +254,67 @@ def test_two_nights_at_once_one_of_which_loses_a_machine(scene: tuple[Stage, Ind
     hurt, fine = dying.end(), whole.end()
     good = dict.fromkeys(("stack", "plan", "run/1", "store/1"), "success")
     assert fine.results == {**good, "store": "success"}, fine.text
-    assert hurt.results == {**good, "run/2": "failure", "store/2": "failure"}, hurt.text
-    assert hurt.failed["run/2"][0] == "Measure"
-    assert hurt.failed["store/2"] == ["Check what came"]
-    runs = runs_of(stage)
-    assert [run.shard for run in runs] == [1, 1]
-    assert [record["status"] for record in recorded(stage, "nights").values()] == ["complete"]
+    lost = {"run/3": "failure", "store/3": "failure"}
+    assert hurt.results == {**good, "run/2": "success", "store/2": "success", **lost}, hurt.text
+    assert hurt.failed["run/3"][0] == "Measure"
+    assert hurt.failed["store/3"] == ["Check what came"]
 
-    ended = end(stage, hurt, "site")
-    rest = dict.fromkeys(("stack", "plan", "run", "detect", "site"), "success")
+    # The stack: a commit of its own, which says what was released; then the newer code.
+    tip, bump, start = (stage.git("rev-parse", f"{BRANCH}~{n}").strip() for n in range(3))
+    assert (start, stage.git("rev-parse", "main").strip()) == (before, newer)
+    assert stage.git("diff", "--name-only", before, bump).split() == ["apps/stacks/current.txt"]
+    assert stage.git("diff", "--name-only", bump, tip).split() == ["README.md"]
+    message = stage.git("log", "-1", "--format=%B", bump)
+    assert all(word in message for word in ("alpha", "1.0", "2.0"))
+
+    # The history: one file per shard, by a commit of its own; then the night's record.
+    subjects = stage.git("log", "--reverse", "--format=%s", "gh-pages").splitlines()[1:]
+    assert sorted(subject.split()[0] for subject in subjects) == ["Night", *["Runs:"] * 3]
+    runs = runs_of(stage)
+    assert sorted((run.shard, run.commit) for run in runs) == sorted(
+        [(1, bump), (1, tip), (2, bump)]
+    )
+    assert all(run.stacks[0].packages["alpha"] == "2.0" for run in runs)
+    ((_, record),) = recorded(stage, "nights").items()
+    assert record["status"] == "complete"
+    assert [case for shard in record["shards"] for case in shard["failed"]] == [broken]
+    assert [measured(run) for run in runs if run.commit == tip] == [CASES]
+
+    ended = end(stage, hurt)
+    rest = dict.fromkeys((*ALWAYS, "run", f"confirm/{MACHINE.id}", "keep"), "success")
     assert ended.results == {**rest, "store": "failure"}, ended.text
     assert ended.failed["store"] == ["Check what came", "Push it"]
-    assert runs_of(stage) == runs
-    nights = recorded(stage, "nights")
-    by_status = {record["status"]: record for record in nights.values()}
-    assert set(by_status) == {"complete", "incomplete"}
-    lost = [shard for shard in by_status["incomplete"]["shards"] if shard["missing"]]
-    assert [(shard["shard"], bool(shard["runs"])) for shard in lost] == [(2, False)]
-    here = [run for run in runs if run.night == by_status["incomplete"]["id"]]
-    assert {*lost[0]["missing"], *measured(here[0])} == CASES
     assert "no run of this shard arrived" in ended.text
+    assert runs_of(stage) == runs
+    by_status = {record["status"]: record for record in recorded(stage, "nights").values()}
+    assert set(by_status) == {"complete", "incomplete"}
+    (gone,) = (shard for shard in by_status["incomplete"]["shards"] if shard["missing"])
+    assert (gone["shard"], gone["runs"]) == (3, [])
+    came = (measured(run) for run in runs if run.night == by_status["incomplete"]["id"])
+    assert CASES <= set.union(set(gone["missing"]), *came) <= {*CASES, broken}
+    assert stage.git("ls-tree", "--name-only", "gh-pages").split() == ["results"]
+
+    # Inside the process: of one commit and machine once, with the machine's description.
+    inner = [path for path in stage.branch("gh-pages") if path.startswith(place)]
+    assert f"{place}/machine.json" in inner
+    figures = {stage.read("gh-pages", path)["commit_hash"]: path for path in inner[:-1]}
+    assert len(inner) == 3
+    assert all(path.startswith(f"{place}/{at[:8]}-servebench-") for at, path in figures.items())
+    assert set(figures) == {bump, tip}
+
+    # What the machine has confirmed, as it came.
+    assert recorded(stage, "changes")[found.id] == json.loads(found.model_dump_json())
+    assert list(recorded(stage, "comparisons")) == [found.evidence]
+
+    # The issues, with the addresses of pages that are published in the same night.
+    site = stage.site(hurt.number)
+    assert [issue["state"] for issue in stage.github.state.issues] == ["open", "open"]
+    bodies = "\n".join(issue["body"] for issue in stage.github.state.issues)
+    assert all(f"/c/{change}/" in bodies for change in (CHANGE.id, found.id))
+    for page in ("", f"c/{CHANGE.id}/", f"c/{found.id}/", "data/"):
+        assert (site / page / "index.html").is_file(), page
+    assert list(site.glob("b/inprocess/gil.Cpu.time_tasks*/py3.14/current/index.html"))
+    assert "short" in (site / "index.html").read_text("utf-8")
 
 
 def test_a_night_that_no_machine_takes_is_red(scene: tuple[Stage, Index]) -> None:

@@ -401,11 +401,11 @@ def test_a_plan_that_names_another_machine_is_refused(
 
 def test_outputs_cannot_be_injected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value with lines that look like outputs stays one value: its fence cannot be guessed."""
-    from servebench.automation.github import step_output
+    from servebench.automation.github import actions
 
     monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "out"))
     value = "one\nEND\nsecret=two\nevil<<END\nthree"
-    step_output.outputs({"night": value})
+    actions.outputs({"night": value})
     head, *middle, tail = (tmp_path / "out").read_text().splitlines()
     fence = head.removeprefix("night<<")
     assert (tail, "\n".join(middle)) == (fence, value)

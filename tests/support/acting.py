@@ -7,12 +7,14 @@ nothing is mapped to: act skips such a job and calls that success, so results ar
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -34,8 +36,10 @@ TOKEN: Final = "token-of-the-stand-in"
 HOSTED: Final = "ubuntu-24.04"
 PATIENCE: Final = 600.0
 
+_FORKING: Final = Path(__file__).with_name("forking.py")
 _USES: Final = re.compile(r"uses: +([\w-]+/[\w-]+)@([0-9a-f]{40})\b")
 _runs: Final = count(1)
+_kept: Final[list[subprocess.Popen[bytes]]] = []  # they end when we do, and with us their input
 
 
 def need(name: str) -> Path:
@@ -227,6 +231,20 @@ def load(text: str) -> dict[str, Any]:
     return {"on" if key is True else key: value for key, value in document.items()}
 
 
+@functools.cache
+def forker() -> str:
+    """Where a process listens that forks a `servebench` for each call, while these tests run."""
+    place = Path(tempfile.mkdtemp(prefix="servebench-forking-")) / "socket"
+    argv: list[str | Path] = [sys.executable, "-P", _FORKING, place]
+    process = subprocess.Popen(
+        argv, env=_clean(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )  # fmt: skip
+    _kept.append(process)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"listens\n"
+    return str(place)
+
+
 def write_command(path: Path) -> None:
     """Write a `servebench` that is ours, with state of its own per job, as on as many machines."""
     path.write_text(
@@ -238,7 +256,7 @@ case "$1" in inprocess) [ -z "$STANDIN_MICRO" ] || exec sh "$STANDIN_MICRO"; exi
 case "$1 $2" in "detect --confirm")
     if [ -d "$STANDIN_CONFIRMED" ]; then cp -R "$STANDIN_CONFIRMED" confirmed; exit; fi ;;
 esac
-exec {sys.executable} -P -c 'from servebench.cli import main; main()' "$@"
+exec {sys.executable} -I -S {_FORKING} {forker()} "$@"
 """
     )
     path.chmod(0o755)

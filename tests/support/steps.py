@@ -15,8 +15,8 @@ import pytest
 from bench import Done, invoke
 from fake_github import BOT, FakeGitHub, Table
 from servebench.automation.github import client
+from servebench.automation.github.actions import Context
 from servebench.automation.github.client import Client
-from servebench.automation.github.context import Context
 from servebench.automation.github.repository import Repository
 from servebench.record.comparison import Comparison
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Exit, Option
 
-from servebench.automation.github import step_output
+from servebench.automation.github import actions
 from servebench.automation.incoming import acceptance, facts, folder
 from servebench.automation.incoming.acceptance import Acceptance
 from servebench.cli.github import DEFAULT_PATIENCE, connected
@@ -117,7 +117,7 @@ def _fetch(names: str, target: Path) -> None:
 
 
 def _tell(found: Acceptance, done: str, *, as_json: bool = False) -> None:
-    step_output.summary(_markdown(found, done))
+    actions.summary(_markdown(found, done))
     if as_json:
         print_json(found.model_dump(mode="json"))
         return

@@ -9,8 +9,8 @@ from typing import Annotated, Final
 
 from typer import Exit, Option
 
-from servebench.automation.github import issues, step_output, text, watchdog
-from servebench.automation.github.context import BOT
+from servebench.automation.github import actions, issues, text, watchdog
+from servebench.automation.github.actions import BOT
 from servebench.automation.github.issues import IssueOutcome
 from servebench.cli.github import DEFAULT_PATIENCE, Author, Patience, connected
 from servebench.cli.options import JsonOption, ResultsOption
@@ -138,7 +138,7 @@ def watchdog_command(
         lines += [f"cancelled, so that what has come is shown: {run.html_url}" for run in ended]
         for line in lines if found else [*lines, _ALL_WELL]:
             Console().say(line)
-    step_output.summary(wanted.body)
+    actions.summary(wanted.body)
 
 
 def _show(kept: Sequence[IssueOutcome], problems: Sequence[str], *, as_json: bool) -> None:
@@ -155,7 +155,7 @@ def _show(kept: Sequence[IssueOutcome], problems: Sequence[str], *, as_json: boo
     for problem in problems:
         errors().say(f"servebench: {problem}")
     shown = [f"- {line}" for line in (*lines, *map(text.plain, problems))]
-    step_output.summary("### Changes\n\n" + ("\n".join(shown) or "No news."))
+    actions.summary("### Changes\n\n" + ("\n".join(shown) or "No news."))
 
 
 def _base(site: str) -> str:

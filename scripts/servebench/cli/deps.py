@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from typer import Option
 
 from servebench.automation import pins
-from servebench.automation.github import step_output
+from servebench.automation.github import actions
 from servebench.automation.github.repository import Repository
 from servebench.automation.github.text import plain
 from servebench.cli.github import DEFAULT_PATIENCE, Patience, connected
@@ -80,7 +80,7 @@ def deps_command(
             wanted = branches.Proposal(branch, target, locks.title("Harness", moved), body)
             proposed = branches.propose(repository, root, where, files, wanted)
     listed = locks.listed(moved) or "nothing moved"
-    step_output.summary("\n\n".join(("### Dependencies", listed, *told)))
+    actions.summary("\n\n".join(("### Dependencies", listed, *told)))
     if as_json:
         keys = ("package", "before", "after")
         moves = [{key: getattr(one, key) for key in keys} for one in moved]

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 from rich.table import Table
 from typer import Exit, Option
 
-from servebench.automation.github import step_output
+from servebench.automation.github import actions
 from servebench.cli.options import (
     DEFAULT_SEED,
     JsonOption,
@@ -102,8 +102,8 @@ def detect_command(
     if output is not None:
         files.write(output, found)
     if github_output:
-        step_output.outputs(_outputs(found, there))
-    step_output.summary(_markdown(found, undone))
+        actions.outputs(_outputs(found, there))
+    actions.summary(_markdown(found, undone))
     if as_json:
         print_json({**found.model_dump(mode="json"), "closed": [record.id for record in undone]})
     else:
@@ -172,9 +172,7 @@ def _confirm(
             told.say(sentence)
         if not ours:
             told.say(f"no candidate on this machine ({here})")
-    step_output.summary(
-        "\n".join(f"- {_sentence(one)}" for one in confirmed.records) or "No change."
-    )
+    actions.summary("\n".join(f"- {_sentence(one)}" for one in confirmed.records) or "No change.")
     for candidate, why in confirmed.left:
         errors().say(f"{candidate.id}: not judged: {why}")
     if confirmed.left:

@@ -12,10 +12,10 @@ from typing import Annotated, Final, Literal
 
 from typer import Argument, Option
 
-from servebench.automation.github import comments, slash, step_output, wording
+from servebench.automation.github import actions, comments, slash
+from servebench.automation.github.actions import BOT, Context
 from servebench.automation.github.client import Client
 from servebench.automation.github.comments import CommentOutcome
-from servebench.automation.github.context import BOT, Context
 from servebench.automation.github.repository import Repository
 from servebench.automation.incoming import comparisons
 from servebench.cli.options import JsonOption, commit
@@ -79,7 +79,7 @@ def slash_command(
         print_json(asdict(decision))
     else:
         Console().say(sentence)
-    step_output.summary(f"`/bench`: {sentence}")
+    actions.summary(f"`/bench`: {sentence}")
 
 
 def comment_command(
@@ -126,22 +126,22 @@ def comment_command(
         told: comments.Stage = stage
         if comparison is not None:
             try:
-                said = wording.final(comparisons.read(comparison, head), head, url)
+                said = comments.final(comparisons.read(comparison, head), head, url)
             except (ArtifactError, RecordError) as error:
-                problem, told, said = error, "failed", wording.failed(head, url, str(error))
+                problem, told, said = error, "failed", comments.failed(head, url, str(error))
         elif stage == "queued":
             # Also a comparison that was started by hand waits for somebody's approval.
             if (why := slash.unguarded(repository)) is not None:
                 raise ServiceError(why)
-            said = wording.queued(head, url)
+            said = comments.queued(head, url)
         elif stage == "running":
-            said = wording.running(head, url)
+            said = comments.running(head, url)
         else:
-            said = wording.failed(head, url, reason)
+            said = comments.failed(head, url, reason)
         note = comments.Note(head, context.run_id, context.attempt, told)
         _tell(comments.publish(repository, pull, note, said, author))
     if stage in {"final", "failed"}:
-        step_output.summary(said)
+        actions.summary(said)
     if problem is not None:
         raise problem
 
@@ -175,16 +175,16 @@ def status_command(
         url = _url(run_url, context)
         problem: ArtifactError | RecordError | None = None
         found = "error" if state == "auto" else state
-        headline = wording.MEANINGS[found]
+        headline = comments.MEANINGS[found]
         if comparison is not None:
             try:
-                found, headline = wording.status(comparisons.read(comparison, sha))
+                found, headline = comments.status(comparisons.read(comparison, sha))
             except (ArtifactError, RecordError) as error:
                 problem, found, headline = error, "error", f"no result: {error}"
         if state != "auto" and problem is None:
             found = state
-        words = short(description or headline, wording.DESCRIPTION)
-        repository.set_status(sha, found, words, url, wording.CONTEXT)
+        words = short(description or headline, comments.DESCRIPTION)
+        repository.set_status(sha, found, words, url, comments.CONTEXT)
     Console().say(f"{found}: {words}")
     if problem is not None:
         raise problem

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from typer import Argument, Exit, Option, Typer
 
-from servebench.automation.github import step_output
+from servebench.automation.github import actions
 from servebench.cli.options import JsonOption, PlanSha256Option, require_sha256
 from servebench.core.errors import NothingMeasuredError
 from servebench.core.model import Run
@@ -130,7 +130,7 @@ def push_command(
 
 
 def _judge(record: NightRecord) -> None:
-    step_output.summary(outcome_.markdown(record))
+    actions.summary(outcome_.markdown(record))
     for sentence in outcome_.sentences(record):
         errors().say(sentence)
     if record.status == "empty":

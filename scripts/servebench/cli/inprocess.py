@@ -15,7 +15,7 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 from typer import Argument, Exit, Option
 
-from servebench.automation.github import step_output
+from servebench.automation.github import actions
 from servebench.cli.options import JsonOption, clean_up, machine
 from servebench.compare import revisions
 from servebench.core.errors import NothingMeasuredError, RecordError, ServebenchError, UsageError
@@ -130,7 +130,7 @@ def screen_command(
         before, after = (counted(root, side.commit, console) for side in sides)
     found = asv_figures.screen(before, after)
     text = asv_figures.markdown(found, *(side.commit[:12] for side in sides))
-    step_output.summary(text)
+    actions.summary(text)
     if as_json:
         rows = [{**asdict(row), "ratio": row.ratio} for row in found.rows]
         print_json({"rows": rows, "broken": found.broken, "others": found.others})

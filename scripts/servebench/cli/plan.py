@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from rich.table import Table
 from typer import Option
 
-from servebench.automation.github import step_output
+from servebench.automation.github import actions
 from servebench.cli.options import (
     DEFAULT_SEED,
     SECONDS,
@@ -105,7 +105,7 @@ def plan_command(
     if output is not None:
         files.write(output, night)
     if github_output:
-        step_output.outputs(nights.outputs(night))
+        actions.outputs(nights.outputs(night))
     if as_json:
         print_json({"shards": [_described(shard.plan) for shard in night.shards]})
         return

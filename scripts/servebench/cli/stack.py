@@ -11,7 +11,7 @@ from typer import Argument, Option, Typer
 
 from servebench.automation import branches
 from servebench.automation.branches import StackBump
-from servebench.automation.github import step_output
+from servebench.automation.github import actions
 from servebench.cli.options import JsonOption, day, workflow_option
 from servebench.core.errors import SetupError, UsageError
 from servebench.host import paths
@@ -91,7 +91,7 @@ def bump_command(
 
     def hand_on(moved: bool, commit: str) -> None:
         if github_output:
-            step_output.outputs({"moved": str(moved).lower(), "commit": commit})
+            actions.outputs({"moved": str(moved).lower(), "commit": commit})
 
     with interruptible():
         if push:
@@ -110,7 +110,7 @@ def bump_command(
             bumped = replace(made, moves=moves)
     hand_on(bumped.moved, bumped.commit)
     text = branches.message(bumped.moves) if bumped.moved else "no package moved\n"
-    step_output.summary(f"```text\n{text}```")
+    actions.summary(f"```text\n{text}```")
     if as_json:
         rows = [asdict(move) for move in bumped.moves]
         print_json({"moved": bumped.moved, "commit": bumped.commit or None, "moves": rows})

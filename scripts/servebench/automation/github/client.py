@@ -24,7 +24,7 @@ from tenacity.stop import stop_after_attempt, stop_before_delay
 from tenacity.wait import wait_random_exponential
 
 from servebench import __version__
-from servebench.automation.github.context import Context
+from servebench.automation.github.actions import Context
 from servebench.core.errors import ServiceError
 from servebench.core.text import one_line
 

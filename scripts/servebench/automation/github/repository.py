@@ -11,7 +11,15 @@ from contextlib import suppress
 from typing import Annotated, Any, Final, Literal, TypeVar
 from urllib.parse import quote
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)  # fmt: skip
 
 from servebench.automation.github.client import Client
 from servebench.core.errors import ServiceError
@@ -118,45 +126,21 @@ class Artifact(Payload):
     digest: str | None = None
 
 
-class _Span(Payload):
-    merge_base_commit: Tip
-
-
-class _Permission(Payload):
-    permission: str
-
-
-class _Workflow(Payload):
-    state: str
-
-
-class _Runs(Payload):
-    workflow_runs: list[WorkflowRun]
-
-
 class _Rule(Payload):
     type: str
-
-
-class _Environment(Payload):
-    protection_rules: list[_Rule] = []
 
 
 class _Entry(Payload):
     name: str
 
 
-class _Content(Payload):
-    content: str
+T = TypeVar("T")
 
 
-P = TypeVar("P", bound=Payload)
-
-
-def read(kind: type[P], found: Any, asked: str) -> P:
+def read(kind: type[T], found: Any, asked: str) -> T:
     """Check an answer; raises ServiceError."""
     try:
-        return kind.model_validate(found)
+        return TypeAdapter(kind).validate_python(found)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(str(part) for part in first["loc"])
@@ -187,12 +171,12 @@ class Repository:
 
     def permission(self, login: str) -> str:
         """What somebody may do: admin, write (maintainers too), read or none."""
-        found = self._known(_Permission, f"/collaborators/{quote(login, safe='')}/permission")
-        return found.permission if found is not None else "none"
+        path = f"/collaborators/{quote(login, safe='')}/permission"
+        return self._part(str, "permission", path, absent="none")
 
     def merge_base(self, branch: str, head: Sha) -> Sha:
         path = f"/compare/{quote(branch, safe='')}...{head}"
-        return self._one(_Span, "GET", path, params={"per_page": 1}).merge_base_commit.sha
+        return self._part(Tip, "merge_base_commit", path, params={"per_page": 1}).sha
 
     def comments(self, number: int) -> list[Comment]:
         return self._all(Comment, f"/issues/{number}/comments")
@@ -238,16 +222,16 @@ class Repository:
 
     def workflow_state(self, file: str) -> str:
         """`active`, or why a workflow does not run; `missing`: there is none."""
-        found = self._known(_Workflow, f"/actions/workflows/{quote(file, safe='')}")
-        return found.state if found is not None else "missing"
+        path = f"/actions/workflows/{quote(file, safe='')}"
+        return self._part(str, "state", path, absent="missing")
 
     def has_reviewers(self, environment: str) -> bool:
         """Whether somebody has to approve before a job in an environment starts.
 
         One that is not there has nobody: GitHub makes it, open to all, when a job first names it.
         """
-        found = self._known(_Environment, f"/environments/{quote(environment, safe='')}")
-        rules = found.protection_rules if found is not None else []
+        path = f"/environments/{quote(environment, safe='')}"
+        rules = self._part(list[_Rule], "protection_rules", path, absent=[])
         return any(rule.type == "required_reviewers" for rule in rules)
 
     def listing(self, folder: str, branch: str) -> list[str]:
@@ -263,12 +247,13 @@ class Repository:
     def content(self, file: str, branch: str) -> bytes:
         """A file of a branch, up to 1 MB."""
         path = f"/contents/{quote(file)}"
-        return base64.b64decode(self._one(_Content, "GET", path, params={"ref": branch}).content)
+        return base64.b64decode(self._part(str, "content", path, params={"ref": branch}))
 
     def runs(self, file: str, **filters: str | int) -> list[WorkflowRun]:
         """The newest runs of a workflow, at most 100."""
         path = f"/actions/workflows/{quote(file, safe='')}/runs"
-        return self._one(_Runs, "GET", path, params={"per_page": 100, **filters}).workflow_runs
+        params = {"per_page": 100, **filters}
+        return self._part(list[WorkflowRun], "workflow_runs", path, params=params)
 
     def jobs(self, run: int) -> list[Job]:
         path = f"/actions/runs/{run}/jobs"
@@ -293,22 +278,25 @@ class Repository:
         """Stop a run; one that has ended in the meantime is fine."""
         self._unless(409, "POST", f"/actions/runs/{run}/cancel")
 
-    def _one(self, kind: type[P], method: str, path: str, **more: Any) -> P:
+    def _one(self, kind: type[T], method: str, path: str, **more: Any) -> T:
         path = f"{self._base}{path}"
         return read(kind, self.client.json(method, path, **more), path)
 
-    def _all(self, kind: type[P], path: str, **more: Any) -> list[P]:
+    def _part(
+        self, kind: type[T], key: str, path: str, *, absent: T | None = None, **more: Any
+    ) -> T:
+        """What an answer has under a key; without it, or if nothing is there, what is `absent`."""
+        try:
+            found = self._one(dict[str, Any], "GET", path, **more)
+        except ServiceError as error:
+            if error.status != _GONE or absent is None:
+                raise
+            found = {}
+        return read(kind, found.get(key, absent), f"{self._base}{path}: {key}")
+
+    def _all(self, kind: type[T], path: str, **more: Any) -> list[T]:
         path = f"{self._base}{path}"
         return [read(kind, one, path) for one in self.client.pages(path, **more)]
-
-    def _known(self, kind: type[P], path: str) -> P | None:
-        """One that need not be there."""
-        try:
-            return self._one(kind, "GET", path)
-        except ServiceError as error:
-            if error.status == _GONE:
-                return None
-            raise
 
     def _unless(self, status: int, method: str, path: str) -> None:
         """Ask for what may have happened already, which that status says."""

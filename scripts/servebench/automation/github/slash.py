@@ -7,12 +7,12 @@ commit that they have looked at. The name of a branch would do for whatever is p
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from servebench.automation.github import comments, wording
-from servebench.automation.github.comments import Note, Stage
-from servebench.automation.github.context import Context
+from servebench.automation.github import comments
+from servebench.automation.github.actions import Context
+from servebench.automation.github.comments import Note
 from servebench.automation.github.repository import (
     Comment,
     Payload,
@@ -21,7 +21,7 @@ from servebench.automation.github.repository import (
     Sha,
     User,
     read,
-)
+)  # fmt: skip
 from servebench.core.errors import ServiceError
 
 WORKFLOW: Final = "bench.yml"
@@ -105,9 +105,30 @@ def handle(
     if reason is not None:
         repository.react(given.comment.id, "confused")
         head = pull.head.sha if pull.state == "open" else None
-        comments.answer(repository, number, wording.refused(reason, head), author)
+        comments.answer(repository, number, comments.refused(reason, head), author)
         return Decision("refused", reason, number)
-    return _start(repository, given, pull, context, author)
+    head, url = pull.head.sha, context.run_url
+    base = repository.merge_base(pull.base.ref, head)
+    if base == head:
+        reason = "The commit is in the base branch already: there is nothing to compare."
+        comments.answer(repository, number, comments.refused(reason, None), author)
+        return Decision("refused", reason, number)
+    comments.answer(repository, number, None, author)
+    note = Note(head, context.run_id, context.attempt, "queued")
+    comments.publish(repository, number, note, comments.queued(head, url), author)
+    try:
+        for older in repository.runs(WORKFLOW, event="workflow_dispatch"):
+            named = read_run_name(older.display_title)
+            if named is not None and named[0] == number and older.status != "completed":
+                repository.cancel(older.id)
+        inputs = {"pr": str(number), "head": head, "base": base}
+        repository.dispatch(WORKFLOW, given.repository.default_branch, inputs)
+    except ServiceError:
+        said = comments.failed(head, url, "it could not be started")
+        comments.publish(repository, number, replace(note, stage="failed"), said, author)
+        raise
+    repository.react(given.comment.id, "rocket")
+    return Decision("dispatched", "the comparison was started", number, head, base)
 
 
 def _not_for_us(given: CommentEvent) -> str | None:
@@ -133,7 +154,7 @@ def _objection(words: str, pull: Pull) -> str | None:
         return "The pull request is not open."
     if words != pull.head.sha:
         return (
-            f"`{words[: wording.SHOWN]}` is not the head of this pull request; commits may have "
+            f"`{words[: comments.SHOWN]}` is not the head of this pull request; commits may have "
             "been added since it was looked at. Look at them, and name the last one."
         )
     return None
@@ -147,39 +168,3 @@ def unguarded(repository: Repository) -> str | None:
         f"The environment `{ENVIRONMENT}` has no required reviewers, so that nobody would approve "
         f"the comparison: name some in the repository's settings (Environments, `{ENVIRONMENT}`)."
     )
-
-
-def _start(
-    repository: Repository, event: CommentEvent, pull: Pull, context: Context, author: str
-) -> Decision:
-    head, url = pull.head.sha, context.run_url
-    base = repository.merge_base(pull.base.ref, head)
-    if base == head:
-        reason = "The commit is in the base branch already: there is nothing to compare."
-        comments.answer(repository, pull.number, wording.refused(reason, None), author)
-        return Decision("refused", reason, pull.number)
-    comments.answer(repository, pull.number, None, author)
-    _say(repository, pull, context, "queued", wording.queued(head, url), author)
-    try:
-        for older in repository.runs(WORKFLOW, event="workflow_dispatch"):
-            named = read_run_name(older.display_title)
-            if named is not None and named[0] == pull.number and older.status != "completed":
-                repository.cancel(older.id)
-        repository.dispatch(
-            WORKFLOW,
-            event.repository.default_branch,
-            {"pr": str(pull.number), "head": head, "base": base},
-        )
-    except ServiceError:
-        said = wording.failed(head, url, "it could not be started")
-        _say(repository, pull, context, "failed", said, author)
-        raise
-    repository.react(event.comment.id, "rocket")
-    return Decision("dispatched", "the comparison was started", pull.number, head, base)
-
-
-def _say(
-    repository: Repository, pull: Pull, context: Context, stage: Stage, said: str, author: str
-) -> None:
-    note = Note(pull.head.sha, context.run_id, context.attempt, stage)
-    comments.publish(repository, pull.number, note, said, author)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from servebench.automation.github import comments, wording
-from servebench.automation.github.comments import Note, Stage
+from servebench.automation.github import comments
+from servebench.automation.github.comments import Note
 from servebench.automation.github.issues import IssueDraft
 from servebench.automation.github.repository import Job, Repository, WorkflowRun
 from servebench.automation.github.slash import WORKFLOW, read_run_name, unguarded
@@ -68,7 +68,7 @@ def end_held_up(repository: Repository, found: Sequence[Trouble]) -> list[Workfl
     Raises:
         ServiceError: GitHub refuses.
     """
-    ended = {one.run.id: one.run for one in found if one.holds_up and one.run is not None}
+    ended = {one.run.id: one.run for one in found if one.holds_up and one.run}
     for run in ended:
         repository.cancel(run)
     return list(ended.values())
@@ -98,28 +98,25 @@ def tell_pulls(repository: Repository, found: Sequence[Trouble], author: str) ->
     Raises:
         ServiceError: GitHub could not be told.
     """
-
-    def tell(run: WorkflowRun, stage: Stage, said: str) -> bool:
-        pull, head = read_run_name(run.display_title) or (0, "")
-        note = Note(head, run.id, run.run_attempt, stage)
-        done = comments.publish(repository, pull, note, said, author)
-        return done.outcome in {"created", "updated"}
-
-    for trouble in found:
-        run, since = trouble.run, trouble.since
-        named = read_run_name(run.display_title) if run is not None else None
-        if named is not None and run is not None and since is not None:
-            said = wording.waiting(named[1], run.html_url, f"{since:%Y-%m-%d %H:%M} UTC")
-            tell(run, "queued", said)
-    for run in repository.runs(WORKFLOW, status="completed"):
-        named = read_run_name(run.display_title)
-        late = repository.client.now - run.created_at > _LATELY
-        if named is None or run.conclusion == "success" or late:
+    waiting = {one.run.id: (one.run, one.since) for one in found if one.run and one.since}
+    ended = [
+        (run, None)
+        for run in repository.runs(WORKFLOW, status="completed")
+        if run.conclusion != "success" and repository.client.now - run.created_at <= _LATELY
+    ]
+    for run, since in (*waiting.values(), *ended):
+        if (named := read_run_name(run.display_title)) is None:
             continue
+        pull, head = named
+        note = Note(head, run.id, run.run_attempt, "queued" if since else "failed")
         why = f"the run has ended: {run.conclusion}"
-        if tell(run, "failed", wording.failed(named[1], run.html_url, why)):
-            words = short(f"no result: {why}", wording.DESCRIPTION)
-            repository.set_status(named[1], "error", words, run.html_url, wording.CONTEXT)
+        said = comments.failed(head, run.html_url, why)
+        if since is not None:
+            said = comments.waiting(head, run.html_url, f"{since:%Y-%m-%d %H:%M} UTC")
+        told = comments.publish(repository, pull, note, said, author).outcome
+        if since is None and told in {"created", "updated"}:
+            words = short(f"no result: {why}", comments.DESCRIPTION)
+            repository.set_status(head, "error", words, run.html_url, comments.CONTEXT)
 
 
 def _waiting(

@@ -1,23 +1,33 @@
-"""Where a verb runs: the variables and files that GitHub Actions gives to each step."""
+"""What GitHub Actions gives to a step and takes from it: variables, the event, outputs, a summary.
+
+Outputs and the summary are files that the environment names. A value is set apart by a line that
+nobody can guess, so that no value can begin another output.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import json
+import os
 import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
-from servebench.core.errors import UsageError
+from servebench.core.errors import RecordError, UsageError
 
 BOT: Final = "github-actions[bot]"
 """Who writes with a job's own token. Nobody can register a name with brackets."""
 
 API: Final = "https://api.github.com"
 SERVER: Final = "https://github.com"
+OUTPUT: Final = "GITHUB_OUTPUT"
+SUMMARY: Final = "GITHUB_STEP_SUMMARY"
+MOST_SUMMARY: Final = 1_000_000
+"""Bytes that a summary may have; GitHub refuses more than 1 MiB of it as a whole."""
 
 _EVENT_LIMIT: Final = 25 * 2**20  # bytes; GitHub's own limit of a webhook's payload
 _REPOSITORY: Final = re.compile(r"(?P<owner>[A-Za-z0-9_-]+)/(?P<name>[A-Za-z0-9._-]+)")
@@ -119,3 +129,34 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def outputs(values: Mapping[str, str]) -> None:
+    """Hand values to the following steps and jobs; raises UsageError or RecordError."""
+    path = os.environ.get(OUTPUT)
+    if not path:
+        raise UsageError(
+            f"--github-output: expected the file's name in {OUTPUT}, which is not set: leave the "
+            "option out elsewhere than in a workflow"
+        )
+    lines = []
+    for name, value in values.items():
+        fence = f"end-{secrets.token_hex(16)}"
+        lines.append(f"{name}<<{fence}\n{value}\n{fence}\n")
+    _append(Path(path), "".join(lines))
+
+
+def summary(markdown: str) -> None:
+    """Add to the step's summary; nothing where there is none; raises RecordError."""
+    path = os.environ.get(SUMMARY)
+    if path:
+        kept = markdown.encode()[:MOST_SUMMARY].decode(errors="ignore")
+        _append(Path(path), kept.rstrip("\n") + "\n\n")
+
+
+def _append(path: Path, text: str) -> None:
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as problem:
+        raise RecordError(f"{path}: cannot be written: {problem.strerror}") from problem

@@ -1,0 +1,89 @@
+"""`servebench` that does not wait for its imports: a process that has them forks one for each call.
+
+    python forking.py SOCKET             # says that it listens, and does until its input ends
+    python -I -S forking.py SOCKET WORD… # instead of `servebench WORD…`; standard library only
+
+Each call is a process of its own with the folder, environment and open files of who calls; signals
+are passed on to it, and its exit code is passed back.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from types import FrameType
+
+
+def serve(place: str) -> None:
+    from servebench import cli
+
+    for module in iter_modules(cli.__path__, f"{cli.__name__}."):
+        import_module(module.name)
+    gc.freeze()
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(place)
+    listening.listen(64)
+    sys.stdout.write("listens\n")
+    sys.stdout.flush()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for who has answered
+    while sys.stdin not in select.select([listening, sys.stdin], [], [])[0]:
+        calling, _ = listening.accept()
+        if os.fork() == 0:
+            listening.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            _answer(calling)
+            cli.main()
+            sys.exit()
+        calling.close()
+
+
+def _answer(calling: socket.socket) -> None:
+    """Return as the process that was called; the one that began to answer tells how it ends."""
+    _, files, _, _ = socket.recv_fds(calling, 1, 3)
+    with calling.makefile() as reader:
+        folder, environment, words = json.load(reader)
+    if pid := os.fork():
+        calling.sendall(f"{pid}\n".encode())
+        _, status = os.waitpid(pid, 0)
+        calling.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+        os._exit(0)
+    calling.close()
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = ["servebench", *words]
+
+
+def call(place: str, words: list[str]) -> int:
+    calling = socket.socket(socket.AF_UNIX)
+    calling.connect(place)
+    socket.send_fds(calling, [b"."], [0, 1, 2])
+    calling.sendall(json.dumps([str(Path.cwd()), dict(os.environ), words]).encode())
+    calling.shutdown(socket.SHUT_WR)
+    with calling.makefile() as reader:
+        pid = int(reader.readline())
+
+        def pass_on(number: int, _: FrameType | None) -> None:
+            os.kill(pid, number)
+
+        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(one, pass_on)
+        code = int(reader.readline())
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    if sys.argv[2:]:
+        sys.exit(call(sys.argv[1], sys.argv[2:]))
+    serve(sys.argv[1])
