@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from duets import busy
+from comparing import busy
 from servebench.compare.instruments import EACH_SECONDS, START_SECONDS, Counts, Instruments
 from servebench.core.model import Case
 from servebench.measure.duet import SideCase

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from duets import CPU, DISTURBED, WRONG, busy, duet, duets, paced
+from comparing import CPU, NOISY, WRONG, busy, duet, duets, paced
 from servebench.compare.decide import Confirmation, MetricCandidate, Screening, State, judge
 from servebench.compare.durations import seconds_to_decide
 from servebench.compare.samples import CaseDuets, judged
@@ -290,9 +290,9 @@ def test_failures_of_both_stages_count_together() -> None:
 
 
 def test_disturbed_duets_decide_nothing() -> None:
-    screening = screened(*(duet(CASE, {CPU: 2.0}, head_flags=[DISTURBED]) for _ in range(32)))
+    screening = screened(*(duet(CASE, {CPU: 2.0}, head_flags=[NOISY]) for _ in range(32)))
     assert screening.open() == (CASE,)
-    screening.add(CASE, duet(CASE, {CPU: 2.0}, base_flags=[DISTURBED]))
+    screening.add(CASE, duet(CASE, {CPU: 2.0}, base_flags=[NOISY]))
     assert screening.open() == ()
     assert closed(screening) == ()
     found = only(screening)
@@ -446,11 +446,11 @@ def test_a_candidate_by_its_instructions_alone_did_not_move_in_the_screening() -
 
 
 def test_instructions_say_nothing_of_duets_that_were_too_few() -> None:
-    screening = screened(duet(CASE), *(duet(CASE, head_flags=[DISTURBED]) for _ in range(4)))
+    screening = screened(duet(CASE), *(duet(CASE, head_flags=[NOISY]) for _ in range(4)))
     hint(screening, CASE, 1)
     found = only(screening, Confirmation(screening))
     assert (found.ratio, found.p, found.reason) == (None, None, "")
-    none = screened(duet(CASE, head_flags=[DISTURBED]))
+    none = screened(duet(CASE, head_flags=[NOISY]))
     hint(none, CASE, 1)
     assert only(none, Confirmation(none)).reason == "none of 1 duets was usable: host_noise"
 
@@ -466,7 +466,7 @@ def test_a_candidate_without_a_look_says_what_it_lacked(
     usable: int, disturbed: int, told: str
 ) -> None:
     screening = screened(*duets(CASE, CPU, around(0.05, 5)))
-    loud = [duet(CASE, stage="confirmation", head_flags=[DISTURBED]) for _ in range(disturbed)]
+    loud = [duet(CASE, stage="confirmation", head_flags=[NOISY]) for _ in range(disturbed)]
     good = duets(CASE, CPU, around(0.05, usable), stage="confirmation")
     confirmation = confirmed(screening, [*good, *loud])
     confirmation.close()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from duets import CPU, busy
+from comparing import CPU, busy
 from servebench.compare.builder import events
 from servebench.record.comparison import CaseComparison, Judgement, Verdict
 

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from bench import declared
-from duets import busy
+from comparing import busy
 from fake_sessions import (
     FakeInstruments,
     FakeProcesses,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from duets import CPU, busy, duet
+from comparing import CPU, busy, duet
 from servebench.compare.decide import Confirmation, Screening, judge
 from servebench.compare.samples import CaseDuets
 from servebench.core import metrics

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from duets import busy, paced
+from comparing import busy, paced
 from servebench.compare.decide import Confirmation, Screening, judge
 from servebench.compare.durations import seconds_to_decide
 from servebench.compare.instruments import direction

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from duets import busy
+from comparing import busy
 from fake_sessions import FakeInstruments, SilentReporter, compared_by, side
 from servebench.compare import builder, durations, session
 from servebench.compare.affected import Affected

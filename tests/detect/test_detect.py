@@ -15,6 +15,7 @@ import pytest
 
 import made_up
 from bench import Bench, make_checkout
+from comparing import busy
 from detecting import (
     BUMPED,
     COMMIT,
@@ -27,7 +28,6 @@ from detecting import (
     run_of,
     table,
 )
-from duets import busy
 from fake_sessions import FakeInstruments, compared_by
 from histories import FIRST, night_run, save
 from made_up import Imagined, Planted

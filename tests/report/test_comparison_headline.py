@@ -19,11 +19,11 @@ from comparing import (
     SAME,
     SLOWER,
     UNCONFIRMED,
+    duet,
     made,
     micro,
     one,
 )
-from duets import duet
 from servebench.compare import inprocess
 from servebench.compare.statistics import Method
 from servebench.record import comparison_store

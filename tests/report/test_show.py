@@ -18,7 +18,6 @@ from rich.table import Table as RichTable
 from rich.text import Text
 from typer.testing import CliRunner
 
-import records
 import synthetic
 from bench import invoke
 from comparing import BROKEN, SAME, SLOWER, made, one
@@ -489,7 +488,7 @@ def test_other_files_are_refused_by_what_they_are(checkout: Path) -> None:
         called(["show", "--svg", str(checkout / "c.svg")])
     with pytest.raises(RecordError, match="cannot be written"):
         called(["show", str(path), "--svg", str(checkout / "no" / "c.svg")])
-    record = change.save(checkout, records.a_record())
+    record = change.save(checkout, synthetic.change_record())
     with pytest.raises(RecordError, match="found JSON with the keys format, id, status, series, "):
         called(["show", str(record)])
     text = path.read_text("utf-8")

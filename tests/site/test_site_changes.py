@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import made_up
-import records
 import site_builds
+import synthetic
 from servebench.core.metrics import METRICS
 from servebench.record import change as changes
 from servebench.record.change import ChangeRecord, SeriesName, StackState
@@ -29,7 +29,7 @@ def a_record(**changed: Any) -> ChangeRecord:
         PackageChange(stack="current", package="anyio", base="4.1", head="4.2"),
         PackageChange(stack="current", package="granian", base="2.8.6", head="2.8.7"),
     )
-    return records.a_record(**{"packages": packages, **changed})
+    return synthetic.change_record(**{"packages": packages, **changed})
 
 
 def test_a_change_reads_as_a_sentence_s_parts() -> None:

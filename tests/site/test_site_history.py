@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import made_up
-from records import a_record
 from servebench.core.errors import RecordError
 from servebench.record import change as changes
 from servebench.record.comparison import Verdict
 from servebench.series import events
 from servebench.series import table as history
 from servebench.site import overview
+from synthetic import change_record as a_record
 
 ATOM = {"a": "http://www.w3.org/2005/Atom"}
 

@@ -17,16 +17,11 @@ from servebench.record.comparison import Verdict
 from servebench.series import table as history
 from servebench.series.columns import CaseState, RunColumns, RunHeader, Status, empty
 from servebench.series.table import Table
+from synthetic import change_record
 
 MACHINE = "alpha-2c-000001"
-
-
 CPU = "server_cpu_per_request"
-
-
 COMMIT = "3f2a9c17" * 5
-
-
 BUMPED = ["1"] * 20 + ["2"] * 6
 
 
@@ -113,7 +108,7 @@ def recorded(
 ) -> ChangeRecord:
     """The record of a change."""
     name = SeriesName(machine=MACHINE, case=case, metric=CPU)
-    return ChangeRecord(
+    return change_record(
         id=f"change-{night}-{case[2:]}",
         status="open" if status == "open" else "closed",
         series=name,
@@ -128,5 +123,6 @@ def recorded(
         high=ratio * 1.01,
         verdict=Verdict.SLOWER if ratio > 1 else Verdict.FASTER,
         evidence=evidence or None,
-        method="By hand.",
+        packages=(),
+        culprit=None,
     )

@@ -27,19 +27,9 @@ from servebench.measure.testbed import Rig
 from servebench.record.comparison import Comparison, Duet, Instructions, SideRecord
 from synthetic import MACHINE, figures, make_case
 
-SECONDS = 7.0  # of a duet
-
-
-SPREAD = 0.007
-
-
 GIL = Place("current", "3.14")
-
-
-PROCESS_SPREAD = 0.006
-
-
-PROCESS_SECONDS = 3.0
+SECONDS, SPREAD = 7.0, 0.007  # of a duet
+PROCESS_SECONDS, PROCESS_SPREAD = 3.0, 0.006
 
 
 @dataclass

@@ -21,7 +21,7 @@ from servebench.record.candidate import Candidate, Step
 from servebench.record.change import ChangeRecord, SeriesName, StackState
 from servebench.record.comparison import CaseComparison, Comparison, Judgement, SideRecord, Verdict
 from servebench.record.night import NightPlan, Shard
-from synthetic import MACHINE, figures, make_case, make_run, ok
+from synthetic import MACHINE, change_record, figures, make_case, make_run, ok
 
 NOW: Final = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 COMMIT: Final = "3f2a9c17" * 5
@@ -178,7 +178,6 @@ def change(**changes: Any) -> ChangeRecord:
     stack = StackState(stack="current", digest="0" * 64)
     fields: dict[str, Any] = {
         "id": "current-20261120-0a1b",
-        "status": "open",
         "series": SeriesName(
             machine=MACHINES[0].id,
             case="asgi-wsgi/e/py3.14/w1/c128",
@@ -187,14 +186,11 @@ def change(**changes: Any) -> ChangeRecord:
         "when": "2026-11-19T01:17:00Z",
         "base": stack,
         "head": stack,
-        "ratio": 1.05,
-        "low": 1.04,
-        "high": 1.06,
-        "verdict": Verdict.SLOWER,
+        "packages": (),
+        "culprit": None,
         "evidence": "20261120T090000Z-aaaaaaaa-bbbbbbbb",
-        "method": "Step detection, then duets.",
     }
-    return ChangeRecord(**{**fields, **changes})
+    return change_record(**{**fields, **changes})
 
 
 def judged() -> tuple[Candidate, Comparison, ChangeRecord]:

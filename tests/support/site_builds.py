@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import made_up
 import sites
@@ -16,7 +16,7 @@ from servebench.core.model import CaseResult, Commands, InterpreterRecord, Run, 
 from servebench.host import paths
 from servebench.record import change, store
 from servebench.record.change import ChangeRecord, Release, SeriesName, StackState
-from servebench.record.comparison import PackageChange, Verdict
+from servebench.record.comparison import PackageChange
 from servebench.series.table import tables
 from servebench.site import data
 from servebench.site.data import Folder
@@ -168,32 +168,23 @@ def _hostile_run(day: int) -> Run:
 
 def _hostile_change() -> ChangeRecord:
     bad = HOSTILE[0]
-    fields: dict[str, Any] = {
-        "id": "20261119-hostile-0",
-        "status": "open",
-        "series": SeriesName(
-            machine=f"machine{bad}",
-            case=f"asgi-wsgi/{bad}/py3.14/w1/c0",
-            metric="server_cpu_per_request",
-        ),
-        "others": tuple(
+    case, cpu = f"asgi-wsgi/{bad}/py3.14/w1/c0", "server_cpu_per_request"
+    return runs.change_record(
+        id="20261119-hostile-0",
+        series=SeriesName(machine=f"machine{bad}", case=case, metric=cpu),
+        others=tuple(
             SeriesName(machine=text, case=f"asgi-wsgi/{text}", metric=text) for text in HOSTILE
         ),
-        "when": datetime(2026, 11, 19, 3, tzinfo=UTC),
-        "before_run": HOSTILE[1],
-        "after_run": HOSTILE[4],
-        "base": StackState(stack=bad, digest=HOSTILE[1], as_of=HOSTILE[2]),
-        "head": StackState(stack=bad, digest=HOSTILE[4], as_of=HOSTILE[3]),
-        "packages": tuple(
+        when=datetime(2026, 11, 19, 3, tzinfo=UTC),
+        before_run=HOSTILE[1],
+        after_run=HOSTILE[4],
+        base=StackState(stack=bad, digest=HOSTILE[1], as_of=HOSTILE[2]),
+        head=StackState(stack=bad, digest=HOSTILE[4], as_of=HOSTILE[3]),
+        packages=tuple(
             PackageChange(stack=text, package=text, base=text, head=text) for text in HOSTILE
         ),
-        "ratio": 1.031,
-        "low": 1.025,
-        "high": 1.037,
-        "verdict": Verdict.SLOWER,
-        "culprit": Release(package=HOSTILE[0], version=HOSTILE[1], previous=HOSTILE[3]),
-        "evidence": HOSTILE[2],
-        "method": HOSTILE[4],
-        "note": HOSTILE[5],
-    }
-    return ChangeRecord(**fields)
+        culprit=Release(package=HOSTILE[0], version=HOSTILE[1], previous=HOSTILE[3]),
+        evidence=HOSTILE[2],
+        method=HOSTILE[4],
+        note=HOSTILE[5],
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from servebench.core.flags import Flag, FlagName
@@ -24,6 +25,8 @@ from servebench.core.model import (
     StackRecord,
     Status,
 )
+from servebench.record.change import ChangeRecord, Release, SeriesName, StackState
+from servebench.record.comparison import PackageChange, Verdict
 
 PACKAGES = [
     "annotated-doc", "annotated-types", "anyio", "blinker", "click", "fastapi", "flask",
@@ -188,6 +191,28 @@ def make_run(results: Iterable[CaseResult], **changes: Any) -> Run:
         "results": tuple(results),
     }
     return Run(**{**fields, **changes})
+
+
+def change_record(**changed: Any) -> ChangeRecord:
+    """A change of one case by a release of Granian."""
+    fields: dict[str, Any] = {
+        "id": "20261120-granian-0",
+        "status": "open",
+        "series": SeriesName(machine="m", case="a/b", metric="server_cpu_per_request"),
+        "when": datetime(2026, 11, 20, 3, tzinfo=UTC),
+        "base": StackState(stack="current", digest="0" * 64),
+        "head": StackState(stack="current", digest="1" * 64),
+        "packages": (
+            PackageChange(stack="current", package="granian", base="2.8.6", head="2.8.7"),
+        ),
+        "ratio": 1.031,
+        "low": 1.025,
+        "high": 1.037,
+        "verdict": Verdict.SLOWER,
+        "culprit": Release(package="granian", version="2.8.7", previous="2.8.6"),
+        "method": "Ten duets.",
+    }
+    return ChangeRecord(**{**fields, **changed})
 
 
 def steady_result(case: Case, metrics: Mapping[str, float], launches: int = 3) -> CaseResult:
