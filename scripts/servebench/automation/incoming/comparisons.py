@@ -6,35 +6,35 @@ evidence or from our checkout.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 from servebench.automation.incoming import folder
 from servebench.automation.incoming.facts import (
     Checkout,
-    problem,
+    decoded,
     require,
     require_commands,
     require_machine,
     require_time,
-)
+)  # fmt: skip
 from servebench.automation.incoming.folder import ArtifactFile
 from servebench.compare import inprocess
 from servebench.core.errors import ArtifactError, RecordError
 from servebench.core.metrics import METRICS
 from servebench.core.model import Artefact
-from servebench.core.text import one_line, require_plain, shown
+from servebench.core.text import one_line, shown
 from servebench.detect.conclude import conclude, follows
 from servebench.record import comparison_store, reproduce
 from servebench.record import files as record_files
 from servebench.record.candidate import DISMISSED, Candidate, Dismissal
 from servebench.record.change import FOLDER as CHANGES
-from servebench.record.change import ChangeRecord, SeriesName, StackState
-from servebench.record.comparison import Comparison, SideRecord
+from servebench.record.change import ChangeRecord, SeriesName
+from servebench.record.comparison import Comparison
 
 LIMIT: Final = 32_000_000
 """Bytes of a comparison file; a real one of a hundred cases has a tenth of it."""
@@ -91,13 +91,9 @@ def decode(data: bytes) -> Comparison:
     Raises:
         ArtifactError: It is not.
     """
-    try:
-        found = record_files.parse(Comparison, data, "the file")
-    except RecordError as error:
-        raise ArtifactError(problem(error)) from error
+    found = _decoded(Comparison, data)
     if record_files.encode(found) != data:
         raise ArtifactError("a comparison that is written otherwise than ours are")
-    require_plain(json.loads(data))
     return found
 
 
@@ -163,18 +159,14 @@ def conclusions(
     for file in files:
         place, _, name = file.path.rpartition("/")
         if place == comparison_store.FOLDER:
-            compared = decode(file.data)
-            require_ours(compared, trusted, now, machine)
-            evidence[compared.id] = compared
-            value = compared
+            value = evidence_ = decode(file.data)
+            require_ours(evidence_, trusted, now, machine)
+            evidence[evidence_.id] = evidence_
         elif place in {CHANGES, DISMISSED}:
-            is_change = place == CHANGES
-            one: Conclusion = (
-                _decoded(ChangeRecord, file.data) if is_change else _decoded(Dismissal, file.data)
-            )
-            _require_possible(one, machine, now)
-            judged.append(one)
-            value = one
+            kind: type[Conclusion] = ChangeRecord if place == CHANGES else Dismissal
+            value = _decoded(kind, file.data)
+            _require_possible(value, machine, now)
+            judged.append(value)
         else:
             raise ArtifactError(f"{shown(file.path)}, which is no result of a confirmation")
         require("name of a file", f"{value.id}.json", name)
@@ -189,12 +181,7 @@ def conclusions(
 
 
 def _decoded(kind: type[_Model], data: bytes) -> _Model:
-    try:
-        found = record_files.parse(kind, data, "the file")
-    except RecordError as error:
-        raise ArtifactError(problem(error)) from error
-    require_plain(json.loads(data))
-    return found
+    return decoded(partial(record_files.parse, kind), data)
 
 
 def _require_possible(found: Conclusion, machine: str | None, now: datetime) -> None:
@@ -227,21 +214,17 @@ def _require_conclusion(
     if candidate is None:
         raise ArtifactError(f"{shown(found.id)}, which was no candidate")
     require("machine", candidate.machine, comparison.machine.id)
-    _require_stack("base", candidate.base, comparison.base)
-    _require_stack("head", candidate.head, comparison.head)
-    concluded = conclude(candidate, comparison)
+    for which, wanted, side in (
+        ("base", candidate.base, comparison.base), ("head", candidate.head, comparison.head),
+    ):  # fmt: skip
+        # As far as any case was played.
+        digests = {stack.digest for stack in side.stacks if stack.name == wanted.stack}
+        if digests and digests != {wanted.digest}:
+            raise ArtifactError(f"evidence with another lock as {which} than that of the change")
+    ours = conclude(candidate, comparison)
     # The cause may have been searched for since, which adds to the record in words of ours.
-    searched = (
-        isinstance(found, ChangeRecord)
-        and isinstance(concluded, ChangeRecord)
-        and follows(found, concluded)
-    )
-    if found != concluded and not searched:
+    match found, ours:
+        case ChangeRecord(), ChangeRecord() if follows(found, ours):
+            return
+    if found != ours:
         raise ArtifactError(f"{found.id} says something else than its evidence")
-
-
-def _require_stack(which: str, wanted: StackState, side: SideRecord) -> None:
-    """The evidence must be of the candidate's two stacks, as far as any case was played."""
-    digests = {stack.digest for stack in side.stacks if stack.name == wanted.stack}
-    if digests and digests != {wanted.digest}:
-        raise ArtifactError(f"evidence with another lock as {which} than that of the change")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from packaging.utils import canonicalize_name
 
 from servebench import __version__
-from servebench.core.errors import ArtifactError, HistoryError
+from servebench.core.errors import ArtifactError, RecordError
 from servebench.core.model import (
     Case,
     Commands,
@@ -21,15 +22,17 @@ from servebench.core.model import (
     Machine,
     StackRecord,
     is_free_threaded,
-)
-from servebench.core.text import shown
+)  # fmt: skip
+from servebench.core.text import require_plain, shown
 from servebench.declare import settings
 from servebench.declare.servers import SERVERS
-from servebench.host.git import run
+from servebench.host import git
 from servebench.host.machine import slug
 from servebench.measure.inprocess import suite_runs
 from servebench.measure.testbed import Rig
 from servebench.toolchain import interpreters, stacks
+
+T = TypeVar("T")
 
 CLOCKS: Final = timedelta(days=1)
 """How far a machine's clock may be off. A run from the future would stay the latest one until then;
@@ -72,9 +75,7 @@ class Checkout:
             ArtifactError: A stack is not what the checkout has locked.
         """
         for record in records:
-            lock = self.locks.get(record.name)
-            if lock is None:
-                raise ArtifactError(f"the stack {shown(record.name)}, which is not declared")
+            lock = self.lock(record.name)
             require(f"lock of stack {record.name}", lock.digest, record.digest)
             foreign = {(canonicalize_name(n), v) for n, v in record.packages.items()} - lock.pins
             if foreign:
@@ -84,15 +85,22 @@ class Checkout:
     def require_interpreters(self, records: Iterable[InterpreterRecord]) -> None:
         """Refuse results of interpreters that are not declared; raises ArtifactError."""
         for record in records:
-            declared = self.interpreters.get(record.name)
-            if declared is None:
-                raise ArtifactError(f"interpreter {shown(record.name)}, which is not declared")
+            self.require_declared(record.name)
+            declared = self.interpreters[record.name]
             require(f"version of interpreter {record.name}", declared, record.version)
-            require(
-                f"build of {record.name}",
-                str(is_free_threaded(record.name)),
-                str(record.free_threaded),
-            )
+            free = is_free_threaded(record.name)
+            require(f"build of {record.name}", free, record.free_threaded)
+
+    def require_declared(self, interpreter: str) -> None:
+        """Refuse an interpreter that is not declared, by its name; raises ArtifactError."""
+        if interpreter not in self.interpreters:
+            raise ArtifactError(f"interpreter {shown(interpreter)}, which is not declared")
+
+    def lock(self, stack: str) -> Lock:
+        """The lock of a stack; raises ArtifactError if it is not declared."""
+        if stack not in self.locks:
+            raise ArtifactError(f"the stack {shown(stack)}, which is not declared")
+        return self.locks[stack]
 
 
 def of_checkout(root: Path) -> Checkout:
@@ -117,17 +125,24 @@ def of_checkout(root: Path) -> Checkout:
 
 def _dates(root: Path) -> dict[str, int]:
     """The date of the commit that is checked out; none outside a repository."""
-    try:
-        said = run(["-C", str(root), "rev-list", "--max-count=1", "--format=%at", "HEAD"], {})
-    except HistoryError:
-        return {}
-    _, commit, seconds = said.decode().split()
-    return {commit: 1000 * int(seconds)}
+    said = git.ask_or_none(root, "log", "--max-count=1", "--format=%H %at")
+    commit, _, seconds = (said or "").partition(" ")
+    return {commit: 1000 * int(seconds)} if commit else {}
 
 
 def problem(error: Exception | str) -> str:
     """What went wrong with foreign data, as one line that is fit for a log."""
     return shown(" ".join(str(error).split()), _REASON)
+
+
+def decoded(read: Callable[[bytes, str], T], data: bytes) -> T:
+    """Read a file of ours whose texts are plain; raises ArtifactError."""
+    try:
+        found = read(data, "the file")
+    except RecordError as error:
+        raise ArtifactError(problem(error)) from error
+    require_plain(json.loads(data))
+    return found
 
 
 def require(what: str, expected: object, found: object) -> None:

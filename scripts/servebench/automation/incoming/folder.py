@@ -12,12 +12,15 @@ import io
 import os
 import re
 import stat
+import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from servebench.core.errors import ArtifactError, ServiceError
 from servebench.core.model import Frozen
@@ -206,14 +209,35 @@ def _files(repository: Repository, artifact: Artifact) -> dict[str, bytes]:
     if not NAME.fullmatch(artifact.name):
         raise ArtifactError("a name that none of ours has")
     data = _archive(repository, artifact)
+    with _reading("zip archive"), zipfile.ZipFile(io.BytesIO(data)) as archive:
+        files = [entry for entry in archive.infolist() if not entry.is_dir()]
+        return _unpacked((entry.filename, partial(archive.open, entry)) for entry in files)
+
+
+def untarred(data: bytes) -> dict[str, bytes]:
+    """The files of an archive that may hold them and folders, nothing else; by path."""
+    with _reading("tar archive"), tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+        # What is no file, as a link, has no contents.
+        entries = (entry for entry in archive if not entry.isdir())
+        return _unpacked((one.name, partial(_contents, archive, one)) for one in entries)
+
+
+def _contents(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
+    file = archive.extractfile(entry) if entry.isreg() else None
+    if file is None:
+        raise ArtifactError(f"{shown(entry.name)} is no file of ours")
+    return file
+
+
+@contextmanager
+def _reading(what: str) -> Iterator[None]:
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            return dict(_unpacked(archive, Limits()))
+        yield
     except ArtifactError:
         raise
-    except Exception as error:  # the library raises what it stumbles over
-        what = shown(f"{type(error).__name__}: {error}")
-        raise ArtifactError(f"expected a zip archive, found {what}") from error
+    except Exception as error:  # the libraries raise what they stumble over
+        found = shown(f"{type(error).__name__}: {error}")
+        raise ArtifactError(f"expected a {what}, found {found}") from error
 
 
 def _archive(repository: Repository, artifact: Artifact) -> bytes:
@@ -230,22 +254,22 @@ def _archive(repository: Repository, artifact: Artifact) -> bytes:
     return data
 
 
-def _unpacked(archive: zipfile.ZipFile, limits: Limits) -> Iterator[tuple[str, bytes]]:
-    """The files of an archive: path and bytes. No link or date of it is taken over."""
-    entries = [entry for entry in archive.infolist() if not entry.is_dir()]
-    if len(entries) > limits.entries:
-        raise ArtifactError(f"more than {limits.entries} files")
-    total = 0
-    for entry in entries:
-        parts = entry.filename.split("/")
+def _unpacked(files: Iterable[tuple[str, Callable[[], IO[bytes]]]]) -> dict[str, bytes]:
+    """The files of an archive: path → bytes. No link or date of it is taken over."""
+    limits, total = Limits(), 0
+    found: dict[str, bytes] = {}
+    for number, (name, opened) in enumerate(files):
+        parts = name.split("/")
         if not all(map(is_plain, parts)) or len(parts) > limits.depth:
-            raise ArtifactError(f"the name {shown(entry.filename)}")
-        with archive.open(entry) as file:  # what it says of a file's size proves nothing
-            content = file.read(limits.file_bytes + 1)
+            raise ArtifactError(f"the name {shown(name)}")
+        if number == limits.entries:
+            raise ArtifactError(f"more than {limits.entries} files")
+        with opened() as file:  # what it says of a file's size proves nothing
+            found[name] = content = file.read(limits.file_bytes + 1)
         total += len(content)
         if len(content) > limits.file_bytes or total > limits.total_bytes:
             raise ArtifactError(
                 f"expected at most {limits.file_bytes:,} bytes per file and "
-                f"{limits.total_bytes:,} in all, found more at {shown(entry.filename)}"
+                f"{limits.total_bytes:,} in all, found more at {shown(name)}"
             )
-        yield entry.filename, content
+    return found

@@ -180,11 +180,9 @@ def _require_origin(
     if (date := trusted.dates.get(found.commit_hash)) is not None:
         require("date of the commit", date, found.date)
     _require_time("date of the commit", found.date, None, now)
-    if found.python not in trusted.interpreters:
-        raise ArtifactError(f"interpreter {shown(found.python)}, which is not declared")
+    trusted.require_declared(found.python)
     stack = found.requirements.get("stack", "")
-    if stack not in trusted.locks:
-        raise ArtifactError(f"the stack {shown(stack)}, which is not declared")
+    trusted.lock(stack)
     require("requirements", {"stack": stack}, found.requirements)
     require("variables", {}, found.env_vars)
     require("environment", f"servebench-py{found.python}-stack{stack}", found.env_name)

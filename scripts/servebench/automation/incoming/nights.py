@@ -7,25 +7,24 @@ measure other cases, another commit or other packages, or give readers something
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import UTC, datetime
 from typing import Final
 
 from servebench.automation.incoming.facts import (
     Checkout,
-    problem,
+    decoded,
     require,
     require_commands,
     require_machine,
     require_time,
     rig_of,
-)
+)  # fmt: skip
 from servebench.core import units
-from servebench.core.errors import ArtifactError, RecordError
+from servebench.core.errors import ArtifactError
 from servebench.core.formula import NO_UNIT, FormulaError
 from servebench.core.model import CaseResult, Machine, Run
-from servebench.core.text import require_plain, shown
+from servebench.core.text import shown
 from servebench.measure.validity import CEILING
 from servebench.record import store
 from servebench.record.night import NightPlan, Shard
@@ -37,11 +36,7 @@ _SHORTEST_S: Final = 0.1
 
 def run(data: bytes, artifact: str, night: NightPlan, trusted: Checkout, now: datetime) -> Run:
     """Read and check one run file; raises ArtifactError."""
-    try:
-        found = store.decode(data, "the file")
-    except RecordError as error:
-        raise ArtifactError(problem(error)) from error
-    require_plain(json.loads(data))
+    found = decoded(store.decode, data)
     shard = _shard(found, artifact, night)
     created = datetime.fromisoformat(night.created).astimezone(UTC)
     _require_header(found, shard, night, trusted)

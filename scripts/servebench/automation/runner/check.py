@@ -16,7 +16,7 @@ from servebench.automation.runner import hook
 from servebench.automation.runner.room import LIBRARY, OtherUser, Room, config_file, read_config
 from servebench.core.errors import ServebenchError, SetupError
 from servebench.host import machine, paths
-from servebench.toolchain.doctor import Finding
+from servebench.toolchain.doctor import Finding, State
 
 LISTENER: Final = "Runner.Listener"
 """Name of the process that waits for jobs; one per registered runner."""
@@ -53,19 +53,14 @@ def findings(where: RunnerPaths) -> tuple[Finding, ...]:
         "user of foreign code": _foreign,
         "clock": _clock,
     }
-    return tuple(_finding(what, look, where) for what, look in looks.items())
-
-
-def _finding(what: str, look: Callable[[RunnerPaths], str], where: RunnerPaths) -> Finding:
-    try:
-        return Finding(what=what, state="ok", detail=look(where))
-    except ServebenchError as error:
-        return Finding(
-            what=what,
-            state="missing" if isinstance(error, SetupError) else "wrong",
-            detail=str(error),
-            remedy=_REMEDY,
-        )
+    found = []
+    for what, look in looks.items():
+        try:
+            found.append(Finding(what=what, state="ok", detail=look(where)))
+        except ServebenchError as error:
+            state: State = "missing" if isinstance(error, SetupError) else "wrong"
+            found.append(Finding(what=what, state=state, detail=str(error), remedy=_REMEDY))
+    return tuple(found)
 
 
 def _policy(where: RunnerPaths) -> str:

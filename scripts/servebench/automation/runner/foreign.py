@@ -10,14 +10,11 @@ machines around it, or the next job.
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import secrets
 import select
 import sys
-import tarfile
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -28,7 +25,7 @@ from servebench.automation.incoming import comparisons, facts, folder
 from servebench.automation.incoming.folder import Limits
 from servebench.automation.runner.room import OtherUser, Room, RunnerConfig
 from servebench.core.errors import ArtifactError, UsageError
-from servebench.core.text import shown, without_control
+from servebench.core.text import without_control
 from servebench.host import machine, paths
 from servebench.record import files
 from servebench.record.comparison import Comparison
@@ -132,28 +129,12 @@ def bring(room: Room, name: str) -> None:
     Raises:
         ArtifactError: It is none.
     """
-    data = room.collect_folder("out", name, _PACKED)
-    with tempfile.TemporaryDirectory() as scratch:
-        try:
-            with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as packed:
-                for member in packed:
-                    _unpack(packed, member, Path(scratch))
-        except (tarfile.TarError, OSError) as error:
-            raise ArtifactError(f"{name}: {error}") from error
-        for file in folder.read(Path(scratch)):
-            files.replace(Path(file.path), file.data)
-
-
-def _unpack(packed: tarfile.TarFile, member: tarfile.TarInfo, scratch: Path) -> None:
-    if member.isdir():
-        return
-    file = packed.extractfile(member) if member.isreg() else None
-    plain = all(map(folder.is_plain, member.name.split("/")))
-    if file is None or member.size > Limits().file_bytes or not plain:
-        raise ArtifactError(f"{shown(member.name)} is no file of ours ({member.size:,} bytes)")
-    target = scratch / member.name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(file.read())
+    try:
+        found = folder.untarred(room.collect_folder("out", name, _PACKED))
+    except ArtifactError as error:
+        raise ArtifactError(f"{name}: {error}") from error
+    for path, data in found.items():
+        files.replace(Path(path), data)
 
 
 @contextmanager

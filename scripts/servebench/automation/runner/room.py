@@ -12,10 +12,10 @@ import pwd
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import psutil
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from servebench.core.errors import ArtifactError, SetupError
 from servebench.host import cache as artefact
@@ -30,13 +30,21 @@ CONFIG: Final = Path("/etc/servebench/fleet.json")
 LIBRARY: Final = Path("/usr/local/lib/servebench")
 
 
+def _may_be_emptied(room: Path) -> Path:
+    if not room.is_absolute() or len(room.parts) < 3:
+        raise ValueError("expected the absolute path of a folder that may be emptied")
+    return room
+
+
 class RunnerConfig(BaseModel):
     """What `servebench ci fleet` needs of the file; the hook reads the rest."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     user: str = Field(pattern=r"^[a-z][a-z0-9_-]*$", description="Foreign code runs as this user.")
-    room: Path = Field(description="A folder of that user's own, emptied around each comparison.")
+    room: Annotated[Path, AfterValidator(_may_be_emptied)] = Field(
+        description="A folder of that user's own, emptied around each comparison."
+    )
     passes: tuple[str, ...] = Field(
         default=(), description="Variables that foreign code gets of the runner's, as a proxy's."
     )
@@ -61,11 +69,6 @@ def read_config(path: Path | None = None) -> RunnerConfig:
         raise SetupError(
             f"{path}: {first_problem(error)}; run scripts/prepare-runner.sh"
         ) from error
-    if not place.room.is_absolute() or len(place.room.parts) < 3:
-        raise SetupError(
-            f"{path}: room: expected the absolute path of a folder that may be emptied, found "
-            f"{place.room}"
-        )
     return place
 
 
@@ -198,19 +201,12 @@ class Room:
 
     def furnish(self, cache: Path) -> None:
         """Lay out the folders, and link what is made already; raises SetupError."""
-        parents = {pattern.split("/")[0] for pattern in _SHARED}
-        folders = [*FOLDERS, *(f"cache/servebench/{name}" for name in sorted(parents))]
-        self.user.run(["mkdir", "-p", "--", *(self.folder / name for name in folders)])
-        pairs = [
-            text
-            for made in shared(cache)
-            for text in (
-                str(made),
-                str(self.folder / "cache" / "servebench" / made.relative_to(cache)),
-            )
-        ]
-        if pairs:
-            given = "\0".join(pairs).encode()
+        ours = self.folder / "cache" / "servebench"
+        folders = [self.folder / name for name in FOLDERS]
+        folders += [(ours / pattern).parent for pattern in _SHARED]
+        self.user.run(["mkdir", "-p", "--", *folders])
+        if pairs := [(made, ours / made.relative_to(cache)) for made in _shared(cache)]:
+            given = "\0".join(str(path) for pair in pairs for path in pair).encode()
             self.user.run(["xargs", "-0", "-n", "2", "ln", "-s", "-T", "--"], given)
 
     def hand(self, name: str, data: bytes) -> None:
@@ -250,8 +246,8 @@ class Room:
     def collect_folder(self, parent: str, name: str, most: int) -> bytes:
         """Pack a folder of the room as its own user: an archive of tar; errors as of `collect`."""
         script = 'tar --create --file=- --directory "$1" -- "$2" | head -c "$3"'
-        words: list[str | Path] = [script, "pack", self.folder / parent, name, str(most + 1)]
-        return self._collected(["/bin/sh", "-c", *words], name, most)
+        words = ("pack", self.folder / parent, name, str(most + 1))
+        return self._collected(["/bin/sh", "-c", script, *words], name, most)
 
     def _collected(self, argv: Sequence[str | Path], name: str, most: int) -> bytes:
         try:
@@ -263,7 +259,7 @@ class Room:
         return found.stdout
 
 
-def shared(cache: Path) -> Iterator[Path]:
+def _shared(cache: Path) -> Iterator[Path]:
     """What of a cache foreign code may use: finished things that nothing changes any more."""
     for pattern in _SHARED:
         for made in sorted(cache.glob(pattern)):
