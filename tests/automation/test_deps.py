@@ -250,12 +250,10 @@ def pinned(
         document = {"name": name, "dist-tags": {"latest": listed[-1]}}
         document["versions"] = {
             each: {
-                "name": name,
-                "version": each,
-                "dist": {"tarball": httpserver.url_for(f"/{name}.tgz"), "shasum": "0" * 40},
-            }
+                "name": name, "version": each,
+                "dist": {"tarball": httpserver.url_for(f"/{name}.tgz"), "shasum": "0" * 40}}
             for each in listed
-        }
+        }  # fmt: skip
         httpserver.expect_request(f"/{name}").respond_with_json(document)
     return found
 
@@ -288,10 +286,8 @@ def test_every_pin_is_renewed_with_its_checksum_in_the_same_pull_request(pinned:
     assert {spec["version"] for spec in declared["interpreters"].values()} == {NEW["CPython"]}
     ((version, build),) = declared["source-build"].items()
     assert (version, build["archive"], build["sha256"]) == (
-        NEW["CPython"],
-        ARCHIVE,
-        hashlib.sha256(b"the new source").hexdigest(),
-    )
+        NEW["CPython"], ARCHIVE, hashlib.sha256(b"the new source").hexdigest(),
+    )  # fmt: skip
     assert build["cflags"] == old.source_build[next(iter(old.source_build))].cflags
     crate = hashlib.sha256(CRATE).hexdigest()
     assert declared["oha"] == {"version": NEW["oha"], "sha256": crate, "prebuilt": PROGRAMS}
@@ -314,10 +310,8 @@ def test_every_pin_is_renewed_with_its_checksum_in_the_same_pull_request(pinned:
     assert f"- CPython {next(iter(old.source_build))} → {NEW['CPython']}" in pull["body"]
     assert "needs Rust 1.999" in pull["body"]
     assert git(scene.remote, "diff", "--name-only", "main", "servebench/deps").split() == [
-        "pyproject.toml",
-        "scripts/typescript/package-lock.json",
-        "scripts/typescript/package.json",
-    ]
+        "pyproject.toml", "scripts/typescript/package-lock.json", "scripts/typescript/package.json",
+    ]  # fmt: skip
 
 
 def test_what_cannot_be_asked_stays_as_it_is_and_is_told(

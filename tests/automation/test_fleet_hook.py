@@ -31,10 +31,8 @@ POLICY: Final[dict[str, Any]] = {
 ATTACKS: Final[dict[str, tuple[dict[str, str], str]]] = {
     "a fork's pull request that names our label": (
         {
-            "GITHUB_EVENT_NAME": "pull_request",
-            "GITHUB_REF": "refs/pull/7/merge",
-            "GITHUB_WORKFLOW_REF": ("acme/servebench/.github/workflows/ci.yml@refs/pull/7/merge"),
-        },
+            "GITHUB_EVENT_NAME": "pull_request", "GITHUB_REF": "refs/pull/7/merge",
+            "GITHUB_WORKFLOW_REF": ("acme/servebench/.github/workflows/ci.yml@refs/pull/7/merge")},
         "event: expected schedule or workflow_dispatch, found 'pull_request'",
     ),
     "the same, in a copy of our own workflow's file": (
@@ -42,53 +40,37 @@ ATTACKS: Final[dict[str, tuple[dict[str, str], str]]] = {
             "GITHUB_EVENT_NAME": "pull_request",
             "GITHUB_REF": "refs/pull/7/merge",
             "GITHUB_WORKFLOW_REF": (
-                "acme/servebench/.github/workflows/nightly.yml@refs/pull/7/merge"
-            ),
+                "acme/servebench/.github/workflows/nightly.yml@refs/pull/7/merge"),
         },
         "ref: expected refs/heads/main, found 'refs/pull/7/merge'",
     ),
     "pull_request_target, which runs at main": (
-        {"GITHUB_EVENT_NAME": "pull_request_target"},
-        "found 'pull_request_target'",
-    ),
+        {"GITHUB_EVENT_NAME": "pull_request_target"}, "found 'pull_request_target'"),
     "a workflow that another one started": (
-        {"GITHUB_EVENT_NAME": "workflow_run"},
-        "found 'workflow_run'",
-    ),
+        {"GITHUB_EVENT_NAME": "workflow_run"}, "found 'workflow_run'"),
     "a dispatch on another branch": (
         {
-            "GITHUB_EVENT_NAME": "workflow_dispatch",
-            "GITHUB_REF": "refs/heads/mine",
-            "GITHUB_WORKFLOW_REF": ("acme/servebench/.github/workflows/bench.yml@refs/heads/mine"),
-        },
+            "GITHUB_EVENT_NAME": "workflow_dispatch", "GITHUB_REF": "refs/heads/mine",
+            "GITHUB_WORKFLOW_REF": ("acme/servebench/.github/workflows/bench.yml@refs/heads/mine")},
         "ref: expected refs/heads/main, found 'refs/heads/mine'",
     ),
     "a tag called main": ({"GITHUB_REF": "refs/tags/main"}, "found 'refs/tags/main'"),
     "another repository of the organisation": (
         {"GITHUB_REPOSITORY": "acme/other"},
-        "repository: expected acme/servebench, found 'acme/other'",
-    ),
+        "repository: expected acme/servebench, found 'acme/other'"),
     "somebody who took the name of a repository that was deleted": (
-        {"GITHUB_REPOSITORY_ID": "4712"},
-        "repository_id: expected 4711, found '4712'",
-    ),
+        {"GITHUB_REPOSITORY_ID": "4712"}, "repository_id: expected 4711, found '4712'"),
     "another server": (
-        {"GITHUB_SERVER_URL": "https://github.example"},
-        "server: expected https://github.com",
-    ),
+        {"GITHUB_SERVER_URL": "https://github.example"}, "server: expected https://github.com"),
     "another workflow at main": (
         {"GITHUB_WORKFLOW_REF": "acme/servebench/.github/workflows/x.yml@refs/heads/main"},
-        "workflow: expected acme/servebench/.github/workflows/bench.yml@refs/heads/main or",
-    ),
+        "workflow: expected acme/servebench/.github/workflows/bench.yml@refs/heads/main or"),
     "a workflow of another repository that is called like ours": (
         {"GITHUB_WORKFLOW_REF": "evil/servebench/.github/workflows/bench.yml@refs/heads/main"},
-        "found 'evil/servebench/",
-    ),
+        "found 'evil/servebench/"),
     "names that only begin right": (
-        {"GITHUB_REF": "refs/heads/main\n"},
-        "found 'refs/heads/main\\n'",
-    ),
-}
+        {"GITHUB_REF": "refs/heads/main\n"}, "found 'refs/heads/main\\n'"),
+}  # fmt: skip
 
 
 def policy() -> hook.Policy:
@@ -221,13 +203,9 @@ def test_a_ref_cannot_speak_to_the_runner(tmp_path: Path) -> None:
     written = tmp_path / "env"
     written.touch()
     job = {
-        **NIGHT,
-        "GITHUB_REF": ref,
-        "GITHUB_WORKFLOW_REF": workflow,
-        "GITHUB_ENV": str(written),
-        "GITHUB_PATH": str(written),
-        "GITHUB_OUTPUT": str(written),
-    }
+        **NIGHT, "GITHUB_REF": ref, "GITHUB_WORKFLOW_REF": workflow, "GITHUB_ENV": str(written),
+        "GITHUB_PATH": str(written), "GITHUB_OUTPUT": str(written),
+    }  # fmt: skip
     done = start(tmp_path, job)
     assert done.returncode == 1
     (line,) = done.stdout.splitlines()
@@ -240,12 +218,9 @@ def test_a_job_cannot_choose_how_its_judge_is_run(tmp_path: Path) -> None:
     """Python's own variables and modules beside the job change nothing."""
     (tmp_path / "json.py").write_text("raise SystemExit(0)\n")
     job = {
-        **NIGHT,
-        "GITHUB_EVENT_NAME": "push",
-        "PYTHONPATH": str(tmp_path),
-        "PYTHONSTARTUP": str(tmp_path / "json.py"),
-        "PYTHONINSPECT": "1",
-    }
+        **NIGHT, "GITHUB_EVENT_NAME": "push", "PYTHONPATH": str(tmp_path),
+        "PYTHONSTARTUP": str(tmp_path / "json.py"), "PYTHONINSPECT": "1",
+    }  # fmt: skip
     # The copy's own folder is where json.py is.
     assert start(tmp_path, job).returncode == 1
 

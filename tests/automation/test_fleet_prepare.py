@@ -280,8 +280,7 @@ def test_what_was_asked_for_is_written(tmp_path: Path) -> None:
     [
         "repository=acme/x; reboot", "repository=acme", "user=root", "allow=10.0.0.0/8;accept",
         "workflows=../x.yml", "branch=--upload-pack", 'branch=x"', "branch=x\nExecStart=/bin/x",
-        "events=pull_request", "events=schedule,pull_request", "pass=$(id)",
-    ],
+        "events=pull_request", "events=schedule,pull_request", "pass=$(id)"],
 )  # fmt: skip
 def test_values_cannot_write_lines_of_their_own(tmp_path: Path, word: str) -> None:
     done = prepare(tmp_path, word)

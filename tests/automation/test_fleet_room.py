@@ -64,10 +64,8 @@ def play(scene: str, folder: Path, **env: str) -> tuple[dict[str, Any], str]:
         if name in os.environ
     }
     kept |= {
-        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-        "XDG_STATE_HOME": str(folder / "state"),
-        **env,
-    }
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "XDG_STATE_HOME": str(folder / "state"), **env,
+    }  # fmt: skip
     variables = [f"{name}={value}" for name, value in kept.items()]
     ask = [] if os.geteuid() == 0 else ["sudo", "-n"]
     done = subprocess.run(

@@ -314,25 +314,21 @@ def test_markers_survive_what_is_in_them() -> None:
     [
         (
             ("comment", "queued", "--pr", "12", "--head", "main"),
-            "expected a commit as 40 hex digits",
-        ),
+            "expected a commit as 40 hex digits"),
         (
             ("comment", "queued", "--pr", "12", "--head", HEAD[:39]),
-            "expected a commit as 40 hex digits",
-        ),
+            "expected a commit as 40 hex digits"),
         (("comment", "final", "--pr", "12", "--head", HEAD), "goes with final"),
         (
             ("comment", "queued", "--pr", "12", "--head", HEAD, "--reason", "x"),
-            "--reason goes with failed",
-        ),
+            "--reason goes with failed"),
         (
             ("comment", "queued", "--pr", "12", "--head", HEAD, "--run-url", "x) [y](z"),
-            "--run-url 'x) [y](z': expected an address",
-        ),
+            "--run-url 'x) [y](z': expected an address"),
         (("status", "--sha", HEAD), "needs --comparison FILE"),
         (("status", "--sha", "HEAD", "--state", "error"), "commit as 40 hex digits"),
     ],
-)
+)  # fmt: skip
 def test_wrong_usage_is_refused(words: tuple[str, ...], sentence: str, step: Step) -> None:
     done = step(*words)
     assert (done.code, done.out) == (2, "")

@@ -38,15 +38,14 @@ def record(name: str = "one", **more: Any) -> ChangeRecord:
         "base": StackState(stack="current", digest="0" * 64, as_of="2026-11-18"),
         "head": StackState(stack="current", digest="1" * 64, as_of="2026-11-19"),
         "packages": (
-            PackageChange(stack="current", package="granian", base="2.8.6", head="2.8.7"),
-        ),
+            PackageChange(stack="current", package="granian", base="2.8.6", head="2.8.7"),),
         "ratio": 1.0213,
         "low": 1.0161,
         "high": 1.0265,
         "verdict": Verdict.SLOWER,
         "culprit": Release(package="granian", version="2.8.7", previous="2.8.6"),
         "method": "step detection, confirmed by 12 duets",
-    }
+    }  # fmt: skip
     return ChangeRecord(**{**fields, **more})
 
 
@@ -82,17 +81,14 @@ def test_a_change_becomes_one_issue(step: Step) -> None:
     assert [label["name"] for label in issue["labels"]] == ["servebench", "slower"]
     lines = issue["body"].splitlines()
     assert lines[1:11] == [
-        f"**CPU/request** of **{CASE}** moved for good.",
-        "",
+        f"**CPU/request** of **{CASE}** moved for good.", "",
         "- **change**: +2.13 % (+1.61…+2.65 %, 95 % interval): slower",
         "- **since**: 2026-11-20 02:30 UTC",
         "- **runs**: 20261119T020000Z-nightly-aaaaaaaa → 20261120T023000Z-nightly-bbbbbbbb",
-        "- **machine**: cloud-2c-1a2b",
-        "- **caused by**: granian 2.8.6 → 2.8.7",
-        "- **found**: step detection, confirmed by 12 duets",
-        "",
+        "- **machine**: cloud-2c-1a2b", "- **caused by**: granian 2.8.6 → 2.8.7",
+        "- **found**: step detection, confirmed by 12 duets", "",
         f"[The evidence]({SITE}c/one/) · [all]({SITE}c/)",
-    ]
+    ]  # fmt: skip
     assert "| current | granian | 2.8.6 | 2.8.7 |" in lines
     assert (
         "    servebench compare --stack-as-of 2026-11-18 --stack-as-of 2026-11-19"
@@ -252,12 +248,10 @@ def test_a_dry_run_only_says_it(step: Step) -> None:
 def test_hostile_words_in_a_record_do_nothing() -> None:
     bad = "@everyone #1 <img src=x> [x](https://evil.example)\n::warning::x"
     hostile = record(
-        note=bad,
-        method=bad,
-        culprit=None,
+        note=bad, method=bad, culprit=None,
         packages=(PackageChange(stack=bad, package=bad, base=bad, head=bad),),
         others=(SERIES.model_copy(update={"case": bad, "metric": bad}),),
-    )
+    )  # fmt: skip
     (wanted,) = issues.of_changes([hostile], SITE)
     title, body = wanted.written()
     for part in ("@everyone", "#1", "](https://evil", "\n::"):
@@ -327,14 +321,9 @@ def waiting(step: Step, since: str, **more: Any) -> Table:
     step.github.state.jobs[str(run["id"])] = [
         {"id": 1, "name": "queue", "status": "completed", "labels": ["ubuntu-24.04"]},
         {
-            "id": 2,
-            "name": "run",
-            "status": "queued",
-            "labels": ["self-hosted", "servebench"],
-            "created_at": since,
-            **more,
-        },
-    ]
+            "id": 2, "name": "run", "status": "queued", "labels": ["self-hosted", "servebench"],
+            "created_at": since, **more},
+    ]  # fmt: skip
     return run
 
 
@@ -519,13 +508,9 @@ def test_what_is_over_and_done_is_left_alone(more: Table, body: str, nights: Ste
     run = nights.github.add_run(
         "bench.yml",
         **{
-            "status": "completed",
-            "conclusion": "cancelled",
-            "display_title": run_name(12, HEAD),
-            "created_at": "2026-11-20T10:30:00Z",
-            **more,
-        },
-    )
+            "status": "completed", "conclusion": "cancelled", "display_title": run_name(12, HEAD),
+            "created_at": "2026-11-20T10:30:00Z", **more},
+    )  # fmt: skip
     if body:
         nights.github.say(12, BOT, Note(HEAD, run["id"] + 1, 1, "running").body(body))
     assert nights("watchdog").code == 0

@@ -49,11 +49,9 @@ def test_who_may_write_starts_a_comparison(login: str, step: Step) -> None:
     assert done.out == "dispatched: the comparison was started\n"
     assert step.github.state.dispatches == [
         {
-            "workflow": "bench.yml",
-            "ref": "main",
-            "inputs": {"pr": "12", "head": HEAD, "base": OLDER},
-        }
-    ]
+            "workflow": "bench.yml", "ref": "main",
+            "inputs": {"pr": "12", "head": HEAD, "base": OLDER}}
+    ]  # fmt: skip
     (body,) = step.ours()
     assert read_note(body) == Note(HEAD, 7, 1, "queued")
     assert reactions(step) == ["rocket"]
@@ -105,19 +103,9 @@ def test_only_what_was_said_at_first_counts(action: str, step: Step) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "main",
-        "HEAD",
-        HEAD[:39],
-        HEAD + "a",
-        HEAD.upper(),
-        f"{HEAD} --budget 9h",
-        f"{HEAD};id",
-        f"$(printf {HEAD})",
-        "feature/../main",
-        "",
-        "\uff41" * 40,
-    ],
-)
+        "main", "HEAD", HEAD[:39], HEAD + "a", HEAD.upper(), f"{HEAD} --budget 9h", f"{HEAD};id",
+        f"$(printf {HEAD})", "feature/../main", "", "\uff41" * 40],
+)  # fmt: skip
 def test_only_a_full_commit_is_a_commit(words: str, step: Step) -> None:
     """A branch would be whatever is pushed next; the answer quotes nothing."""
     step.comment(f"/bench {words}")
@@ -132,17 +120,9 @@ def test_only_a_full_commit_is_a_commit(words: str, step: Step) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        "",
-        "thanks",
-        f"please /bench {HEAD}",
-        f"> /bench {HEAD}",
-        f"\n/bench {HEAD}",
-        f" /bench {HEAD}",
-        f"/benchmark {HEAD}",
-        f"/Bench {HEAD}",
-        f"/bench{HEAD}",
-    ],
-)
+        "", "thanks", f"please /bench {HEAD}", f"> /bench {HEAD}", f"\n/bench {HEAD}",
+        f" /bench {HEAD}", f"/benchmark {HEAD}", f"/Bench {HEAD}", f"/bench{HEAD}"],
+)  # fmt: skip
 def test_other_comments_are_none_of_our_business(body: str, step: Step) -> None:
     step.comment(body)
     assert step("slash").out.startswith("ignored: the comment does not begin with /bench")

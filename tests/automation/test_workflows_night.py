@@ -40,20 +40,14 @@ CASES = {f"short/{name}" for name in ENDPOINTS}
 ALWAYS = ("stack", "plan", "store", "detect", "announce", "site", "deploy")
 
 CHANGE = ChangeRecord(
-    id="20261101-alpha",
-    status="open",
+    id="20261101-alpha", status="open",
     series=SeriesName(machine="xeon-2c-000000", case="short/one", metric="server_cpu_per_request"),
-    when=datetime(2026, 11, 1, 3, tzinfo=UTC),
-    base=StackState(stack="current", digest="a" * 64),
+    when=datetime(2026, 11, 1, 3, tzinfo=UTC), base=StackState(stack="current", digest="a" * 64),
     head=StackState(stack="current", digest="b" * 64),
-    packages=(PackageChange(stack="current", package="alpha", base="0.9", head="1.0"),),
-    ratio=1.1,
-    low=1.08,
-    high=1.12,
-    verdict=Verdict.SLOWER,
-    culprit=Release(package="alpha", version="1.0", previous="0.9"),
-    method="Planted by a test.",
-)
+    packages=(PackageChange(stack="current", package="alpha", base="0.9", head="1.0"),), ratio=1.1,
+    low=1.08, high=1.12, verdict=Verdict.SLOWER,
+    culprit=Release(package="alpha", version="1.0", previous="0.9"), method="Planted by a test.",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -94,8 +88,7 @@ def confirmed(folder: Path, runs: Sequence[Run]) -> ChangeRecord:
     sides = {
         side: SideRecord(
             label=side, kind="stack", commit=None, interpreters=(),
-            stacks=(StackRecord(name="current", digest=state.digest, packages={}),),
-        )
+            stacks=(StackRecord(name="current", digest=state.digest, packages={}),))
         for side, state in (("base", candidate.base), ("head", candidate.head))
     }  # fmt: skip
     short = make_case("short/one")

@@ -185,10 +185,9 @@ def _command() -> Any:
 RULES: Final = {rule.__name__: rule for rule in (pins, limits, machines, trust, digests, verbs)}
 FILES: Final = {
     path.name if path.parent.name == "workflows" else f"{path.parent.name}/{path.name}": (
-        path.read_text("utf-8")
-    )
+        path.read_text("utf-8"))
     for path in (*GITHUB.glob("workflows/*"), *GITHUB.glob("actions/*/*"))
-}
+}  # fmt: skip
 
 GOOD = """\
 name: Good
