@@ -57,8 +57,8 @@ from servebench.series import asv
 from servebench.series import table as history
 from servebench.series.columns import RunColumns, empty
 from servebench.series.table import Table
-from servebench.site.overview import feed_title as title
 from servebench.site.pages import trends
+from servebench.site.pages.changes import feed_title as title
 from servebench.toolchain import tools
 
 ENDPOINT = "asgi-wsgi/asgi-json"

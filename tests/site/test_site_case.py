@@ -18,7 +18,7 @@ from servebench.core.metrics import METRICS
 from servebench.core.model import CaseResult
 from servebench.host import paths
 from servebench.series.summary import summarise
-from servebench.site.pages import addresses, case, case_data, trends
+from servebench.site.pages import addresses, case, trends
 from servebench.site.pages.site import Site
 
 CPU = "server_cpu_per_request"
@@ -130,9 +130,7 @@ def test_each_launch_is_a_mark() -> None:
         runs.failed("a/b", 2, FlagName.NOT_READY, "60 s were not enough"),
     )
     summary = summarise(runs.make_run([result]))
-    chart = case_data.launch_chart(
-        case_data.launch_results([summary], "a/b"), CPU, lambda run: f"../runs/{run}/"
-    )
+    chart = case.launch_chart([summary], "a/b", CPU, lambda run: f"../runs/{run}/")
     assert chart is not None
     assert [mark.say for mark in chart.wide.marks] == [
         "nightly, 2026-11-20, launch 1: 100 µs",
@@ -144,5 +142,4 @@ def test_each_launch_is_a_mark() -> None:
 
 def test_one_launch_is_no_distribution() -> None:
     summary = summarise(runs.make_run([a_result(runs.ok("a/b", 0, {CPU: 1e-4}))]))
-    found = case_data.launch_results([summary], "a/b")
-    assert case_data.launch_chart(found, CPU, lambda run: run) is None
+    assert case.launch_chart([summary], "a/b", CPU, lambda run: run) is None

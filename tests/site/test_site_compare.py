@@ -15,7 +15,7 @@ import synthetic as runs
 from servebench.core.flags import Flag, FlagName
 from servebench.core.model import CaseResult, Run
 from servebench.record import store
-from servebench.site.pages.compare import make_form
+from servebench.site.pages.compare import form as form_of
 
 
 def js(module: str, expression: str, given: object = None) -> Any:
@@ -40,12 +40,12 @@ def test_the_form_offers_what_can_be_compared(tmp_path: Path) -> None:
     results = tmp_path / "results"
     imagined = made_up.imagine(0.1, 160, 2)
     made_up.write(imagined, results)
-    form = make_form(site_builds.gathered(tmp_path))
+    form = form_of(site_builds.gathered(tmp_path))
     newest = [one.header.run for one in made_up.generate(imagined)][-2:]
-    assert [form.a, form.b] == newest
-    groups = {label.split(" on ")[0].split(",")[0]: choices for label, choices in form.groups}
+    assert [form["a"], form["b"]] == newest
+    groups = {label.split(" on ")[0].split(",")[0]: choices for label, choices in form["groups"]}
     assert [word for word, _ in groups["Runs"][:2]] == newest[::-1]
-    assert form.metrics[0] == ("server_cpu_per_request", "CPU/request")
+    assert form["metrics"][0] == ("server_cpu_per_request", "CPU/request")
     pythons = groups["Interpreters of the newest night"]
     assert [word for word, _ in pythons] == ["py:3.14", "py:3.14t"]
     assert groups["Stacks of the newest night"] == ()  # there is one only
@@ -53,11 +53,11 @@ def test_the_form_offers_what_can_be_compared(tmp_path: Path) -> None:
 
 def test_one_night_is_compared_by_interpreter(tmp_path: Path) -> None:
     made_up.write(made_up.imagine(0.001, 160, 2), tmp_path / "results")
-    form = make_form(site_builds.gathered(tmp_path))
-    assert (form.a, form.b) == ("py:3.14", "py:3.14t")
+    form = form_of(site_builds.gathered(tmp_path))
+    assert (form["a"], form["b"]) == ("py:3.14", "py:3.14t")
     made_up.write(made_up.imagine(0.001, 80, 2), tmp_path / "one" / "results")
-    form = make_form(site_builds.gathered(tmp_path / "one"))
-    assert (form.a, form.b) == ("", "")
+    form = form_of(site_builds.gathered(tmp_path / "one"))
+    assert (form["a"], form["b"]) == ("", "")
 
 
 def test_one_night_has_its_own_interval() -> None:

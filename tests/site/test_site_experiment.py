@@ -26,7 +26,7 @@ from servebench.site.charts import declared
 from servebench.site.charts.declared import ChartCases
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.svg import Mark
-from servebench.site.pages import addresses, evidence, experiment, front, run
+from servebench.site.pages import addresses, experiment, front, run, words
 from servebench.site.pages.site import Site
 
 
@@ -77,12 +77,12 @@ def test_every_declared_chart_is_drawn_from_the_reference_runs(
 
 
 def test_charts_have_the_intervals_that_runs_have(site: Site) -> None:
-    found = evidence.sources(site, "asgi-wsgi")
-    assert [(one.profile, one.summary.run.launches) for one in found] == [
+    found = experiment.sources(site, "asgi-wsgi")
+    assert [(one.run.profile, one.run.launches) for one in found] == [
         ("published", 1), ("nightly", 3),
     ]  # fmt: skip
-    by_profile = {one.profile: {case.id: case for case in one.cases} for one in found}
-    chart = next(evidence.charts(site, "asgi-wsgi", "../../", found)).chart
+    by_profile = {one.run.profile: {case.id: case for case in one.cases} for one in found}
+    chart = next(experiment.charts(site, "asgi-wsgi", "../../", found))[0]
     assert chart.about.caption.endswith(
         "From the nightly profile, 3 launches per case. "
         "Others: from the published profile, 1 launch per case."
@@ -116,9 +116,11 @@ def test_a_page_answers_its_question_with_figures_of_the_reference_run(
 def test_the_heat_map_has_the_five_cells_that_the_article_has(site: Site) -> None:
     """1 × 2, 1 × 4, 2 × 1, 2 × 2 and 4 × 1 workers × threads."""
     (chart,) = (
-        one.chart
-        for one in evidence.charts(site, "asgi-wsgi", "../../", evidence.sources(site, "asgi-wsgi"))
-        if one.chart.kind == "heat"
+        chart
+        for chart, _ in experiment.charts(
+            site, "asgi-wsgi", "../../", experiment.sources(site, "asgi-wsgi")
+        )
+        if chart.kind == "heat"
     )
     assert cells(chart) == ["0 1", "0 2", "1 0", "1 1", "2 0"]
     assert chart.grid.count("published") == 5
@@ -131,10 +133,10 @@ def test_every_statement_of_every_experiment_is_on_its_page(
     site: Site, written: dict[str, str]
 ) -> None:
     for name, published in site.published.items():
-        found = evidence.sources(site, name)
-        rows = evidence.statements(found)
-        assert [row.text for row in rows] == [shape.statement for shape in published.shapes]
+        found = experiment.sources(site, name)
         page = page_of(written, name)
+        for shape in published.shapes:
+            assert str(words.prose(shape.statement)) in page
         # What one launch does not decide is told together, by run.
         reasons = [
             [one.reason for one in source.section.shapes if one.verdict in APART]
@@ -342,10 +344,9 @@ def test_a_chart_that_cannot_be_drawn_is_refused(change: dict[str, Any], told: s
 def test_marks_of_all_kinds_lead_to_their_cases(site: Site) -> None:
     known = {f"../../{addresses.case(case)}" for one in site.headers.values() for case in one.cases}
     for name in site.published:
-        for drawn in evidence.charts(site, name, "../../", evidence.sources(site, name)):
-            if drawn.chart.kind != "heat":
-                hrefs = {mark.href for mark in drawn.chart.wide.marks}
-                assert hrefs <= known, (name, drawn.chart.about.id)
+        for chart, _ in experiment.charts(site, name, "../../", experiment.sources(site, name)):
+            if chart.kind != "heat":
+                assert {mark.href for mark in chart.wide.marks} <= known, (name, chart.about.id)
 
 
 def test_anchors_of_a_page_are_its_own(written: dict[str, str]) -> None:

@@ -4,86 +4,45 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pytest
 from markupsafe import Markup
 
 import synthetic as runs
-from servebench.core.flags import Flag, FlagName
 from servebench.core.model import CaseResult, Run, StackRecord
-from servebench.record import store
-from servebench.record.change import ChangeRecord, SeriesName, StackState
+from servebench.record.change import ChangeRecord, SeriesName
 from servebench.record.comparison import Verdict
 from servebench.series import events
-from servebench.series import table as history
 from servebench.series.columns import RunColumns, of_run
 from servebench.series.summary import Estimate
 from servebench.series.table import Table
 from servebench.site import overview
+from servebench.site.overview import Stated
 from servebench.site.pages import case, front, machines, reference, run, trace, words
 from servebench.site.pages.front import NightStatus
-from servebench.site.pages.run import run_row as row
-from servebench.site.pages.run import started
+from site_builds import FREE, JSON, a_run, disturbed, failed, scattered, steady, table_of
 
 NAMES = ("a/one", "a/two", "a/three", "a/four", "a/five")
-NOISE = Flag(name=FlagName.HOST_NOISE, detail="another process")
-JSON = "asgi-wsgi/asgi-json/py3.14/w1/c128"
-FREE = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
+SWITCH = "git switch --detach abababababab && make setup && "
 FLASK = "asgi-wsgi/wsgi-json/py3.14/w1/t64/c128"
+HERE = runs.MACHINE.id
+KERNEL = runs.MACHINE.model_copy(update={"kernel": "6.2.0"})
 
 
-def a_run(day: int, results: Sequence[CaseResult], **changes: Any) -> Run:
-    """A nightly run of a day of November 2026."""
-    moment = f"2026-11-{day:02d}T03:00:00+00:00"
-    commit = f"{day:02d}" * 20
-    id_ = store.run_id(moment, changes.get("profile", "nightly"), commit)
-    return runs.make_run(results, id=id_, started=moment, commit=commit, **changes)
-
-
-def steady(name: str, throughput: float = 5000.0) -> CaseResult:
-    return runs.steady_result(runs.make_case(name), {"throughput": throughput})
-
-
-def scattered(name: str, *throughputs: float) -> CaseResult:
-    launches = tuple(runs.ok(name, n, {"throughput": t}) for n, t in enumerate(throughputs))
-    return CaseResult(case=runs.make_case(name), launches=launches)
-
-
-def failed(name: str) -> CaseResult:
-    launch = runs.failed(name, 0, FlagName.NOT_READY, "60 s were not enough")
-    return CaseResult(case=runs.make_case(name), launches=(launch,))
-
-
-def disturbed(name: str) -> CaseResult:
-    launches = tuple(runs.ok(name, n, {"throughput": 9.0}, NOISE) for n in range(3))
-    return CaseResult(case=runs.make_case(name), launches=launches)
-
-
-def table_of(*measured: Run) -> Table:
-    (table,) = history.tables(of_run(one) for one in measured)
-    return table
-
-
-def a_change(case: str, verdict: Verdict, **changes: Any) -> ChangeRecord:
+def a_change(case: str, verdict: Verdict = Verdict.SLOWER, **changes: Any) -> ChangeRecord:
     ratio = 1.1 if verdict is Verdict.SLOWER else 0.9
     fields: dict[str, Any] = {
-        "id": f"20261102-{case.replace('/', '-')}",
-        "status": "open",
-        "series": SeriesName(machine=runs.MACHINE.id, case=case, metric="server_cpu_per_request"),
+        "id": f"20261102-{case.replace('/', '-')}", "verdict": verdict, "culprit": None,
+        "series": SeriesName(machine=HERE, case=case, metric="server_cpu_per_request"),
         "when": datetime(2026, 11, 2, 3, tzinfo=UTC),
-        "base": StackState(stack="current", digest="0" * 64),
-        "head": StackState(stack="current", digest="1" * 64),
-        "ratio": ratio,
-        "low": ratio - 0.01,
-        "high": ratio + 0.01,
-        "verdict": verdict,
-        "method": "Ten duets.",
-    }
-    return ChangeRecord(**{**fields, **changes})
+        "ratio": ratio, "low": ratio - 0.01, "high": ratio + 0.01,
+    }  # fmt: skip
+    return runs.change_record(**{**fields, **changes})
 
 
 def status_of(*measured: Run, changes: Iterable[ChangeRecord] = ()) -> NightStatus:
@@ -91,67 +50,35 @@ def status_of(*measured: Run, changes: Iterable[ChangeRecord] = ()) -> NightStat
     return front.night_status(table, events.events(table), changes)
 
 
-def with_stack(day: int, results: Sequence[CaseResult], version: str) -> Run:
-    stack = StackRecord(name="current", digest=version * 4, packages={"fastapi": version})
-    return a_run(day, results, stacks=(stack,))
-
-
 def test_every_case_is_in_one_list_of_the_status() -> None:
-    before = a_run(1, [*map(steady, NAMES), steady("a/gone")])
-    newest = a_run(
-        3,
-        [
-            steady("a/one"),
-            steady("a/two"),
-            steady("a/three"),
-            disturbed("a/four"),
-            failed("a/five"),
-            steady("a/new"),
-        ],
-    )
-    changes = [a_change("a/one", Verdict.SLOWER), a_change("a/two", Verdict.FASTER)]
+    before = a_run(1, *map(steady, NAMES), steady("a/gone"))
+    newest = a_run(3, *map(steady, NAMES[:3]), disturbed("a/four"), failed("a/five"),
+                   steady("a/new"))  # fmt: skip
+    changes = (a_change("a/one"), a_change("a/two", Verdict.FASTER))
     found = status_of(before, newest, changes=changes)
-    assert found == NightStatus(
-        run=newest.id,
-        time=int(datetime(2026, 11, 3, 3, tzinfo=UTC).timestamp()),
-        nightly=True,
-        slower=(),
-        faster=(),
-        releases=(),
-        still=tuple(changes),
-        measured=("a/one", "a/two", "a/three"),
-        first=("a/new",),
-        disturbed=("a/four",),
-        failed=("a/five",),
-        missing=("a/gone",),
-    )
-    assert found.total == 7
+    time = int(datetime(2026, 11, 3, 3, tzinfo=UTC).timestamp())
+    became = {
+        "measured": NAMES[:3], "first": ("a/new",), "disturbed": ("a/four",),
+        "failed": ("a/five",), "missing": ("a/gone",),
+    }  # fmt: skip
+    assert found == NightStatus(newest.id, time, True, (), (), (), changes, became)
     assert front.sentence(found) == (
         "Newest night: nothing new (no release came in). Of 7 cases 3 are measured; 1 measured "
         "for the first time; 1 is disturbed and not judged; 1 failed; 1 is missing."
     )
-    assert front.still_open(found, runs.MACHINE.id) == (
-        "Open since 2 Nov 2026: 2 changes, 2 cases."
-    )
+    assert front.still_open(found, HERE) == "Open since 2 Nov 2026: 2 changes, 2 cases."
 
 
 @pytest.mark.parametrize(
     ("change", "news"),
     [
-        (a_change("a/one", Verdict.SLOWER), "1 case slower from here on"),
+        (a_change("a/one"), "1 case slower from here on"),
         (a_change("a/one", Verdict.FASTER), "1 case faster from here on"),
-        (a_change("a/one", Verdict.SLOWER, status="closed"), "nothing new"),
+        (a_change("a/one", status="closed"), "nothing new"),
         (a_change("a/one", Verdict.INCONCLUSIVE, low=0.5, high=1.5), "nothing new"),
+        (a_change("a/one", when=datetime(2026, 11, 1, 3, tzinfo=UTC)), "nothing new"),
         (
-            a_change("a/one", Verdict.SLOWER, when=datetime(2026, 11, 1, 3, tzinfo=UTC)),
-            "nothing new",
-        ),
-        (
-            a_change(
-                "a/one",
-                Verdict.SLOWER,
-                series=SeriesName(machine="other", case="a/one", metric="throughput"),
-            ),
+            a_change("a/one", series=SeriesName(machine="m", case="a/one", metric="throughput")),
             "nothing new",
         ),
     ],
@@ -160,8 +87,11 @@ def test_every_case_is_in_one_list_of_the_status() -> None:
 def test_news_are_open_changes_that_begin_with_the_newest_night(
     change: ChangeRecord, news: str
 ) -> None:
-    night = [with_stack(day, [steady("a/one")], f"0.{day}.0") for day in (1, 2)]
-    found = front.sentence(status_of(*night, changes=[change]))
+    def night(day: int, version: str) -> Run:
+        stack = StackRecord(name="current", digest=version * 4, packages={"fastapi": version})
+        return a_run(day, steady("a/one"), stacks=(stack,))
+
+    found = front.sentence(status_of(night(1, "0.1.0"), night(2, "0.2.0"), changes=[change]))
     assert found == (
         f"Newest night: {news} (1 release came in: fastapi 0.2.0). Of 1 case 1 is measured."
     )
@@ -169,82 +99,78 @@ def test_news_are_open_changes_that_begin_with_the_newest_night(
 
 def test_a_case_that_also_moved_is_counted_too() -> None:
     others = tuple(
-        SeriesName(machine=machine, case="a/two", metric="throughput")
-        for machine in (runs.MACHINE.id, "other")
+        SeriesName(machine=machine, case="a/two", metric="throughput") for machine in (HERE, "m")
     )
-    change = a_change("a/one", Verdict.SLOWER, others=others)
-    results = [steady("a/one"), steady("a/two")]
-    nights = [a_run(day, results) for day in (1, 2, 3)]
+    change = a_change("a/one", others=others)
+    nights = [a_run(day, steady("a/one"), steady("a/two")) for day in (1, 2, 3)]
     assert status_of(*nights[:2], changes=[change]).slower == ("a/one", "a/two")
     later = status_of(*nights, changes=[change])
-    assert (later.slower, front.still_open(later, runs.MACHINE.id)) == (
-        (), "Open since 2 Nov 2026: 1 change, 2 cases.",
-    )  # fmt: skip
+    assert later.slower == ()
+    assert front.still_open(later, HERE) == "Open since 2 Nov 2026: 1 change, 2 cases."
 
 
 def test_the_first_run_is_compared_with_nothing() -> None:
-    assert front.sentence(status_of(a_run(1, [steady("a/one"), failed("a/two")]))) == (
+    assert front.sentence(status_of(a_run(1, steady("a/one"), failed("a/two")))) == (
         "Of 2 cases 1 measured for the first time; 1 failed. There is nothing to compare with yet."
     )
 
 
 def test_a_case_that_left_the_plan_long_ago_is_not_missing() -> None:
-    nights = [a_run(1, [steady("a/old"), steady("a/one")])]
-    nights += [a_run(day, [steady("a/one")]) for day in range(2, 10)]
-    assert status_of(*nights).missing == ()
-    assert status_of(*nights[:8]).missing == ("a/old",)
+    nights = [a_run(1, steady("a/old"), steady("a/one"))]
+    nights += [a_run(day, steady("a/one")) for day in range(2, 10)]
+    assert "missing" not in status_of(*nights).cases
+    assert status_of(*nights[:8]).cases["missing"] == ("a/old",)
+
+
+RATIO, ALONE = "free-threaded / GIL, FastAPI JSON", "FastAPI JSON"
+
+
+def stated_of(*tables: Table) -> Mapping[str, Stated]:
+    cards = front.headline_cards(tables)
+    return {one.headline.label: one.stated for one in cards if one.stated}
 
 
 def test_a_headline_is_a_ratio_of_one_night() -> None:
     """6,000 over 5,000 on the second night; the first has only one side, and the third neither."""
-    table = table_of(
-        a_run(1, [steady(JSON)]),
-        a_run(2, [steady(JSON), steady(FREE, 6000.0)]),
-        a_run(3, [disturbed(JSON), steady(FREE, 9000.0)]),
-    )
-    shown = {one.label: one for one in front.headline_cards([table])}
-    ratio = shown["free-threaded / GIL, FastAPI JSON"]
-    assert (ratio.figure, ratio.interval, ratio.nights) == ("1.20×", "", 3)
-    assert ratio.run == a_run(2, []).id
-    assert ratio.sketch == ""  # one figure is no series
-    alone = shown["FastAPI JSON"]
-    assert (alone.figure, alone.run) == ("5,000/s", a_run(2, []).id)
-    assert "<svg" in alone.sketch
-    assert shown["Flask JSON"].figure == ""
+    nights = [
+        a_run(1, steady(JSON)),
+        a_run(2, steady(JSON), steady(FREE, 6000.0)),
+        a_run(3, disturbed(JSON), steady(FREE, 9000.0)),
+    ]
+    table = table_of(*nights)
+    cards = {one.headline.label: one for one in front.headline_cards([table])}
+    found = stated_of(table)
+    assert {label: one.figure for label, one in found.items()} == {RATIO: "1.20×", ALONE: "5,000/s"}
+    assert (found[RATIO].interval, cards[RATIO].nights) == ("", 3)
+    assert cards[RATIO].run == cards[ALONE].run == nights[1].id
+    assert cards[RATIO].sketch == ""  # one figure is no series
+    assert "<svg" in cards[ALONE].sketch
 
 
 def test_a_headline_has_the_interval_of_its_ratio() -> None:
     """Halves of 3 % and 4 % on the logarithms make 5 %, which is 5.1 % upwards."""
     factor = math.sqrt(3) / 4.30265  # so that t(2) times the standard error is the half asked for
 
-    def around(middle: float, half: float) -> list[float]:
-        step = half * factor
-        return [middle * math.exp(k * step) for k in (-1, 0, 1)]
+    def around(name: str, middle: float, half: float) -> CaseResult:
+        return scattered(name, *(middle * math.exp(k * half * factor) for k in (-1, 0, 1)))
 
-    table = table_of(
-        a_run(1, [scattered(JSON, *around(5000, 0.03)), scattered(FREE, *around(6000, 0.04))])
-    )
-    shown = {one.label: one for one in front.headline_cards([table])}
-    ratio = shown["free-threaded / GIL, FastAPI JSON"]
+    ratio = stated_of(table_of(a_run(1, around(JSON, 5000, 0.03), around(FREE, 6000, 0.04))))[RATIO]
     assert (ratio.figure, ratio.interval, ratio.firm) == ("1.20×", "±5.1 %", True)
 
 
 def test_headlines_are_all_of_one_machine() -> None:
     many = [scattered(JSON, 4900.0, 5000.0, 5100.0), scattered(FREE, 5900.0, 6000.0, 6100.0)]
-    one = table_of(a_run(1, many))
+    one = table_of(a_run(1, *many))
     single = [scattered(name, 9000.0) for name in (JSON, FREE, FLASK)]
-    other = table_of(a_run(2, single, machine=runs.MACHINE.model_copy(update={"id": "other-4c-1"})))
-    shown = front.headline_cards([other, one])
-    assert {found.machine for found in shown} == {runs.MACHINE.id}
-    assert {found.label: found.figure for found in shown if found.figure} == {
-        "FastAPI JSON": "4,999/s", "free-threaded / GIL, FastAPI JSON": "1.20×",
-    }  # fmt: skip
+    machine = runs.MACHINE.model_copy(update={"id": "other-4c-1"})
+    other = table_of(a_run(2, *single, machine=machine))
+    assert {found.machine for found in front.headline_cards([other, one])} == {HERE}
+    shown = {label: found.figure for label, found in stated_of(other, one).items()}
+    assert shown == {ALONE: "4,999/s", RATIO: "1.20×"}
     badges = overview.badges([other, one], ())
     assert [badges[name]["message"] for name in ("asgi", "wsgi")] == ["4,999/s", "not measured"]
-    (alone,) = [found for found in front.headline_cards([other]) if found.label == "Flask JSON"]
-    assert (alone.machine, alone.figure, alone.interval, alone.firm) == (
-        "other-4c-1", "9,000/s", "one launch", False,
-    )  # fmt: skip
+    alone = stated_of(other)["Flask JSON"]
+    assert (alone.figure, alone.interval, alone.firm) == ("9,000/s", "one launch", False)
     assert overview.badges([other], ())["wsgi"] == {
         "schemaVersion": 1, "label": "Flask JSON", "message": "9,000/s (one launch)",
         "color": "lightgrey",
@@ -253,28 +179,22 @@ def test_headlines_are_all_of_one_machine() -> None:
 
 def test_a_wide_interval_is_printed_instead_of_its_figure() -> None:
     """5,000 with a half-width of 24.8 %: t(2) · 10 % / √3, on logarithms: 0.780 to 1.28 of it."""
-    table = table_of(
-        a_run(
-            1,
-            [
-                scattered(JSON, *(5000 * math.exp(0.1 * k) for k in (-1, 0, 1))),
-                scattered(FREE, *(10_000 * math.exp(0.001 * k) for k in (-1, 0, 1))),
-            ],
-        )
-    )
-    shown = {one.label: one for one in front.headline_cards([table])}
-    ratio, alone = shown["free-threaded / GIL, FastAPI JSON"], shown["FastAPI JSON"]
-    assert (ratio.figure, ratio.interval, ratio.firm) == ("1.6…2.6×", "95 % interval", False)
-    assert (alone.figure, alone.interval, alone.firm) == ("3,900/s…6,410/s", "95 % interval", False)
-    badge = overview.badges([table], ())["free-threaded-asgi"]
-    assert badge["message"] == "1.6…2.6×"
+    wide = scattered(JSON, *(5000 * math.exp(0.1 * k) for k in (-1, 0, 1)))
+    narrow = scattered(FREE, *(10_000 * math.exp(0.001 * k) for k in (-1, 0, 1)))
+    table = table_of(a_run(1, wide, narrow))
+    told = {label: (one.figure, one.interval, one.firm) for label, one in stated_of(table).items()}
+    assert told == {
+        RATIO: ("1.6…2.6×", "95 % interval", False),
+        ALONE: ("3,900/s…6,410/s", "95 % interval", False),
+    }
+    assert overview.badges([table], ())["free-threaded-asgi"]["message"] == "1.6…2.6×"
 
 
 def test_a_machine_s_noise_is_the_median_half_interval() -> None:
     """Launches of 100, 200 and 400: an interval of 200·2^±2.4841, and half its width over 200."""
     table = table_of(
-        a_run(1, [scattered("a/one", 100, 200, 400), steady("a/two"), disturbed("a/three")]),
-        a_run(2, [steady("a/one"), failed("a/two")]),
+        a_run(1, scattered("a/one", 100, 200, 400), steady("a/two"), disturbed("a/three")),
+        a_run(2, steady("a/one"), failed("a/two")),
     )
     factor = 2 ** (4.30265 / math.sqrt(3))
     assert machines.widths(table) == [pytest.approx((factor - 1 / factor) / 2, rel=1e-4), None]
@@ -282,69 +202,47 @@ def test_a_machine_s_noise_is_the_median_half_interval() -> None:
 
 
 def test_what_changed_about_a_machine_is_said() -> None:
-    kernel = runs.MACHINE.model_copy(update={"kernel": "6.2.0"})
-    nights = [
-        of_run(a_run(1, [steady("a/one")])),
-        of_run(a_run(2, [steady("a/one")], machine=kernel)),
-        of_run(a_run(3, [steady("a/one")], machine=kernel)),
-    ]
-    found = machines.moves([night.header for night in nights])
+    nights = [a_run(1), a_run(2, machine=KERNEL), a_run(3, machine=KERNEL)]
+    found = machines.moves([of_run(night).header for night in nights])
     assert [(header.run, told) for header, told in found] == [
-        (nights[1].header.run, "kernel 6.1.0 → kernel 6.2.0")
+        (nights[1].id, "kernel 6.1.0 → kernel 6.2.0")
     ]
 
 
 def test_neighbours_are_of_the_same_machine_and_profile() -> None:
-    nights = [
-        of_run(a_run(1, [steady("a/one")])),
-        of_run(a_run(2, [steady("a/one")], profile="quick")),
-        of_run(a_run(3, [steady("a/one")])),
-    ]
-    ids = [night.header.run for night in nights]
-    found = run.neighbours({night.header.run: night.header for night in nights})
-    assert (found[ids[0]].before, found[ids[0]].after) == ("", ids[2])
-    assert (found[ids[1]].before, found[ids[1]].after) == ("", "")
-    assert found[ids[2]].before == ids[0]
+    nights = [a_run(1), a_run(2, profile="quick"), a_run(3)]
+    one, other, last = (night.id for night in nights)
+    found = run.neighbours({night.id: of_run(night).header for night in nights})
+    assert found == {one: ("", last), other: ("", ""), last: (one, "")}
 
 
 def test_a_run_in_numbers() -> None:
-    results = [
-        steady("a/one"),
-        disturbed("a/two"),
-        failed("a/three"),
-        CaseResult(case=runs.make_case("a/four")),
-    ]
-    found = row(of_run(a_run(1, results)).header)
-    assert (found.cases, found.measured, found.disturbed, found.failed, found.missing) == (
-        4,
-        2,
-        1,
-        1,
-        1,
-    )
+    never = CaseResult(case=runs.make_case("a/four"))
+    measured = a_run(1, steady("a/one"), disturbed("a/two"), failed("a/three"), never)
+    row = run.run_row(of_run(measured).header)
+    found = {"cases": row.cases, "measured": row.measured, "disturbed": row.disturbed}
+    assert found == {"cases": 4, "measured": 2, "disturbed": 1}
+    assert (row.failed, row.missing) == (1, 1)
 
 
 def test_benchmarks_stand_at_the_date_when_they_were_made() -> None:
-    header = of_run(a_run(1, [steady("a/one")])).header
+    header = of_run(a_run(1)).header
     asv = replace(header, kind="inprocess", run="20251113T021320Z-asv-abababab")
-    assert started(asv) == datetime(2025, 11, 13, 2, 13, 20, tzinfo=UTC)
-    assert started(replace(asv, run="something")) == datetime(2026, 11, 1, 3, tzinfo=UTC)
+    assert run.started(asv) == datetime(2025, 11, 13, 2, 13, 20, tzinfo=UTC)
+    assert run.started(replace(asv, run="something")) == datetime(2026, 11, 1, 3, tzinfo=UTC)
 
 
 def test_the_lines_of_a_night_say_what_was_odd() -> None:
-    night = of_run(a_run(1, [steady("a/one"), failed("a/two")]))
+    night = of_run(a_run(1, steady("a/one"), failed("a/two")))
     (line,) = run.lines(night)
     assert (line.case, line.odd.status) == ("a/two", "failed")
     header = replace(
         night.header, kind="inprocess", cases=("b",), groups=("b",), definitions=("",),
         pythons=("3.14",), stack_of=("current",), metrics=("seconds",), odd={},
     )  # fmt: skip
-    figures = [night.mean[:1, :1].copy() for _ in range(3)]
-    for block, value in zip(figures, (2e-4, 1e-4, 3e-4), strict=True):
-        block[:] = value
-    counts = night.launches[:1, :1].copy()
-    counts[:] = 7
-    (line,) = run.lines(RunColumns(header, figures[0], figures[1], figures[2], counts))
+    mean, low, high = (np.full_like(night.mean[:1, :1], value) for value in (2e-4, 1e-4, 3e-4))
+    counts = np.full_like(night.launches[:1, :1], 7)
+    (line,) = run.lines(RunColumns(header, mean, low, high, counts))
     assert (line.figure, line.interval, line.samples) == ("200 µs", "100 µs … 300 µs", 7)
 
 
@@ -354,25 +252,14 @@ def test_the_lines_of_a_night_say_what_was_odd() -> None:
         (JSON, "nightly", None, f"servebench run --profile nightly --select {JSON}"),
         (JSON, "asv", None, f"servebench run --profile nightly --select {JSON}"),
         ("a/b [c]*", "quick", None, "servebench run --profile quick --select 'a/b [[]c][*]'"),
-        (
-            "a/b",
-            "quick",
-            "ab" * 20,
-            (
-                "git switch --detach abababababab && make setup && "
-                "servebench run --profile quick --select a/b"
-            ),
-        ),
+        ("a/b", "quick", "ab" * 20,
+         f"{SWITCH}servebench run --profile quick --select a/b"),
         ("a/b", "quick", "$(rm -rf)", "servebench run --profile quick --select a/b"),
         ("a/b; rm -rf ~", "quick", None, "servebench run --profile quick --select 'a/b; rm -rf ~'"),
-        (
-            "inprocess/gil.Cpu.time_tasks(mode=threads, tasks=4)/py3.14/current",
-            "asv",
-            None,
-            "servebench inprocess --select 'gil.Cpu.time_tasks*'",
-        ),
+        ("inprocess/gil.Cpu.time_tasks(mode=threads, tasks=4)/py3.14/current", "asv", None,
+         "servebench inprocess --select 'gil.Cpu.time_tasks*'"),
     ],
-)
+)  # fmt: skip
 def test_the_command_of_a_figure(
     case: str, profile: str, commit: str | None, expected: str
 ) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import made_up
 import sites
@@ -17,7 +18,8 @@ from servebench.host import paths
 from servebench.record import change, store
 from servebench.record.change import ChangeRecord, Release, SeriesName, StackState
 from servebench.record.comparison import PackageChange
-from servebench.series.table import tables
+from servebench.series.columns import of_run
+from servebench.series.table import Table, tables
 from servebench.site import data
 from servebench.site.data import Folder
 from servebench.site.pages.site import Site, gather
@@ -45,6 +47,43 @@ HOSTILE: Final = (
     "x" * 10_000,
 )
 """Strings that are text wherever they stand."""
+
+
+JSON: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
+FREE: Final = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
+
+
+def steady(name: str = JSON, throughput: float = 5000.0, **changes: Any) -> CaseResult:
+    return runs.steady_result(runs.make_case(name, **changes), {"throughput": throughput})
+
+
+def scattered(name: str, *throughputs: float, flags: Sequence[Flag] = ()) -> CaseResult:
+    launches = tuple(runs.ok(name, n, {"throughput": t}, *flags) for n, t in enumerate(throughputs))
+    return CaseResult(case=runs.make_case(name), launches=launches)
+
+
+def disturbed(name: str) -> CaseResult:
+    noise = Flag(name=FlagName.HOST_NOISE, detail="another process")
+    return scattered(name, 9.0, 9.0, 9.0, flags=[noise])
+
+
+def failed(name: str = JSON) -> CaseResult:
+    launch = runs.failed(name, 0, FlagName.NOT_READY, "60 s were not enough")
+    return CaseResult(case=runs.make_case(name), launches=(launch,))
+
+
+def a_run(day: int, *results: CaseResult, **changes: Any) -> Run:
+    """A nightly run of a day of November 2026: of one steady case, if no results are given."""
+    started = changes.pop("started", f"2026-11-{day:02d}T03:00:00+00:00")
+    commit = f"{day:02d}" * 20
+    id_ = store.run_id(started, changes.get("profile", "nightly"), commit)
+    changes |= {"id": id_, "started": started, "commit": commit}
+    return runs.make_run(results or [steady()], **changes)
+
+
+def table_of(*measured: Run) -> Table:
+    (table,) = tables(of_run(one) for one in measured)
+    return table
 
 
 def history(folder: Path) -> tuple[Path, Imagined]:
@@ -76,7 +115,7 @@ def history(folder: Path) -> tuple[Path, Imagined]:
 
 
 def one_night(folder: Path) -> Path:
-    case = runs.make_case("asgi-wsgi/asgi-json/py3.14/w1/c128")
+    case = runs.make_case(JSON)
     stored(folder / "results", runs.make_run([runs.steady_result(case, runs_figures())]))
     return built(folder)
 

@@ -28,7 +28,6 @@ NONE: Final = "asv has recorded nothing here"
 ELSEWHERE: Final = "asv's site is only made of a checkout's own results"
 LEFT_OUT: Final = "asv's site was left out as asked (--no-asv)"
 
-_CONFIGURATION: Final = "asv.conf.json"
 _COMPLETE: Final = "complete"
 
 
@@ -46,7 +45,10 @@ def bring(root: Path, results: Path, cache: Path, folder: Folder, narrator: Narr
     place = cache / _digest(root, recorded)
     if not (place / _COMPLETE).is_file():
         try:
-            _publish_anew(root, cache, place, narrator)
+            shutil.rmtree(cache, ignore_errors=True)
+            place.mkdir(parents=True)
+            publish(root, place / "html", narrator)
+            (place / _COMPLETE).touch()
         except Exception as problem:  # asv's own code may stumble over anything
             return f"asv's site could not be made ({type(problem).__name__}): {problem}"
     site = place / "html"
@@ -56,19 +58,11 @@ def bring(root: Path, results: Path, cache: Path, folder: Folder, narrator: Narr
     return ""
 
 
-def _publish_anew(root: Path, cache: Path, place: Path, narrator: Narrator) -> None:
-    shutil.rmtree(cache, ignore_errors=True)
-    place.mkdir(parents=True)
-    publish(root, place / "html", narrator)
-    (place / _COMPLETE).touch()
-
-
 def _digest(root: Path, recorded: Path) -> str:
     """Of all that asv's site depends on besides the commits themselves, which never change."""
     digest = hashlib.sha256(importlib.metadata.version("asv").encode())
-    ours = [Path(__file__), *VENDOR.glob("*")]
-    every = [root / _CONFIGURATION, *sorted(recorded.rglob("*.json")), *sorted(ours)]
-    for path in every:
+    ours = sorted([Path(__file__), *VENDOR.glob("*")])
+    for path in (root / "asv.conf.json", *sorted(recorded.rglob("*.json")), *ours):
         if path.is_file():
             digest.update(f"\0{path.name}\0".encode())
             digest.update(path.read_bytes())
@@ -159,9 +153,8 @@ def copies() -> dict[str, str]:
 
 
 def _refuse_others_work(site: Path) -> None:
-    if not site.exists() or (site.is_dir() and not any(site.iterdir())):
-        return
-    if not (site / "asv.js").is_file():  # the first that asv writes, the last to be missing
+    there = site.exists() and not (site.is_dir() and not any(site.iterdir()))
+    if there and not (site / SIGN).is_file():  # the first that asv writes, the last to be missing
         raise UsageError(
             f"{site}: expected an empty folder, or a site that asv made, which it will replace; "
             "found something else: name another folder"

@@ -6,11 +6,12 @@ Building twice, or building anew, gives the same bytes.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from servebench.core.errors import UsageError
 from servebench.host.progress import Narrator
@@ -20,13 +21,22 @@ from servebench.series.table import tables
 from servebench.site import asv_site, data
 from servebench.site.charts import figure
 from servebench.site.data import Folder
-from servebench.site.pages import addresses, kinds
+from servebench.site.pages import (
+    addresses,
+    case,
+    changes,
+    compare,
+    experiment,
+    front,
+    machines,
+    reference,
+    run,
+)
+from servebench.site.pages.page import PageFile, render
 from servebench.site.pages.site import Site, gather
 
 MARKER: Final = ".servebench-site"
 """A file in the site's folder: without it, what stands in the folder is somebody else's."""
-_LIST: Final = ".pages.json"
-"""What earlier versions kept there."""
 
 OURS: Final = (
     *data.OURS,
@@ -89,21 +99,25 @@ def made(order: Order, sources: Sources, narrator: Narrator) -> Built:
     _refuse_others_work(order.output)
     folder = Folder(order.output)
     folder.put(MARKER, b"Made by `servebench site`, which makes it again at any time.\n")
-    (order.output / _LIST).unlink(missing_ok=True)
-    written = data.write(folder, sources, tables(sources.nights), order.base)
+    written = data.write(folder, sources, tables(sources.nights))
     served = static_files()
     static = static_folder(served)
     for name, content in served.items():
         folder.put(static + name, content)
     downloads = {
-        **dict(_schemas(order.results, folder)),
-        **dict(_raw_asv(order.results, folder)),
+        folder.put(name, (order.results / name).read_bytes()): told
+        for name, told in _SCHEMAS.items()
+        if (order.results / name).is_file()
     }
+    downloads |= dict(_raw_asv(order.results, folder))
+    no_asv = ""
     if order.with_asv:
         scratch = order.cache / "asv-site"
         no_asv = asv_site.bring(order.root, order.results, scratch, folder, narrator)
+    elif (folder.root / asv_site.FOLDER / asv_site.SIGN).is_file():
+        folder.keep(asv_site.FOLDER)
     else:
-        no_asv = _without_asv(folder)
+        no_asv = asv_site.LEFT_OUT
     site = gather(
         order.root,
         order.results,
@@ -115,7 +129,7 @@ def made(order: Order, sources: Sources, narrator: Narrator) -> Built:
         notes=(no_asv,) if no_asv and order.with_asv else (),
     )
     return Built(
-        pages=_pages(site, folder, no_asv),
+        pages=_write_pages(site, folder, no_asv),
         written=folder.written,
         kept=folder.kept,
         removed=folder.remove_others(*OURS),
@@ -123,26 +137,46 @@ def made(order: Order, sources: Sources, narrator: Narrator) -> Built:
     )
 
 
-def _without_asv(folder: Folder) -> str:
-    if not (folder.root / asv_site.FOLDER / asv_site.SIGN).is_file():
-        return asv_site.LEFT_OUT
-    folder.keep(asv_site.FOLDER)
-    return ""
+def missing_pages(site: Site) -> Iterator[PageFile]:
+    """The page of an address that does not exist.
+
+    It is served at any depth, so that its links begin at the root of the host: below the site's
+    base, if that is known.
+    """
+    root = urlsplit(site.base).path or "/"
+    there = addresses.NOT_FOUND
+    yield render(site, "missing.html.j2", there, "Nothing is here", root=root, reason="")
 
 
-def _pages(site: Site, folder: Folder, no_asv: str) -> int:
+KINDS: Final[tuple[Callable[[Site], Iterator[PageFile]], ...]] = (
+    front.pages,
+    experiment.pages,
+    case.list_pages,
+    changes.pages,
+    compare.pages,
+    run.list_pages,
+    machines.pages,
+    case.pages,
+    run.pages,
+    reference.data_pages,
+    reference.method_pages,
+    reference.glossary_pages,
+    missing_pages,
+)
+"""Every kind of page; to add one, add its function here."""
+
+
+def _write_pages(site: Site, folder: Folder, no_asv: str) -> int:
     names = set()
-    for page in (*kinds.pages(site), *([kinds.asv_missing(site, no_asv)] if no_asv else ())):
+    pages = chain.from_iterable(kind(site) for kind in KINDS)
+    title = "asv's own pages are not here"
+    missing = [render(site, "missing.html.j2", addresses.ASV, title, reason=no_asv)]
+    for page in (*pages, *(missing if no_asv else ())):
         if page.path not in names:  # two names with one digest: the first keeps the address
             names.add(page.path)
             folder.put(page.path, page.html.encode("utf-8", "replace"))
+    folder.put(addresses.FEED, changes.feed(site.changes, site.base))
     return len(names)
-
-
-def _schemas(results: Path, folder: Folder) -> Iterator[tuple[str, str]]:
-    for name, told in _SCHEMAS.items():
-        if (results / name).is_file():
-            yield folder.put(name, (results / name).read_bytes()), told
 
 
 def _raw_asv(results: Path, folder: Folder) -> Iterator[tuple[str, str]]:
@@ -165,7 +199,6 @@ def _refuse_others_work(output: Path) -> None:
 
 
 STATICS: Final = Path(__file__).with_name("static")
-_STYLES: Final = "site.css"
 
 _SERVED: Final = frozenset({".css", ".js", ".svg", ".txt", ".png"})
 """What else stands there is for those who work on it."""
@@ -178,7 +211,7 @@ def static_files() -> dict[str, bytes]:
         for path in sorted(STATICS.rglob("*"))
         if path.suffix in _SERVED and path.is_file()
     }
-    found[_STYLES] = figure.stylesheet().encode() + b"\n" + found.get(_STYLES, b"")
+    found["site.css"] = figure.stylesheet().encode() + b"\n" + found["site.css"]
     return found
 
 

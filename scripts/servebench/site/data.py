@@ -8,7 +8,7 @@ series/<file>/<year>-<hash>.json    figures of about twelve series
 across/<machine>-<kind>/<metric>/<year>-<hash>.json   one metric of all cases, to compare them
 runs/<run>.json                     the run files as they are
 c/<change>.json                     the change records
-badge/<name>.json, changes.atom     for shields.io and feed readers
+badge/<name>.json                   for shields.io
 """
 
 from __future__ import annotations
@@ -116,10 +116,8 @@ class Written:
     manifest: Mapping[str, Any]
 
 
-def write(folder: Folder, sources: Sources, tables: Sequence[Table], base: str = "") -> Written:
+def write(folder: Folder, sources: Sources, tables: Sequence[Table]) -> Written:
     """Write all data files below the folder; those of earlier builds stay (`Folder.remove_others`).
-
-    `base`: Address of the site, for the feed; empty: relative links.
 
     Raises:
         RecordError: A file cannot be written.
@@ -130,7 +128,14 @@ def write(folder: Folder, sources: Sources, tables: Sequence[Table], base: str =
     for (table, files), one in zip(divided, events, strict=True):
         _write_table(folder, manifest, table, files, one)
     told = {"format": FORMAT, **{name: files for name, files in manifest.items() if files}}
-    _write_others(folder, sources, divided, base)
+    for run, path in sources.runs.items():
+        folder.put(f"runs/{run}.json", path.read_bytes())
+    folder.put("overview.json", dense(overview.overview(tables, sources.changes, sources.problems)))
+    folder.put("index.json", dense(overview.index(divided, sources.runs)))
+    for record in sources.changes:
+        folder.put(f"c/{record.id}.json", (record.model_dump_json(indent=1) + "\n").encode())
+    for badge, shown in overview.badges(tables, sources.changes).items():
+        folder.put(f"badge/{badge}.json", dense(shown))
     folder.put("manifest.json", dense(told))
     return Written(divided, events, told)
 
@@ -156,21 +161,3 @@ def _write_table(
         for metric in data_files.compared_metrics(table):
             name = f"{of_table}/{data_files.folder_name(metric)}"
             put("across", name, year.year, data_files.across_document(scaled, metric))
-
-
-def _write_others(
-    folder: Folder,
-    sources: Sources,
-    divided: tuple[tuple[Table, tuple[SeriesFile, ...]], ...],
-    base: str,
-) -> None:
-    for run, path in sources.runs.items():
-        folder.put(f"runs/{run}.json", path.read_bytes())
-    tables = [table for table, _ in divided]
-    folder.put("overview.json", dense(overview.overview(tables, sources.changes, sources.problems)))
-    folder.put("index.json", dense(overview.index(divided, sources.runs)))
-    folder.put("changes.atom", overview.atom(sources.changes, base))
-    for record in sources.changes:
-        folder.put(f"c/{record.id}.json", (record.model_dump_json(indent=1) + "\n").encode())
-    for name, badge in overview.badges(tables, sources.changes).items():
-        folder.put(f"badge/{name}.json", dense(badge))

@@ -1,14 +1,12 @@
-"""What is there, in small files: the overview of all series, an index, badges, an Atom feed."""
+"""What is there, in small files: the overview of all series, an index, badges."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
-from xml.etree import ElementTree as ET
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,16 +15,15 @@ from servebench.core.units import significant
 from servebench.declare.published import Headline, headlines
 from servebench.record.change import ChangeRecord
 from servebench.record.comparison import Verdict
-from servebench.report.change import told
 from servebench.series import table as series
 from servebench.series.summary import too_few
 from servebench.series.table import STATES, Point, Table
 from servebench.site.data_files import FORMAT, LETTERS, SeriesFile
-from servebench.site.pages import words
 
 _DIGITS: Final = 6
 _WIDE: Final = 0.1
 """From half an interval of such a share on, a figure is shown as its ends."""
+_TOLD: Final = {"id", "status", "series", "when", "ratio", "low", "high", "verdict", "culprit"}
 _MEASURED: Final = STATES.index("measured")
 
 
@@ -66,18 +63,23 @@ class Stated:
     @property
     def figure(self) -> str:
         """The figure with its unit; of a wide interval its ends: `1.8…3.7×`."""
+        values, digits = (self.mean,), 3  # type: tuple[float, ...], int
         if self.wide and self.low is not None and self.high is not None:
-            return f"{self._written(self.low, 2)}…{self._written(self.high, 2)}{self._unit}"
-        return f"{self._written(self.mean)}{self._unit}"
-
-    def _written(self, value: float, digits: int = 3) -> str:
+            values, digits = (self.low, self.high), 2
         if self.headline.base is None:
-            return METRICS[self.headline.metric].format(value)
-        return significant(value, digits)
+            return "…".join(map(METRICS[self.headline.metric].format, values))
+        return "…".join(significant(value, digits) for value in values) + "×"
 
     @property
-    def _unit(self) -> str:
-        return "" if self.headline.base is None else "×"
+    def interval(self) -> str:
+        """`±1.2 %`, what stands in the figure's place, or why there is none."""
+        narrow = f"±{significant(100 * self.half, 2)} %" if self.half else ""
+        return self.doubt or ("95 % interval" if self.wide else narrow)
+
+    @property
+    def firm(self) -> bool:
+        """Whether it may stand large: it has an interval, and a narrow one."""
+        return not (self.doubt or self.wide)
 
 
 def overview(
@@ -91,7 +93,7 @@ def overview(
         "format": FORMAT,
         "letters": LETTERS,
         "machines": [_machine(table) for table in tables],
-        "changes": [_change(record) for record in changes],
+        "changes": [record.model_dump(mode="json", include=_TOLD) for record in changes],
         "problems": list(problems),
     }
 
@@ -126,14 +128,10 @@ def badges(tables: Sequence[Table], changes: Sequence[ChangeRecord]) -> dict[str
     """
     one = speaker(tables)
     found = {headline.name: _badge(headline, one) for headline in headlines()}
-    worse = [r for r in changes if r.status == "open" and r.verdict is Verdict.SLOWER]
-    if one is None:
-        found["changes"] = _shield("open regressions", "not measured", "lightgrey")
-    else:
-        found["changes"] = _shield(
-            "open regressions", str(len(worse)) if worse else "none", "orange" if worse else "blue"
-        )
-    return found
+    worse = sum(one.status == "open" and one.verdict is Verdict.SLOWER for one in changes)
+    told = (str(worse), "orange") if worse else ("none", "blue")
+    shown = ("not measured", "lightgrey") if one is None else told
+    return {**found, "changes": _shield("open regressions", *shown)}
 
 
 def ratio(numerator: Point, denominator: Point) -> tuple[float, float | None, float | None] | None:
@@ -201,9 +199,7 @@ def _badge(headline: Headline, table: Table | None) -> dict[str, Any]:
     return _shield(headline.label, f"{found.figure}{doubt}", "lightgrey" if doubt else "blue")
 
 
-def _shield(
-    label: str, message: str, color: Literal["blue", "orange", "lightgrey"]
-) -> dict[str, Any]:
+def _shield(label: str, message: str, color: str) -> dict[str, Any]:
     return {"schemaVersion": 1, "label": label, "message": message, "color": color}
 
 
@@ -239,84 +235,9 @@ def _machine(table: Table) -> dict[str, Any]:
     }
 
 
-def _change(record: ChangeRecord) -> dict[str, Any]:
-    keys = {"id", "status", "series", "when", "ratio", "low", "high", "verdict", "culprit"}
-    return record.model_dump(mode="json", include=keys)
-
-
 def _short(value: float) -> float | None:
     return None if math.isnan(value) else float(f"{value:.{_DIGITS}g}")
 
 
 def _moment(time: int) -> str:
     return datetime.fromtimestamp(time, UTC).isoformat()
-
-
-_ATOM: Final = "http://www.w3.org/2005/Atom"
-_NO_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 cannot hold, even escaped."""
-_EPOCH: Final = datetime.fromtimestamp(0, UTC)
-
-
-def atom(changes: Iterable[ChangeRecord], base: str = "") -> bytes:
-    """The feed, newest change first; the same changes always give the same bytes.
-
-    `base`: Address of the site with a slash at its end; empty: links are relative to the feed.
-    """
-    newest = sorted(changes, key=lambda record: (record.when, record.id), reverse=True)
-    ET.register_namespace("", _ATOM)
-    feed = ET.Element(_name("feed"))
-    _add(feed, "title", "servebench: changes of the Python web stack")
-    _add(feed, "id", base or "urn:servebench:changes")
-    _add(feed, "updated", words.iso(newest[0].when if newest else _EPOCH))
-    _add(_add(feed, "author"), "name", "servebench")
-    _link(feed, "self", f"{base}changes.atom")
-    _link(feed, "alternate", base or "./")
-    for record in newest:
-        _entry(feed, record, base)
-    ET.indent(feed, " ")
-    return (
-        b'<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(feed, "unicode").encode() + b"\n"
-    )
-
-
-def feed_title(record: ChangeRecord) -> str:
-    """The change in a sentence: what, by how much, how surely, since when, because of what."""
-    span = f"{words.change(record.low)} to {words.change(record.high)}"
-    text = (
-        f"{record.series.case}: {record.verdict}, {told(record).title} "
-        f"{words.change(record.ratio)} (95 %: {span})"
-    )
-    if record.culprit is not None:
-        text += f", since {record.culprit.package} {record.culprit.version}"
-    return f"{text} [closed]" if record.status == "closed" else text
-
-
-def _entry(feed: ET.Element, record: ChangeRecord, base: str) -> None:
-    entry = _add(feed, "entry")
-    _add(entry, "title", feed_title(record))
-    _add(entry, "id", f"urn:servebench:change:{record.id}")
-    _add(entry, "updated", words.iso(record.when))
-    _link(entry, "alternate", f"{base}c/{record.id}/")
-    packages = words.moved(record.packages)
-    parts = (
-        f"On {record.series.machine}. {record.method}",
-        f"Packages that differ: {packages}." if packages else "",
-        record.note,
-    )
-    _add(entry, "summary", " ".join(filter(None, parts)))
-
-
-def _add(parent: ET.Element, name: str, text: str = "") -> ET.Element:
-    child = ET.SubElement(parent, _name(name))
-    if text:
-        child.text = _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)
-    return child
-
-
-def _link(parent: ET.Element, relation: str, address: str) -> None:
-    ET.SubElement(parent, _name("link"), rel=relation, href=address)
-
-
-def _name(local: str) -> str:
-    return f"{{{_ATOM}}}{local}"

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from markupsafe import Markup
 
+from servebench.core.flags import DISTURBING
 from servebench.core.metrics import HEADLINES, METRICS
+from servebench.core.model import Case, Launch, LoadModel, Status
 from servebench.declare.suites import SHARED_PAGE
 from servebench.record.change import ChangeRecord
 from servebench.report.change import ChangeText, told
 from servebench.series import table as history
 from servebench.series.columns import RunHeader
-from servebench.series.summary import CaseSummary, Estimate
+from servebench.series.summary import CaseSummary, Estimate, RunSummary
 from servebench.series.table import Point, Table
+from servebench.site import data_files
 from servebench.site.charts import trend
-from servebench.site.pages import addresses, case_data, trace, trends, words
-from servebench.site.pages.case_data import Folders
+from servebench.site.charts.data import Caption, Quantity, Value
+from servebench.site.charts.figure import Chart
+from servebench.site.charts.forest import Dot, DotGroup, Forest, forest
+from servebench.site.pages import addresses, trace, trends, words
 from servebench.site.pages.page import PageFile, markup, render
-from servebench.site.pages.site import Site, has_page
+from servebench.site.pages.site import Site, Trended, grouped, has_page
 
+_INSIDE: Final = "inprocess"
 _MODULES: Final = ("js/keyboard.js", "js/trend.js")
+
+Folders = Mapping[Trended, Mapping[str, Mapping[str, str]]]
+"""Machine and kind → case → metric → folder of its files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,62 +60,30 @@ class CaseView:
 
     table: Table
     metric: str
+    title: str
     newest: Point
+    interval: str
     header: RunHeader
     chart: Markup
     lines: tuple[MetricLine, ...]
-
-    @property
-    def figure(self) -> str:
-        return words.figure(self.newest.mean, self.metric)
-
-    @property
-    def interval(self) -> str:
-        return _interval(self.newest, self.metric)
-
-    @property
-    def interval_title(self) -> str:
-        return self.table.track.interval_title
-
-    @property
-    def title(self) -> str:
-        return trends.title(self.metric)
 
 
 def pages(site: Site) -> Iterator[PageFile]:
     """One page for each case that any run planned."""
     tables = site.cases()
-    seen = _last_seen(site.headers)
-    newest = _newest_headers(site.headers)
-    concerned, folders = _by_case(site.changes), case_data.folders(site)
+    before = {header.cases: run for run, header in site.headers.items()}  # mostly the same cases
+    seen = {case: run for planned, run in before.items() for case in planned}
+    newest = {(one.machine, one.kind, one.profile): one for one in site.headers.values()}
+    concerned = grouped(
+        (case, record)
+        for record in site.changes
+        for case in dict.fromkeys(one.case for one in (record.series, *record.others))
+    )
+    folders = _folders(site)
     for case in filter(has_page, dict.fromkeys((*tables, *seen))):
-        records = concerned.get(case, ())
-        others = tuple(header for header in newest if case in header.cases)
-        here = tuple(tables.get(case, ()))
-        yield _page(site, case, here, records, others, seen[case], folders)
-
-
-def _last_seen(headers: Mapping[str, RunHeader]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    before: dict[tuple[str, ...], str] = {}
-    for run, header in headers.items():
-        before[header.cases] = run  # nearly all nights have the same cases
-    for planned, run in before.items():
-        found |= dict.fromkeys(planned, run)
-    return found
-
-
-def _newest_headers(headers: Mapping[str, RunHeader]) -> tuple[RunHeader, ...]:
-    found = {(one.machine, one.kind, one.profile): one for one in headers.values()}
-    return tuple(found.values())
-
-
-def _by_case(changes: tuple[ChangeRecord, ...]) -> dict[str, tuple[ChangeRecord, ...]]:
-    found: dict[str, tuple[ChangeRecord, ...]] = {}
-    for record in changes:
-        for case in dict.fromkeys(one.case for one in (record.series, *record.others)):
-            found[case] = (*found.get(case, ()), record)
-    return found
+        others = tuple(header for header in newest.values() if case in header.cases)
+        here = tables.get(case, ())
+        yield _page(site, case, here, concerned.get(case, ()), others, seen[case], folders)
 
 
 def _page(
@@ -130,14 +107,10 @@ def _page(
     metric = views[0].metric if views and views[0].metric in METRICS else _metric(summary)
     each = None
     if metric is not None:
-        here = case_data.launch_results(summaries, case)
-        each = case_data.launch_chart(here, metric, lambda run: root + addresses.run(run))
+        each = launch_chart(summaries, case, metric, lambda run: root + addresses.run(run))
     header = views[0].header if views else site.headers[seen]
-    facts = (
-        case_data.declared_facts(summary.case)
-        if summary
-        else case_data.recorded_facts(header, case)
-    )
+    place = header.cases.index(case)
+    recorded = [("Python", header.pythons[place]), ("stack", header.stack_of[place])]
     experiment, label = _experiment(site, case)
     return render(
         site,
@@ -150,16 +123,16 @@ def _page(
         experiment=experiment,
         experiment_label=label,
         views=views,
-        data=case_data.for_scripts(folders, case, tables, changes, root) if views else None,
+        data=_for_scripts(folders, case, tables, changes, root) if views else None,
         changes=[(one, _where(one, case)) for one in map(told, changes)],
         others=[one for one in others if all(one.run != view.newest.run for view in views)],
         seen=seen,
         launches=None if each is None else markup(each),
         summary=summary,
-        facts=facts,
+        facts=_declared_facts(summary.case) if summary else recorded,
         command=trace.command(case, header.profile, header.commit),
         links=trace.links(site, views[0].newest.run if views else seen),
-        files=case_data.files(site, folders, case, tables),
+        files=_files(site, folders, case, tables),
     )
 
 
@@ -180,7 +153,9 @@ def _view(
     return CaseView(
         table=table,
         metric=metric,
+        title=trends.title(metric),
         newest=newest,
+        interval=_interval(newest, metric),
         header=table.nights[night],
         chart=markup(trend.trend(data)),
         lines=tuple(_lines(table, newest, night, case, names)),
@@ -235,7 +210,7 @@ def _where(change: ChangeText, case: str) -> str:
 def _experiment(site: Site, case: str) -> tuple[str, str]:
     """Address and name of the experiment that a case belongs to; empty if it has no page."""
     name = case.partition("/")[0]
-    if name == "inprocess":
+    if name == _INSIDE:
         suite = suite_of(case)
         name = next((one.page for one in site.suites if one.suite == suite), SHARED_PAGE)
     elif name not in site.experiments():
@@ -243,7 +218,133 @@ def _experiment(site: Site, case: str) -> tuple[str, str]:
     return addresses.experiment(name), name
 
 
-_INSIDE = "inprocess"
+def _folders(site: Site) -> Folders:
+    """Where the figures of all cases are, looked through once for all pages."""
+    found: dict[Trended, dict[str, dict[str, str]]] = {}
+    for key, many in site.shards.items():
+        table, by_case = site.tables[key], found.setdefault(key, {})
+        for shard in many:
+            for case, metric in shard.series:
+                by_case.setdefault(table.cases[case], {})[table.metrics[metric]] = shard.id
+    return found
+
+
+def _for_scripts(
+    where: Folders, case: str, tables: Iterable[Table], changes: Iterable[ChangeRecord], root: str
+) -> dict[str, Any]:
+    """What the page's script needs to know to fetch and draw every series of the case."""
+    return {
+        "case": case,
+        "machines": [
+            {
+                "id": table.machine,
+                "nights": data_files.table_folder(table),
+                "stack": trends.stack_of(table, case),
+                "interval": table.track.interval_title,
+                "metrics": [
+                    {"name": one, "title": trends.title(one), "format": trends.format_name(one)}
+                    for one in trends.metrics(table, case)
+                ],
+                "shards": where[table.machine, table.kind].get(case, {}),
+                "changes": [
+                    _moved(record, name.metric, root)
+                    for record in changes
+                    for name in (record.series, *record.others)
+                    if name.machine == table.machine and name.case == case
+                ],
+            }
+            for table in tables
+        ],
+    }
+
+
+def _moved(record: ChangeRecord, metric: str, root: str) -> dict[str, Any]:
+    change = told(record)
+    parts = (f"{change.word} {change.change} ({change.interval})", change.cause)
+    return {
+        "metric": metric,
+        "time": record.when.timestamp(),
+        "verdict": record.verdict.value,
+        "ratio": record.ratio,
+        "label": ", ".join(filter(None, parts)),
+        "href": root + addresses.change(record.id),
+    }
+
+
+def _files(site: Site, where: Folders, case: str, tables: Iterable[Table]) -> list[str]:
+    """Addresses of the data files of the case."""
+    series = site.manifest.get("series", {})
+    shards = [where[table.machine, table.kind].get(case, {}).values() for table in tables]
+    return [
+        f"series/{shard}/{year}-{entry[0]}.json"
+        for many in shards
+        for shard in dict.fromkeys(many)
+        for year, entry in sorted(series.get(shard, {}).items())
+    ]
+
+
+def _declared_facts(case: Case) -> list[tuple[str, str]]:
+    endpoint, load = case.endpoint, case.load
+    connections = words.many(load.connections, "connection")
+    model = f"closed loop, {connections}"
+    if load.model is not LoadModel.CLOSED:
+        model = f"{load.model.value}, {load.rate:g} requests/s, at most {connections}"
+    pairs = [
+        ("endpoint", f"{endpoint.path} ({endpoint.interface.upper()}, {endpoint.app})"),
+        ("takes at least", words.figure(endpoint.floor, "service_min") if endpoint.floor else ""),
+        ("Python", case.python),
+        ("stack", case.stack),
+        ("server", f"{case.server}, event loop {case.loop}"),
+        ("workers", str(case.workers)),
+        ("blocking threads per worker", str(case.threads or "")),
+        ("load", f"{model}, {load.duration:g} s, timeout {load.timeout:g} s"),
+        ("cores", "server and generator apart" if case.cores == "split" else "shared by both"),
+        ("ceiling", case.ceiling or ""),
+        ("environment", ", ".join(f"{name}={text}" for name, text in case.env.items())),
+    ]
+    return [(name, text) for name, text in pairs if text]
+
+
+def launch_chart(
+    summaries: Iterable[RunSummary], case: str, metric: str, address: Callable[[str], str]
+) -> Chart | None:
+    """One mark per launch of the case, by run; None for fewer than two figures."""
+    planned = [
+        (summary.run, result)
+        for summary in summaries
+        for result in summary.run.results
+        if result.case.id == case and result.launches
+    ]
+    several = len({run.machine.id for run, _ in planned}) > 1
+    groups = tuple(
+        DotGroup(
+            f"{run.profile}, {run.started[:10]}" + (f", {run.machine.id}" if several else ""),
+            tuple(
+                Dot(f"launch {one.round + 1}", _value(one, metric), href=address(run.id))
+                for one in sorted(result.launches, key=lambda launch: launch.round)
+            ),
+        )
+        for run, result in planned
+    )
+    if sum(dot.value.mean is not None for group in groups for dot in group.dots) < 2:
+        return None
+    about = Caption(
+        "launches",
+        f"{METRICS[metric].title}, launch by launch",
+        "Each dot is one start of the server. Means and intervals are over these, not requests.",
+    )
+    return forest(Forest(about, Quantity.of(metric), groups, "near"))
+
+
+def _value(launch: Launch, metric: str) -> Value:
+    names = [str(flag.name) for flag in launch.flags]
+    if launch.status is not Status.OK:
+        why = "; ".join(f"{flag.name}: {flag.detail}" for flag in launch.flags)
+        return Value(None, note=f"failed: {why}")
+    if metric not in launch.metrics:
+        return Value(None, note="no such figure")
+    judged = not any(flag.name in DISTURBING for flag in launch.flags)
+    return Value(launch.metrics[metric], valid=judged, note=", ".join(names))
 
 
 def list_pages(site: Site) -> Iterator[PageFile]:
@@ -261,12 +362,11 @@ def list_pages(site: Site) -> Iterator[PageFile]:
 
 def groups(cases: frozenset[str]) -> dict[str, tuple[str, ...]]:
     """By experiment, and inside the process by suite; everything in the order of names."""
-    found: dict[str, list[str]] = {}
-    for case in sorted(cases, key=lambda case: (case.startswith(f"{_INSIDE}/"), case)):
-        experiment = case.partition("/")[0]
-        group = f"{_INSIDE}: {suite_of(case)}" if experiment == _INSIDE else experiment
-        found.setdefault(group, []).append(case)
-    return {group: tuple(many) for group, many in found.items()}
+    return grouped(
+        (f"{_INSIDE}: {suite_of(case)}" if experiment == _INSIDE else experiment, case)
+        for case in sorted(cases, key=lambda case: (case.startswith(f"{_INSIDE}/"), case))
+        for experiment in (case.partition("/")[0],)
+    )
 
 
 def suite_of(case: str) -> str:

@@ -1,4 +1,4 @@
-"""Change points: a list of them, and for each a frozen page with its evidence.
+"""Change points: a list of them, a feed, and for each a frozen page with its evidence.
 
 What a page says comes from the change's record, whose figures do not move any more; the trend
 around it comes from run files, which do not either.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from typing import Final
 
 from markupsafe import Markup
@@ -21,8 +22,8 @@ from servebench.report.change import ChangeText, commands, told
 from servebench.site.charts import forest, trend
 from servebench.site.charts.data import Caption, Value
 from servebench.site.charts.forest import CHANGE, DotGroup, Forest
-from servebench.site.pages import addresses
-from servebench.site.pages.page import PageFile, markup, render
+from servebench.site.pages import addresses, words
+from servebench.site.pages.page import PageFile, filled, markup, render
 from servebench.site.pages.site import Site
 from servebench.site.pages.trends import Around, around, trend_around
 
@@ -43,6 +44,30 @@ def pages(site: Site) -> Iterator[PageFile]:
     )
     for record in site.changes:
         yield _page(site, record, around(site, record))
+
+
+def feed(changes: Iterable[ChangeRecord], base: str = "") -> bytes:
+    """The Atom feed, newest change first; the same changes always give the same bytes.
+
+    `base`: Address of the site with a slash at its end; empty: links are relative to the feed.
+    """
+    newest = sorted(changes, key=lambda record: (record.when, record.id), reverse=True)
+    updated = newest[0].when if newest else datetime.fromtimestamp(0, UTC)
+    entries = [(record, feed_title(record), words.moved(record.packages)) for record in newest]
+    document = filled("changes.atom.j2", base=base, updated=updated, entries=entries)
+    return document.encode() + b"\n"
+
+
+def feed_title(record: ChangeRecord) -> str:
+    """The change in a sentence: what, by how much, how surely, since when, because of what."""
+    span = f"{words.change(record.low)} to {words.change(record.high)}"
+    text = (
+        f"{record.series.case}: {record.verdict}, {told(record).title} "
+        f"{words.change(record.ratio)} (95 %: {span})"
+    )
+    if record.culprit is not None:
+        text += f", since {record.culprit.package} {record.culprit.version}"
+    return f"{text} [closed]" if record.status == "closed" else text
 
 
 def listed(
@@ -116,7 +141,8 @@ def _forest(told_: ChangeText) -> Markup:
 
 
 def _trend(site: Site, address: str, told_: ChangeText, cut: Around) -> Markup:
-    happened = site.events[cut.table.machine, cut.table.kind]
+    table, _ = cut
+    happened = site.events[table.machine, table.kind]
     root = addresses.root(addresses.file(address))
     data = trend_around(root, told_.record, cut, happened, told_.title)
     return markup(trend.trend(data))

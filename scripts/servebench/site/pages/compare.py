@@ -7,9 +7,7 @@ data files of one metric across cases.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from servebench.series.table import Table
 from servebench.site import data_files
@@ -27,22 +25,6 @@ Choices = tuple[tuple[str, str], ...]
 """Pairs of the word in the address and the label."""
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """What can be chosen.
-
-    Attributes:
-        tables: The machines and kinds; the one that is shown first comes first.
-        a: The first side if the address names none; empty: nothing can be compared yet.
-    """
-
-    tables: Choices
-    groups: tuple[tuple[str, Choices], ...]
-    metrics: Choices
-    a: str
-    b: str
-
-
 def pages(site: Site) -> Iterator[PageFile]:
     """The one page."""
     yield render(
@@ -52,12 +34,16 @@ def pages(site: Site) -> Iterator[PageFile]:
         "Compare",
         "Two runs, stacks or interpreters, case by case, beside the noise.",
         modules=("js/compare.js",),
-        form=make_form(site),
+        **form(site),
     )
 
 
-def make_form(site: Site) -> Form:
-    """What can be chosen, of the newest nights."""
+def form(site: Site) -> dict[str, Any]:
+    """What can be chosen, of the newest nights.
+
+    `tables`: The machines and kinds; the one that is shown first comes first. `a` and `b`: The
+    sides if the address names none; empty: nothing can be compared yet.
+    """
     inprocess = (table for table in site.tables.values() if not table.track.served)
     tables = (*site.newest_tables, *inprocess)
     names = {
@@ -66,19 +52,16 @@ def make_form(site: Site) -> Form:
         for metric in data_files.compared_metrics(table)
     }
     a, b = _default(tables[0]) if tables else ("", "")
-    return Form(
-        tables=tuple(
-            (
-                data_files.table_folder(table),
-                f"{table.machine}: {_KINDS[table.kind]}",
-            )
-            for table in tables
-        ),
-        groups=tuple(group for table in tables for group in _groups(site, table)),
-        metrics=tuple(names.items()),
-        a=a,
-        b=b,
+    labels = (
+        (data_files.table_folder(one), f"{one.machine}: {_KINDS[one.kind]}") for one in tables
     )
+    return {
+        "tables": tuple(labels),
+        "groups": tuple(group for table in tables for group in _groups(site, table)),
+        "metrics": tuple(names.items()),
+        "a": a,
+        "b": b,
+    }
 
 
 def _default(table: Table) -> tuple[str, str]:
@@ -100,17 +83,14 @@ def _groups(site: Site, table: Table) -> Iterator[tuple[str, Choices]]:
     yield f"Interpreters of the newest night, {label}", _several("py", newest.pythons)
     yield f"Stacks of the newest night, {label}", _several("stack", newest.stack_of)
     bumps = [one for one in site.events[table.machine, table.kind].bumps if one.packages]
-    days = {
-        bump.night: f"{datetime.fromtimestamp(table.nights[bump.night].time, UTC):%Y-%m-%d}"
-        for bump in bumps
-    }
     states = (
         (
-            f"stack:{bump.stack}@{days[bump.night]}",
-            f"{bump.stack} as on {days[bump.night]}: "
+            f"stack:{bump.stack}@{day}",
+            f"{bump.stack} as on {day}: "
             + ", ".join(f"{one.package} {one.head or 'gone'}" for one in bump.packages[:3]),
         )
         for bump in bumps[: -CHOICES - 1 : -1]
+        for day in (words.iso(table.nights[bump.night].time)[:10],)
     )
     yield f"States of a stack, {label}", tuple(states)
 

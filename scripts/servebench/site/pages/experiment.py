@@ -4,20 +4,45 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from servebench.core.flags import FLAGS, FlagName
+from servebench.core.model import Run
+from servebench.declare.layouts import ChartLayout
+from servebench.declare.published import FILE
 from servebench.declare.suites import SHARED_PAGE, SuiteDeclaration
-from servebench.record.asv_results import Snapshot, newest
-from servebench.report import inprocess
+from servebench.record.asv_results import newest
+from servebench.report import claims, findings, inprocess
+from servebench.report.page import Section, facts, make_section
+from servebench.series.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary
 from servebench.site.charts import declared
-from servebench.site.pages import addresses, evidence, trace
-from servebench.site.pages.evidence import ExperimentAnswer, answers
+from servebench.site.charts.declared import ChartCases
+from servebench.site.charts.figure import Chart
+from servebench.site.pages import addresses, trace, words
 from servebench.site.pages.page import PageFile, markup, render
-from servebench.site.pages.site import Site
+from servebench.site.pages.site import Site, grouped
+
+ORDER: Final = ("published", "nightly", "quick")
+"""Profiles in the order in which they speak."""
 
 _SHARED_QUESTION: Final = "What does a request take inside the process, and Pydantic alone?"
 _MODULES: Final = ("js/keyboard.js",)
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentAnswer:
+    """A sentence with figures, and the run that it speaks of.
+
+    Attributes:
+        run: The run's id; empty: no run has all of its figures, and the text says so.
+    """
+
+    text: str
+    run: str
+    profile: str
+    machine: str
+    flags: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +65,7 @@ def pages(site: Site) -> Iterator[PageFile]:
         "Questions about the Python web stack, each with its answer and figures.",
         questions=questions(site),
     )
-    cases = _by_experiment(site)
+    cases = grouped((case.partition("/")[0], case) for case in site.cases())
     shared = [SHARED_PAGE] if _has_inprocess(site) else []
     for name in (*site.experiments(), *shared):
         if suites := tuple(suite for suite in site.suites if suite.page == name):
@@ -65,6 +90,34 @@ def questions(site: Site) -> Iterator[ExperimentQuestion]:
         yield ExperimentQuestion(SHARED_PAGE, _SHARED_QUESTION, None)
 
 
+def speakers(site: Site) -> tuple[RunSummary, ...]:
+    """The newest runs of the machine that was measured last, in the order in which they speak."""
+    newest_run = max(site.newest.values(), key=lambda one: one.run.started, default=None)
+    if newest_run is None:
+        return ()
+    machine = newest_run.run.machine.id
+    found = (site.newest.get((machine, profile)) for profile in ORDER)
+    return tuple(summary for summary in found if summary is not None)
+
+
+def answers(site: Site, experiment: str) -> Iterator[ExperimentAnswer]:
+    """The experiment's sentences; none without a run of it, or where none is declared."""
+    published = site.published.get(experiment)
+    having = [one for one in speakers(site) if _measured(_cases(one, experiment))]
+    if published is None or not having:
+        return
+    for template in published.answers:
+        tried = [
+            (summary, claims.fill(template, summary, published, f"apps/{experiment}/{FILE}"))
+            for summary in having
+        ]
+        filled = [one for one in tried if one[1].measured] or tried[:1]
+        summary, found = next((one for one in filled if one[0].run.launches > 1), filled[0])
+        run = summary.run
+        shown = run.id if found.measured else ""
+        yield ExperimentAnswer(found.text, shown, run.profile, run.machine.id, tuple(found.flags))
+
+
 def _has_inprocess(site: Site) -> bool:
     return not all(table.track.served for table in site.tables.values())
 
@@ -85,18 +138,18 @@ def _answer(site: Site, suite: SuiteDeclaration) -> ExperimentAnswer | None:
     )
 
 
-def _by_experiment(site: Site) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for case in site.cases():
-        name = case.partition("/")[0]
-        found[name] = (*found.get(name, ()), case)
-    return found
+def _cases(summary: RunSummary, experiment: str) -> tuple[CaseSummary, ...]:
+    return tuple(case for case in summary.cases.values() if case.case.experiment == experiment)
+
+
+def _measured(cases: Sequence[CaseSummary]) -> bool:
+    return any(case.status == "measured" for case in cases)
 
 
 def _page(site: Site, name: str, cases: tuple[str, ...]) -> PageFile:
     address = addresses.experiment(name)
     about, published = site.about.get(name), site.published.get(name)
-    found = evidence.sources(site, name)
+    found = sources(site, name)
     question = about.question if about else ""
     return render(
         site,
@@ -111,15 +164,18 @@ def _page(site: Site, name: str, cases: tuple[str, ...]) -> PageFile:
         answers=list(answers(site, name)),
         sources=found,
         charts=[
-            (markup(one.chart), [(label, markup(chart)) for label, chart in one.others])
-            for one in evidence.charts(site, name, addresses.root(addresses.file(address)), found)
+            (markup(chart), [(label, markup(other)) for label, other in others])
+            for chart, others in charts(site, name, addresses.root(addresses.file(address)), found)
         ],
-        statements=evidence.statements(found),
-        differences=evidence.differences(found),
+        statements=list(zip(*(one.section.shapes for one in found), strict=True)),
+        differences=findings.differences(
+            [(findings.RunSource(one.label, "", one.summary), one.section.shapes) for one in found]
+        ),
         deviations=about.deviations if about else (),
-        validity=[(one, evidence.flags(one), evidence.failures(one)) for one in found],
+        validity=[(one, _flags(one), _failures(one)) for one in found],
+        meanings=FLAGS,
         commands=[
-            (one.label, trace.experiment_command(name, one.profile, one.summary.run.commit))
+            (one.label, trace.experiment_command(name, one.run.profile, one.run.commit))
             for one in found
         ]
         or [("", trace.experiment_command(name))],
@@ -131,12 +187,12 @@ def _page(site: Site, name: str, cases: tuple[str, ...]) -> PageFile:
 def _inprocess(site: Site, name: str, suites: Sequence[SuiteDeclaration]) -> PageFile:
     snapshots = site.snapshots()
     most = max(site.newest.values(), key=lambda one: one.run.launches, default=None)
-    sections = inprocess.sections(snapshots, suites, most)
     address = addresses.experiment(name)
     root, own = addresses.root(addresses.file(address)), suites[0] if suites[0].source else None
     latest = ((suite, newest(snapshots, *suite.benchmarks)) for suite in suites)
     answer = _answer(site, own) if own else None
     question = own.question if own else _SHARED_QUESTION
+    shown = {(snapshot.machine, snapshot.commit) for snapshot in snapshots}
     return render(
         site,
         "inprocess.html.j2",
@@ -155,18 +211,132 @@ def _inprocess(site: Site, name: str, suites: Sequence[SuiteDeclaration]) -> Pag
             )
         ],
         answer=answer.text if answer else "",
-        statements=[
-            (section, [evidence.statement((shape,)) for shape in section.shapes])
-            for section in sections
-        ],
-        sections=sections,
+        sections=inprocess.sections(snapshots, suites, most),
         command=f"servebench inprocess --select '{own.suite}.*'" if own else "servebench inprocess",
-        files=list(_files(site, snapshots)),
+        files=[
+            file
+            for run, header in site.headers.items()
+            if not header.track.served and (header.machine, header.commit) in shown
+            for file in trace.raw_asv(site, run)
+        ],
     )
 
 
-def _files(site: Site, snapshots: Sequence[Snapshot]) -> Iterator[str]:
-    shown = {(snapshot.machine, snapshot.commit) for snapshot in snapshots}
-    for run, header in site.headers.items():
-        if not header.track.served and (header.machine, header.commit) in shown:
-            yield from trace.raw_asv(site, run)
+_FEW: Final = 3  # figures: fewer are not worth a second drawing
+_STANDARD: Final = ("published", "nightly")
+"""Profiles that answer questions; a quick run speaks where neither has."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSource:
+    """A run that measured the experiment."""
+
+    summary: RunSummary
+    cases: tuple[CaseSummary, ...]
+    section: Section
+    facts: tuple[tuple[str, str], ...]
+
+    @property
+    def run(self) -> Run:
+        return self.summary.run
+
+    @property
+    def label(self) -> str:
+        return f"{self.run.profile} profile"
+
+
+def sources(site: Site, experiment: str) -> tuple[RunSource, ...]:
+    """The runs that measured an experiment, in the order in which they speak."""
+    published, about = site.published.get(experiment), site.about.get(experiment)
+    found = tuple(
+        RunSource(one, cases, make_section(one, experiment, cases, published, about), facts(one))
+        for one in speakers(site)
+        if _measured(cases := _cases(one, experiment))
+    )
+    return tuple(source for source in found if source.run.profile in _STANDARD) or found
+
+
+def charts(
+    site: Site, experiment: str, root: str, found: Sequence[RunSource]
+) -> Iterator[tuple[Chart, list[tuple[str, Chart]]]]:
+    """The declared charts, each with the same of the other runs, by label.
+
+    They are of figures with intervals where a run has them. What only runs of too few launches
+    have is drawn from these, and hollow.
+    """
+    published = site.published.get(experiment)
+    layouts = published.charts if published else ()
+    if not layouts and found:
+        layouts = (declared.default_layout(found[0].cases),)
+    shown = [
+        ChartCases(
+            cases=source.cases,
+            published=published,
+            address=lambda case: root + addresses.case(case),
+            source=f"From the {source.label}, "
+            f"{words.many(source.run.launches, 'launch', 'launches')} per case.",
+            anchor=f"{source.run.profile}-",
+        )
+        for source in found
+    ]
+    for layout in layouts:
+        # Runs with intervals first; of these, and of the others, that with most of the figures.
+        ranked = sorted(
+            (
+                (launches < ENOUGH_LAUNCHES, -figures, -launches, source.label, one)
+                for source, one in zip(found, shown, strict=True)
+                if (figures := declared.figures(one, layout))
+                for launches in (source.run.launches,)
+            ),
+            key=lambda entry: entry[:3],
+        )
+        chart = ranked and declared.draw(_joined(layout, [entry[-1] for entry in ranked]), layout)
+        if chart:
+            others = (
+                (label, declared.draw(one, layout))
+                for _, figures, _, label, one in ranked[1:]
+                if -figures >= _FEW
+            )
+            yield chart, [(label, other) for label, other in others if other]
+
+
+def _joined(layout: ChartLayout, runs: Sequence[ChartCases]) -> ChartCases:
+    """Every case of the first run that has its figures; the caption says which these are."""
+    cases: dict[str, CaseSummary] = {}
+    told: list[str] = []
+    for shown in runs:
+        new = {
+            case.id: case
+            for case in shown.cases
+            if case.id not in cases and any(metric in case.metrics for metric in layout.figures)
+        }
+        if declared.figures(replace(shown, cases=tuple(new.values())), layout):
+            told.append(shown.source if not told else f"Others: {shown.source[0].lower()}"
+                        f"{shown.source[1:]}")  # fmt: skip
+        cases |= new
+    for shown in runs:  # those without a figure too: charts and tables say why
+        cases = {case.id: case for case in shown.cases} | cases
+    return replace(runs[0], cases=tuple(cases.values()), source=" ".join(told), anchor="")
+
+
+def _flags(source: RunSource) -> list[tuple[FlagName, str, list[str]]]:
+    """All that was flagged, the most frequent first: a detail, for example, and which cases."""
+    found: dict[FlagName, tuple[str, list[str]]] = {}
+    for case in source.cases:
+        for flag in case.warnings:
+            found.setdefault(flag.name, (flag.detail, []))[1].append(case.id)
+    every = [(name, example, many) for name, (example, many) in found.items()]
+    return sorted(every, key=lambda one: -len(one[2]))
+
+
+def _failures(source: RunSource) -> list[tuple[str, str]]:
+    """Cases of which launches failed, and why."""
+    return [
+        (
+            case.id,
+            f"{len(case.failures)} of {words.many(case.expected, 'launch', 'launches')} failed: "
+            + "; ".join(dict.fromkeys(failure.reason for failure in case.failures)),
+        )
+        for case in source.cases
+        if case.failures
+    ]

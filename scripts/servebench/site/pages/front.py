@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -11,21 +11,23 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from servebench.core.metrics import METRICS
-from servebench.core.units import count, significant
+from servebench.core.units import count
 from servebench.declare.published import Headline, headlines
 from servebench.declare.suites import SHARED_PAGE
 from servebench.record.change import ChangeRecord
 from servebench.record.comparison import Verdict
+from servebench.report import formats
 from servebench.report.change import told
 from servebench.series.events import Events
 from servebench.series.table import STATES, Table
 from servebench.site import overview
 from servebench.site.charts.trend import spark
+from servebench.site.overview import Stated
 from servebench.site.pages import addresses, words
 from servebench.site.pages.changes import listed
 from servebench.site.pages.experiment import questions
 from servebench.site.pages.page import PageFile, render
-from servebench.site.pages.site import Site
+from servebench.site.pages.site import Site, grouped
 
 OPEN: Final = 8
 """So many open changes are shown here; all are on their own page."""
@@ -68,83 +70,61 @@ NIGHTS: Final = 90
 
 @dataclass(frozen=True, slots=True)
 class HeadlineCard:
-    """A headline, ready to be written.
+    """A headline of a machine, whose id is empty where nothing was measured anywhere.
 
     Attributes:
-        base: What the case's figure is divided by; None: nothing.
-        machine: Where; empty: nowhere was anything measured.
-        figure: With its unit; empty: the machine has none.
-        firm: Whether it may stand large: it has an interval, and a narrow one.
-        interval: `±1.2 %`, or why there is none.
+        disturbed: Whether there are figures, but none that may be judged.
+        stated: Its newest figure; None: the machine has none.
         sketch: A sparkline of so many `nights`; empty for fewer than two.
-        disturbed: Without a figure: whether there are some that may not be judged.
     """
 
-    label: str
-    case: str
-    base: str | None
-    metric: str
+    headline: Headline
     machine: str
-    figure: str = ""
-    firm: bool = False
-    interval: str = ""
+    disturbed: bool = False
+    stated: Stated | None = None
     meaning: str = ""
     sketch: str = ""
     nights: int = 0
     run: str = ""
-    disturbed: bool = False
 
 
 def headline_cards(tables: Iterable[Table]) -> tuple[HeadlineCard, ...]:
     """All headlines, of one machine."""
     table = overview.speaker(tables)
+    if table is None:
+        return tuple(HeadlineCard(headline, "") for headline in headlines())
     return tuple(_card(table, headline) for headline in headlines())
 
 
-def judged_figures(table: Table, case: str, metric: str) -> npt.NDArray[np.float64] | None:
-    """The figures of a series that may be judged, night by night (NaN: none); None: no series."""
-    if case not in table.cases or metric not in table.metrics:
-        return None
+def _card(table: Table, headline: Headline) -> HeadlineCard:
+    found = overview.stated(table, headline)
+    if found is None:
+        return HeadlineCard(headline, table.machine, disturbed=headline.case in table.cases)
+    values = _judged(table, headline.case, headline.metric)
+    if headline.base:
+        below = _judged(table, headline.base, headline.metric)
+        values = values / np.where(below > 0, below, np.nan)
+    recent = [None if np.isnan(value) else float(value) for value in values[-NIGHTS:]]
+    drawn = ""
+    if sum(value is not None for value in recent) > 1:
+        drawn = spark(f"{headline.label}: the last {words.many(len(recent), 'night')}", recent)
+    return HeadlineCard(
+        headline,
+        table.machine,
+        stated=found,
+        meaning=_meaning(headline),
+        sketch=Markup(drawn),  # noqa: S704 - drawn by a template that escapes
+        nights=len(recent),
+        run=table.nights[found.night].run,
+    )
+
+
+def _judged(table: Table, case: str, metric: str) -> npt.NDArray[np.float64]:
+    """The figures of a series that may be judged, night by night; NaN: none."""
     row, column = table.place(case, metric)
     figures = table.mean[:, row, column].astype(np.float64)
     figures[table.status[:, row] != _MEASURED] = np.nan
     return figures
-
-
-def _card(table: Table | None, headline: Headline) -> HeadlineCard:
-    hollow = HeadlineCard(
-        label=headline.label,
-        case=headline.case,
-        base=headline.base,
-        metric=headline.metric,
-        machine=table.machine if table else "",
-        disturbed=table is not None and headline.case in table.cases,
-    )
-    found = None if table is None else overview.stated(table, headline)
-    values = None if table is None else judged_figures(table, headline.case, headline.metric)
-    if table is None or found is None or values is None:
-        return hollow
-    below = judged_figures(table, headline.base, headline.metric) if headline.base else None
-    if below is not None:
-        values = values / np.where(below > 0, below, np.nan)
-    recent = [None if np.isnan(value) else float(value) for value in values[-NIGHTS:]]
-    several = sum(value is not None for value in recent) > 1
-    narrow = f"±{significant(100 * found.half, 2)} %" if found.half else ""
-    return replace(
-        hollow,
-        figure=found.figure,
-        firm=not (found.doubt or found.wide),
-        interval=found.doubt or ("95 % interval" if found.wide else narrow),
-        meaning=_meaning(headline),
-        sketch=Markup(  # noqa: S704 - drawn by a template that escapes
-            spark(f"{headline.label}: the last {words.many(len(recent), 'night')}", recent)
-        )
-        if several
-        else "",
-        nights=len(recent),
-        run=table.nights[found.night].run,
-        disturbed=False,
-    )
 
 
 def _meaning(headline: Headline) -> str:
@@ -159,21 +139,29 @@ RECENT: Final = 7
 """A case that one of so many nights before measured, and the newest did not, is missing."""
 
 _RELEASES: Final = 4  # so many are named
-_FAILED, _DISTURBED, _MEASURED = map(STATES.index, ("failed", "disturbed", "measured"))
+_MEASURED: Final = STATES.index("measured")
+_OUTCOMES: Final = (
+    ("measured", "same", "measured", True),
+    ("first", "first", "measured for the first time", False),
+    ("disturbed", "open", "disturbed, not judged", True),
+    ("failed", "open", "failed", False),
+    ("missing", "open", "missing", True),
+)
+"""What became of a case: its class, its words, and whether these need `is`; of interest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class NightStatus:
-    """The newest night of a table; every case is in exactly one of its last five lists.
+    """The newest night of a table.
 
     Attributes:
         time: Its start, s since 1970.
         slower: Cases that a change made slower (or larger) from this night on.
         releases: What came in with it: `fastapi 0.163.2`.
         still: Changes that are open since before it.
-        measured: Cases with a figure, and with one in some night before.
-        disturbed: Cases of which nothing is decided: something else was measured with them.
-        missing: Cases that the night did not come to, or that its plan no longer has.
+        cases: By what became of them, as in `_OUTCOMES`; every case is in one of these. `measured`
+            have a figure in some night before too, and `missing` are those that the night did not
+            come to, or that its plan no longer has.
     """
 
     run: str
@@ -183,27 +171,16 @@ class NightStatus:
     faster: tuple[str, ...]
     releases: tuple[str, ...]
     still: tuple[ChangeRecord, ...]
-    measured: tuple[str, ...]
-    first: tuple[str, ...]
-    disturbed: tuple[str, ...]
-    failed: tuple[str, ...]
-    missing: tuple[str, ...]
+    cases: Mapping[str, tuple[str, ...]]
 
     @property
     def counts(self) -> tuple[tuple[str, str, int], ...]:
         """Class, words and number of what became of the cases, in the order of interest."""
-        every = (
-            ("same", "measured", self.measured),
-            ("first", "measured for the first time", self.first),
-            ("open", "disturbed, not judged", self.disturbed),
-            ("open", "failed", self.failed),
-            ("open", "missing", self.missing),
+        return tuple(
+            (kind, label, len(self.cases[outcome]))
+            for outcome, kind, label, _ in _OUTCOMES
+            if outcome in self.cases
         )
-        return tuple((kind, label, len(many)) for kind, label, many in every if many)
-
-    @property
-    def total(self) -> int:
-        return sum(number for _, _, number in self.counts)
 
 
 def night_status(table: Table, happened: Events, changes: Iterable[ChangeRecord]) -> NightStatus:
@@ -218,11 +195,7 @@ def night_status(table: Table, happened: Events, changes: Iterable[ChangeRecord]
     ]
     began = [record for record in records if record.when.timestamp() >= newest.time]
     before = (table.status[:-1] == _MEASURED).any(axis=0)
-    recent = (table.status[-1 - RECENT :] > 0).any(axis=0)
-    found: dict[str, list[str]] = {}
-    for row in np.flatnonzero(recent).tolist():
-        kind = _kind(int(table.status[-1, row]), measured_before=bool(before[row]))
-        found.setdefault(kind, []).append(table.cases[row])
+    recent = np.flatnonzero((table.status[-1 - RECENT :] > 0).any(axis=0)).tolist()
     slower, faster = (
         dict.fromkeys(
             case
@@ -238,7 +211,6 @@ def night_status(table: Table, happened: Events, changes: Iterable[ChangeRecord]
         if bump.night == last
         for one in bump.packages
     )
-    kinds = ("measured", "first", "disturbed", "failed", "missing")
     return NightStatus(
         newest.run,
         newest.time,
@@ -247,25 +219,24 @@ def night_status(table: Table, happened: Events, changes: Iterable[ChangeRecord]
         tuple(faster),
         tuple(releases),
         tuple(record for record in records if record not in began),
-        *(tuple(found.get(kind, ())) for kind in kinds),
+        grouped(
+            (_outcome(STATES[table.status[-1, row]], before[row]), table.cases[row])
+            for row in recent
+        ),
     )
 
 
 def sentence(status: NightStatus) -> str:
     """What the newest night brought, in words."""
+    known = {label: be for _, _, label, be in _OUTCOMES}
     parts = [
-        _part(len(many), label)
-        for many, label in (
-            (status.measured, "measured"),
-            (status.first, "measured for the first time"),
-            (status.disturbed, "disturbed and not judged"),
-            (status.failed, "failed"),
-            (status.missing, "missing"),
-        )
-        if many
+        f"{count(number)} {('is ' if number == 1 else 'are ') if known[label] else ''}"
+        f"{label.replace(', ', ' and ')}"
+        for _, label, number in status.counts
     ]
-    cases = f"Of {words.many(status.total, 'case')} {'; '.join(parts)}."
-    if not status.measured:
+    total = sum(number for _, _, number in status.counts)
+    cases = f"Of {words.many(total, 'case')} {'; '.join(parts)}."
+    if "measured" not in status.cases:
         return f"{cases} There is nothing to compare with yet."
     moved = [
         f"{words.many(len(many), 'case')} {word}"
@@ -273,9 +244,11 @@ def sentence(status: NightStatus) -> str:
         if many
     ]
     news = f"{' and '.join(moved)} from here on" if moved else "nothing new"
-    return (
-        f"{'Newest night' if status.nightly else 'Newest run'}: {news} ({_came(status)}). {cases}"
-    )
+    came = "no release came in"
+    if status.releases:
+        came = f"{words.many(len(status.releases), 'release')} came in: "
+        came += formats.some(status.releases, _RELEASES)
+    return f"{'Newest night' if status.nightly else 'Newest run'}: {news} ({came}). {cases}"
 
 
 def still_open(status: NightStatus, machine: str) -> str:
@@ -290,25 +263,10 @@ def still_open(status: NightStatus, machine: str) -> str:
     )
 
 
-def _came(status: NightStatus) -> str:
-    if not status.releases:
-        return "no release came in"
-    named, more = status.releases[:_RELEASES], status.releases[_RELEASES:]
-    return f"{words.many(len(status.releases), 'release')} came in: {', '.join(named)}" + (
-        f" and {len(more)} more" if more else ""
-    )
-
-
-def _part(number: int, label: str) -> str:
-    plain = label in {"failed", "measured for the first time"}
-    verb = "" if plain else "is " if number == 1 else "are "
-    return f"{count(number)} {verb}{label}"
-
-
-def _kind(code: int, *, measured_before: bool) -> str:
-    if code == _MEASURED:
+def _outcome(status: str, measured_before: bool) -> str:
+    if status == "measured":
         return "measured" if measured_before else "first"
-    return {_FAILED: "failed", _DISTURBED: "disturbed"}.get(code, "missing")
+    return status if status in {"failed", "disturbed"} else "missing"
 
 
 def _cases(record: ChangeRecord, machine: str) -> list[str]:

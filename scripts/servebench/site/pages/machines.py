@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 from markupsafe import Markup
 
 from servebench.compare.selftest import scores
-from servebench.compare.selftest.scores import Rate
 from servebench.core.units import share
 from servebench.report.page import describe_machine
 from servebench.series.columns import RunHeader
@@ -22,8 +22,8 @@ from servebench.site.charts.data import Caption, Quantity, Value
 from servebench.site.charts.trend import Trend, TrendEvent, TrendPoint
 from servebench.site.pages import addresses
 from servebench.site.pages.page import PageFile, markup, render
-from servebench.site.pages.run import RunRow, run_row, started
-from servebench.site.pages.site import Site
+from servebench.site.pages.run import newest_first, run_row, started
+from servebench.site.pages.site import Site, grouped
 
 NEWEST: Final = 20
 """So many runs are on a machine's page."""
@@ -51,9 +51,7 @@ class MachineSummary:
 
 def pages(site: Site) -> Iterator[PageFile]:
     """The list, and one page for each machine."""
-    by_machine: dict[str, list[RunHeader]] = {}
-    for header in site.headers.values():
-        by_machine.setdefault(header.machine, []).append(header)
+    by_machine = grouped((header.machine, header) for header in site.headers.values())
     every = [_summary(site, machine, many) for machine, many in by_machine.items()]
     yield render(
         site,
@@ -85,15 +83,11 @@ def widths(table: Table, metric: str = METRIC) -> list[float | None]:
 
 def moves(headers: Sequence[RunHeader]) -> list[tuple[RunHeader, str]]:
     """Where the machine's description changed: the first run after it, and what is different."""
-    found: list[tuple[RunHeader, str]] = []
-    before: RunHeader | None = None
-    for header in headers:
-        if not header.track.served:
-            continue
-        if before is not None and header.fingerprint != before.fingerprint:
-            found.append((header, _difference(before.fingerprint, header.fingerprint)))
-        before = header
-    return found
+    return [
+        (after, _difference(before.fingerprint, after.fingerprint))
+        for before, after in pairwise(header for header in headers if header.track.served)
+        if before.fingerprint != after.fingerprint
+    ]
 
 
 def _difference(before: str, after: str) -> str:
@@ -106,9 +100,7 @@ def _difference(before: str, after: str) -> str:
 
 def _summary(site: Site, machine: str, headers: Sequence[RunHeader]) -> MachineSummary:
     newest = max(headers, key=lambda header: (header.track.served, header.time, header.run))
-    known = [
-        summary.run for (name, _), summary in site.newest.items() if name == machine
-    ]  # fmt: skip
+    known = (summary.run for (name, _), summary in site.newest.items() if name == machine)
     last = max(known, key=lambda run: run.started, default=None)
     described = describe_machine(last.machine) if last else newest.fingerprint
     return MachineSummary(
@@ -124,12 +116,8 @@ def _page(site: Site, one: MachineSummary, headers: Sequence[RunHeader]) -> Page
     address, table = addresses.machine(one.id), site.tables.get((one.id, "load"))
     known = widths(table) if table else []
     told = [width for width in known if width is not None]
-    newest = sorted(headers, key=lambda header: (started(header), header.run), reverse=True)
     trials = [trial for trial in site.sources.trials if trial.machine == one.id]
-    alarms: tuple[Rate, Rate] | None = scores.false_verdicts(trials)
-    rows: list[tuple[datetime, RunRow]] = [
-        (started(header), run_row(header)) for header in newest[:NEWEST]
-    ]
+    changed = moves(headers)
     return render(
         site,
         "machine.html.j2",
@@ -138,19 +126,21 @@ def _page(site: Site, one: MachineSummary, headers: Sequence[RunHeader]) -> Page
         one.described,
         modules=("js/keyboard.js",),
         one=one,
-        noise=_noise(address, table, known, headers) if table and len(told) > 1 else None,
+        noise=_noise(address, table, known, changed) if table and len(told) > 1 else None,
         width=share(told[0]) if told else "",
-        moves=[(header, told) for header, told in reversed(moves(headers))],
-        rows=rows,
+        moves=changed[::-1],
+        rows=[(started(one), run_row(one)) for one in newest_first(headers)[:NEWEST]],
         total=len(headers),
         table=table,
-        alarms=alarms,
-        trials=len(trials),
+        alarms=scores.false_verdicts(trials),
     )
 
 
 def _noise(
-    address: str, table: Table, found: Sequence[float | None], headers: Sequence[RunHeader]
+    address: str,
+    table: Table,
+    found: Sequence[float | None],
+    changed: Sequence[tuple[RunHeader, str]],
 ) -> Markup:
     root = addresses.root(addresses.file(address))
     points = tuple(
@@ -169,8 +159,7 @@ def _noise(
         "run. Low is quiet.",
     )
     breaks = tuple(
-        TrendEvent(datetime.fromtimestamp(header.time, UTC), told)
-        for header, told in moves(headers)
+        TrendEvent(datetime.fromtimestamp(header.time, UTC), told) for header, told in changed
     )
     quantity = Quantity("half of the interval", share, "lower")
     return markup(trend.trend(Trend(about, quantity, points, breaks=breaks)))

@@ -1,7 +1,7 @@
 """A page: where it is and what is in it; and how templates become HTML.
 
 Every kind of page is a function `pages(site) -> Iterator[PageFile]` and a template
-`templates/<kind>.html.j2` that extends `base.html.j2`; `kinds.py` lists them.
+`templates/<kind>.html.j2` that extends `base.html.j2`; `build.KINDS` lists them.
 
 The same `results/` give the same bytes: nothing here asks what time it is.
 """
@@ -54,24 +54,25 @@ def render(
     Besides `context` a template knows `site`, `path`, `root` (see `addresses.root`), `static` (of
     stylesheet and modules, from the root), `at` (the addresses), and the functions and filters of
     `_environment`.
-
     """
     path = addresses.file(address)
-    html = (
-        _environment()
-        .get_template(template)
-        .render(
-            site=site,
-            path=path,
-            root=addresses.root(path) if root is None else root,
-            static=site.static,
-            title=title,
-            description=description,
-            modules=(*MODULES, *modules),
-            **context,
-        )
+    html = filled(
+        template,
+        site=site,
+        path=path,
+        root=addresses.root(path) if root is None else root,
+        static=site.static,
+        title=title,
+        description=description,
+        modules=(*MODULES, *modules),
+        **context,
     )
     return PageFile(path, html)
+
+
+def filled(template: str, **context: Any) -> str:
+    """A template with what it asks for."""
+    return _environment().get_template(template).render(context)
 
 
 def markup(chart: Chart) -> Markup:
@@ -100,7 +101,7 @@ def _environment() -> jinja2.Environment:
         "iso": words.iso,
         "day": words.day,
         "change": words.change,
-        "duration": formats.duration,
+        "ratio": formats.ratio,
         "bytes": words.size,
         "breakable": words.breakable,
         "prose": words.prose,

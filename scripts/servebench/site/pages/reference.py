@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from markupsafe import Markup
@@ -43,12 +42,10 @@ def method_pages(site: Site) -> Iterator[PageFile]:
         planted=selftest.planted(scores.plants(trials)),
         way_head=selftest.way_head(sizes),
         ways=[list(selftest.way_cells(way)) for way in ways] if sizes else [],
-        fails=[(name, kind) for name, kind in FLAGS.items() if kind.severity == "fail"],
-        warns=[(name, kind) for name, kind in FLAGS.items() if kind.severity == "warn"],
+        flags=FLAGS,
     )
 
 
-FILE: Final = "docs/glossary.md"
 _LINK: Final = re.compile(r"\[([^\]]+)\]\(#([a-z-]+)\)")
 _EMPHASIS: Final = re.compile(r"\*([^*]+)\*")
 
@@ -67,7 +64,7 @@ def glossary_pages(site: Site) -> Iterator[PageFile]:
 
 def entries() -> list[tuple[str, str, Markup]]:
     """Anchor, word and explanation; the anchors are those that the file has elsewhere too."""
-    text = (paths.OWN / FILE).read_text("utf-8")
+    text = (paths.OWN / "docs/glossary.md").read_text("utf-8")
     found = (part.partition("\n") for part in text.split("\n## ")[1:])
     return [(word.lower().replace(" ", "-"), word, _marked(said)) for word, _, said in found]
 
@@ -92,15 +89,6 @@ SERIES: Final = {
 """Every key of a series in a shard's file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Download:
-    """A file that can be downloaded."""
-
-    address: str
-    label: str
-    size: int
-
-
 def data_pages(site: Site) -> Iterator[PageFile]:
     """The page of downloads."""
     yield render(
@@ -115,29 +103,20 @@ def data_pages(site: Site) -> Iterator[PageFile]:
         format=FORMAT,
         example=_example(site),
         badges=[(one.name, one.label) for one in headlines()] + [("changes", "open regressions")],
-        schemas=[
-            (address, told)
-            for address, told in site.downloads.items()
-            if address.endswith("schema.json")
-        ],
+        schemas=[one for one in site.downloads.items() if one[0].endswith("schema.json")],
         raw_asv=sum(address.startswith(addresses.RAW_ASV) for address in site.downloads),
         raw=len(site.runs),
         metrics=list(METRICS.values()),
-        base=site.base,
     )
 
 
-def _example(site: Site) -> Download | None:
+def _example(site: Site) -> tuple[str, int] | None:
+    """Address and size of a file of series."""
     by_shard = site.manifest.get("series", {})
     wanted = {headline.case for headline in headlines()}
-    every = [
-        (shard.group not in wanted, shard.id)
-        for many in site.shards.values()
-        for shard in many
-        if shard.id in by_shard
-    ]
-    if not every:
+    shards = (one for many in site.shards.values() for one in many if one.id in by_shard)
+    _, shard = min(((one.group not in wanted, one.id) for one in shards), default=(True, ""))
+    if not shard:
         return None
-    _, shard = min(every)
     year, (digest, size) = max(by_shard[shard].items())
-    return Download(f"series/{shard}/{year}-{digest}.json", f"{shard}, {year}", int(size))
+    return f"series/{shard}/{year}-{digest}.json", int(size)

@@ -5,11 +5,10 @@ The newest runs are shown in full; what older ones measured is in their trends a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import groupby
 from typing import Final
 
 import numpy as np
@@ -17,14 +16,13 @@ import numpy as np
 from servebench.core.errors import RecordError
 from servebench.core.model import RunStatus
 from servebench.record.change import ChangeRecord
-from servebench.record.night import NightRecord
 from servebench.report.page import make_page
 from servebench.series.columns import CaseState, RunColumns, RunHeader
 from servebench.series.summary import Estimate, RunSummary
 from servebench.site.pages import addresses, trace, words
 from servebench.site.pages.case import suite_of
 from servebench.site.pages.page import PageFile, render
-from servebench.site.pages.site import Site
+from servebench.site.pages.site import Site, grouped
 
 NEWEST: Final = 60
 """So many runs are on the first page of them."""
@@ -49,23 +47,31 @@ class RunRow:
 
 def list_pages(site: Site) -> Iterator[PageFile]:
     """The newest runs, and a page for each year that has more."""
-    newest_first = sorted(
-        site.headers.values(), key=lambda header: (started(header), header.run), reverse=True
-    )
-    years = [
-        (year, list(many))
-        for year, many in groupby(newest_first, key=lambda header: started(header).year)
-    ]
-    counted = tuple((year, len(many)) for year, many in years)
+    every = newest_first(site.headers.values())
+    years = grouped((started(header).year, header) for header in every)
     lost = [one for one in reversed(site.sources.night_records) if one.status != "complete"]
-    shown = tuple(lost[:LOST])
-    yield _list_page(
-        site, addresses.RUNS, "Runs", newest_first[:NEWEST], counted, len(newest_first), shown
-    )
-    for year, many in years:
-        yield _list_page(
-            site, addresses.year(year), f"Runs of {year}", many, counted, len(many), ()
+    shown = [(addresses.RUNS, "Runs", every[:NEWEST], len(every), lost[:LOST])]
+    shown += [
+        (addresses.year(year), f"Runs of {year}", [*many], len(many), [])
+        for year, many in years.items()
+    ]
+    for address, title, headers, total, missed in shown:
+        yield render(
+            site,
+            "runs.html.j2",
+            address,
+            title,
+            "Every run with what it measured, what failed, and its raw file.",
+            rows=[(started(header), run_row(header)) for header in headers],
+            years=[(year, len(many)) for year, many in years.items()],
+            total=total,
+            lost=missed,
         )
+
+
+def newest_first(headers: Iterable[RunHeader]) -> list[RunHeader]:
+    """Runs in the order of lists."""
+    return sorted(headers, key=lambda header: (started(header), header.run), reverse=True)
 
 
 def run_row(header: RunHeader) -> RunRow:
@@ -88,28 +94,6 @@ def started(header: RunHeader) -> datetime:
     return datetime.fromtimestamp(header.time, UTC)
 
 
-def _list_page(
-    site: Site,
-    address: str,
-    title: str,
-    headers: Sequence[RunHeader],
-    years: tuple[tuple[int, int], ...],
-    total: int,
-    lost: tuple[NightRecord, ...],
-) -> PageFile:
-    return render(
-        site,
-        "runs.html.j2",
-        address,
-        title,
-        "Every run with what it measured, what failed, and its raw file.",
-        rows=[(started(header), run_row(header)) for header in headers],
-        years=years,
-        total=total,
-        lost=lost,
-    )
-
-
 FULL: Final = 60
 """So many run files are shown in full: reading one takes a tenth of a second."""
 
@@ -117,142 +101,102 @@ _MEASURED: Final = CaseState("measured")
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
-    """The runs before and after one, of its machine and profile; empty: none."""
-
-    before: str = ""
-    after: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class CaseLine:
     """One case of a night without its file.
 
     Attributes:
-        figure: With its unit, of benchmarks; empty for others.
         odd: What is to be said of it.
+        figure: With its unit, of benchmarks; empty for others.
     """
 
     case: str
-    figure: str
-    interval: str
-    samples: int
     odd: CaseState
+    figure: str = ""
+    interval: str = ""
+    samples: int = 0
 
 
 def pages(site: Site) -> Iterator[PageFile]:
     """One page for each run, and one for each commit that asv measured."""
     whole = set(list(site.runs)[-FULL:])
     beside = neighbours(site.headers)
-    concerned = _concerned(site.changes)
+    concerned = grouped(
+        (run, record)
+        for record in site.changes
+        for run in (record.before_run, record.after_run)
+        if run
+    )
     for run_id, night in site.nights.items():
-        full, there = run_id in whole, beside[run_id]
-        changes = concerned.get(run_id, ())
-        yield _run_page(site, night, there, changes, full=full)
+        summary, problem = _summary(site, run_id) if run_id in whole else (None, "")
+        yield _page(site, night, summary, problem, beside[run_id], concerned.get(run_id, ()))
 
 
-def neighbours(headers: Mapping[str, RunHeader]) -> dict[str, Neighbours]:
-    """By run: the runs before and after it."""
-    last: dict[tuple[str, str, str], str] = {}
-    before: dict[str, str] = {}
-    after: dict[str, str] = {}
-    for run_id, header in headers.items():
-        key = (header.machine, header.kind, header.profile)
-        if key in last:
-            before[run_id], after[last[key]] = last[key], run_id
-        last[key] = run_id
-    return {run: Neighbours(before.get(run, ""), after.get(run, "")) for run in headers}
+def neighbours(headers: Mapping[str, RunHeader]) -> dict[str, tuple[str, str]]:
+    """By run: those before and after it, of its machine and profile; empty: none."""
+    found = dict.fromkeys(headers, ("", ""))
+    kin = grouped(((one.machine, one.kind, one.profile), run) for run, one in headers.items())
+    for runs in kin.values():
+        for before, run, after in zip(("", *runs[:-1]), runs, (*runs[1:], ""), strict=True):
+            found[run] = before, after
+    return found
 
 
 def lines(night: RunColumns) -> list[CaseLine]:
     """Of a benchmarks' night every figure; of another one, what was odd."""
     header = night.header
     if header.track.served:
-        return [
-            CaseLine(header.cases[place], "", "", 0, odd)
-            for place, odd in sorted(header.odd.items())
-        ]
-    found = []
-    for place, case in enumerate(header.cases):
-        odd = header.odd.get(place, _MEASURED)
-        there = np.flatnonzero(~np.isnan(night.mean[place]))
-        if not len(there):
-            found.append(CaseLine(case, "", "", 0, odd))
-            continue
-        column = int(there[0])  # a benchmark has one unit
-        mean, low, high = (
-            float(block[place, column]) for block in (night.mean, night.low, night.high)
-        )
-        several = not np.isnan(low)
-        count = int(night.launches[place, column])
-        estimate = Estimate(
-            n=count, mean=mean, low=low if several else None, high=high if several else None
-        )
-        unit = header.metrics[column]
-        found.append(
-            CaseLine(case, words.figure(mean, unit), words.spread(estimate, unit), count, odd)
-        )
-    return found
+        return [CaseLine(header.cases[place], odd) for place, odd in sorted(header.odd.items())]
+    return [_line(night, place) for place in range(len(header.cases))]
 
 
-def suites(header: RunHeader, found: Sequence[CaseLine]) -> dict[str, tuple[CaseLine, ...]]:
-    """The lines of a benchmarks' night by suite, since there are many; nothing of another night."""
-    if header.track.served:
-        return {}
-    groups: dict[str, list[CaseLine]] = {}
-    for line in found:
-        groups.setdefault(suite_of(line.case), []).append(line)
-    return {suite: tuple(many) for suite, many in groups.items()}
+def _line(night: RunColumns, place: int) -> CaseLine:
+    header = night.header
+    case, odd = header.cases[place], header.odd.get(place, _MEASURED)
+    there = np.flatnonzero(~np.isnan(night.mean[place]))
+    if not len(there):
+        return CaseLine(case, odd)
+    column = int(there[0])  # a benchmark has one unit
+    mean, low, high = (float(block[place, column]) for block in (night.mean, night.low, night.high))
+    count, unit = int(night.launches[place, column]), header.metrics[column]
+    known = {} if np.isnan(low) else {"low": low, "high": high}
+    interval = words.spread(Estimate(n=count, mean=mean, **known), unit)
+    return CaseLine(case, odd, words.figure(mean, unit), interval, count)
 
 
-def _concerned(changes: tuple[ChangeRecord, ...]) -> dict[str, tuple[ChangeRecord, ...]]:
-    found: dict[str, tuple[ChangeRecord, ...]] = {}
-    for record in changes:
-        for run in (record.before_run, record.after_run):
-            if run:
-                found[run] = (*found.get(run, ()), record)
-    return found
-
-
-def _run_page(
+def _page(
     site: Site,
     night: RunColumns,
-    beside: Neighbours,
+    summary: RunSummary | None,
+    problem: str,
+    beside: tuple[str, str],
     changes: tuple[ChangeRecord, ...],
-    *,
-    full: bool,
 ) -> PageFile:
     header = night.header
-    summary, problem = _summary(site, header.run) if full else (None, "")
     page = make_page(summary, site.published, site.about) if summary is not None else None
     found = lines(night)
+    suites = {} if header.track.served else grouped((suite_of(line.case), line) for line in found)
+    one_case = [trace.command(case, header.profile, header.commit) for case in header.cases[:1]]
     return render(
         site,
         "run.html.j2",
         addresses.run(header.run),
         f"Run {header.run}",
         f"What was measured on {header.machine} in run {header.run}.",
-        night=night,
         header=header,
         row=run_row(header),
         started=started(header),
-        beside=beside,
+        before=beside[0],
+        after=beside[1],
         changes=changes,
         interrupted=summary is not None and summary.run.status is RunStatus.PARTIAL,
         facts=page.facts if page else _facts(header),
         sections=page.sections if page else (),
         lines=found,
-        suites=suites(header, found),
+        suites=suites,
         problem=problem,
         raw=trace.links(site, header.run),
-        commands=(
-            trace.run_command(header),
-            *(
-                trace.command(case, header.profile, header.commit)
-                for case in header.cases[:1]
-            ),
-        ),
-    )  # fmt: skip
+        commands=(trace.run_command(header), *one_case),
+    )
 
 
 def _summary(site: Site, run_id: str) -> tuple[RunSummary | None, str]:
@@ -263,20 +207,17 @@ def _summary(site: Site, run_id: str) -> tuple[RunSummary | None, str]:
 
 
 def _facts(header: RunHeader) -> tuple[tuple[str, str], ...]:
+    def packed(stack: str) -> str:
+        packages = header.packages.get(stack, {})
+        return ", ".join(f"{package} {version}" for package, version in packages.items())
+
     return (
         ("profile", header.profile),
         ("machine", f"{header.machine}: {header.fingerprint}"),
         ("commit", header.commit or "none: not measured in a git repository"),
         *((f"interpreter {name}", told) for name, told in header.interpreters.items() if told),
         *(
-            (
-                f"stack {name}",
-                f"{digest_[:12]}: "
-                + ", ".join(
-                    f"{package} {version}"
-                    for package, version in header.packages.get(name, {}).items()
-                ),
-            )
-            for name, digest_ in header.stacks.items()
+            (f"stack {name}", f"{digest[:12]}: {packed(name)}")
+            for name, digest in header.stacks.items()
         ),
     )

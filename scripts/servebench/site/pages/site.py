@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from servebench.core.errors import RecordError
 from servebench.declare.published import Published, load_published
@@ -24,6 +26,9 @@ from servebench.series.table import Table
 from servebench.site.data import Written
 from servebench.site.data_files import SeriesFile
 
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
 Trended = tuple[str, Kind]
 """A machine's id and a kind of figures: what has a table of its own."""
 
@@ -35,6 +40,14 @@ _GUARD: Final = "inprocess/guard."
 def has_page(case: str) -> bool:
     """Whether a case has a page of its own."""
     return not case.startswith(_GUARD)
+
+
+def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
+    """What stands with each key; keys and values stay in their order."""
+    found: dict[K, list[V]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return {key: tuple(many) for key, many in found.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,8 +84,8 @@ class Site:
     read_run: Callable[[str], RunSummary]
     manifest: Mapping[str, Any]
     downloads: Mapping[str, str]
-    planned: frozenset[str] = frozenset()
-    notes: tuple[str, ...] = ()
+    planned: frozenset[str]
+    notes: tuple[str, ...]
 
     @property
     def runs(self) -> Mapping[str, Path]:
@@ -90,35 +103,17 @@ class Site:
         of_runs = (table for table in self.tables.values() if table.track.served)
         return tuple(sorted(of_runs, key=lambda table: (-table.nights[-1].time, table.machine)))
 
-    @property
-    def newest_time(self) -> int | None:
-        """Start of the newest run of any profile, s since 1970; None: nothing was measured.
-
-        Benchmarks inside the process do not count: they stand at their commit's date.
-        """
-        headers = self.headers.values()
-        return max((header.time for header in headers if header.track.served), default=None)
-
-    def cases(self) -> dict[str, list[Table]]:
+    def cases(self) -> dict[str, tuple[Table, ...]]:
         """Every case of a trend and the tables that have it; server runs first, newest first."""
-        found: dict[str, list[Table]] = {}
         ordered = sorted(
             self.tables.values(),
             key=lambda table: (not table.track.served, -table.nights[-1].time, table.machine),
         )
-        for table in ordered:
-            for case in filter(has_page, table.cases):
-                found.setdefault(case, []).append(table)
-        return found
+        return grouped((case, table) for table in ordered for case in table.cases if has_page(case))
 
     def experiments(self) -> tuple[str, ...]:
         """Names of the experiments: those that are declared, then others that have cases."""
-        measured = {
-            case.partition("/")[0]
-            for table in self.tables.values()
-            if table.track.served
-            for case in table.cases
-        }
+        measured = {case.partition("/")[0] for one in self.newest_tables for case in one.cases}
         declared = {*self.about, *(suite.page for suite in self.suites if suite.source)}
         return (*sorted(declared), *sorted(measured - declared))
 
@@ -152,7 +147,10 @@ def gather(
         return summarise(store.load(sources.runs[run]))
 
     tables = {(table.machine, table.kind): (table, many) for table, many in written.tables}
-    nights = {night.header.run: night for night in sorted(sources.nights, key=_order)}
+    # Runs are named by when they were made.
+    ordered = sorted(sources.nights, key=lambda night: (night.header.run, night.header.machine))
+    nights = {night.header.run: night for night in ordered}
+    planned = {night.header.cases for night in nights.values()}
     return Site(
         base=base,
         static=static,
@@ -170,30 +168,16 @@ def gather(
         read_run=read_run,
         manifest=written.manifest,
         downloads=downloads,
-        planned=frozenset(
-            case
-            for cases in {night.header.cases for night in nights.values()}
-            for case in filter(has_page, cases)
-        ),
+        planned=frozenset(filter(has_page, chain.from_iterable(planned))),
         notes=(*sources.problems, *sources.notes, *notes),
     )
-
-
-def _order(night: RunColumns) -> tuple[str, str]:
-    """Runs are named by when they were made."""
-    return night.header.run, night.header.machine
 
 
 def _newest(
     sources: Sources, nights: Mapping[str, RunColumns], read_run: Callable[[str], RunSummary]
 ) -> Iterator[tuple[tuple[str, str], RunSummary]]:
-    last: dict[tuple[str, str], str] = {}
-    for run in sources.runs:
-        if run in nights:
-            header = nights[run].header
-            last[header.machine, header.profile] = run
+    headers = {run: nights[run].header for run in sources.runs if run in nights}
+    last = {(header.machine, header.profile): run for run, header in headers.items()}
     for key, run in last.items():
-        try:
+        with suppress(RecordError):  # it was there a moment ago
             yield key, read_run(run)
-        except RecordError:  # it was there a moment ago
-            continue

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Final
@@ -15,7 +16,7 @@ from servebench.core.metrics import HEADLINES, METRICS
 from servebench.record.change import ChangeRecord
 from servebench.series import table as history
 from servebench.series.columns import TRACKS
-from servebench.series.events import Events
+from servebench.series.events import Bump, Events
 from servebench.series.table import Point, Table
 from servebench.site.charts.data import Caption, Quantity, Value
 from servebench.site.charts.trend import Trend, TrendEvent, TrendPoint
@@ -28,12 +29,8 @@ AROUND: Final = 45
 """So many nights before a change and after it are on its page, which is frozen then."""
 
 
-@dataclass(frozen=True, slots=True)
-class Around:
-    """The nights around a change: their table, and the points of its series, oldest first."""
-
-    table: Table
-    points: tuple[Point, ...]
+Around = tuple[Table, tuple[Point, ...]]
+"""The nights around a change: their table, and the points of its series, oldest first."""
 
 
 def metrics(table: Table, case: str) -> tuple[str, ...]:
@@ -69,7 +66,6 @@ def trend(
     """What is drawn of a series."""
     points = history.points(table, case, metric, RECENT)
     first = points[0].time if points else 0
-    breaks, bumps = happenings(table, happened, case, after=first)
     planned = int(np.count_nonzero(table.status[:, table.cases.index(case)]))
     caption = f"On {table.machine}."
     if planned > len(points):
@@ -83,8 +79,11 @@ def trend(
             for record in changes
             if concerns(record, table.machine, case, metric) and record.when.timestamp() >= first
         ),
-        breaks=tuple(_event(time, label) for time, label in breaks),
-        bumps=tuple(_event(time, label) for time, label in bumps),
+        breaks=_breaks(table, happened, case, first),
+        bumps=tuple(
+            _event(time, f"{bump.stack}: {words.moved(bump.packages) or 'hashes only'}")
+            for time, bump in _bumps(table, happened, {stack_of(table, case)}, first)
+        ),
     )
 
 
@@ -100,7 +99,7 @@ def around(site: Site, record: ChangeRecord) -> Around | None:
         first = bisect_left([table.nights[night].time for night in planned], when)
         kept = planned[max(0, first - AROUND) : first + AROUND]
         points = history.points_of(table, kept, name.case, name.metric)
-        return Around(table, points) if points else None
+        return (table, points) if points else None
     return None
 
 
@@ -108,8 +107,8 @@ def trend_around(
     root: str, record: ChangeRecord, cut: Around, happened: Events, what: str
 ) -> Trend:
     """What is drawn of the nights around a change; `what`: what is measured, in words."""
-    name, nights = record.series, cut.table.nights
-    first, last = cut.points[0].time, cut.points[-1].time
+    name, (table, points) = record.series, cut
+    first, last = points[0].time, points[-1].time
     stacks = {record.base.stack, record.head.stack}
     return Trend(
         about=Caption(
@@ -118,46 +117,34 @@ def trend_around(
             f"Up to {AROUND} nights on either side, as they were measured, one by one.",
         ),
         quantity=quantity(name.metric, what),
-        points=_points(root, cut.table, cut.points),
+        points=_points(root, table, points),
         changes=(_change(record),),
-        breaks=tuple(
-            _event(nights[one.night].time, f"{one.what}: {one.before} → {one.after}")
-            for one in happened.breaks.get(name.case, ())
-            if first < nights[one.night].time <= last
-        ),
+        breaks=_breaks(table, happened, name.case, first, last),
         bumps=tuple(
-            _event(
-                nights[bump.night].time, words.moved(bump.packages) or f"{bump.stack}: other hashes"
-            )
-            for bump in happened.bumps
-            if bump.stack in stacks and first < nights[bump.night].time <= last
+            _event(time, words.moved(bump.packages) or f"{bump.stack}: other hashes")
+            for time, bump in _bumps(table, happened, stacks, first, last)
         ),
     )
 
 
-def happenings(
-    table: Table, happened: Events, case: str, after: int = 0
-) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
-    """Breaks and stack bumps of a case: times (s since 1970) with what it was.
-
-    `after`: Nothing of this time, or before.
-    """
-    stack, nights = stack_of(table, case), table.nights
-    return (
-        [
-            (nights[one.night].time, f"{one.what}: {one.before} → {one.after}")
-            for one in happened.breaks.get(case, ())
-            if nights[one.night].time > after
-        ],
-        [
-            (
-                nights[bump.night].time,
-                f"{bump.stack}: {words.moved(bump.packages) or 'hashes only'}",
-            )
-            for bump in happened.bumps
-            if bump.stack == stack and nights[bump.night].time > after
-        ],
+def _breaks(
+    table: Table, happened: Events, case: str, after: int, until: float = math.inf
+) -> tuple[TrendEvent, ...]:
+    times = ((table.nights[one.night].time, one) for one in happened.breaks.get(case, ()))
+    return tuple(
+        _event(time, f"{one.what}: {one.before} → {one.after}")
+        for time, one in times
+        if after < time <= until
     )
+
+
+def _bumps(
+    table: Table, happened: Events, stacks: Container[str], after: int, until: float = math.inf
+) -> Iterator[tuple[int, Bump]]:
+    for bump in happened.bumps:
+        time = table.nights[bump.night].time
+        if bump.stack in stacks and after < time <= until:
+            yield time, bump
 
 
 def stack_of(table: Table, case: str) -> str:

@@ -23,7 +23,6 @@ MISSING: Final = formats.MISSING
 _JOINTS: Final = re.compile(r"(?<=[/_,=-])(?=[^/_,=-])|(?<=\.)(?=[A-Za-z_])")
 _CODE: Final = re.compile(r"`([^`]+)`")
 _STEPS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
-_UNITS: Final = {"seconds": seconds}
 
 
 def figure(value: float | None, metric: str) -> str:
@@ -35,8 +34,9 @@ def figure(value: float | None, metric: str) -> str:
         return MISSING
     if metric in METRICS:
         return METRICS[metric].format(value)
-    known = _UNITS.get(metric)
-    return known(value) if known else f"{significant(value, 4)} {metric}".rstrip()
+    if metric == "seconds":
+        return seconds(value)
+    return f"{significant(value, 4)} {metric}".rstrip()
 
 
 def spread(estimate: Estimate | None, metric: str) -> str:
