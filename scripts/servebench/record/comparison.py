@@ -136,6 +136,11 @@ class Instructions(Frozen):
     head: float
     spread: float = Field(description="Relative spread of the repetitions, the larger side's.")
 
+    @property
+    def ratio(self) -> float | None:
+        """Head over base; None where one has none."""
+        return self.head / self.base if self.base > 0 and self.head > 0 else None
+
 
 class CaseComparison(Frozen):
     """One case on both sides."""

@@ -57,17 +57,16 @@ def speed_ups(
     readings = [one for one in snapshot.of(table.benchmark) if one.status != "skipped"]
     if not any(reading.status == "measured" for reading in readings):
         return ()
-    rows = list(dict.fromkeys(_row(one, table) for one in readings))
-    variants = dict.fromkeys((_row(one, table), one.param[table.variant]) for one in readings)
+    rows: dict[tuple[str, ...], dict[str, None]] = {}
+    for one in readings:
+        row = tuple(one.param[key] for key in table.keys)
+        rows.setdefault(row, {})[one.param[table.variant]] = None
     return tuple(
         _speed_up(snapshot, suite, table, dict(zip(table.keys, row, strict=True)), variant, python)
-        for row, variant in sorted(variants, key=lambda one: rows.index(one[0]))
+        for row, variants in rows.items()
+        for variant in variants
         for python in sorted({reading.python for reading in readings})
     )
-
-
-def _row(reading: Reading, table: SuiteTable) -> tuple[str, ...]:
-    return tuple(reading.param[key] for key in table.keys)
 
 
 def _speed_up(
@@ -84,7 +83,17 @@ def _speed_up(
     numbers = {key: float(text) for key, text in {**params, name: variant}.items() if _number(text)}
     times = numbers[table.times] if table.times else 1.0
     slower = quotient(ours, alone)
-    best = _best(snapshot, table, numbers, alone, python)
+    best = None
+    if table.best is not None:
+        values = {
+            "base": alone.value if alone else None,
+            "cores": snapshot.cores,
+            "slowest": slowest(snapshot, table, python),
+            **numbers,
+        }
+        known = {key: float(value) for key, value in values.items() if value is not None}
+        named = set(re.findall(r"[a-z_]+", table.best)) & {*values}
+        best = evaluate(table.best, known) if named <= known.keys() else None
     theirs = [
         row.seconds
         for row in (suite.published if suite.source and suite.source.python == python else ())
@@ -102,27 +111,6 @@ def _speed_up(
             (one[variant], one[base] / one[variant] if base in one else None) for one in theirs
         ),
     )
-
-
-def _best(
-    snapshot: Snapshot,
-    table: SuiteTable,
-    numbers: dict[str, float],
-    alone: Reading | None,
-    python: str,
-) -> float | None:
-    """The shortest possible time; None where what it follows from was not measured."""
-    if table.best is None:
-        return None
-    values = {
-        "base": alone.value if alone else None,
-        "cores": snapshot.cores,
-        "slowest": slowest(snapshot, table, python),
-        **numbers,
-    }
-    known = {key: float(value) for key, value in values.items() if value is not None}
-    named = set(re.findall(r"[a-z_]+", table.best)) & {*values}
-    return evaluate(table.best, known) if named <= known.keys() else None
 
 
 def slowest(snapshot: Snapshot, table: SuiteTable, python: str) -> float | None:
@@ -146,12 +134,10 @@ def find(
     stack: str | None = None,
 ) -> Reading | None:
     """The reading of these parameters; without a stack, of any."""
-    found = (
-        reading
-        for reading in snapshot.of(benchmark)
-        if reading.python == python and stack in {None, reading.stack} and reading.param == params
-    )
-    return next(found, None)
+    for one in snapshot.of(benchmark):
+        if one.python == python and stack in {None, one.stack} and one.param == params:
+            return one
+    return None
 
 
 def plural(value: str, key: str) -> str:
@@ -209,21 +195,21 @@ class InstructionChanges:
 
 def screen(base: Snapshot, head: Snapshot) -> InstructionChanges:
     """Hold head's counts against base's."""
-    before = {_name(r): r for r in base.of(SUITE) if r.status != "skipped"}
-    after = {_name(r): r for r in head.of(SUITE) if r.status != "skipped"}
+    before, after = (
+        {_name(one): one.value for one in side.of(SUITE) if one.status != "skipped"}
+        for side in (base, head)
+    )
     rows: list[CountRow] = []
     broken: list[str] = []
-    for name in before.keys() & after.keys():
-        old, new = before[name].value, after[name].value
-        if old is not None and new is not None and old > 0:
-            rows.append(CountRow(name, old, new))
-        elif old is not None and new is None:
+    for name in sorted(before.keys() & after.keys()):
+        old, new = before[name], after[name]
+        if old is not None and new is None:
             broken.append(name)
-    rows.sort(key=lambda row: (-row.ratio, row.name))
-    counted = len(rows) + len(broken)
-    return InstructionChanges(
-        tuple(rows), tuple(sorted(broken)), len(before.keys() | after.keys()) - counted
-    )
+        elif old and new is not None:
+            rows.append(CountRow(name, old, new))
+    rows.sort(key=lambda row: -row.ratio)
+    others = len(before.keys() | after.keys()) - len(rows) - len(broken)
+    return InstructionChanges(tuple(rows), tuple(broken), others)
 
 
 def markdown(found: InstructionChanges, base: str, head: str) -> str:

@@ -30,23 +30,13 @@ class ChangeText:
 def told(record: ChangeRecord) -> ChangeText:
     """Put a change into words."""
     metric, culprit = record.series.metric, record.culprit
-    known = metric in METRICS
-    return ChangeText(
-        record=record,
-        title=title(metric),
-        word=(
-            formats.verdict(metric, record.verdict).partition(" ")[2]
-            if known
-            else record.verdict.value
-        ),
-        change=formats.percent(record.ratio),
-        interval=formats.percent(record.low).removesuffix(" %")
-        + "…"
-        + formats.percent(record.high),
-        cause=(
-            f"{culprit.package} {culprit.previous or 'new'} → {culprit.version}" if culprit else ""
-        ),
-    )
+    word, cause = record.verdict.value, ""
+    if metric in METRICS:
+        word = formats.verdict(metric, record.verdict).partition(" ")[2]
+    if culprit is not None:
+        cause = f"{culprit.package} {culprit.previous or 'new'} → {culprit.version}"
+    change, interval = formats.percent(record.ratio), formats.ends(record.low, record.high)
+    return ChangeText(record, title(metric), word, change, interval, cause)
 
 
 def title(metric: str) -> str:

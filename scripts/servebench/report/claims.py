@@ -115,7 +115,10 @@ def change(estimate: Estimate) -> str:
     """A ratio in words: `21 % lower (19…23 %)`, `2.1 times as high`, `the same within 0.8 %`."""
     low, high = estimate.low, estimate.high
     if low is None or high is None:
-        return _of_one_launch(estimate.mean)
+        # Launches of one and the same differ by up to a fifth.
+        if 1 / _LARGE < estimate.mean < _LARGE:
+            return "about the same (one launch: no verdict)"
+        return f"about {units.significant(estimate.mean, 1)} times as high (one launch)"
     if low <= 1 <= high:
         widest = max(high - 1, 1 - low)
         if widest <= _EQUAL:
@@ -130,13 +133,6 @@ def change(estimate: Estimate) -> str:
     interval = f" ({units.significant(near, 2)}…{units.significant(far, 2)} %)"
     size = units.significant(abs(estimate.mean - 1) * 100, 2)
     return f"{size} % {'higher' if estimate.mean > 1 else 'lower'}{interval}"
-
-
-def _of_one_launch(ratio: float) -> str:
-    """What a launch of each side bears: launches of one and the same differ by up to a fifth."""
-    if 1 / _LARGE < ratio < _LARGE:
-        return "about the same (one launch: no verdict)"
-    return f"about {units.significant(ratio, 1)} times as high (one launch)"
 
 
 def fill(template: str, summary: RunSummary, published: Published, file: str) -> Sentence:
@@ -213,17 +209,30 @@ def check(summary: RunSummary, published: Published, shape: Shape) -> ShapeResul
         )
     names = [name for name in (shape.numerator, shape.denominator) if name is not None]
     cases = [published.case_id(name, summary.cases) for name in names]
-    ours = _ours(summary, cases, shape.metric)
+    known = [summary.cases[case] for case in cases if case in summary.cases]
+    figures = [published.figure(published.ids(name)[0], shape.metric) for name in names]
+    if len(cases) == 1:
+        ours = known[0].metrics.get(shape.metric) if known else None
+        theirs = figures[0]
+    else:
+        sides = (over_launches.values(summary.run, case, shape.metric) for case in cases)
+        ours = over_launches.ratio(*sides)
+        above, below = figures
+        theirs = above / below if above is not None and below else None
     verdict = judge(ours, shape.least, shape.most)
-    disturbed = [flag for case in cases for flag in _disturbing(summary, case)]
+    # Flags under which at least half of a case's launches also measured something else.
+    disturbed = [
+        str(flag.name)
+        for case in known
+        for flag in case.warnings
+        if flag.name in DISTURBING and 2 * flag.launches >= case.measured
+    ]
     if disturbed and verdict in {"holds", "does not hold"}:
         verdict = "not decided"
     return ShapeResult(
         statement=shape.statement,
         expected=formats.limits(shape.least, shape.most),
-        published=shape.published
-        if shape.published is not None
-        else _published(published, names, shape.metric),
+        published=theirs if shape.published is None else shape.published,
         ours=ours,
         verdict=verdict,
         reason=ONE_LAUNCH
@@ -252,33 +261,6 @@ def judge(ours: Estimate | None, least: float | None, most: float | None) -> Sha
     return "not decided"
 
 
-def _ours(summary: RunSummary, cases: list[str], metric: str) -> Estimate | None:
-    if len(cases) == 1:
-        case = summary.cases.get(cases[0])
-        return case.metrics.get(metric) if case else None
-    return over_launches.ratio(*(over_launches.values(summary.run, case, metric) for case in cases))
-
-
-def _published(published: Published, names: list[str], metric: str) -> float | None:
-    figures = [published.figure(published.ids(name)[0], metric) for name in names]
-    if len(figures) == 1:
-        return figures[0]
-    above, below = figures
-    return above / below if above is not None and below else None
-
-
-def _disturbing(summary: RunSummary, case: str) -> list[str]:
-    """Flags under which at least half of a case's launches also measured something else."""
-    found = summary.cases.get(case)
-    if found is None:
-        return []
-    return [
-        str(flag.name)
-        for flag in found.warnings
-        if flag.name in DISTURBING and 2 * flag.launches >= found.measured
-    ]
-
-
 def _reason(
     summary: RunSummary, cases: list[str], shape: Shape, verdict: ShapeVerdict, disturbed: list[str]
 ) -> str:
@@ -290,9 +272,8 @@ def _reason(
         ]
         names = ", ".join(case.partition("/")[2] for case in missing)
         return f"no figures of {names}" if missing else "no such figure"
-    if verdict == "not decided" and disturbed:
-        names = ", ".join(dict.fromkeys(disturbed))
-        return f"measured under {names}: measure again on a quiet machine"
     if verdict == "not decided":
+        if names := ", ".join(dict.fromkeys(disturbed)):
+            return f"measured under {names}: measure again on a quiet machine"
         return "the interval reaches over the limit: more launches would decide"
     return (shape.if_not or "") if verdict == "does not hold" else ""

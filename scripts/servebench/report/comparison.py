@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from servebench.core import units
 from servebench.core.flags import FLAGS
 from servebench.core.metrics import METRICS
-from servebench.record.comparison import Comparison, Event, SideRecord, Verdict
+from servebench.record.comparison import Comparison, Event, Verdict
 from servebench.report import formats, rows
 from servebench.report.rows import ComparisonRow, Grid, Groups, grid
 
@@ -90,6 +90,7 @@ def make_view(comparison: Comparison) -> ComparisonView:
     """Arrange a comparison for reading."""
     found = rows.grouped(comparison)
     sentence = rows.headline(comparison, found)
+    same = _sizes(comparison, found.unchanged, "tolerance")
     missing = tuple(f"{one.case}: {one.reason}" for one in comparison.missing)
     return ComparisonView(
         headline=sentence,
@@ -97,7 +98,7 @@ def make_view(comparison: Comparison) -> ComparisonView:
         events=tuple(_event(event) for event in comparison.events),
         groups=found,
         unjudged=_by_reason((row.why, row.case) for row in found.unjudged),
-        same=_same(comparison, found),
+        same=same and f"'No change' is said where a change as large as this is excluded: {same}.",
         legend=tuple(_legend(comparison, found)),
         counts=_counts(comparison),
         because=_by_reason((case.because, case.case.id) for case in comparison.cases),
@@ -181,9 +182,12 @@ def exit_code(comparison: Comparison, *, lenient: bool = False) -> int:
     change.
     """
     cases = [one for case in comparison.cases for one in case.judgements]
-    for one in (*cases, *(micro.judgement for micro in comparison.micro)):
+    every = (*cases, *(micro.judgement for micro in comparison.micro))
+    for one in every:
+        # A failure of base as well (see `samples.broken`) is none of the change.
+        broken = one.reason.startswith("head: ") and "; base: " not in one.reason
         slower = one.verdict is Verdict.SLOWER and not comparison.cross
-        if slower or (one.verdict is Verdict.NOT_COMPARABLE and _only_head(one.reason)):
+        if slower or (one.verdict is Verdict.NOT_COMPARABLE and broken):
             return 1
     undecided = {Verdict.INCONCLUSIVE, Verdict.NOT_COMPARABLE}
     doubtful = any(one.verdict in undecided for one in cases) or any(
@@ -196,18 +200,8 @@ def exit_code(comparison: Comparison, *, lenient: bool = False) -> int:
     apart = bool(comparison.missing) and not expected
     if not (doubtful or unheard or apart or comparison.status == "partial"):
         return 0
-    return 0 if lenient and _anything_judged(comparison) else UNDECIDED
-
-
-def _only_head(reason: str) -> bool:
-    """Whether a failure is head's alone (see `samples.broken`): base's is none of the change."""
-    return reason.startswith("head: ") and "; base: " not in reason
-
-
-def _anything_judged(comparison: Comparison) -> bool:
-    judged = {Verdict.FASTER, Verdict.SLOWER, Verdict.NO_CHANGE}
-    found = [one.verdict for case in comparison.cases for one in case.judgements]
-    return any(one in judged for one in (*found, *(m.judgement.verdict for m in comparison.micro)))
+    judged = any(one.verdict not in undecided for one in every)
+    return 0 if lenient and judged else UNDECIDED
 
 
 def _facts(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
@@ -216,13 +210,17 @@ def _facts(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
         yield name, f"{side.label}{commit}{' with uncommitted changes' if side.dirty else ''}"
     if comparison.cross:
         yield "kind", "two interpreters against each other: a choice, not a change"
-    pythons = [_interpreters(side) for side in (comparison.base, comparison.head)]
+    pythons = [
+        ", ".join(f"{i.version}{' free-threaded' * i.free_threaded}" for i in side.interpreters)
+        for side in (comparison.base, comparison.head)
+    ]
     if any(pythons):
-        same = pythons[0] == pythons[1]
-        yield "interpreters", pythons[1] if same else " → ".join(one or "none" for one in pythons)
+        yield "interpreters", " → ".join(one or "none" for one in dict.fromkeys(pythons))
     yield "coverage", "; ".join(_coverage(comparison, found))
-    used, unused = _duets(comparison)
-    if unused:
+    # All judgements of a case tell the same numbers.
+    told = [case.judgements[0] for case in comparison.cases if case.judgements]
+    if unused := sum(one.excluded for one in told):
+        used = sum(one.screened + one.confirmed for one in told)
         yield "duets", f"{used} usable, {unused} not: disturbed or failed"
     if comparison.noise is not None:
         label = formats.title(rows.CPU)
@@ -235,13 +233,6 @@ def _facts(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
     machine = comparison.machine
     virtual = f", virtual ({machine.virtual})" if machine.virtual else ""
     yield "machine", f"{machine.cpu}, {machine.cores} cores{virtual}"
-
-
-def _interpreters(side: SideRecord) -> str:
-    """`3.14.7, 3.14.7 free-threaded`."""
-    return ", ".join(
-        f"{one.version}{' free-threaded' if one.free_threaded else ''}" for one in side.interpreters
-    )
 
 
 def _coverage(comparison: Comparison, found: Groups) -> Iterator[str]:
@@ -260,16 +251,6 @@ def _coverage(comparison: Comparison, found: Groups) -> Iterator[str]:
     yield f"{comparison.untouched} others cannot have changed"
     if comparison.missing:
         yield f"{len(comparison.missing)} without counterpart"
-
-
-def _duets(comparison: Comparison) -> tuple[int, int]:
-    """Usable duets, and others; all judgements of a case tell the same numbers."""
-    used = unused = 0
-    for case in comparison.cases:
-        for one in case.judgements[:1]:
-            used += one.screened + one.confirmed
-            unused += one.excluded
-    return used, unused
 
 
 def _event(event: Event) -> str:
@@ -292,12 +273,7 @@ def _legend(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
     rate = comparison.method.get("confirmation_rate")
     looser = isinstance(rate, float) and rate > _RATE
     yield "95 % interval", _INTERVAL_THEN if looser else _INTERVAL
-    floors = _sizes(
-        shown,
-        {name: kind.floor for name, kind in METRICS.items()},
-        comparison.method.get("inprocess_floor"),
-    )
-    if floors:
+    if floors := _sizes(comparison, shown, "floor"):
         yield "relevance floor", f"{_FLOOR}: {floors}"
     yield "could see", _COULD_SEE
     yield "samples", _SAMPLES
@@ -308,37 +284,27 @@ def _legend(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
             yield label, _SHARED
 
 
-def _same(comparison: Comparison, found: Groups) -> str:
-    """From which change on "no change" excludes one, by metric."""
-    told = _sizes(
-        found.unchanged,
-        {name: kind.tolerance for name, kind in METRICS.items()},
-        comparison.method.get("inprocess_tolerance"),
-    )
-    if not told:
-        return ""
-    return f"'No change' is said where a change as large as this is excluded: {told}."
-
-
-def _sizes(shown: Sequence[ComparisonRow], sizes: Mapping[str, float], inside: object) -> str:
+def _sizes(
+    comparison: Comparison, shown: Sequence[ComparisonRow], kind: Literal["floor", "tolerance"]
+) -> str:
     """`CPU/request 0.2 %, time in process 1 %`: each metric's size once, if it is known."""
+    inside = comparison.method.get(f"inprocess_{kind}")
     told = {
         row.label: size
         for row in shown
-        if isinstance(size := sizes[row.metric] if row.metric else inside, float)
+        if isinstance(size := getattr(METRICS[row.metric], kind) if row.metric else inside, float)
     }
     return ", ".join(f"{label} {100 * size:g} %" for label, size in told.items())
 
 
 def _counts(comparison: Comparison) -> tuple[tuple[str, str, str, str], ...]:
-    found = []
-    for case in comparison.cases:
-        counted = case.instructions
-        ratio = rows.change(counted) if counted is not None else None
-        if counted is not None and ratio is not None:
-            sides = units.count(counted.base), units.count(counted.head)
-            found.append((abs(ratio - 1), (case.case.id, *sides, formats.percent(ratio))))
-    return tuple(row for _, row in sorted(found, key=lambda one: -one[0]))
+    found = [
+        (ratio, (case.case.id, units.count(counted.base), units.count(counted.head)))
+        for case in comparison.cases
+        if (counted := case.instructions) and (ratio := counted.ratio) is not None
+    ]
+    found.sort(key=lambda one: -abs(one[0] - 1))
+    return tuple((*row, formats.percent(ratio)) for ratio, row in found)
 
 
 def _by_reason(pairs: Iterator[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
@@ -353,10 +319,11 @@ def _by_reason(pairs: Iterator[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 
 def _flags(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    counted: Counter[str] = Counter()
-    for case in comparison.cases:
-        for duet in case.duets:
-            counted.update({flag.name for flag in (*duet.flags_base, *duet.flags_head)})
+    counted = Counter(
+        name
+        for case in comparison.cases
+        for duet in case.duets
+        for name in {flag.name: None for flag in (*duet.flags_base, *duet.flags_head)}
+    )
     for name, times in counted.most_common():
-        kind = next(kind for flag, kind in FLAGS.items() if flag.value == name)
-        yield f"{name} in {formats.many(times, 'duet')}", kind.meaning
+        yield f"{name} in {formats.many(times, 'duet')}", FLAGS[name].meaning

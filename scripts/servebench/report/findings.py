@@ -105,9 +105,8 @@ def _finding(
     if published and published.source:
         yield f"Published: {markdown.escape(published.source)}."
     yield "### Answer"
-    answers = list(_answers(experiment, having, published))
     none = "- Not measured: no sentence is declared for this experiment, or no run has it."
-    yield "\n".join(answers or [none])
+    yield "\n".join(_answers(experiment, having, published)) or none
     checked = [(one, claims.check_all(one.summary, published)) for one in having if published]
     if checked and checked[0][1]:
         yield "### Does the published shape hold here?"
@@ -115,13 +114,11 @@ def _finding(
     if differing := differences(checked):
         yield "### Where it differs, and why"
         yield markdown.bullets(differing)
-    figures = list(_figures(experiment, having, published))
-    if figures:
+    if figures := list(_figures(experiment, having, published)):
         yield "### Figures"
         yield from figures
-        deviations = about.deviations if about else ()
         notes = [*(published.notes if published else ())]
-        notes += [f"Deviation from the source: {text}" for text in deviations]
+        notes += [f"Deviation from the source: {one}" for one in about.deviations] if about else []
         if notes:
             yield markdown.bullets(notes)
 
@@ -179,21 +176,18 @@ def _figures(
     """The tables of each run, without the cases that an earlier one has measured."""
     told: set[str] = set()
     for source in having:
-        cases = [case for case in source.cases(experiment) if case.id not in told]
-        told |= {case.id for case in cases if case.status == "measured"}
-        tables = experiment_tables(cases, published)
-        if tables:
-            yield markdown.escape(_coverage(source, experiment, cases))
-        for table in tables:
+        cases = source.cases(experiment)
+        shown = [case for case in cases if case.id not in told]
+        if not shown:
+            continue
+        measured, expected = sum(c.measured for c in cases), sum(c.expected for c in cases)
+        text = f"From the {source.label}: {measured} of {expected} launches measured."
+        if len(shown) < len(cases):
+            text += f" Shown are the {len(shown)} of its {len(cases)} cases that are not above."
+        if failed := [case.id for case in cases if case.status != "measured"]:
+            text += f" Without figures: {', '.join(failed)}."
+        yield markdown.escape(text)
+        for table in experiment_tables(shown, published):
             yield f"**{markdown.escape(table.title)}**"
             yield markdown.table(table)
-
-
-def _coverage(source: RunSource, experiment: str, shown: Sequence[CaseSummary]) -> str:
-    cases = source.cases(experiment)
-    measured, expected = sum(c.measured for c in cases), sum(c.expected for c in cases)
-    failed = [case.id for case in cases if case.status != "measured"]
-    text = f"From the {source.label}: {measured} of {expected} launches measured."
-    if len(shown) < len(cases):
-        text += f" Shown are the {len(shown)} of its {len(cases)} cases that are not above."
-    return text + (f" Without figures: {', '.join(failed)}." if failed else "")
+        told |= {case.id for case in shown if case.status == "measured"}

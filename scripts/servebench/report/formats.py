@@ -43,11 +43,8 @@ def interval(metric: str, estimate: Estimate | None) -> str:
     spread = estimate.spread
     if spread is not None and spread <= _SYMMETRIC:
         return f"±{units.significant(100 * spread, 2)} %"
-    return _span(METRICS[metric].format(estimate.low), METRICS[metric].format(estimate.high))
-
-
-def _span(low: str, high: str) -> str:
-    """`1.2…3.4 ms` rather than `1.2 ms…3.4 ms`."""
+    low, high = (METRICS[metric].format(end) for end in (estimate.low, estimate.high))
+    # `1.2…3.4 ms` rather than `1.2 ms…3.4 ms`.
     number, _, unit = low.partition(" ")
     if unit and high.endswith(f" {unit}"):
         return f"{number}…{high}"

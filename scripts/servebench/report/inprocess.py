@@ -16,12 +16,11 @@ from servebench.declare.suites import (
     SuiteColumn,
     SuiteDeclaration,
     SuiteShape,
-    SuiteSide,
     SuiteTable,
 )
 from servebench.record.asv_results import Reading, Snapshot, environments, newest
 from servebench.report import formats
-from servebench.report.asv_figures import SpeedUp, find, quotient, slowest, speed_ups
+from servebench.report.asv_figures import find, quotient, slowest, speed_ups
 from servebench.report.claims import ShapeResult, judge
 from servebench.report.page import RunPage, Section
 from servebench.report.tables import Cell, FigureRow, FigureTable
@@ -146,21 +145,33 @@ def _variants(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) ->
     rows: dict[tuple[str, ...], list[Cell]] = {}
     impossible = []
     for one in found:
-        key = (*one.where.values(), one.variant)
-        rows.setdefault(key, []).extend(_cells(one, best=table.best is not None))
+        cells = rows.setdefault((*one.where.values(), one.variant), [])
+        times = ", ".join(units.seconds(seconds) for seconds, _ in one.published)
+        gains = ", ".join(formats.ratio(gain) for _, gain in one.published if gain)
+        cells += [_cell(one.reading, times), Cell(formats.ratio(one.gain), published=gains)]
         share = one.gain / one.ceiling if one.gain and one.ceiling else 0.0
+        if table.best is not None:
+            cells.append(Cell(formats.MISSING if one.best is None else units.seconds(one.best)))
+            cells.append(Cell(units.share(share) if share else formats.MISSING))
         if share > 1 / IMPOSSIBLE and one.variant != table.base:
             impossible.append(
                 f"impossible: {one.variant} on {one.python} took {units.share(1 / share)} of the "
                 "shortest; the measurement is wrong"
             )
+    at_best = f"at best: {table.best}" if table.best else ""
+    if "cores" in at_best:
+        at_best += f", with {snapshot.cores or 'an unknown number of'} cores"
+    longest = {python: slowest(snapshot, table, python) for python in pythons}
+    rounds = [f"{units.seconds(one)} on {python}" for python, one in longest.items() if one]
+    if at_best and rounds:
+        at_best += f" (the slowest single round: {', '.join(rounds)})"
     runs = [row.run for row in suite.published if row.table == table.name and row.run]
     shown = [one.reading for one in found if one.reading is not None]
     notes = [
         table.note,
         _spread_note(shown),
         f"published: {', '.join(runs)}" if runs else "",
-        _best_note(snapshot, table, pythons),
+        at_best,
         *impossible,
     ]
     return FigureTable(
@@ -170,17 +181,6 @@ def _variants(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) ->
         rows=tuple(FigureRow(keys=key, cells=tuple(cells)) for key, cells in rows.items()),
         notes=tuple(filter(None, notes)),
     )
-
-
-def _cells(one: SpeedUp, *, best: bool) -> Iterator[Cell]:
-    times = ", ".join(units.seconds(seconds) for seconds, _ in one.published)
-    gains = ", ".join(formats.ratio(gain) for _, gain in one.published if gain)
-    yield _cell(one.reading, times)
-    yield Cell(formats.ratio(one.gain), published=gains)
-    if best:
-        share = one.gain / one.ceiling if one.gain and one.ceiling else None
-        yield Cell(formats.MISSING if one.best is None else units.seconds(one.best))
-        yield Cell(formats.MISSING if share is None else units.share(share))
 
 
 def _figures(snapshot: Snapshot, table: SuiteTable, run: RunSummary | None) -> FigureTable | None:
@@ -245,54 +245,53 @@ def _beside(table: SuiteTable, run: RunSummary) -> Iterator[FigureRow]:
     for load_, cases in by_load.items():
         sides = [cases.get((column.python, column.stack)) for column in table.columns]
         for metric, title in table.beside.metrics.items():
-            cells = [
-                _gain(run, [sides[place] for place in column.over], metric)
-                if column.over
-                else _of_run(run, side, metric)
-                for column, side in zip(table.columns, sides, strict=True)
-            ]
-            if all(cells[place] for place, column in enumerate(table.columns) if column.over):
-                whole = tuple(cell or Cell(formats.MISSING) for cell in cells)
-                yield FigureRow(keys=("end to end", f"{title}, {load_}"), cells=whole)
-
-
-def _gain(run: RunSummary, sides: Sequence[Case | None], metric: str) -> Cell | None:
-    above, below = ([] if one is None else summary.values(run.run, one.id, metric) for one in sides)
-    gain = summary.ratio(above, below)
-    return None if gain is None else Cell(formats.ratio_with_interval(gain))
-
-
-def _of_run(run: RunSummary, case: Case | None, metric: str) -> Cell | None:
-    found = run.cases[case.id].metrics.get(metric) if case is not None else None
-    return Cell(formats.figure(metric, found.mean), case=case.id) if found and case else None
+            cells = []
+            for column, side in zip(table.columns, sides, strict=True):
+                if column.over:
+                    both = (sides[place] for place in column.over)
+                    gain = summary.ratio(
+                        *(summary.values(run.run, one.id, metric) if one else [] for one in both)
+                    )
+                    if gain is None:
+                        break
+                    cells.append(Cell(formats.ratio_with_interval(gain)))
+                elif side and (found := run.cases[side.id].metrics.get(metric)):
+                    cells.append(Cell(formats.figure(metric, found.mean), case=side.id))
+                else:
+                    cells.append(Cell(formats.MISSING))
+            else:
+                yield FigureRow(keys=("end to end", f"{title}, {load_}"), cells=tuple(cells))
 
 
 def _shape(
     snapshot: Snapshot, suite: SuiteDeclaration, shape: SuiteShape, run: RunSummary | None
 ) -> ShapeResult:
     table = suite.table(shape.table)
-    sides = [_side(snapshot, table, shape, side) for side in (shape.above, shape.below)]
-    ours, launches = _ours(sides, shape, run)
+    sides = (shape.above, shape.below)
+    readings = []
+    for side in sides:
+        variant = {table.variant: side.variant} if table.variant and side.variant else {}
+        params, name = {**shape.where, **variant}, shape.benchmark or table.benchmark
+        readings.append(find(snapshot, name, params, side.python, side.stack))
+    ours = _ours(readings, shape, run)
     verdict = judge(ours, shape.least, shape.most)
     reason = ""
     if verdict == "not measured":
-        named = zip((shape.above, shape.below), sides, strict=True)
         missing = [
             f"{side.variant or side.stack} on {side.python}"
-            for side, reading in named
+            for side, reading in zip(sides, readings, strict=True)
             if not reading or reading.value is None
         ]
         reason = f"no figures of {', '.join(missing)}" if missing else "no run has both responses"
     elif verdict == "not decided":
-        more = "launches" if launches else "samples"
+        more = "launches" if shape.per else "samples"
         reason = f"the interval reaches over the limit: more {more} would decide"
     elif verdict == "does not hold":
         reason = shape.if_not or ""
     published = None
-    if suite.source and {shape.above.python, shape.below.python} == {suite.source.python}:
-        variants = (str(shape.above.variant), str(shape.below.variant))
+    if suite.source and {side.python for side in sides} == {suite.source.python}:
         # Of the source's runs, the first that has both.
-        theirs = suite.seconds(shape.table, shape.where, *variants)
+        theirs = suite.seconds(shape.table, shape.where, *(str(side.variant) for side in sides))
         published = theirs[0][0] / theirs[0][1] if theirs else None
     return ShapeResult(
         statement=shape.statement,
@@ -306,33 +305,25 @@ def _shape(
 
 def _ours(
     sides: Sequence[Reading | None], shape: SuiteShape, run: RunSummary | None
-) -> tuple[Estimate | None, bool]:
-    """Ratio of two figures, with an interval where there is one; whether that is over launches."""
+) -> Estimate | None:
+    """Ratio of two figures, with an interval where there is one: over samples, or launches."""
     above, below = sides
     plain = quotient(above, below)
     if above is None or below is None or plain is None:
-        return None, False
+        return None
     if shape.per is None:
         if above.samples and below.samples:
-            return summary.ratio(above.samples, below.samples), False
-        return Estimate(n=1, mean=plain), False
-    whole = None
-    if run is not None:
-        cases = (shape.per.above, shape.per.below)
-        whole = summary.ratio(*(summary.values(run.run, case, shape.per.metric) for case in cases))
+            return summary.ratio(above.samples, below.samples)
+        return Estimate(n=1, mean=plain)
+    if run is None:
+        return None
+    cases = (shape.per.above, shape.per.below)
+    whole = summary.ratio(*(summary.values(run.run, case, shape.per.metric) for case in cases))
     if whole is None:
-        return None, True
+        return None
     low = None if whole.high is None else plain / whole.high
     high = None if whole.low is None else plain / whole.low
-    return Estimate(n=whole.n, mean=plain / whole.mean, low=low, high=high), True
-
-
-def _side(
-    snapshot: Snapshot, table: SuiteTable, shape: SuiteShape, side: SuiteSide
-) -> Reading | None:
-    variant = {table.variant: side.variant} if table.variant and side.variant else {}
-    params = {**shape.where, **variant}
-    return find(snapshot, shape.benchmark or table.benchmark, params, side.python, side.stack)
+    return Estimate(n=whole.n, mean=plain / whole.mean, low=low, high=high)
 
 
 def _cell(reading: Reading | None, published: str = "") -> Cell:
@@ -351,17 +342,3 @@ def _spread_note(readings: Iterable[Reading]) -> str:
         "figures are medians; half of their samples lie within "
         f"±{units.significant(100 * spread, 2)} % in the widest case"
     )
-
-
-def _best_note(snapshot: Snapshot, table: SuiteTable, pythons: Sequence[str]) -> str:
-    if table.best is None:
-        return ""
-    text = f"at best: {table.best}"
-    if "cores" in table.best:
-        text += f", with {snapshot.cores or 'an unknown number of'} cores"
-    rounds = [
-        f"{units.seconds(longest)} on {python}"
-        for python in pythons
-        if (longest := slowest(snapshot, table, python)) is not None
-    ]
-    return text + (f" (the slowest single round: {', '.join(rounds)})" if rounds else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from servebench.core.text import visible
@@ -13,9 +14,8 @@ from servebench.report.comparison import Block, blocks, make_view
 
 if TYPE_CHECKING:  # pages are made with numpy and jinja2; Markdown alone needs neither
     from servebench.record.comparison import Comparison
-    from servebench.report.claims import ShapeResult
     from servebench.report.page import RunPage, Section
-    from servebench.report.tables import FigureRow, FigureTable
+    from servebench.report.tables import FigureTable
 
 LIMIT: Final = 60_000
 """Characters of a comparison's report. GitHub refuses comments above 65,536."""
@@ -53,29 +53,18 @@ def comparison(found: Comparison, *, limit: int = LIMIT) -> str:
     view = make_view(found)
     text, lost = f"## {escape(view.headline)}\n\n", []
     for block in blocks(view):
-        part = _fitted(block, limit - len(text) - _ROOM)
-        text += part
-        if not part:
+        opening, lines, closing = _block(block)
+        room = limit - len(text) - _ROOM - len(opening) - len(closing)
+        kept = sum(size <= room for size in accumulate(map(len, lines)))
+        if kept:
+            left = len(lines) - kept
+            more = f"\n… and {left} more, in the comparison's JSON.\n" if left else ""
+            text += opening + "".join(lines[:kept]) + more + closing
+        else:
             lost.append(block.name)
     if lost:
         text += f"Left out, for lack of room: {', '.join(dict.fromkeys(lost))}.\n"
     return text
-
-
-def _fitted(block: Block, room: int) -> str:
-    opening, lines, closing = _block(block)
-    room -= len(opening) + len(closing)
-    kept: list[str] = []
-    for line in lines:
-        if len(line) > room:
-            break
-        kept.append(line)
-        room -= len(line)
-    if not kept:
-        return ""
-    left = len(lines) - len(kept)
-    more = f"\n… and {left} more, in the comparison's JSON.\n" if left else ""
-    return opening + "".join(kept) + more + closing
 
 
 def _block(block: Block) -> tuple[str, list[str], str]:
@@ -142,7 +131,11 @@ def _section(section: Section) -> Iterator[str]:
     if section.shapes:
         yield "### Does the published shape hold?"
         head = ["statement", "expected", "published", "ours", "verdict"]
-        yield grid(head, ["---", "---:", "---:", "---:", "---"], shape_rows(section.shapes))
+        rows = (
+            [one.statement, one.expected, formats.ratio(one.published), one.figure, one.told]
+            for one in section.shapes
+        )
+        yield grid(head, ["---", "---:", "---:", "---:", "---"], rows)
 
 
 def bullets(notes: Iterable[str]) -> str:
@@ -155,23 +148,12 @@ def table(content: FigureTable) -> str:
     marked = any(row.marks for row in content.rows)
     head = [*content.keys, "", *content.columns, *(["flags"] if marked else [])]
     align = [*["---"] * (len(content.keys) + 1), *["---:"] * len(content.columns)]
-    lines = [grid(head, align + ["---"] * marked, _table_rows(content.rows, marked=marked))]
-    if content.notes:
-        lines.append(bullets(content.notes))
-    return "\n\n".join(lines)
-
-
-def _table_rows(rows: Iterable[FigureRow], *, marked: bool) -> Iterator[list[str]]:
-    for row in rows:
-        marks = [row.marks] if marked else []
+    rows = []
+    for row in content.rows:
         ours = [f"{one.ours} ({one.interval})" if one.interval else one.ours for one in row.cells]
-        yield [*row.keys, "ours", *ours, *marks]
+        rows.append([*row.keys, "ours", *ours, *[row.marks] * marked])
         if row.has_published:
             theirs = [cell.published or formats.MISSING for cell in row.cells]
-            yield [*[""] * len(row.keys), "published", *theirs, *[""] * marked]
-
-
-def shape_rows(shapes: Iterable[ShapeResult]) -> Iterator[list[str]]:
-    """Rows of the table of shapes."""
-    for one in shapes:
-        yield [one.statement, one.expected, formats.ratio(one.published), one.figure, one.told]
+            rows.append([*[""] * len(row.keys), "published", *theirs, *[""] * marked])
+    drawn = grid(head, align + ["---"] * marked, rows)
+    return f"{drawn}\n\n{bullets(content.notes)}" if content.notes else drawn

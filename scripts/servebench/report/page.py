@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
-from servebench.core.model import Machine, Run, RunStatus, StackRecord
+from servebench.core.model import Machine, RunStatus, StackRecord
 from servebench.declare.published import FILE, Published
 from servebench.declare.schema import FILE as EXPERIMENT
 from servebench.declare.schema import read_toml
 from servebench.declare.servers import SERVERS
-from servebench.report import claims, formats
+from servebench.report import claims, formats, tables
 from servebench.report.claims import Sentence, ShapeResult
-from servebench.report.tables import FigureTable, experiment_tables
+from servebench.report.tables import FigureTable
 from servebench.series.summary import CaseSummary, RunSummary
 
 MAIN_PACKAGES: Final = (
@@ -73,12 +72,8 @@ def narrowed(summary: RunSummary, globs: Sequence[str]) -> RunSummary:
     """The cases whose id matches one of the globs; all of them without globs."""
     if not globs:
         return summary
-    chosen = {
-        name: case
-        for name, case in summary.cases.items()
-        if any(fnmatchcase(name, glob) for glob in globs)
-    }
-    return RunSummary(run=summary.run, cases=chosen)
+    chosen = tables.select(summary.cases.values(), globs)
+    return RunSummary(run=summary.run, cases={case.id: case for case in chosen})
 
 
 def make_page(
@@ -122,7 +117,7 @@ def make_section(
         question=about.question or None,
         source=published.source or None,
         answers=tuple(claims.fill(one, summary, published, file) for one in published.answers),
-        tables=experiment_tables(cases, published),
+        tables=tables.experiment_tables(cases, published),
         shapes=claims.check_all(summary, published),
         missing=tuple(name for name in published.published_ids() if name not in planned),
         notes=published.notes,
@@ -138,13 +133,14 @@ def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
     stacks = {case.case.stack for case in summary.cases.values()}
     started = run.started[:16].replace("T", " ")
     origin = f" ({run.oha_origin})" if run.oha_origin else ""
+    commit = f"{run.commit[:12]}{' with uncommitted changes' * run.dirty}" if run.commit else ""
     return (
         ("profile", f"{run.profile}, {run.launches} launch{'es' * (run.launches > 1)} per case"),
         ("intervals", _SEVERAL if run.launches > 1 else _ONE),
         ("measured", f"{started} UTC, in {formats.duration(run.wall_seconds)}"),
         ("coverage", f"{measured} of {expected} launches, {whole} of {len(summary.cases)} cases"),
         ("machine", describe_machine(run.machine)),
-        ("commit", _commit(run)),
+        ("commit", commit or "none: not measured in a git repository"),
         ("interpreters", ", ".join(
             f"{item.name} = {item.version} ({item.origin}, "
             f"{'free-threaded' if item.free_threaded else 'GIL'})"
@@ -217,9 +213,3 @@ def as_json(
 
 def _cores(cores: tuple[int, ...]) -> str:
     return f"core{'s' * (len(cores) > 1)} {','.join(map(str, cores))}"
-
-
-def _commit(run: Run) -> str:
-    if run.commit is None:
-        return "none: not measured in a git repository"
-    return run.commit[:12] + (" with uncommitted changes" if run.dirty else "")

@@ -6,15 +6,13 @@ import math
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from servebench.core.metrics import METRICS, WORK
 from servebench.record.comparison import (
     CaseComparison,
     Comparison,
-    Instructions,
     Judgement,
-    Stage,
     Verdict,
 )
 from servebench.record.reproduce import rebuilt
@@ -152,7 +150,24 @@ class Groups:
 
 def grouped(comparison: Comparison) -> Groups:
     """Make the rows of a comparison, and group them."""
-    found = tuple(_rows(comparison))
+    told = {
+        (case, event.metric, event.verdict) for event in comparison.events for case in event.cases
+    }
+    found = [
+        ComparisonRow(
+            case=case.case.id,
+            metric=judged.metric,
+            judged=judged,
+            figures=_figures(case, judged),
+            grouped=(case.case.id, judged.metric, judged.verdict) in told,
+        )
+        for case in comparison.cases
+        for judged in case.judgements
+    ]
+    found += [
+        ComparisonRow(f"{one.benchmark} [{one.stack}, {one.python}]", "", one.judgement)
+        for one in comparison.micro
+    ]
 
     def having(verdict: Verdict) -> tuple[ComparisonRow, ...]:
         return tuple(row for row in found if row.judged.verdict is verdict)
@@ -176,20 +191,6 @@ def count(rows: Iterable[ComparisonRow]) -> str:
     parts = [formats.many(cases, "case")] if cases else []
     parts += [formats.many(inprocess, "in-process benchmark")] if inprocess else []
     return " and ".join(parts)
-
-
-def _rows(comparison: Comparison) -> Iterator[ComparisonRow]:
-    told = {
-        (case, event.metric, event.verdict) for event in comparison.events for case in event.cases
-    }
-    for case in comparison.cases:
-        for judged in case.judgements:
-            shared = (case.case.id, judged.metric, judged.verdict) in told
-            figures = _figures(case, judged)
-            yield ComparisonRow(case.case.id, judged.metric, judged, figures, shared)
-    for micro in comparison.micro:
-        name = f"{micro.benchmark} [{micro.stack}, {micro.python}]"
-        yield ComparisonRow(name, "", micro.judgement)
 
 
 def _figures(case: CaseComparison, judged: Judgement) -> str:
@@ -227,7 +228,9 @@ def _parts(comparison: Comparison, found: Groups) -> Iterator[str]:
             )
     if found.broken:
         yield f"not comparable in {_where(found.broken, comparison)}"
-    clean = _clean(found)
+    # Of a case of which anything else was said: one open metric is not 'no change'.
+    doubtful = {row.case for row in (*found.broken, *found.undecided, *found.unjudged)}
+    clean = [row for row in found.unchanged if row.case not in doubtful]
     if clean and not found.worse and not found.better:
         yield f"no change in {_where(clean, comparison)}{_could(clean)}"
     if found.undecided:
@@ -246,12 +249,6 @@ def _where(rows: Sequence[ComparisonRow], comparison: Comparison, *, more: int =
     parts = [f"{cases} of {comparison.planned} cases"] if cases else []
     parts += [f"{inside} of {len(comparison.micro)} in-process benchmarks"] if inside else []
     return " and ".join(parts)
-
-
-def _clean(found: Groups) -> tuple[ComparisonRow, ...]:
-    """Rows of cases of which nothing else was said: one open metric is not 'no change'."""
-    doubtful = {row.case for row in (*found.broken, *found.undecided, *found.unjudged)}
-    return tuple(row for row in found.unchanged if row.case not in doubtful)
 
 
 def _could(rows: Sequence[ComparisonRow]) -> str:
@@ -307,15 +304,10 @@ def commands(comparison: Comparison, found: Groups) -> tuple[tuple[str, str], ..
     return tuple(again)
 
 
-def change(counted: Instructions) -> float | None:
-    """Ratio of the instructions per request; None where base has none."""
-    return counted.head / counted.base if counted.base > 0 and counted.head > 0 else None
-
-
 def _explained(comparison: Comparison, row: ComparisonRow) -> Iterator[str]:
     """What the instructions say of a row that got worse: work that was added, or something else."""
     counted = next((c.instructions for c in comparison.cases if c.case.id == row.case), None)
-    ratio = change(counted) if counted is not None else None
+    ratio = counted.ratio if counted else None
     if ratio is None or row.metric not in WORK:
         return
     size = formats.size(abs(ratio - 1))
@@ -335,10 +327,10 @@ def _explained(comparison: Comparison, row: ComparisonRow) -> Iterator[str]:
 
 def _more_time(comparison: Comparison, found: Groups) -> Iterator[str]:
     """What more time would decide; nothing is promised of what has had all its samples."""
-    spent = [row for row in found.undecided if _exhausted(comparison, row)]
-    loud = [row for row in found.undecided if row not in spent and _disturbed(comparison, row)]
-    waiting = [row for row in found.undecided if row not in spent and row not in loud]
-    if waiting:
+    open_: dict[str, list[ComparisonRow]] = {"time": [], "quiet": [], "nothing": []}
+    for row in found.undecided:
+        open_[_lacks(comparison, row)].append(row)
+    if waiting := open_["time"]:
         names = {row.case for row in waiting}
         known = [
             case.seconds_to_decide
@@ -353,12 +345,12 @@ def _more_time(comparison: Comparison, found: Groups) -> Iterator[str]:
                 "a larger --budget."
             )
         yield sentence
-    if loud:
+    if loud := open_["quiet"]:
         yield (
             f"Not decided, because too few duets were usable: {count(loud)}. A quieter machine "
             "would tell; more time on this one may not."
         )
-    if spent:
+    if spent := open_["nothing"]:
         yield (
             f"Not decided with all the samples that a comparison takes: {count(spent)}. What is "
             "there, if anything, is too small or too unsteady for this machine; more time does "
@@ -366,32 +358,17 @@ def _more_time(comparison: Comparison, found: Groups) -> Iterator[str]:
         )
 
 
-def _exhausted(comparison: Comparison, row: ComparisonRow) -> bool:
-    if comparison.budget_seconds is None and comparison.status == "complete":
-        return True
-    stage, usable = _stage(row)
-    return usable >= _last_look(comparison, stage)
-
-
-def _disturbed(comparison: Comparison, row: ComparisonRow) -> bool:
-    """Whether a stage gave a row's case up: most of so many duets could not be used."""
-    stage, _ = _stage(row)
-    duets = next((case.duets for case in comparison.cases if case.case.id == row.case), ())
-    tried = sum(duet.stage == stage for duet in duets)
-    patience = float(comparison.method.get("patience", math.inf))
-    return tried >= _last_look(comparison, stage) * patience
-
-
-def _stage(row: ComparisonRow) -> tuple[Stage, int]:
-    """The stage that was to decide a row, and its usable samples."""
-    judged = row.judged
-    if judged.reason:  # a candidate: moved, or expected to
-        return "confirmation", judged.confirmed
-    return "screening", judged.screened
-
-
-def _last_look(comparison: Comparison, stage: Stage) -> float:
-    """Samples after which a stage takes no more, as the record says; without record: no end."""
+def _lacks(comparison: Comparison, row: ComparisonRow) -> Literal["time", "quiet", "nothing"]:
+    """What the stage lacks that was to decide a row: of a candidate, that is the confirmation."""
+    stage = "confirmation" if row.judged.reason else "screening"
+    # Its last look, after which it takes no more samples; without record: no end.
     looks = str(comparison.method.get(f"{stage}_looks", ""))
     last = looks.rpartition(", ")[2].partition(" ")[0]
-    return int(last) if last.isdecimal() else math.inf
+    most = int(last) if last.isdecimal() else math.inf
+    unlimited = comparison.budget_seconds is None and comparison.status == "complete"
+    if unlimited or (row.judged.confirmed if row.judged.reason else row.judged.screened) >= most:
+        return "nothing"
+    # It gave the case up if most of so many duets could not be used.
+    duets = next((case.duets for case in comparison.cases if case.case.id == row.case), ())
+    patience = float(comparison.method.get("patience", math.inf))
+    return "quiet" if sum(duet.stage == stage for duet in duets) >= most * patience else "time"

@@ -71,24 +71,18 @@ def sentence(trials: Sequence[Trial]) -> str:
     if rates is None:
         return ""
     whole, cases = rates
-    return (
-        f"{whole.hits} of {whole.of} comparisons of a stack with itself gave a false verdict "
-        f"(95 % interval {_ends(whole)}), in {cases.hits} of {cases.of} measured cases "
-        f"({_ends(cases)}, as if the cases of one comparison were independent). {_tried(trials)}"
-    )
-
-
-def _tried(trials: Sequence[Trial]) -> str:
-    """How much those comparisons could have got wrong: what they never asked is no evidence."""
+    # How much those comparisons could have got wrong: what they never asked is no evidence.
     said = [one for trial in trials if trial.kind == "aa" for one in trial.said]
     tried = sum(one.confirmed > 0 for one in said)
     cpu = [one for one in said if one.metric == CPU_METRIC and (one.screened or one.confirmed)]
     waiting = sum(one.verdict is Verdict.INCONCLUSIVE for one in cpu)
-    reached = f"{tried} of their judgements" if tried else "None of their judgements"
     return (
-        f"{reached} reached a confirmation, which a verdict takes, and {waiting} of {len(cpu)} of "
-        "CPU per request stayed inconclusive: a bias that only many duets show would not have been "
-        "seen."
+        f"{whole.hits} of {whole.of} comparisons of a stack with itself gave a false verdict "
+        f"(95 % interval {_ends(whole)}), in {cases.hits} of {cases.of} measured cases "
+        f"({_ends(cases)}, as if the cases of one comparison were independent). "
+        f"{tried or 'None'} of their judgements reached a confirmation, which a verdict takes, "
+        f"and {waiting} of {len(cpu)} of CPU per request stayed inconclusive: a bias that only "
+        "many duets show would not have been seen."
     )
 
 
@@ -140,8 +134,7 @@ def _parts(trials: Sequence[Trial]) -> Iterator[str]:
     if text := sentence(trials):
         yield "## Nothing changed"
         yield text
-    tables = planted(scores.plants(trials))
-    if tables:
+    if tables := planted(scores.plants(trials)):
         yield "## Something was planted"
         yield from _read(trials)
     for table in tables:
@@ -167,7 +160,13 @@ def planted(found: Sequence[PlantScore]) -> tuple[PlantTable, ...]:
             "Was it found?",
             "Each try is a whole comparison; screening and confirmation are mean times of one.",
             _FOUND_HEAD,
-            tuple(map(_found_row, found)),
+            tuple(
+                (
+                    *_plant(one), _of(one.rate), _ends(one.rate), str(one.wrong),
+                    formats.duration(one.screening), formats.duration(one.confirmation),
+                )
+                for one in found
+            ),
         ),
         PlantTable(
             "Which size was reported?",
@@ -180,21 +179,21 @@ def planted(found: Sequence[PlantScore]) -> tuple[PlantTable, ...]:
             "there are two of each side and try, which scatter by several per cent. Where tries "
             "find nothing, those that do report too much: only what looks large is called.",
             _SIZE_HEAD,
-            tuple(_size_row(one) for one in found if one.reported is not None),
+            tuple(
+                (
+                    *_plant(one), _percent(one.pooled), _percent(one.reported),
+                    _percent(one.spread, sign=""),
+                    *(
+                        _percent(share, " points")
+                        for share in (one.apart, one.apart_worst, one.error, one.worst, one.bias)
+                    ),
+                )
+                for one in found
+                if one.reported is not None
+            ),
         ),
-    )
+    )  # fmt: skip
     return tuple(table for table in tables if table.rows)
-
-
-def _found_row(one: PlantScore) -> tuple[str, ...]:
-    times = (formats.duration(one.screening), formats.duration(one.confirmation))
-    return (*_plant(one), _of(one.rate), _ends(one.rate), str(one.wrong), *times)
-
-
-def _size_row(one: PlantScore) -> tuple[str, ...]:
-    sizes = (_percent(one.pooled), _percent(one.reported), _percent(one.spread, sign=False))
-    points = (one.apart, one.apart_worst, one.error, one.worst, one.bias)
-    return (*_plant(one), *sizes, *map(_points, points))
 
 
 def _plant(one: PlantScore) -> tuple[str, ...]:
@@ -216,11 +215,5 @@ def _ends(rate: Rate) -> str:
     return f"{100 * rate.low:.1f}…{100 * rate.high:.1f} %"
 
 
-def _percent(value: float | None, *, sign: bool = True) -> str:
-    if value is None:
-        return formats.MISSING
-    return f"{100 * value:{'+' if sign else ''}.2f} %"
-
-
-def _points(value: float | None) -> str:
-    return formats.MISSING if value is None else f"{100 * value:+.2f} points"
+def _percent(value: float | None, unit: str = " %", *, sign: str = "+") -> str:
+    return formats.MISSING if value is None else f"{100 * value:{sign}.2f}{unit}"

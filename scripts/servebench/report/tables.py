@@ -74,11 +74,10 @@ def experiment_tables(
     shown: set[str] = set()
     for layout in layouts:
         chosen = select(cases, layout.select, layout.but_not)
-        if {case.id for case in chosen} - shown:
-            shown.update(case.id for case in chosen)
+        if (ids := {case.id for case in chosen}) - shown:
+            shown |= ids
             tables.append(build(layout, chosen, published))
-    rest = [case for case in cases if case.id not in shown]
-    if rest:
+    if rest := [case for case in cases if case.id not in shown]:
         title = "Further cases" if tables else "All cases"
         tables.append(build(default_layout(rest, title), rest, published))
     return tuple(tables)
@@ -88,29 +87,21 @@ def select(
     cases: Iterable[CaseSummary], globs: Sequence[str], but_not: Sequence[str] = ()
 ) -> list[CaseSummary]:
     """The cases whose id matches one of the globs and none of the others, in their order."""
-    return [
-        case for case in cases if _matches(case.id, globs) and not _matches(case.id, but_not)
-    ]  # fmt: skip
 
+    def matches(name: str, globs: Sequence[str]) -> bool:
+        return any(fnmatchcase(name, glob) for glob in globs)
 
-def _matches(case_id: str, globs: Sequence[str]) -> bool:
-    return any(fnmatchcase(case_id, glob) for glob in globs)
+    return [case for case in cases if matches(case.id, globs) and not matches(case.id, but_not)]
 
 
 def default_layout(cases: Sequence[CaseSummary], title: str) -> TableLayout:
     """A table for cases that nobody declared one for: the properties and figures they have."""
-    varying = [
-        key
-        for key in DEFAULT_KEYS
-        if len({KEYS[key].text(case.case) for case in cases}) > 1
-    ]  # fmt: skip
-    columns = [
-        metric for metric in DEFAULT_COLUMNS if any(metric in case.metrics for case in cases)
-    ]
+    keys = (k for k in DEFAULT_KEYS if len({KEYS[k].text(case.case) for case in cases}) > 1)
+    columns = (name for name in DEFAULT_COLUMNS if any(name in case.metrics for case in cases))
     return TableLayout(
         title=title,
         select=("*",),
-        keys=tuple(varying) or ("endpoint",),
+        keys=tuple(keys) or ("endpoint",),
         columns=tuple(columns) or ("throughput",),
     )
 
@@ -118,41 +109,38 @@ def default_layout(cases: Sequence[CaseSummary], title: str) -> TableLayout:
 def build(
     layout: TableLayout, cases: Sequence[CaseSummary], published: Published | None
 ) -> FigureTable:
-    """Build one table from the cases that it selects."""
-    keys = _telling_apart(layout, cases)
+    """Build one table from the cases that it selects; ids where the keys tell not all apart."""
+    keys = layout.keys
+    told = [*keys, *([layout.across] if layout.across else [])]
+    if len({tuple(KEYS[key].text(case.case) for key in told) for case in cases}) < len(cases):
+        keys = (*keys, "id")
     cases = ordered(cases, keys)
     marks, notes = _notes(cases, keys)
     keys = tuple(key for key in keys if key != layout.across)
     titles = tuple(KEYS[key].title for key in keys)
     if layout.across is None:
         columns = tuple(heading(layout, metric) for metric in layout.columns)
-        rows = tuple(_row(layout, case, keys, marks, published) for case in cases)
+        rows = tuple(
+            FigureRow(
+                keys=tuple(KEYS[key].text(case.case) for key in keys),
+                cells=tuple(
+                    _cell(case, metric, published, first=place == 0)
+                    for place, metric in enumerate(layout.columns)
+                ),
+                marks=marks.get(case.id, ""),
+            )
+            for case in cases
+        )
     else:
         titles = (f"{KEYS[layout.across].title} →", *titles)
         columns, rows = _pivot(layout, KEYS[layout.across], cases, keys, marks, published)
-    if layout.note:
-        notes = (layout.note, *notes)
+    notes = (layout.note, *notes) if layout.note else notes
     return FigureTable(title=layout.title, keys=titles, columns=columns, rows=rows, notes=notes)
 
 
 def heading(layout: TableLayout, metric: str) -> str:
     """A metric's column heading."""
     return layout.headings.get(metric, METRICS[metric].title)
-
-
-def _row(
-    layout: TableLayout,
-    case: CaseSummary,
-    keys: tuple[str, ...],
-    marks: Mapping[str, str],
-    published: Published | None,
-) -> FigureRow:
-    cells = (
-        _cell(case, metric, published, first=place == 0)
-        for place, metric in enumerate(layout.columns)
-    )
-    words = tuple(KEYS[key].text(case.case) for key in keys)
-    return FigureRow(words, tuple(cells), marks.get(case.id, ""))
 
 
 def _pivot(
@@ -201,14 +189,6 @@ def _cell(case: CaseSummary, metric: str, published: Published | None, *, first:
     )
 
 
-def _telling_apart(layout: TableLayout, cases: Sequence[CaseSummary]) -> tuple[str, ...]:
-    """The layout's keys; with the case's id when they do not tell all rows apart."""
-    keys = layout.keys
-    told = [*keys, *([layout.across] if layout.across else [])]
-    distinct = {tuple(KEYS[key].text(case.case) for key in told) for case in cases}
-    return keys if len(distinct) == len(cases) else (*keys, "id")
-
-
 def ordered(cases: Sequence[CaseSummary], keys: tuple[str, ...]) -> list[CaseSummary]:
     """Sorted by the keys: numbers by size, names in the order in which they first come."""
     places: dict[tuple[str, str], int] = {}
@@ -234,9 +214,7 @@ def _notes(
     names = dict.fromkeys(flag.name for case in cases for flag in case.warnings)
     letters = iter("abcdefghijklmnopqrstuvwxyz")
     for name in names:
-        raised = [
-            (case, flag) for case in cases for flag in case.warnings if flag.name == name
-        ]  # fmt: skip
+        raised = [(case, one) for case in cases for one in case.warnings if one.name == name]
         example = raised[0][1].detail
         if len(raised) == len(measured) and len(measured) > 1:
             everywhere.append(f"all rows: {name} — {FLAGS[name].meaning} ({example})")

@@ -18,13 +18,13 @@ from rich.text import Text
 
 from servebench.record.comparison import Comparison, Verdict
 from servebench.report import formats
-from servebench.report.comparison import Block, blocks, make_view
+from servebench.report.comparison import blocks, make_view
 from servebench.report.rows import Grid
 
 if TYPE_CHECKING:  # pages are made with numpy and jinja2; comparisons need neither
     from servebench.report.claims import ShapeResult
     from servebench.report.page import RunPage, Section
-    from servebench.report.tables import Cell, FigureRow, FigureTable
+    from servebench.report.tables import FigureRow, FigureTable
 
 _ENDLESS: Final = 10_000  # columns
 _MISSING_NAMED: Final = 3  # so many published cases that a run lacks are named, the rest counted
@@ -44,24 +44,19 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     view = make_view(comparison)
     console.print(Text(view.headline, style="bold"))
     for block in blocks(view):
-        _block(console, block)
-
-
-def _block(console: Console, block: Block) -> None:
-    title = ", ".join(filter(None, (block.under, block.title)))
-    if title or block.kind == "legend":
-        console.print()
-    if title:
-        console.print(Text(title, style="bold underline"))
-    for name, line in block.lines:
-        said = f"{name}: {line}" if name else line
-        if block.kind == "commands":
-            said = f"{line}  # {name}"
+        title = ", ".join(filter(None, (block.under, block.title)))
+        if title or block.kind == "legend":
+            console.print()
+        if title:
+            console.print(Text(title, style="bold underline"))
         style = "" if block.name in {"events", "Next", "Commands"} else "dim"
-        # What is copied must not be broken.
-        console.print(Text(f"  {said}", style=style), soft_wrap=True)
-    if block.grid is not None:
-        _grid(console, block.grid)
+        for name, line in block.lines:
+            said = f"{name}: {line}" if name else line
+            said = f"{line}  # {name}" if block.kind == "commands" else said
+            # What is copied must not be broken.
+            console.print(Text(f"  {said}", style=style), soft_wrap=True)
+        if block.grid is not None:
+            _grid(console, block.grid)
 
 
 def _grid(console: Console, found: Grid) -> None:
@@ -108,9 +103,8 @@ def print_page(console: Console, page: RunPage) -> None:
     for name, value in page.facts:
         facts.add_row(name, Text(value))
     console.print(facts)
-    for section in page.sections:
-        for part in _section(section, console):
-            console.print(part)
+    for part in (part for section in page.sections for part in _section(section, console)):
+        console.print(part)
 
 
 def _section(section: Section, console: Console) -> Iterator[RenderableType]:
@@ -137,8 +131,7 @@ def _section(section: Section, console: Console) -> Iterator[RenderableType]:
     if section.shapes:
         yield Text()
         yield Text("Does the published shape hold?", style="bold")
-        measured = [shape for shape in section.shapes if shape.verdict != "not measured"]
-        if measured:
+        if measured := [one for one in section.shapes if one.verdict != "not measured"]:
             yield _shapes(measured)
         if left := len(section.shapes) - len(measured):
             yield _aside(
@@ -178,18 +171,11 @@ def _table(table: FigureTable) -> Table:
     if marked:
         drawn.add_column("flags")
     for row in table.rows:
-        cells = (_cell(cell, row) for cell in row.cells)
-        marks = (row.marks,) if marked else ()
-        drawn.add_row(*map(Text, row.keys), _labels(row), *cells, *marks)
+        shown = [("ours", "95 %", "published")]
+        shown += [(one.ours, one.interval, one.published or formats.MISSING) for one in row.cells]
+        cells = [*map(Text, row.keys), *(_lines(row, *lines) for lines in shown)]
+        drawn.add_row(*cells, *([row.marks] if marked else []))
     return drawn
-
-
-def _labels(row: FigureRow) -> Text:
-    return _lines(row, "ours", "95 %", "published")
-
-
-def _cell(cell: Cell, row: FigureRow) -> Text:
-    return _lines(row, cell.ours, cell.interval, cell.published or formats.MISSING)
 
 
 def _lines(row: FigureRow, ours: str, interval: str, published: str) -> Text:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from servebench.core.errors import DeclarationError, HistoryError, RecordError
-from servebench.host.git import run
+from servebench.host.git import batch_contents, run
 from servebench.record import asv_results
 from servebench.record.asv_results import Snapshot
 from servebench.series.cache import Cache
@@ -41,18 +41,14 @@ _AS_OF: Final = re.compile(r"\bas of (\d{4}-\d\d-\d\d)\b")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _STACK: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
-
 _Place = tuple[str, str]
 """A commit and a stack."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Lock:
-    digest: str
-    packages: dict[str, str]
+_Lock = tuple[str, dict[str, str]]
+"""The digest of a lock, and its packages with their versions."""
 
 
-def read(folder: Path, cache: Cache, problems: list[str]) -> list[RunColumns]:
+def read(cache: Cache, problems: list[str], folder: Path) -> list[RunColumns]:
     """Read all of asv's `results_dir`; files that cannot be read are named in `problems`.
 
     RecordError: asv's list of benchmarks cannot be read.
@@ -90,18 +86,29 @@ def with_git(runs: Sequence[RunColumns], root: Path) -> tuple[list[RunColumns], 
         days = _days(root, {commit for commit, _ in wanted})
     except HistoryError as problem:
         return _versioned(runs), (f"figures inside the process are not searched: {problem}",)
-    found = [
-        replace(one, header=_header(one.header, locks, days.get(one.header.commit or "")))
-        for one in runs
-    ]
+    found = []
+    for header in (one.header for one in runs):
+        commit = header.commit or ""
+        known = {
+            stack: locks[commit, stack] for stack in header.stack_of if (commit, stack) in locks
+        }
+        found.append(
+            replace(
+                header,
+                time=min(days.get(commit, header.time), header.time),
+                stacks={stack: digest for stack, (digest, _) in known.items()},
+                packages={stack: packages for stack, (_, packages) in known.items()},
+            )
+        )
+    made = _versioned([replace(one, header=h) for one, h in zip(runs, found, strict=True)])
     if not lost:
-        return _versioned(found), ()
+        return made, ()
     commits = len({commit for commit, _ in wanted})
     note = (
         f"figures inside the process are not searched around {lost} of {commits} commits, which "
         "git does not have here: fetch all of it (git fetch --unshallow, or fetch-depth: 0)"
     )
-    return _versioned(found), (note,)
+    return made, (note,)
 
 
 def newest(folder: Path, runs: Iterable[RunColumns]) -> tuple[Snapshot, ...]:
@@ -259,22 +266,6 @@ def _recorded(header: RunHeader) -> Iterator[tuple[str, str]]:
     return ((name, text) for name, text in header.interpreters.items() if name != text)
 
 
-def _header(
-    header: RunHeader, locks: Mapping[tuple[str, str], _Lock], day: int | None
-) -> RunHeader:
-    found = {
-        stack: locks[header.commit or "", stack]
-        for stack in dict.fromkeys(header.stack_of)
-        if (header.commit or "", stack) in locks
-    }
-    return replace(
-        header,
-        time=header.time if day is None else min(day, header.time),
-        stacks={stack: lock.digest for stack, lock in found.items()},
-        packages={stack: lock.packages for stack, lock in found.items()},
-    )
-
-
 def _days(root: Path, commits: Iterable[str]) -> dict[str, int]:
     """Commit → end of the day that its first line names, s since 1970."""
     given = "\n".join(sorted(commits)).encode()
@@ -298,25 +289,15 @@ def _locks(root: Path, wanted: Sequence[_Place]) -> tuple[dict[_Place, _Lock], i
     answer = _asked(root, "--batch-check", names).decode().splitlines()
     objects = ["" if line.endswith(" missing") else line.partition(" ")[0] for line in answer]
     blobs = dict(zip(wanted, objects[len(commits) :], strict=True))
-    locks = _parsed(root, tuple(dict.fromkeys(filter(None, blobs.values()))))
+    unique = tuple(dict.fromkeys(filter(None, blobs.values())))
+    locks: dict[str, _Lock] = {}
+    for blob, data in zip(unique, batch_contents(_asked(root, "--batch", unique)), strict=True):
+        with suppress(DeclarationError, UnicodeDecodeError):  # what is no lock is none
+            if data is not None:
+                packages = stacks.parse(data.decode(), f"blob {blob}", root)
+                locks[blob] = hashlib.sha256(data).hexdigest(), packages
     found = {key: locks[blob] for key, blob in blobs.items() if blob in locks}
     return found, objects[: len(commits)].count("")
-
-
-def _parsed(root: Path, blobs: Sequence[str]) -> dict[str, _Lock]:
-    """Locks by the id of their blob; what is no lock is none."""
-    answer, start = _asked(root, "--batch", blobs), 0
-    found = {}
-    for blob in blobs:
-        # A line "<id> blob <bytes>", the bytes, and the end of a line.
-        end = answer.index(b"\n", start)
-        size = int(answer[start:end].rpartition(b" ")[2])
-        content = answer[end + 1 : end + 1 + size]
-        start = end + size + 2
-        with suppress(DeclarationError, UnicodeDecodeError):
-            packages = stacks.parse(content.decode(), f"blob {blob}", root)
-            found[blob] = _Lock(hashlib.sha256(content).hexdigest(), packages)
-    return found
 
 
 def _asked(root: Path, how: str, names: Sequence[str]) -> bytes:

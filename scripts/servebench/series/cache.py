@@ -48,10 +48,13 @@ class Cache:
                     os.utime(self.path)
                 return
             pool: dict[str, Any] = {}
-            stored = {
-                digest: tuple(_sharing(one, pool) for one in many)
-                for digest, many in self.used.items()
-            }
+
+            def sharing(one: RunColumns) -> RunColumns:
+                values = {name: getattr(one.header, name) for name in _REPEATED}
+                shared = {name: pool.setdefault(repr(had), had) for name, had in values.items()}
+                return replace(one, header=replace(one.header, **shared))
+
+            stored = {digest: tuple(map(sharing, many)) for digest, many in self.used.items()}
             # Another process may be at the same file: the name is this one's own.
             beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.partial")
             swap(self.path, pickle.dumps((FORMAT, stored), pickle.HIGHEST_PROTOCOL), beside)
@@ -74,9 +77,3 @@ def opened(cache: Path, results: Path) -> Cache:
     except Exception:  # a pickle that is damaged raises anything
         return Cache(path, {})
     return Cache(path, known if version == FORMAT else {})
-
-
-def _sharing(one: RunColumns, pool: dict[str, Any]) -> RunColumns:
-    values = {name: getattr(one.header, name) for name in _REPEATED}
-    shared = {name: pool.setdefault(repr(value), value) for name, value in values.items()}
-    return replace(one, header=replace(one.header, **shared))

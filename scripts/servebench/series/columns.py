@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from servebench.core.flags import DISTURBING
 from servebench.core.metrics import HEADLINES, METRICS
-from servebench.core.model import CaseResult, Machine, Run
+from servebench.core.model import CaseResult, Run
 from servebench.core.model import Status as LaunchStatus
-from servebench.series.summary import CaseSummary, Estimate, summarise_case
+from servebench.series.summary import CaseSummary, summarise_case
 
 TRENDS: Final = (
     *HEADLINES,
@@ -163,7 +163,12 @@ def of_run(run: Run) -> RunColumns:
         time=int(datetime.fromisoformat(run.started).timestamp()),
         commit=run.commit,
         machine=run.machine.id,
-        fingerprint=_fingerprint(run.machine),
+        # What makes it this machine; kernels show a little less or more memory.
+        fingerprint="; ".join(
+            f"{key} {value}"
+            for key, value in run.machine.model_dump(exclude={"id", "memory"}).items()
+            if value is not None
+        ),
         interpreters={
             record.name: f"{record.version}; {record.origin}; {record.build}"
             for record in run.interpreters
@@ -172,7 +177,10 @@ def of_run(run: Run) -> RunColumns:
         packages={stack.name: stack.packages for stack in run.stacks},
         cases=tuple(result.case.id for result in results),
         groups=tuple(result.case.id for result in results),
-        definitions=tuple(_digest(result.case.model_dump_json()) for result in results),
+        definitions=tuple(
+            hashlib.sha256(result.case.model_dump_json().encode()).hexdigest()[:12]
+            for result in results
+        ),
         pythons=tuple(result.case.python for result in results),
         stack_of=tuple(result.case.stack for result in results),
         metrics=TRENDS,
@@ -182,15 +190,12 @@ def of_run(run: Run) -> RunColumns:
     for row, summary in enumerate(summaries):
         for column, name in enumerate(TRENDS):
             if (estimate := summary.metrics.get(name)) is not None:
-                _put(estimate, row, column, (mean, low, high))
+                ends = (estimate.mean, estimate.low, estimate.high)
+                for block, value in zip((mean, low, high), ends, strict=True):
+                    if value is not None:
+                        block[row, column] = min(max(value, -_LARGEST), _LARGEST)
                 launches[row, column] = min(estimate.n, MOST_LAUNCHES)
     return RunColumns(header, mean, low, high, launches)
-
-
-def _put(estimate: Estimate, row: int, column: int, blocks: tuple[Figures, ...]) -> None:
-    for block, value in zip(blocks, (estimate.mean, estimate.low, estimate.high), strict=True):
-        if value is not None:
-            block[row, column] = min(max(value, -_LARGEST), _LARGEST)
 
 
 def _state(result: CaseResult, summary: CaseSummary) -> CaseState | None:
@@ -208,13 +213,3 @@ def _state(result: CaseResult, summary: CaseSummary) -> CaseState | None:
     if 2 * disturbed >= summary.measured:
         return CaseState("disturbed", flags)
     return CaseState("measured", flags) if flags else None
-
-
-def _fingerprint(machine: Machine) -> str:
-    """What makes it this machine; not the memory, of which kernels show a little less or more."""
-    parts = machine.model_dump(exclude={"id", "memory"})
-    return "; ".join(f"{key} {value}" for key, value in parts.items() if value is not None)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:12]

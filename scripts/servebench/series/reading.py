@@ -8,7 +8,7 @@ problems, and the rest is read: the history is never rewritten, so that a bad fi
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -60,29 +60,23 @@ def read(results: Path, cache_dir: Path, root: Path) -> Sources:
     results = results.absolute()
     problems: list[str] = []
     kept = cache.opened(cache_dir, results)
-    runs: dict[str, Path] = {}
-    found: list[RunColumns] = []
-    for path in store.runs(results):
-        if made := attempt(path, partial(_of_run, path, kept), problems):
-            runs[path.stem] = path
-            found += made
-    asv_folder = results / asv.FOLDER
-    of_asv = attempt(asv_folder, partial(asv.read, asv_folder, kept, problems), problems)
+    found = attempted(store.runs(results), partial(_of_run, kept), problems)
+    (of_asv,) = attempted([results / asv.FOLDER], partial(asv.read, kept, problems), problems) or (
+        [],
+    )
     of_asv, notes = asv.with_git(of_asv, root)
-    records: list[ChangeRecord] = []
-    for path in change.files(results):
-        records += attempt(path, partial(_record, path), problems)
-    trials = attempt(results / trials_.FOLDER, partial(trials_.load_trials, results), problems)
-    nights: list[NightRecord] = []
-    for path in sorted((results / NIGHTS).glob("*/*.json")):
-        nights += attempt(path, partial(_night, path), problems)
+    records = attempted(change.files(results), change.read, problems)
+    (trials,) = attempted(
+        [results / trials_.FOLDER], lambda folder: trials_.load_trials(folder.parent), problems
+    ) or ((),)
+    nights = attempted(sorted((results / NIGHTS).glob("*/*.json")), _night, problems)
     nights.sort(key=lambda record: (record.created, record.id))
     kept.save()
     return Sources(
-        nights=(*found, *of_asv),
-        runs=runs,
+        nights=(*(one for _, (one,) in found), *of_asv),
+        runs={path.stem: path for path, _ in found},
         changes=tuple(records),
-        trials=tuple(trials),
+        trials=trials,
         # People read them on the site, where the folders of the machine that built it mean nothing.
         problems=tuple(problem.replace(f"{results}/", "") for problem in problems),
         night_records=tuple(nights),
@@ -90,35 +84,33 @@ def read(results: Path, cache_dir: Path, root: Path) -> Sources:
     )
 
 
-def attempt(path: Path, read_some: Callable[[], Sequence[T]], problems: list[str]) -> Sequence[T]:
-    """What was read of a file; nothing, and one more problem, whatever goes wrong with it."""
-    try:
-        return read_some()
-    except (RecordError, OSError) as problem:
-        problems.append(str(problem))
-    except Exception as problem:
-        what = f"{type(problem).__name__}: {problem}"
-        problems.append(f"{path}: cannot be used ({what}); it is left out")
-    return ()
+def attempted(paths: Iterable[Path], read_one: Callable[[Path], T], problems: list[str]) -> list[T]:
+    """What was read of each file; one more problem instead, whatever goes wrong with one."""
+    found = []
+    for path in paths:
+        try:
+            found.append(read_one(path))
+        except (RecordError, OSError) as problem:
+            problems.append(str(problem))
+        except Exception as problem:
+            what = f"{type(problem).__name__}: {problem}"
+            problems.append(f"{path}: cannot be used ({what}); it is left out")
+    return found
 
 
-def _of_run(path: Path, kept: cache.Cache) -> tuple[RunColumns, ...]:
+def _of_run(kept: cache.Cache, path: Path) -> tuple[Path, tuple[RunColumns, ...]]:
     data = path.read_bytes()
 
     def made() -> tuple[RunColumns, ...]:
         run = store.decode(data, str(path))
         return (of_run(_checked(path, run, run.started)),)
 
-    return kept.of(hashlib.sha256(data).hexdigest(), made)
+    return path, kept.of(hashlib.sha256(data).hexdigest(), made)
 
 
-def _record(path: Path) -> list[ChangeRecord]:
-    return [change.read(path)]
-
-
-def _night(path: Path) -> list[NightRecord]:
+def _night(path: Path) -> NightRecord:
     record = files.read(NightRecord, path, named=True)
-    return [_checked(path, record, record.created)]
+    return _checked(path, record, record.created)
 
 
 def _checked(path: Path, value: T, moment: str) -> T:
