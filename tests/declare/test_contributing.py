@@ -72,7 +72,7 @@ def test_the_example_is_planned_measured_and_shown(checkout: Path) -> None:
         said.append(done.stdout)
     assert "echo" in said[0]
     assert "echo/py3.14t" in said[1]
-    run = store.load(store.latest(checkout / "results"))
+    run = store.load(store.runs(checkout / "results")[-1])
     assert [result.case.id for result in run.results] == ["echo/echo/py3.14", "echo/echo/py3.14t"]
     for result in run.results:
         (launch,) = result.launches

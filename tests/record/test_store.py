@@ -85,17 +85,16 @@ def test_a_finished_run_is_never_rewritten(tmp_path: Path) -> None:
 
 def test_the_latest_run_is_the_one_started_last(tmp_path: Path) -> None:
     """Over machines and years; of a profile where asked; partial ones only where asked."""
-    with pytest.raises(RecordError, match="servebench run --profile quick"):
-        store.latest(tmp_path)
+    with pytest.raises(RecordError, match="has been recorded; .*servebench run --profile quick"):
+        store.find(tmp_path, "latest")
+    partial = store.save_partial(tmp_path, run_at("2026-11-21T09:00:00Z", "published"))
+    with pytest.raises(RecordError, match="1 unfinished: servebench run --resume"):
+        store.find(tmp_path, "latest")
     old = store.finalise(tmp_path, run_at("2025-11-20T09:00:00Z", "quick"))
     new = store.finalise(tmp_path, run_at("2026-11-20T09:00:00Z"))
-    partial = store.save_partial(tmp_path, run_at("2026-11-21T09:00:00Z", "published"))
-    assert store.latest(tmp_path) == new
-    assert store.latest(tmp_path, profile="quick") == old
-    assert store.latest(tmp_path, partial=True) == partial
+    assert store.find(tmp_path, "latest") == new
+    assert store.runs(tmp_path, profile="quick") == [old]
     assert store.runs(tmp_path, partial=True) == [old, new, partial]
-    with pytest.raises(RecordError, match="1 unfinished: servebench run --resume"):
-        store.latest(tmp_path, profile="published")
 
 
 def test_a_run_is_found_by_path_id_or_enough_of_it(tmp_path: Path) -> None:

@@ -213,6 +213,9 @@ def _readings(result: Results, name: str, benchmark: dict[str, Any]) -> Iterator
         skipped = isinstance(value, float) and math.isnan(value)
         status: ReadingStatus = "skipped" if skipped else "measured" if number else "failed"
         measured = status == "measured"
+        told = statistics[place] if measured else None
+        spread = told if told and told.get("repeat", 2) >= 2 else {}
+        low, high = spread.get("q_25"), spread.get("q_75")
         yield Reading(
             benchmark=name,
             params=tuple(
@@ -224,16 +227,9 @@ def _readings(result: Results, name: str, benchmark: dict[str, Any]) -> Iterator
             unit=str(benchmark.get("unit", "")),
             status=status,
             value=float(value) if measured else None,
-            quartiles=_quartiles(statistics[place]) if measured else None,
+            quartiles=None if low is None or high is None else (float(low), float(high)),
             samples=tuple(samples[place] or ()) if measured else (),
         )
-
-
-def _quartiles(statistics: dict[str, Any] | None) -> tuple[float, float] | None:
-    if not statistics or statistics.get("repeat", 2) < 2:
-        return None
-    low, high = statistics.get("q_25"), statistics.get("q_75")
-    return None if low is None or high is None else (float(low), float(high))
 
 
 def _plain(text: str) -> str:

@@ -36,13 +36,8 @@ def file_of(comparison: Comparison, place: Path | None = None) -> Path:
 
 
 def save(comparison: Comparison, place: Path | None = None) -> Path:
-    """Write a comparison; a complete one takes the place of its partial file.
-
-    Raises:
-        RecordError: It cannot be written; what was saved before is unharmed.
-    """
-    path = file_of(comparison, place)
-    files.write(path, comparison)
+    """Write a comparison, a complete one in place of its partial file; raises RecordError."""
+    path = files.write(file_of(comparison, place), comparison)
     if comparison.status != "partial":
         path.with_name(f"{comparison.id}{PARTIAL}").unlink(missing_ok=True)
     return path

@@ -76,9 +76,12 @@ def parse(
     try:
         return kind.model_validate_json(data, strict=True)
     except ValidationError as problem:
+        every = problem.errors(include_url=False, include_context=False)
+        told = [_problem(one, quoted=quoted) for one in every[:_SHOWN_PROBLEMS]]
+        told += [f"and {len(every) - len(told)} more"] if len(every) > len(told) else []
         raise RecordError(
-            f"{expected}: {_problems(problem, quoted=quoted)}. A file of a newer servebench needs "
-            "a newer servebench (git pull, make setup); otherwise it is damaged"
+            f"{expected}: {'; '.join(told)}. A file of a newer servebench needs a newer servebench "
+            "(git pull, make setup); otherwise it is damaged"
         ) from problem
 
 
@@ -123,13 +126,6 @@ def describe(kind: type[BaseModel], title: str) -> str:
 def first_problem(error: ValidationError) -> str:
     """The first mistake: its place, the rule and what was found."""
     return _problem(error.errors(include_url=False, include_context=False)[0], quoted=True)
-
-
-def _problems(error: ValidationError, *, quoted: bool) -> str:
-    every = error.errors(include_url=False, include_context=False)
-    told = [_problem(one, quoted=quoted) for one in every[:_SHOWN_PROBLEMS]]
-    more = len(every) - len(told)
-    return "; ".join(told) + (f"; and {more} more" if more else "")
 
 
 def _problem(one: ErrorDetails, *, quoted: bool) -> str:

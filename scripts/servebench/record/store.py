@@ -110,19 +110,6 @@ def partials(results: Path) -> list[Path]:
     return [path for path in runs(results, partial=True) if path.name.endswith(PARTIAL)]
 
 
-def latest(results: Path, *, profile: Profile | None = None, partial: bool = False) -> Path:
-    """The run file that was started last; raises RecordError."""
-    found = runs(results, profile=profile, partial=partial)
-    if not found:
-        kind = f"{profile} run" if profile else "run"
-        unfinished = "" if partial else _unfinished(results)
-        raise RecordError(
-            f"{results / 'runs'}: no {kind} has been recorded{unfinished}; "
-            f"make one: servebench run --profile {profile or 'quick'}"
-        )
-    return found[-1]
-
-
 def find(results: Path, name: str, others: Sequence[str] = ()) -> Path:
     """The run file that a person means: a path, `latest`, a run's id, or enough of it.
 
@@ -133,7 +120,14 @@ def find(results: Path, name: str, others: Sequence[str] = ()) -> Path:
         RecordError: `latest`, and there is none.
     """
     if name == "latest":
-        return latest(results)
+        if finished := runs(results):
+            return finished[-1]
+        unfinished = len(partials(results))
+        note = f" ({unfinished} unfinished: servebench run --resume latest)" if unfinished else ""
+        raise RecordError(
+            f"{results / 'runs'}: no run has been recorded{note}; make one: servebench run "
+            "--profile quick"
+        )
     if (path := Path(name)).is_file():
         return path
     known = {path.name.removesuffix(".json"): path for path in runs(results, partial=True)}
@@ -151,11 +145,6 @@ def find(results: Path, name: str, others: Sequence[str] = ()) -> Path:
         + (f"there are, for example: {', '.join(near)}" if near else f"{results} has no runs yet")
         + (f"; comparisons: {', '.join(others)}" if others else "")
     )
-
-
-def _unfinished(results: Path) -> str:
-    count = len(partials(results))
-    return f" ({count} unfinished: servebench run --resume latest)" if count else ""
 
 
 DIGITS: Final = 6
@@ -183,31 +172,30 @@ def decode(data: bytes, name: str) -> Run:
 
 def rounded(run: Run) -> Run:
     """The run as it is read back: measured values rounded as in the file; raises ValueError."""
+
+    def figure(name: str, value: float) -> float:
+        if not math.isfinite(value):
+            raise ValueError(f"{name} is {value}")
+        if name in METRICS and METRICS[name].format is units.count and value.is_integer():
+            return value
+        return float(f"{value:.{DIGITS}g}")
+
+    def launch(one: Launch) -> Launch:
+        times = {n: figure(n, getattr(one, n)) for n in ("seconds", "load_seconds")}
+        metrics = {n: figure(n, one.metrics[n]) for n in METRICS if n in one.metrics}
+        return one.model_copy(update={**times, "metrics": metrics})
+
     results = tuple(
-        result.model_copy(update={"launches": tuple(map(_rounded, result.launches))})
+        result.model_copy(update={"launches": tuple(map(launch, result.launches))})
         for result in run.results
     )
-    wall = _figure("wall_seconds", run.wall_seconds)
+    wall = figure("wall_seconds", run.wall_seconds)
     return run.model_copy(update={"wall_seconds": wall, "results": results})
 
 
 def schema() -> str:
     """The JSON Schema (2020-12) of run files, as text."""
     return files.describe(Run, f"servebench run file, format {FORMAT_VERSION}")
-
-
-def _rounded(launch: Launch) -> Launch:
-    measured = {name: _figure(name, getattr(launch, name)) for name in ("seconds", "load_seconds")}
-    metrics = {n: _figure(n, launch.metrics[n]) for n in METRICS if n in launch.metrics}
-    return launch.model_copy(update={**measured, "metrics": metrics})
-
-
-def _figure(name: str, value: float) -> float:
-    if not math.isfinite(value):
-        raise ValueError(f"{name} is {value}")
-    if name in METRICS and METRICS[name].format is units.count and value.is_integer():
-        return value
-    return float(f"{value:.{DIGITS}g}")
 
 
 def _from_format_1(document: Document) -> Document:

@@ -116,6 +116,8 @@ def of_comparison(
     """Keep of a comparison what the self-test needs."""
     changed = next((one for one in comparison.cases if one.case.id == planted), None)
     counted = changed.instructions if changed else None
+    sequential = (changed.absolute_base, changed.absolute_head) if changed else ({}, {})
+    base, head = (figures.get(CPU_METRIC) for figures in sequential)
     duets = [duet for case in comparison.cases for duet in case.duets]
     flags = Counter(
         name
@@ -129,7 +131,7 @@ def of_comparison(
         planted=planted,
         instructions=counted.head / counted.base if counted else None,
         share=share,
-        sequential=_sequential(changed) if changed else None,
+        sequential=head / base if base and head else None,
         machine=comparison.machine.id,
         commit=comparison.head.commit,
         started=comparison.started,
@@ -161,12 +163,6 @@ def _figures(case: CaseComparison, metric: str) -> Figures:
         base=tuple(duet.base[metric] for duet in usable),
         head=tuple(duet.head[metric] for duet in usable),
     )
-
-
-def _sequential(case: CaseComparison) -> float | None:
-    """Ratio of the CPU per request of sequential launches; None without them."""
-    base, head = (one.get(CPU_METRIC) for one in (case.absolute_base, case.absolute_head))
-    return head / base if base and head else None
 
 
 def save_trial(results: Path, trial: Trial) -> Path:

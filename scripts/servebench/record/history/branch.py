@@ -11,6 +11,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +23,8 @@ RESULTS: Final = "results"
 
 _REF: Final = "refs/remotes/origin/history"
 _FILE: Final = "100644"
-_AUTHOR: Final = ("servebench", "servebench@localhost")
+_AUTHOR: Final = {"NAME": "servebench", "EMAIL": "servebench@localhost"}
+_AT_ONCE: Final = 100  # files whose contents are held in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +75,17 @@ class Branch:
 
     def read(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, bytes]]:
         """The contents of files that were fetched, a few at a time."""
-        few: list[Entry] = []
-        for entry in entries:
-            few.append(entry)
-            if len(few) == _AT_ONCE:
-                yield from self._read(few)
-                few = []
-        if few:
-            yield from self._read(few)
+        rest = iter(entries)
+        while few := list(islice(rest, _AT_ONCE)):
+            asked = "".join(f"{entry.blob}\n" for entry in few).encode()
+            answer = batch_contents(self._git.read("cat-file", "--batch", stdin=asked))
+            for entry, data in zip(few, answer, strict=True):
+                if data is None:
+                    raise HistoryError(
+                        f"{entry.path}: expected its contents in the history, found none; remove "
+                        "the cached copy and pull again"
+                    )
+                yield entry, data
 
     def store(self, data: bytes) -> str:
         """Keep a file's contents in our repository: its blob."""
@@ -106,25 +111,11 @@ class Branch:
         """Make a commit the branch's tip, if it follows the one that is there; raises GitError."""
         self._git.ask("push", "--quiet", "origin", f"{commit}:{self._branch}")
 
-    def _read(self, entries: Sequence[Entry]) -> Iterator[tuple[Entry, bytes]]:
-        asked = "".join(f"{entry.blob}\n" for entry in entries).encode()
-        answer = batch_contents(self._git.read("cat-file", "--batch", stdin=asked))
-        for entry, data in zip(entries, answer, strict=True):
-            if data is None:
-                raise HistoryError(
-                    f"{entry.path}: expected its contents in the history, found none; remove the "
-                    "cached copy and pull again"
-                )
-            yield entry, data
-
-
-_AT_ONCE: Final = 100  # files whose contents are held in memory
-
 
 def identity(environment: Mapping[str, str]) -> dict[str, str]:
     """Who commits: whoever the environment names, otherwise servebench."""
     return {
-        f"GIT_{role}_{what}": environment.get(f"GIT_{role}_{what}", value)
+        (name := f"GIT_{role}_{what}"): environment.get(name, value)
         for role in ("AUTHOR", "COMMITTER")
-        for what, value in zip(("NAME", "EMAIL"), _AUTHOR, strict=True)
+        for what, value in _AUTHOR.items()
     }

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from servebench.core.errors import RecordError
 from servebench.core.model import Artefact, Run
@@ -24,6 +24,7 @@ from servebench.record.trial import Trial
 MOST_BYTES: Final = 8_000_000
 """Of one file; a nightly run has 0.2 MB, the longest comparison 2 MB."""
 
+_Kind = TypeVar("_Kind", bound=Artefact)
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"
 
 
@@ -55,25 +56,8 @@ def _below(pattern: str) -> re.Pattern[str]:
     return re.compile(rf"{pattern}\.json")
 
 
-def _run(data: bytes, name: str) -> str:
-    run = store.decode(data, name)
-    return store.path_for(Path(), run).as_posix()
-
-
-def _of(kind: type[Artefact], where: Callable[[Artefact], str]) -> Callable[[bytes, str], str]:
+def _of(kind: type[_Kind], where: Callable[[_Kind], str]) -> Callable[[bytes, str], str]:
     return lambda data, name: where(files.parse(kind, data, name))
-
-
-def _named(folder: str) -> Callable[[Artefact], str]:
-    return lambda value: f"{folder}/{getattr(value, 'id', '')}.json"
-
-
-def _anywhere(_: Artefact) -> str:
-    return ""  # a trial is known by its file alone
-
-
-def _night(value: Artefact) -> str:
-    return value.path if isinstance(value, NightRecord) else ""
 
 
 def _of_asv(name_of: Callable[[dict[str, Any]], str]) -> Callable[[bytes, str], str]:
@@ -89,35 +73,36 @@ def _of_asv(name_of: Callable[[dict[str, Any]], str]) -> Callable[[bytes, str], 
     return place
 
 
-def _environment(found: dict[str, Any]) -> str:
-    return f"{found['params']['machine']}/{found['commit_hash'][:8]}-{found['env_name']}"
-
-
 KINDS: Final = (
-    Kind("run", _below(rf"runs/{_NAME}/\d{{4}}/{_NAME}"), replaceable=False, place=_run),
+    Kind(
+        "run", _below(rf"runs/{_NAME}/\d{{4}}/{_NAME}"), replaceable=False,
+        place=lambda data, name: store.path_for(Path(), store.decode(data, name)).as_posix(),
+    ),
     Kind(
         "comparison", _below(rf"comparisons/{_NAME}"), replaceable=False,
-        place=_of(Comparison, _named("comparisons")),
+        place=_of(Comparison, lambda one: f"comparisons/{one.id}.json"),
     ),
     Kind(
         "trial", _below(rf"selftest/{_NAME}/{_NAME}"), replaceable=False,
-        place=_of(Trial, _anywhere),
+        place=_of(Trial, lambda _: ""),  # it is known by its file alone
     ),
     Kind(
         "night", _below(rf"nights/\d{{4}}/{_NAME}"), replaceable=True,
-        place=_of(NightRecord, _night),
+        place=_of(NightRecord, lambda one: one.path),
     ),
     Kind(
         "change", _below(rf"{change.FOLDER}/{_NAME}"), replaceable=True,
-        place=_of(ChangeRecord, _named(change.FOLDER)),
+        place=_of(ChangeRecord, lambda one: f"{change.FOLDER}/{one.id}.json"),
     ),
     Kind(
         "dismissal", _below(rf"dismissed/{_NAME}"), replaceable=True,
-        place=_of(Dismissal, _named("dismissed")),
+        place=_of(Dismissal, lambda one: f"dismissed/{one.id}.json"),
     ),
     Kind(
         "figures inside the process", _below(rf"asv/{_NAME}/[0-9a-f]{{8}}-servebench-{_NAME}"),
-        replaceable=False, place=_of_asv(_environment), settled=True,
+        replaceable=False, settled=True, place=_of_asv(
+            lambda of: f"{of['params']['machine']}/{of['commit_hash'][:8]}-{of['env_name']}"
+        ),
     ),
     Kind(
         "machine, for asv", _below(rf"asv/{_NAME}/machine"), replaceable=True,
@@ -146,11 +131,10 @@ def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Run, ...], tuple[str,
     others: list[str] = []
     for path in sorted(_plain(folder), key=lambda p: (p.name.endswith(store.PARTIAL), p)):
         below = path.relative_to(folder).as_posix()
-        final = (
-            below.removesuffix(store.PARTIAL) + ".json" if below.endswith(store.PARTIAL) else below
-        )
+        begun = below.removesuffix(store.PARTIAL)
+        final = below if begun == below else f"{begun}.json"
         kind = kind_of(final)
-        if kind is None or (below.endswith(store.PARTIAL) and kind.name != "run"):
+        if kind is None or (begun != below and kind.name != "run"):
             others.append(below)
             continue
         data = files.contents(path, MOST_BYTES)

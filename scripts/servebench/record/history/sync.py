@@ -49,10 +49,17 @@ def push(
 ) -> PushResult:
     """Add files to the history; raises RecordError or HistoryError."""
     patience = patience or Patience()
+    tries = 0
     with tempfile.TemporaryDirectory(prefix="servebench-push-") as folder:
+        branch = Branch(Path(folder), remote)
+
+        def attempt() -> PushResult:
+            nonlocal tries
+            tries += 1
+            return _on_the_tip(branch, files, subject, tries)
+
         try:
-            attempt = _Attempt(Branch(Path(folder), remote), files, subject)
-            return patience.keep_trying(attempt.attempt, told)
+            return patience.keep_trying(attempt, told)
         except GitError as problem:
             raise HistoryError(
                 f"the files could not be pushed to {remote.branch} in {patience.tries} tries; "
@@ -65,54 +72,33 @@ def push(
             ) from problem
 
 
-@dataclass(slots=True)
-class _Attempt:
-    """A push under way."""
-
-    branch: Branch
-    files: Sequence[File]
-    subject: str
-    tries: int = 0
-
-    def attempt(self) -> PushResult:
-        """Put the files on the tip as it is now."""
-        self.tries += 1
-        self.branch.fetch(contents=False)
-        blobs = {file.path: self.branch.store(file.data) for file in self.files}
-        known = {entry.path: entry.blob for entry in self.branch.entries(list(blobs))}
-        settled = {file.path for file in self.files if file.settled}
-        there = tuple(
-            path
-            for path, blob in blobs.items()
-            if known.get(path) == blob or (path in settled and path in known)
+def _on_the_tip(branch: Branch, files: Sequence[File], subject: str, tries: int) -> PushResult:
+    """Put the files on the tip as it is now."""
+    branch.fetch(contents=False)
+    blobs = {file.path: branch.store(file.data) for file in files}
+    known = {entry.path: entry.blob for entry in branch.entries(list(blobs))}
+    there, others = [], []
+    for file in (file for file in files if file.path in known):
+        if known[file.path] == blobs[file.path] or file.settled:
+            there.append(file.path)
+        elif not file.replaceable:
+            others.append(file.path)
+    if others:
+        raise RecordError(
+            f"{', '.join(others)}: there with other bytes in the history, which is never "
+            "rewritten; nothing was pushed. If the ones there are wrong, remove them by hand "
+            "with a commit that says why; if two runs have one name, a clock has jumped: "
+            "rename the later one"
         )
-        self._refuse_rewriting(known, there)
-        added = {path: blob for path, blob in blobs.items() if path not in there}
-        if not added:
-            return PushResult((), there, self.tries, None)
-        commit = self.branch.commit(added, self._message(sorted(added)))
-        self.branch.push(commit)
-        return PushResult(tuple(added), there, self.tries, commit)
-
-    def _refuse_rewriting(self, known: dict[str, str], there: Sequence[str]) -> None:
-        others = [
-            file.path
-            for file in self.files
-            if file.path in known and file.path not in there and not file.replaceable
-        ]
-        if others:
-            raise RecordError(
-                f"{', '.join(others)}: there with other bytes in the history, which is never "
-                "rewritten; nothing was pushed. If the ones there are wrong, remove them by hand "
-                "with a commit that says why; if two runs have one name, a clock has jumped: "
-                "rename the later one"
-            )
-
-    def _message(self, paths: Sequence[str]) -> str:
-        named = [f"- {path}" for path in paths[:_NAMED]]
-        if len(paths) > _NAMED:
-            named.append(f"- and {len(paths) - _NAMED} more")
-        return "\n".join((self.subject, "", *named)) + "\n"
+    added = {path: blob for path, blob in blobs.items() if path not in there}
+    if not added:
+        return PushResult((), tuple(there), tries, None)
+    named = [f"- {path}" for path in sorted(added)]
+    if (more := len(named) - _NAMED) > 0:
+        named[_NAMED:] = [f"- and {more} more"]
+    commit = branch.commit(added, "\n".join((subject, "", *named)) + "\n")
+    branch.push(commit)
+    return PushResult(tuple(added), tuple(there), tries, commit)
 
 
 _FOLDER: Final = "history"
@@ -186,7 +172,9 @@ def _laid_out(branch: Branch, results: Path) -> PullResult:
             "away, and pull again"
         )
     for entry, data in branch.read(needed):
-        _write(results / entry.path, data)
+        path = results / entry.path
+        # One name for all, under our lock: a pull that was killed leaves one, which is replaced.
+        swap(path, data, path.with_name(f".{path.name}{_PARTIAL}"))
     return PullResult(branch.tip, len(needed) - len(replaced), tuple(replaced), kept)
 
 
@@ -197,8 +185,3 @@ def _blob(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
-
-
-def _write(path: Path, data: bytes) -> None:
-    # One name for all, under our lock: of a pull that was killed one file is left, and replaced.
-    swap(path, data, path.with_name(f".{path.name}{_PARTIAL}"))
