@@ -26,6 +26,8 @@ from synthetic import MACHINE, make_case
 
 CPU = "server_cpu_per_request"
 RUN = "https://github.com/owner/name/actions/runs/7"
+SITE = "https://owner.github.io/name/"
+WORDS = f"[what the words mean]({SITE}glossary/)"
 FINAL = ("comment", "final", "--pr", "12", "--head", HEAD, "--comparison")
 
 
@@ -72,7 +74,9 @@ def test_a_comment_grows_from_placeholder_to_report(step: Step) -> None:
         "## Worse in 1 of 1 cases, most of all CPU/request of x/a/py3.14 by +2.00 % "
         "(+1.50…+2.50 %)."
     )
-    assert lines[-1].startswith(f"<sub>`{HEAD[:12]}` · [the run, with all figures]({RUN}).")
+    assert lines[-1].startswith(
+        f"<sub>`{HEAD[:12]}` · [the run, with all figures]({RUN}) · {WORDS}."
+    )
     assert step.summary.startswith("## Worse in 1 of 1 cases")
     assert step.asked("POST") == ["/issues/12/comments"]
 
@@ -255,7 +259,7 @@ def test_hostile_words_are_shown_and_do_nothing(step: Step) -> None:
     (body,) = step.ours()
     assert read_note(body) == Note(HEAD, 7, 1, "final")
     told = [line for line in body.splitlines()[1:] if not line.startswith("    ")]
-    shown = "\n".join(told).replace(RUN, "")
+    shown = "\n".join(told).replace(RUN, "").replace(SITE, "")
     for active in ("@everyone", "#1", "GH-2", "&#64;", "&commat;", "://", "www."):
         assert active not in shown
     assert "\n::" not in body
@@ -277,7 +281,7 @@ def test_a_report_always_fits(step: Step) -> None:
     """Two thousand long rows that got worse: the headline, the worst of them, and a count."""
     case = make_case(f"x/{'long' * 40}/py3.14")
     many = tuple(CaseComparison(case=case, because="x", judgements=(SLOWER,)) for _ in range(2000))
-    said = comments.final(compared(cases=many, planned=2000), HEAD, RUN)
+    said = comments.final(compared(cases=many, planned=2000), HEAD, RUN, SITE)
     assert len(said) <= text.LIMIT
     assert said.startswith("## Worse in 1 of 2000 cases")
     assert "more, in the comparison's JSON" in said

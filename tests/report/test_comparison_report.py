@@ -164,7 +164,9 @@ def test_the_comment_always_fits(cases: int) -> None:
     assert "▼ larger" in text
     if cases > 1:
         assert "more, in the comparison's JSON" in text
-        assert text.splitlines()[-1].startswith("Left out, for lack of room: Not decided")
+        *_, left_out, _, end = text.splitlines()
+        assert left_out.startswith("Left out, for lack of room: Not decided")
+        assert "`docs/glossary.md`" in end
 
 
 def printed(comparison: Comparison, width: int) -> str:

@@ -12,10 +12,9 @@ from servebench.automation.github import actions
 from servebench.automation.incoming import acceptance, facts, folder
 from servebench.automation.incoming.acceptance import Acceptance
 from servebench.cli.github import DEFAULT_PATIENCE, connected
-from servebench.cli.options import JsonOption, PlanSha256Option, commit, require_sha256
+from servebench.cli.options import JsonOption, PlanSha256Option, commit, require_sha256, tell
 from servebench.core.errors import UsageError
 from servebench.host import paths
-from servebench.host.console import Console, print_json
 from servebench.record import files
 from servebench.record.candidate import Candidates
 from servebench.record.night import NightPlan, assignment
@@ -79,8 +78,10 @@ def accept_command(
     far too large once it is unpacked, is left out and named, and is missing then. Needs
     GITHUB_TOKEN with actions: read. Exit code 4: GitHub could not be asked which there are.
     """
-    if fetch is not None:
-        _fetch(fetch, target)
+    if fetch is not None:  # nothing else talks to GitHub
+        with connected(DEFAULT_PATIENCE) as (context, repository):
+            fetched, refused = folder.fetch(repository, context.run_id, fetch, target)
+        _tell(Acceptance(accepted=fetched, refused=refused), "fetched")
         return
     if source is None or [plan is not None, comparison, confirmed].count(True) != 1:
         raise UsageError(
@@ -108,31 +109,14 @@ def accept_command(
         raise Exit(found.exit_code)
 
 
-def _fetch(names: str, target: Path) -> None:
-    # Nothing else talks to GitHub.
-
-    with connected(DEFAULT_PATIENCE) as (context, repository):
-        fetched, refused = folder.fetch(repository, context.run_id, names, target)
-    _tell(Acceptance(accepted=fetched, refused=refused), "fetched")
-
-
 def _tell(found: Acceptance, done: str, *, as_json: bool = False) -> None:
-    actions.summary(_markdown(found, done))
-    if as_json:
-        print_json(found.model_dump(mode="json"))
-        return
-    lines = [f"{done}: {path}" for path in found.accepted]
-    lines += [f"refused: artifact {one.artifact}: {one.reason}" for one in found.refused]
-    lines += [f"missing: {sentence}" for sentence in found.missing]
-    for line in lines or ["nothing came, and nothing was expected"]:
-        Console().say(line)
-
-
-def _markdown(found: Acceptance, done: str) -> str:
+    missing = [f"missing: {sentence}" for sentence in found.missing]
     # Foreign text stands as code, which it cannot end.
-    lines = [f"**{len(found.accepted)} {done}, {len(found.refused)} refused**", ""]
-    for one in found.refused:
-        reason = one.reason.replace("`", "'")
-        lines.append(f"- refused: `{one.artifact}`: `{reason}`")
-    lines += [f"- missing: {sentence}" for sentence in found.missing]
-    return "\n".join(lines).rstrip("\n") + "\n"
+    refused = [(one.artifact, one.reason, one.reason.replace("`", "'")) for one in found.refused]
+    shown = [f"refused: `{name}`: `{reason}`" for name, _, reason in refused]
+    heading = f"**{len(found.accepted)} {done}, {len(found.refused)} refused**\n\n"
+    actions.summary(heading + "\n".join(f"- {line}" for line in (*shown, *missing)))
+    lines = [f"{done}: {path}" for path in found.accepted]
+    lines += [f"refused: artifact {name}: {reason}" for name, reason, _ in refused]
+    lines = [*lines, *missing] or ["nothing came, and nothing was expected"]
+    tell(lines, lambda: found.model_dump(mode="json"), as_json=as_json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Annotated, Final
@@ -11,12 +10,18 @@ from typer import Exit, Option
 
 from servebench.automation.github import actions, issues, text, watchdog
 from servebench.automation.github.actions import BOT
-from servebench.automation.github.issues import IssueOutcome
-from servebench.cli.github import DEFAULT_PATIENCE, Author, Patience, connected
-from servebench.cli.options import JsonOption, ResultsOption
-from servebench.core.errors import RecordError, UsageError
+from servebench.cli.github import (
+    DEFAULT_PATIENCE,
+    Author,
+    Patience,
+    SiteOption,
+    connected,
+    site_address,
+)
+from servebench.cli.options import JsonOption, ResultsOption, tell
+from servebench.core.errors import RecordError
 from servebench.host import paths
-from servebench.host.console import Console, errors, print_json
+from servebench.host.console import errors
 from servebench.record import change
 from servebench.record.change import ChangeRecord
 
@@ -37,14 +42,7 @@ DryRun = Annotated[bool, Option("--dry-run", help="Only say what would be done."
 
 def announce_command(
     results: ResultsOption = None,
-    site: Annotated[
-        str | None,
-        Option(
-            "--site",
-            envvar="SERVEBENCH_SITE",
-            help="Base address of the site; default: the repository's GitHub Pages.",
-        ),
-    ] = None,
+    site: SiteOption = None,
     most: Annotated[
         int, Option("--most", min=1, help="Issues that are opened at once at most.")
     ] = _MOST,
@@ -63,8 +61,6 @@ def announce_command(
     Needs GITHUB_TOKEN with issues: write. Exit code 0: all as it should be; 1: a record cannot be
     read, or more than --most were new; 4: GitHub could not be told. What is left is done next time.
     """
-    from servebench.automation.github import issues  # noqa: PLC0415
-
     records: list[ChangeRecord] = []
     problems: list[str] = []
     for path in change.files(results or paths.results_dir()):
@@ -73,8 +69,7 @@ def announce_command(
         except RecordError as error:
             problems.append(str(error))
     with connected(patience) as (context, repository):
-        base = _base(site) if site else context.pages_url
-        wanted = issues.of_changes(records, base)
+        wanted = issues.of_changes(records, site_address(site, context))
         kept = issues.keep(repository, wanted, author, most=most, dry=dry)
     left = sum(one.done == "left" for one in kept)
     if left:
@@ -82,7 +77,17 @@ def announce_command(
             f"{left} changes are not announced yet: more than {most} at once have one cause, most "
             "likely not a package; look at the machine and the method first"
         )
-    _show(kept, problems, as_json=as_json)
+    lines = [
+        f"{one.key.partition('/')[2]}: {_WORDS[one.done]} {one.url}".rstrip()
+        for one in kept
+        if one.done in _WORDS
+    ]
+    document = {"issues": [asdict(one) for one in kept], "problems": problems}
+    tell(lines or ["no news"], lambda: document, as_json=as_json)
+    for problem in problems:
+        errors().say(f"servebench: {problem}")
+    shown = [f"- {line}" for line in (*lines, *map(text.plain, problems))]
+    actions.summary("### Changes\n\n" + ("\n".join(shown) or "No news."))
     if problems:
         raise Exit(1)
 
@@ -122,45 +127,16 @@ def watchdog_command(
         if not dry:
             watchdog.tell_pulls(repository, found, author)
             ended = watchdog.end_held_up(repository, found)
-    if as_json:
-        rows = [
-            {
-                "what": one.what,
-                "hint": one.hint,
-                "url": one.url or None,
-                "since": one.since and one.since.isoformat(),
-            }
-            for one in found
-        ]
-        print_json(rows)
-    else:
-        lines = [f"{one.what}: {one.hint}" for one in found]
-        lines += [f"cancelled, so that what has come is shown: {run.html_url}" for run in ended]
-        for line in lines if found else [*lines, _ALL_WELL]:
-            Console().say(line)
-    actions.summary(wanted.body)
-
-
-def _show(kept: Sequence[IssueOutcome], problems: Sequence[str], *, as_json: bool) -> None:
-    if as_json:
-        print_json({"issues": [asdict(one) for one in kept], "problems": problems})
-    lines = [
-        f"{one.key.partition('/')[2]}: {_WORDS[one.done]} {one.url}".rstrip()
-        for one in kept
-        if one.done in _WORDS
+    rows = [
+        {
+            "what": one.what,
+            "hint": one.hint,
+            "url": one.url or None,
+            "since": one.since and one.since.isoformat(),
+        }
+        for one in found
     ]
-    if not as_json:
-        for line in lines or ["no news"]:
-            Console().say(line)
-    for problem in problems:
-        errors().say(f"servebench: {problem}")
-    shown = [f"- {line}" for line in (*lines, *map(text.plain, problems))]
-    actions.summary("### Changes\n\n" + ("\n".join(shown) or "No news."))
-
-
-def _base(site: str) -> str:
-    if not site.startswith(("https://", "http://")) or any(
-        letter.isspace() or letter in "()<>[]" for letter in site
-    ):
-        raise UsageError(f"--site {site!r}: expected an address, https://…/")
-    return site.rstrip("/") + "/"
+    lines = [f"{one.what}: {one.hint}" for one in found]
+    lines += [f"cancelled, so that what has come is shown: {run.html_url}" for run in ended]
+    tell(lines if found else [*lines, _ALL_WELL], lambda: rows, as_json=as_json)
+    actions.summary(wanted.body)

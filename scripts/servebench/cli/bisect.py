@@ -55,6 +55,7 @@ def bisect_command(
     here = fingerprint().id
     chosen = _chosen([change.read(path) for path in change.files(folder)], names or [], here)
     console = Console(stderr=as_json)
+    root, narrator = paths.project_root(), Narrator(console)
     if not chosen:
         console.say(f"no change on this machine ({here}) whose cause is to be found")
     else:
@@ -66,14 +67,19 @@ def bisect_command(
         share = (ends - time.monotonic()) / (len(chosen) - place)
         try:
             with interruptible():
-                blamed = _blamed(record, time.monotonic() + share, seed, console)
+                duets = RealDuets(root, seed, Reporter(console), narrator)
+                known = find_locks(root, record, narrator)
+                mixtures = bisect.Mixtures(duets, record, known, time.monotonic() + share)
+                blamed = conclude.blamed(record, bisect.search(record.packages, mixtures))
         except (HistoryError, SetupError, UsageError) as problem:
             errors().say(f"{record.id}: not tried: {problem}")
             continue
         change.save(folder, blamed)
         found.append(blamed)
         if not as_json:
-            console.say(_sentence(blamed))
+            cause = blamed.culprit
+            moved = cause and f"{cause.package} {cause.previous or 'nothing'} → {cause.version}"
+            console.say(f"{blamed.id}: {moved or blamed.note}")
     if as_json:
         print_json([record.model_dump(mode="json") for record in found])
     if len(found) < len(chosen):
@@ -101,18 +107,3 @@ def _chosen(records: list[ChangeRecord], names: list[str], here: str) -> list[Ch
         # What was tried and could not be told apart says so.
         and not record.note
     ]
-
-
-def _blamed(record: ChangeRecord, ends: float, seed: int, console: Console) -> ChangeRecord:
-    root, narrator = paths.project_root(), Narrator(console)
-    duets = RealDuets(root, seed, Reporter(console), narrator)
-    mixtures = bisect.Mixtures(duets, record, find_locks(root, record, narrator), ends)
-    found = bisect.search(record.packages, mixtures)
-    return conclude.blamed(record, found)
-
-
-def _sentence(record: ChangeRecord) -> str:
-    if record.culprit is None:
-        return f"{record.id}: {record.note}"
-    before = record.culprit.previous or "nothing"
-    return f"{record.id}: {record.culprit.package} {before} → {record.culprit.version}"

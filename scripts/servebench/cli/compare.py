@@ -193,12 +193,13 @@ def _compared(question: Question, console: Console) -> tuple[Comparison, Interru
     told = Reporter(console)
     for sentence in affected.notes:
         told.note(sentence)
-    sentence = (
-        f"cases that can have changed: {len(affected.pairs)}; that cannot: {affected.unaffected}"
-    )
-    sentence += f"; without counterpart: {len(affected.missing)}" if affected.missing else ""
-    sentence += f"; in-process benchmarks: {len(affected.targets)}" if affected.targets else ""
-    told.note(sentence)
+    counts = {
+        "cases that can have changed": len(affected.pairs),
+        "that cannot": affected.unaffected,
+        "without counterpart": len(affected.missing) or None,
+        "in-process benchmarks": len(affected.targets) or None,
+    }
+    told.note("; ".join(f"{what}: {n}" for what, n in counts.items() if n is not None))
     try:
         with measuring():
             return session.compare(question, told), None

@@ -8,15 +8,15 @@ from typing import Annotated, Final
 
 from typer import Option
 
-from servebench.automation import pins
+from servebench.automation import branches, pins
 from servebench.automation.github import actions
 from servebench.automation.github.repository import Repository
 from servebench.automation.github.text import plain
 from servebench.cli.github import DEFAULT_PATIENCE, Patience, connected
-from servebench.cli.options import JsonOption
+from servebench.cli.options import JsonOption, tell
 from servebench.core.errors import UsageError
 from servebench.host import paths
-from servebench.host.console import Console, errors, print_json
+from servebench.host.console import errors
 from servebench.host.git import remote_of
 from servebench.host.progress import Narrator
 from servebench.host.signals import interruptible
@@ -53,8 +53,6 @@ def deps_command(
 
     Exit code 0: renewed, or nothing has moved. 4: the packages' index, git or GitHub refuses.
     """
-    from servebench.automation import branches  # noqa: PLC0415 - only this verb needs GitHub
-
     root = paths.project_root()
     narrator = Narrator(errors())
     proposed = None
@@ -82,13 +80,9 @@ def deps_command(
             )  # fmt: skip
     listed = locks.listed(moved) or "nothing moved"
     actions.summary("\n\n".join(("### Dependencies", listed, *told)))
-    if as_json:
-        keys = ("package", "before", "after")
-        moves = [{key: getattr(one, key) for key in keys} for one in moved]
-        done = asdict(proposed) if proposed else None
-        print_json({"moves": moves, "told": renewal.told, "proposed": done})
-        return
-    for line in (listed, *renewal.told):
-        Console().say(line)
-    if proposed is not None:
-        Console().say(f"pull request {proposed.outcome}: {proposed.url}")
+    keys = ("package", "before", "after")
+    moves = [{key: getattr(one, key) for key in keys} for one in moved]
+    done = asdict(proposed) if proposed else None
+    document = {"moves": moves, "told": renewal.told, "proposed": done}
+    asked = [f"pull request {proposed.outcome}: {proposed.url}"] if proposed else []
+    tell((listed, *renewal.told, *asked), lambda: document, as_json=as_json)

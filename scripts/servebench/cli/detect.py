@@ -21,10 +21,11 @@ from servebench.cli.options import (
     budget_seconds,
     clean_up,
     require_sha256,
+    tell,
     workflow_option,
 )
 from servebench.compare.instruments import Reporter
-from servebench.core.errors import RecordError, UsageError
+from servebench.core.errors import UsageError
 from servebench.detect.candidates import detect
 from servebench.detect.conclude import closed
 from servebench.detect.confirm import confirm as conclude
@@ -37,7 +38,6 @@ from servebench.plan.night_plan import present
 from servebench.record import change, comparison_store, files
 from servebench.record.candidate import Candidate, Candidates, Dismissal, dismissals
 from servebench.record.change import ChangeRecord
-from servebench.record.comparison import Comparison
 from servebench.report.change import title
 from servebench.report.formats import percent
 from servebench.series import reading
@@ -103,7 +103,10 @@ def detect_command(
         files.write(output, found)
     if github_output:
         actions.outputs(_outputs(found, there))
-    actions.summary(_markdown(found, undone))
+    lines = [f"- {_headline(candidate)}" for candidate in found.candidates]
+    lines += [f"- closed: `{record.id}`: {record.note}" for record in undone]
+    heading = f"### Detection: {len(found.candidates)} candidates"
+    actions.summary("\n".join((heading, "", *lines)))
     if as_json:
         print_json({**found.model_dump(mode="json"), "closed": [record.id for record in undone]})
     else:
@@ -114,7 +117,11 @@ def _detected(results: Path) -> tuple[Candidates, tuple[ChangeRecord, ...], froz
     root = paths.project_root()
     sources = reading.read(results, paths.cache_dir() / "site", root)
     tables = tables_of(sources.nights)
-    evidence, unread = _evidence(results, sources.changes)
+    names = sorted({record.evidence for record in sources.changes if record.evidence})
+    kept = (results / comparison_store.FOLDER / f"{name}.json" for name in names)
+    unread: list[str] = []
+    read = reading.attempted(filter(Path.is_file, kept), comparison_store.read, unread)
+    evidence = {comparison.id: comparison for comparison in read}
     dismissed, unreadable = dismissals(results)
     for problem in (*sources.problems, *sources.notes, *unread, *unreadable):
         errors().say(f"note: {problem}")
@@ -124,22 +131,6 @@ def _detected(results: Path) -> tuple[Candidates, tuple[ChangeRecord, ...], froz
     found = detect(tables, sources.changes, dismissed, inside)
     latest = {table.machine: table.nights[-1].run for table in tables if table.track.served}
     return found, undone, present(latest)
-
-
-def _evidence(
-    results: Path, records: Sequence[ChangeRecord]
-) -> tuple[dict[str, Comparison], list[str]]:
-    """The comparisons that records name, as far as they are kept, and what cannot be read."""
-    found: dict[str, Comparison] = {}
-    problems: list[str] = []
-    for name in sorted({record.evidence for record in records if record.evidence}):
-        path = results / comparison_store.FOLDER / f"{name}.json"
-        if path.is_file():
-            try:
-                found[name] = comparison_store.read(path)
-            except RecordError as problem:
-                problems.append(str(problem))
-    return found, problems
 
 
 def _confirm(
@@ -159,19 +150,14 @@ def _confirm(
     judge = RealDuets(paths.project_root(), seed, Reporter(told), Narrator(told))
     with interruptible():
         confirmed = conclude(ours, judge, seconds, results, told=told.say)
-    if as_json:
-        print_json(
-            {
-                "confirmed": [record.model_dump(mode="json") for record in confirmed.records],
-                "dismissed": [one.model_dump(mode="json") for one in confirmed.dismissed],
-                "left": {candidate.id: why for candidate, why in confirmed.left},
-            }
-        )
-    else:
-        for sentence in (*map(_sentence, confirmed.records), *map(_sentence, confirmed.dismissed)):
-            told.say(sentence)
-        if not ours:
-            told.say(f"no candidate on this machine ({here})")
+    document = {
+        "confirmed": [record.model_dump(mode="json") for record in confirmed.records],
+        "dismissed": [one.model_dump(mode="json") for one in confirmed.dismissed],
+        "left": {candidate.id: why for candidate, why in confirmed.left},
+    }
+    said = [*map(_sentence, confirmed.records), *map(_sentence, confirmed.dismissed)]
+    said += [] if ours else [f"no candidate on this machine ({here})"]
+    tell(said, lambda: document, as_json=as_json)
     actions.summary("\n".join(f"- {_sentence(one)}" for one in confirmed.records) or "No change.")
     for candidate, why in confirmed.left:
         errors().say(f"{candidate.id}: not judged: {why}")
@@ -220,13 +206,6 @@ def _show(console: Console, found: Candidates, undone: Sequence[ChangeRecord]) -
         f"{len(found.candidates)} candidates, {found.known} judged already"
         f"{hint * bool(found.candidates)}"
     )
-
-
-def _markdown(found: Candidates, undone: Sequence[ChangeRecord]) -> str:
-    lines = [f"### Detection: {len(found.candidates)} candidates", ""]
-    lines += [f"- {_headline(candidate)}" for candidate in found.candidates]
-    lines += [f"- closed: `{record.id}`: {record.note}" for record in undone]
-    return "\n".join(lines) + "\n"
 
 
 def _headline(candidate: Candidate) -> str:

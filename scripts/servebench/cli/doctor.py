@@ -54,7 +54,11 @@ def tables(diagnosis: Diagnosis) -> tuple[Table, ...]:
     """The diagnosis as tables for people."""
     kinds = ("Interpreters", "Tools", "Stacks")
     findings = (findings_table(kind, getattr(diagnosis, kind.lower())) for kind in kinds)
-    return (_machine(diagnosis), *findings, _flags(diagnosis))
+    title = "Warnings that launches here will get"
+    flags = Table("flag", "because", title=title, title_justify="left")
+    for flag in diagnosis.flags:
+        flags.add_row(flag.name, flag.detail)
+    return (_machine(diagnosis), *findings, flags)
 
 
 def _machine(diagnosis: Diagnosis) -> Table:
@@ -94,12 +98,4 @@ def findings_table(title: str, findings: Iterable[Finding]) -> Table:
         remedy = f"\nremedy: {finding.remedy}" if finding.remedy else ""
         state = Text(finding.state, style=_STYLES[finding.state])
         table.add_row(finding.what, state, Text(finding.detail + remedy))  # no mark-up in it
-    return table
-
-
-def _flags(diagnosis: Diagnosis) -> Table:
-    title = "Warnings that launches here will get"
-    table = Table("flag", "because", title=title, title_justify="left")
-    for flag in diagnosis.flags:
-        table.add_row(flag.name, flag.detail)
     return table

@@ -18,10 +18,10 @@ from servebench.automation.github.client import Client
 from servebench.automation.github.comments import CommentOutcome
 from servebench.automation.github.repository import Repository
 from servebench.automation.incoming import comparisons
-from servebench.cli.options import JsonOption, commit
+from servebench.cli.options import JsonOption, commit, tell
 from servebench.core.errors import ArtifactError, RecordError, ServiceError, UsageError
 from servebench.core.text import short
-from servebench.host.console import Console, print_json
+from servebench.host.console import Console
 
 _URL: Final = re.compile(r"https?://[^\s()<>\[\]\\]{1,500}")
 
@@ -43,6 +43,16 @@ RunUrl = Annotated[
 Evidence = Annotated[
     Path | None,
     Option("--comparison", metavar="FILE", help="What `servebench compare -o FILE` wrote."),
+]
+
+
+SiteOption = Annotated[
+    str | None,
+    Option(
+        "--site",
+        envvar="SERVEBENCH_SITE",
+        help="Base address of the site; default: the repository's GitHub Pages.",
+    ),
 ]
 
 
@@ -75,10 +85,7 @@ def slash_command(
             )
         decision = slash.handle(repository, context.event(), context, author)
     sentence = f"{decision.outcome}: {decision.reason}"
-    if as_json:
-        print_json(asdict(decision))
-    else:
-        Console().say(sentence)
+    tell([sentence], lambda: asdict(decision), as_json=as_json)
     actions.summary(f"`/bench`: {sentence}")
 
 
@@ -126,7 +133,9 @@ def comment_command(
         told: comments.Stage = stage
         if comparison is not None:
             try:
-                said = comments.final(comparisons.read(comparison, head), head, url)
+                said = comments.final(
+                    comparisons.read(comparison, head), head, url, site_address(None, context)
+                )
             except (ArtifactError, RecordError) as error:
                 problem, told, said = error, "failed", comments.failed(head, url, str(error))
         elif stage == "queued":
@@ -197,8 +206,16 @@ def _tell(published: CommentOutcome) -> None:
 
 
 def _url(given: str | None, context: Context) -> str:
-    if given is None:
-        return context.run_url
+    return context.run_url if given is None else _address("--run-url", given)
+
+
+def site_address(given: str | None, context: Context) -> str:
+    """The site's address with a slash at its end: as `--site` or its variable says, or Pages'."""
+    given = given or os.environ.get("SERVEBENCH_SITE")
+    return _address("--site", given).rstrip("/") + "/" if given else context.pages_url
+
+
+def _address(option: str, given: str) -> str:
     if not _URL.fullmatch(given):
-        raise UsageError(f"--run-url {given!r}: expected an address, https://…")
+        raise UsageError(f"{option} {given!r}: expected an address, https://…")
     return given

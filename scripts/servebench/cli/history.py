@@ -9,11 +9,11 @@ from typing import Annotated, Final
 from typer import Argument, Exit, Option, Typer
 
 from servebench.automation.github import actions
-from servebench.cli.options import JsonOption, PlanSha256Option, require_sha256
+from servebench.cli.options import JsonOption, PlanSha256Option, require_sha256, tell
 from servebench.core.errors import NothingMeasuredError
 from servebench.core.model import Run
 from servebench.host import paths
-from servebench.host.console import Console, errors, print_json
+from servebench.host.console import Console, errors
 from servebench.host.git import BRANCH, remote_of
 from servebench.plan import night_outcome as outcome_
 from servebench.record import files as files_
@@ -65,16 +65,13 @@ def pull_command(
     """
     where = remote_of(paths.project_root(), remote, branch)
     found = pull(where, to or paths.results_dir(), told=errors().say)
-    if as_json:
-        print_json(asdict(found))
-        return
     said = f"no branch {branch} there: the history is empty so far"
     if found.tip is not None:
         said = (
             f"history at {found.tip[:8]}: {found.written} new files, {len(found.replaced)} with "
             f"newer contents, {found.kept} already here"
         )
-    Console().say(said)
+    tell([said], lambda: asdict(found), as_json=as_json)
 
 
 @history_app.command("push")
@@ -117,14 +114,12 @@ def push_command(
         return
     where = remote_of(paths.project_root(), remote, branch)
     pushed = push(files, where, subject=_subject(record, runs), told=warn)
-    if as_json:
-        of_night = record.model_dump(mode="json") if record else None
-        print_json({**asdict(pushed), "night": of_night})
-    else:
-        Console().say(
-            f"{len(pushed.added)} files added to {branch}, {len(pushed.there)} were there already "
-            f"({pushed.tries} {'try' if pushed.tries == 1 else 'tries'})"
-        )
+    of_night = record.model_dump(mode="json") if record else None
+    said = (
+        f"{len(pushed.added)} files added to {branch}, {len(pushed.there)} were there already "
+        f"({pushed.tries} {'try' if pushed.tries == 1 else 'tries'})"
+    )
+    tell([said], lambda: {**asdict(pushed), "night": of_night}, as_json=as_json)
     if record is not None:
         _judge(record)
 

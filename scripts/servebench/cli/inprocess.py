@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -170,16 +170,12 @@ def counted(root: Path, commit: str, console: Console) -> Snapshot:
 
 
 def _of_now(
-    snapshots: tuple[Snapshot, ...], commit: str, suites: tuple[str, ...], began: float
+    snapshots: Sequence[Snapshot], commit: str, suites: Sequence[str], began: float
 ) -> tuple[Snapshot, ...]:
-    found = tuple(
-        snapshot
-        for snapshot in snapshots
-        if snapshot.commit == commit and snapshot.started >= began and snapshot.has(*suites)
-    )
-    if not found:
-        raise NothingMeasuredError(f"no benchmark gave a figure; what asv said is in {_logs()}")
-    return found
+    here = (one for one in snapshots if one.commit == commit and one.started >= began)
+    if found := tuple(one for one in here if one.has(*suites)):
+        return found
+    raise NothingMeasuredError(f"no benchmark gave a figure; what asv said is in {_logs()}")
 
 
 def _newest_run() -> RunSummary | None:

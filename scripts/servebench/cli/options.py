@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
@@ -15,7 +15,7 @@ from servebench.core import units
 from servebench.core.errors import UsageError
 from servebench.core.model import Profile
 from servebench.host import orphans, paths
-from servebench.host.console import Console
+from servebench.host.console import Console, print_json
 from servebench.host.machine_lock import measuring
 from servebench.host.signals import interruptible
 from servebench.measure import oha
@@ -93,6 +93,16 @@ def clean_up(console: Console) -> list[str]:
     for sentence in found:
         console.say(f"note: {sentence}")
     return found
+
+
+def tell(lines: Iterable[str], document: Callable[[], Any], *, as_json: bool) -> None:
+    """Print a verb's result: a sentence per line for people, or its document for programs."""
+    if as_json:
+        print_json(document())
+        return
+    console = Console()
+    for line in lines:
+        console.say(line)
 
 
 @contextmanager

@@ -107,7 +107,15 @@ def plan_command(
     if github_output:
         actions.outputs(nights.outputs(night))
     if as_json:
-        print_json({"shards": [_described(shard.plan) for shard in night.shards]})
+        rows = [
+            {
+                "expected_seconds": round(planning.plan_seconds(shard.plan), 1),
+                "load_seconds": round(planning.load_seconds(shard.plan), 1),
+                "plan": shard.plan.model_dump(mode="json"),
+            }
+            for shard in night.shards
+        ]
+        print_json({"shards": rows})
         return
     console.print(_table(plan))
     if cases:
@@ -138,24 +146,12 @@ def _unready(plan: Plan) -> tuple[str, ...]:
     return ()
 
 
-def _described(plan: Plan) -> dict[str, object]:
-    return {
-        "expected_seconds": round(planning.plan_seconds(plan), 1),
-        "load_seconds": round(planning.load_seconds(plan), 1),
-        "plan": plan.model_dump(mode="json"),
-    }
-
-
 def _table(plan: Plan) -> Table:
     table = Table(title=f"Profile {plan.profile}", title_justify="left", show_footer=True)
     for heading in ("experiment", "cases", "launches", "expected", "of it under load"):
         table.add_column(heading, justify="left" if heading == "experiment" else "right")
-    rows = [
-        plan.model_copy(update={"cases": tuple(many)})
-        for _, many in groupby(plan.cases, key=lambda case: case.experiment)
-    ]
-    for row in rows:
-        table.add_row(row.cases[0].experiment, *_figures(row))
+    for name, many in groupby(plan.cases, key=lambda case: case.experiment):
+        table.add_row(name, *_figures(plan.model_copy(update={"cases": tuple(many)})))
     for column, text in zip(table.columns, ("all", *_figures(plan)), strict=True):
         column.footer = text
     return table

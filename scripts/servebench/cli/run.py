@@ -91,7 +91,12 @@ def run_command(
     earlier = _earlier(resume, results)
     assigned = assignment(plan_file, shard)
     plan = _planned(earlier, assigned, profile, select, launches, seed, seconds)
-    _require_planned(context, plan, profile, seed)
+    for name, wanted, has in (("profile", profile, plan.profile), ("seed", seed, plan.seed)):
+        if given(context, name) and wanted != has:
+            raise UsageError(
+                f"--{name} {wanted}: the plan of --resume or --plan has {has}; leave it out, or "
+                "start a new run"
+            )
     files.require_room(results)
     rig = assemble(plan.cases, paths.state_dir() / "logs")
     if earlier is not None:
@@ -128,13 +133,11 @@ def run_command(
 def _earlier(resume: str | None, results: Path) -> Run | None:
     if resume is None:
         return None
-    if resume == "latest":
-        unfinished = store.partials(results)
-        if not unfinished:
-            raise UsageError(f"{results} holds no interrupted run to resume; start a new one")
-        return store.load(unfinished[-1])
-    path = store.find(results, resume)
-    if path not in store.partials(results):
+    unfinished = store.partials(results)
+    if resume == "latest" and not unfinished:
+        raise UsageError(f"{results} holds no interrupted run to resume; start a new one")
+    path = unfinished[-1] if resume == "latest" else store.find(results, resume)
+    if path not in unfinished:
         raise UsageError(f"{path.name} is a finished run: it is never added to; start a new one")
     return store.load(path)
 
@@ -168,21 +171,14 @@ def _planned(
     return planning.lasting(plan, seconds) if seconds is not None else plan
 
 
-def _require_planned(context: Context, plan: Plan, profile: Profile, seed: int) -> None:
-    for name, wanted, found in (("profile", profile, plan.profile), ("seed", seed, plan.seed)):
-        if given(context, name) and wanted != found:
-            raise UsageError(
-                f"--{name} {wanted}: the plan of --resume or --plan has {found}; leave it out, or "
-                "start a new run"
-            )
-
-
 def _measure(
     plan: Plan, start: Run, rig: Rig, results: Path, console: Console, *, count_requests: bool
 ) -> tuple[Run, Path]:
     folder = rig.logs / start.id
     folder.mkdir(parents=True, exist_ok=True)
-    _forget_logs(rig.logs)
+    logs = sorted((p for p in rig.logs.iterdir() if p.is_dir()), key=lambda path: path.name)
+    for old in logs[:-KEPT_LOGS]:
+        shutil.rmtree(old, ignore_errors=True)
     numbers = count(sum(1 for _ in folder.iterdir()))
     told = Progress(console)
     options = launch.Options(
@@ -224,8 +220,3 @@ def _in(results: Path) -> str:
     if results.resolve() == paths.results_dir().resolve():
         return ""
     return f" --results {shlex.quote(str(results))}"
-
-
-def _forget_logs(logs: Path) -> None:
-    for old in sorted((p for p in logs.iterdir() if p.is_dir()), key=lambda p: p.name)[:-KEPT_LOGS]:
-        shutil.rmtree(old, ignore_errors=True)

@@ -59,7 +59,15 @@ def show_command(
     if _is_comparison(path):
         if select:
             raise UsageError(f"--select narrows runs; {path} is a comparison, and shown whole")
-        _show_comparison(path, svg, as_json=as_json_, as_markdown=as_markdown)
+        comparison = comparison_store.read(path)
+        if svg is not None:
+            write(forest.of_comparison(comparison), svg)
+        if as_json_:
+            print_json(comparison.model_dump(mode="json"))
+        elif as_markdown:
+            write(markdown.comparison(comparison), None)
+        else:
+            terminal.print_comparison(Console(), comparison)
     elif svg is not None:
         raise UsageError(f"--svg draws comparisons; {path} is a run: servebench site draws runs")
     else:
@@ -78,23 +86,24 @@ def findings_command(
     """Answer each experiment's question from the reference runs and asv's results, as Markdown."""
     root, results = paths.project_root(), paths.results_dir()
     folder = (output.parent if output else results).resolve()
-    sources = [
-        _source(path, f"{profile} profile", folder)
-        for profile, path in (
-            ("published", _chosen(results, "published", published)),
-            ("nightly", _chosen(results, "nightly", nightly)),
-        )
-        if path is not None
-    ]
+    sources = []
+    asked: dict[Profile, str | None] = {"published": published, "nightly": nightly}
+    for profile, name in asked.items():
+        if name is not None or (recorded := store.runs(results, profile=profile)):
+            path = (store.find(results, name) if name is not None else recorded[-1]).resolve()
+            link = path.relative_to(folder) if path.is_relative_to(folder) else Path(path.name)
+            run = summarise(store.load(path))
+            sources.append(RunSource(f"{profile} profile", link.as_posix(), run))
     if not sources:
         raise RecordError(
             f"{results}: neither a published nor a nightly run has been recorded; make one: "
             "servebench run --profile nightly"
         )
-    text = write_findings(
-        sources, load_published(root), read_about(root), _inside(root, results, sources)
-    )
-    write(text, output)
+    inside: tuple[Section, ...] = ()
+    if snapshots := asv_results.read(results / "asv"):
+        most = max(sources, key=lambda source: source.summary.run.launches)
+        inside = inprocess.sections(snapshots, read_suites(root), most.summary)
+    write(write_findings(sources, load_published(root), read_about(root), inside), output)
 
 
 def schema_command(
@@ -124,18 +133,6 @@ def _is_comparison(path: Path) -> bool:
     return False
 
 
-def _show_comparison(path: Path, svg: Path | None, *, as_json: bool, as_markdown: bool) -> None:
-    comparison = comparison_store.read(path)
-    if svg is not None:
-        write(forest.of_comparison(comparison), svg)
-    if as_json:
-        print_json(comparison.model_dump(mode="json"))
-    elif as_markdown:
-        write(markdown.comparison(comparison), None)
-    else:
-        terminal.print_comparison(Console(), comparison)
-
-
 def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown: bool) -> None:
     summary = summarise(store.load(path))
     chosen = pages.narrowed(summary, select)
@@ -153,24 +150,3 @@ def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown
         write(markdown.page(page), None)
     else:
         terminal.print_page(Console(), page)
-
-
-def _inside(root: Path, results: Path, sources: list[RunSource]) -> tuple[Section, ...]:
-    snapshots = asv_results.read(results / "asv")
-    if not snapshots:
-        return ()
-    most = max(sources, key=lambda source: source.summary.run.launches)
-    return inprocess.sections(snapshots, read_suites(root), most.summary)
-
-
-def _chosen(results: Path, profile: Profile, name: str | None) -> Path | None:
-    if name is not None:
-        return store.find(results, name)
-    found = store.runs(results, profile=profile)
-    return found[-1] if found else None
-
-
-def _source(path: Path, label: str, folder: Path) -> RunSource:
-    link = path.resolve()
-    shown = link.relative_to(folder) if link.is_relative_to(folder) else Path(link.name)
-    return RunSource(label=label, link=shown.as_posix(), summary=summarise(store.load(path)))

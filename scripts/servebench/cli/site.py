@@ -68,13 +68,15 @@ def site_command(
     """
     if serve and as_json:
         raise UsageError("--serve and --json were both given; choose one")
+    if base and not base.startswith(("https://", "http://")):
+        raise UsageError(f"--base {base}: expected an address like https://example.org/servebench/")
     root = paths.project_root()
     order = build.Order(
         root=root,
         results=(results or paths.results_dir()).resolve(),
         output=(output or root / FOLDER).resolve(),
         cache=paths.cache_dir() / "site",
-        base=_address(base),
+        base=f"{base.rstrip('/')}/" if base else base,
         with_asv=asv,
     )
     if not order.results.is_dir():
@@ -120,12 +122,6 @@ def _tell(narrator: Narrator, built: build.Built, order: build.Order, began: flo
     )
 
 
-def _address(base: str) -> str:
-    if base and not base.startswith(("https://", "http://")):
-        raise UsageError(f"--base {base}: expected an address like https://example.org/servebench/")
-    return base if not base or base.endswith("/") else f"{base}/"
-
-
 @asv_app.callback()
 def _group() -> None:
     """With one command only, Typer would make it the group's name."""
@@ -154,9 +150,7 @@ def pictures_command(
 
     What was measured here and is not committed is not in them.
     """
-    console = Console()
-    root = paths.project_root()
-    docs = output or root / "docs"
+    console, root = Console(), paths.project_root()
     with tempfile.TemporaryDirectory(prefix="servebench-pictures-") as folder:
         site = Path(folder) / "site"
         order = build.Order(
@@ -167,5 +161,5 @@ def pictures_command(
             with_asv=False,
         )
         build.build(order, Narrator(Console(quiet=True)))
-        for path in pictures.take(site, docs):
+        for path in pictures.take(site, output or root / "docs"):
             console.say(str(path))

@@ -123,26 +123,21 @@ def bump_command(
 @stack_app.command("list")
 def list_command(as_json: JsonOption = False) -> None:
     """Show the declared stacks, their locks and the interpreters they are made for."""
-    if as_json:
-        print_json([_row(name) for name in stacks.names()])
-        return
-    table = Table("stack", "interpreters", "packages", "lock")
+    table, rows = Table("stack", "interpreters", "packages", "lock"), []
     for name in stacks.names():
-        pythons = ", ".join(stacks.pythons(name))
+        pythons = list(stacks.pythons(name))
+        row: dict[str, object] = {"name": name, "interpreters": pythons}
         try:
             stack = stacks.read(name)
         except SetupError as error:
-            table.add_row(name, pythons, "—", str(error))
+            rows.append({**row, "digest": None, "packages": None, "missing": str(error)})
+            cells = ("—", str(error))
         else:
-            digest = f"SHA-256 {stack.digest[:12]}"
-            table.add_row(name, pythons, str(len(stack.packages)), digest)
-    Console().print(table)
-
-
-def _row(name: str) -> dict[str, object]:
-    row: dict[str, object] = {"name": name, "interpreters": list(stacks.pythons(name))}
-    try:
-        stack = stacks.read(name)
-    except SetupError as error:
-        return {**row, "digest": None, "packages": None, "missing": str(error)}
-    return {**row, "digest": stack.digest, "packages": stack.packages, "missing": None}
+            found = {"digest": stack.digest, "packages": stack.packages, "missing": None}
+            rows.append({**row, **found})
+            cells = (str(len(stack.packages)), f"SHA-256 {stack.digest[:12]}")
+        table.add_row(name, ", ".join(pythons), *cells)
+    if as_json:
+        print_json(rows)
+    else:
+        Console().print(table)

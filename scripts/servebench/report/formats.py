@@ -13,6 +13,9 @@ from servebench.record.comparison import COUNTED, SEARCHED, Judgement, Verdict
 if TYPE_CHECKING:  # figures are computed with numpy; words about them need none
     from servebench.series.summary import Estimate
 
+GLOSSARY: Final = "docs/glossary.md"
+"""What the words of reports mean; the site has it at `glossary/`."""
+
 MISSING: Final = "—"
 MARKS: Final = {
     Verdict.SLOWER: "▼",

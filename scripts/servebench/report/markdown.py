@@ -20,6 +20,9 @@ if TYPE_CHECKING:  # pages are made with numpy and jinja2; Markdown alone needs 
 LIMIT: Final = 60_000
 """Characters of a comparison's report. GitHub refuses comments above 65,536."""
 
+WORDS: Final = f"<sub>What the words mean: `{formats.GLOSSARY}` of servebench.</sub>\n"
+"""The end of a report, where the address of no site is known."""
+
 _ROOM: Final = 400  # for what is said of rows and blocks that were left out
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 _FOLD_END: Final = "\n</details>\n\n"
@@ -44,7 +47,7 @@ def facts(rows: Iterable[tuple[str, str]]) -> str:
     return "\n".join(f"- **{escape(name)}**: {escape(value)}" for name, value in rows)
 
 
-def comparison(found: Comparison, *, limit: int = LIMIT) -> str:
+def comparison(found: Comparison, *, limit: int = LIMIT, end: str = WORDS) -> str:
     """A comparison as a comment on a pull request, bounded by construction.
 
     A block that no longer fits loses its last rows, and says how many; one of which nothing fits is
@@ -63,8 +66,8 @@ def comparison(found: Comparison, *, limit: int = LIMIT) -> str:
         else:
             lost.append(block.name)
     if lost:
-        text += f"Left out, for lack of room: {', '.join(dict.fromkeys(lost))}.\n"
-    return text
+        text += f"Left out, for lack of room: {', '.join(dict.fromkeys(lost))}.\n\n"
+    return text + end
 
 
 def _block(block: Block) -> tuple[str, list[str], str]:
@@ -99,7 +102,7 @@ def page(content: RunPage) -> str:
     """A whole run."""
     parts = [f"# {escape(content.title)}", facts(content.facts)]
     parts += [section_text(section) for section in content.sections]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join((*parts, WORDS))
 
 
 def section_text(section: Section) -> str:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # pages are made with numpy and jinja2; comparisons need neit
 
 _ENDLESS: Final = 10_000  # columns
 _MISSING_NAMED: Final = 3  # so many published cases that a run lacks are named, the rest counted
+_GLOSSARY: Final = Text(f"\nwhat the words mean: {formats.GLOSSARY}", style="dim")
 _SPARE: Final = ("base → head", "samples", "could see")
 """Columns that are left out where the terminal is narrow, in this order."""
 _STYLES: Final = {
@@ -57,6 +58,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
             console.print(Text(f"  {said}", style=style), soft_wrap=True)
         if block.grid is not None:
             _grid(console, block.grid)
+    console.print(_GLOSSARY)
 
 
 def _grid(console: Console, found: Grid) -> None:
@@ -105,6 +107,7 @@ def print_page(console: Console, page: RunPage) -> None:
     console.print(facts)
     for part in (part for section in page.sections for part in _section(section, console)):
         console.print(part)
+    console.print(_GLOSSARY)
 
 
 def _section(section: Section, console: Console) -> Iterator[RenderableType]:

@@ -198,17 +198,18 @@ def failed(head: str, url: str, reason: str) -> str:
     )
 
 
-def final(comparison: Comparison, head: str, url: str) -> str:
-    """The report; raises RecordError."""
+def final(comparison: Comparison, head: str, url: str, site: str) -> str:
+    """The report, with links to the run's `url` and the glossary of the `site`; RecordError."""
     try:
-        body = markdown.comparison(comparison, limit=text.LIMIT - 2 * _ROOM)
+        body = markdown.comparison(comparison, limit=text.LIMIT - 2 * _ROOM, end="")
     except Exception as error:  # whatever strange values lead to, it is the file's fault
         raise RecordError(
             f"the comparison of {head[:SHOWN]}: expected values that can be shown, found some that "
             f"cannot ({type(error).__name__}: {one_line(str(error), 100)})"
         ) from error
     footer = (
-        f"\n---\n<sub>`{head[:SHOWN]}` · [the run, with all figures]({url}). {_ADVISORY}</sub>\n"
+        f"\n---\n<sub>`{head[:SHOWN]}` · [the run, with all figures]({url}) · "
+        f"[what the words mean]({site}glossary/). {_ADVISORY}</sub>\n"
     )
     return text.bounded(text.report(body), text.LIMIT - _ROOM) + footer
 
