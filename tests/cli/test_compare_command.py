@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bench import Bench, Done
+from comparing import made, one
 from repos import borrow_cache, commit, git, make_repository, make_shop, write
 from servebench.cli.options import budget_seconds
 from servebench.compare import session
@@ -17,16 +18,8 @@ from servebench.compare.builder import Findings, Question, build
 from servebench.compare.decide import Screening
 from servebench.core.errors import UsageError
 from servebench.record import comparison_store
-from servebench.record.comparison import (
-    CaseComparison,
-    Comparison,
-    Judgement,
-    Missing,
-    SideRecord,
-    Verdict,
-)
+from servebench.record.comparison import Comparison, Judgement, Missing, Verdict
 from servebench.report.comparison import exit_code
-from synthetic import MACHINE, make_case
 
 CPU = "server_cpu_per_request"
 NEW = Missing(case="one/b", reason="only head has it")
@@ -50,18 +43,8 @@ def repository(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def comparison(*verdicts: Verdict, **changes: Any) -> Comparison:
-    side = SideRecord(label="a", kind="revision", commit=None, stacks=(), interpreters=())
-    case = CaseComparison(
-        case=make_case("one/a"),
-        because="a change",
-        judgements=tuple(Judgement(metric=CPU, verdict=v, screened=8) for v in verdicts),
-    )
-    fields: dict[str, Any] = {
-        "id": "x", "status": "complete", "started": "2026-11-20T09:00:00Z", "servebench": "0.1.0",
-        "oha": "1.16.0", "machine": MACHINE, "base": side, "head": side, "planned": 1,
-        "untouched": 0, "cases": (case,),
-    }  # fmt: skip
-    return Comparison(**{**fields, **changes})
+    case = one("one/a", *(Judgement(metric=CPU, verdict=v, screened=8) for v in verdicts))
+    return made(case, **{"untouched": 0, **changes})
 
 
 def test_budgets_are_times() -> None:
@@ -109,8 +92,7 @@ def test_only_what_head_alone_fails_at_is_broken_by_the_change() -> None:
         "CPU/request: not every duet has it": 3,
     }.items():
         void = Judgement(metric=CPU, verdict=Verdict.NOT_COMPARABLE, reason=reason)
-        case = CaseComparison(case=make_case("one/a"), because="a change", judgements=(void,))
-        assert exit_code(comparison(cases=(case,))) == code, reason
+        assert exit_code(made(one("one/a", void))) == code, reason
 
 
 @pytest.mark.parametrize("recorded", ["T201607Z", "T202652Z"])
@@ -130,11 +112,11 @@ def test_a_gate_can_trust_a_recorded_comparison(recorded: str, reference_results
     verdicts = {one.verdict for case in kept for one in case.judgements}
     assert verdicts == {Verdict.FASTER, Verdict.NO_CHANGE, Verdict.INCONCLUSIVE}
     assert exit_code(calm) == 3
+    verdicts_of = [{one.verdict for one in case.judgements} for case in kept]
     decided = tuple(
-        case
-        for case in kept
-        if case.judgements and Verdict.INCONCLUSIVE not in {one.verdict for one in case.judgements}
-    )
+        case for case, said in zip(kept, verdicts_of, strict=True)
+        if said and Verdict.INCONCLUSIVE not in said
+    )  # fmt: skip
     assert exit_code(calm.model_copy(update={"cases": decided, "planned": len(decided)})) == 0
     # Benchmarks inside the process that there was no time for say nothing beside cases.
     left_out = tuple(micro for micro in found.micro if not micro.base)
@@ -148,10 +130,7 @@ def test_a_gate_can_trust_a_recorded_comparison(recorded: str, reference_results
     ("arguments", "sentence"),
     [
         (("HEAD", "--with", "granian==1"), "BASE and --with were given: choose one kind"),
-        (
-            ("--stack-as-of", "2026-01-01", "--python", "3.14", "3.14t"),
-            "--stack-as-of and --python",
-        ),
+        (("--stack-as-of", "locked", "--python", "3.14", "3.14t"), "--stack-as-of and --python"),
         (("--stack-as-of", "yesterday"), "expected a date such as 2026-03-01, or 'locked'"),
         (("--stack-as-of", "locked") * 3, "was given 3 times: expected base and head"),
         (("--budget", "soon"), "expected a time such as 180s"),

@@ -85,7 +85,7 @@ def test_a_finished_run_is_never_rewritten(tmp_path: Path) -> None:
 
 def test_the_latest_run_is_the_one_started_last(tmp_path: Path) -> None:
     """Over machines and years; of a profile where asked; partial ones only where asked."""
-    with pytest.raises(RecordError, match="has been recorded; .*servebench run --profile quick"):
+    with pytest.raises(RecordError, match=r"has been recorded; .*servebench run --profile quick"):
         store.find(tmp_path, "latest")
     partial = store.save_partial(tmp_path, run_at("2026-11-21T09:00:00Z", "published"))
     with pytest.raises(RecordError, match="1 unfinished: servebench run --resume"):

@@ -4,34 +4,32 @@ from __future__ import annotations
 
 import io
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import pytest
 from rich.console import Console
 
+import comparing
 from comparing import (
     AGAIN,
     BROKEN,
     CPU,
-    DISTURBED,
     LARGER,
     LATE,
     OPEN,
     SAME,
     SLOWER,
-    UNCONFIRMED,
+    duet,
     made,
     micro,
     one,
-)
+)  # fmt: skip
 from servebench.compare.statistics import Method
 from servebench.core.flags import Flag, FlagName
 from servebench.record.comparison import (
     SEARCHED,
     Comparison,
-    Duet,
     Event,
     Instructions,
     Missing,
@@ -51,19 +49,14 @@ EVENT = Event(
     factor="server", value="granian", metric=CPU, verdict=Verdict.SLOWER, ratio=1.02,
     low=1.018, high=1.022, cases=("x/a/py3.14", "x/b/py3.14", "x/c/py3.14"),
 )  # fmt: skip
-HEAD = (
-    "| case | metric | verdict | change | 95 % interval | could see | base → head | samples |\n"
-    "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |\n"
-)
 
 
 def test_an_event_is_one_sentence() -> None:
     view = make_view(made(one("x/a/py3.14", SLOWER), events=(EVENT,)))
-    assert view.events == (
-        (
-            "One event: 3 cases that share the server granian moved alike: CPU/request ▼ slower, "
-            "+2.00 % (+1.80…+2.20 %)."
-        ),
+    (told,) = view.events
+    assert told == (
+        "One event: 3 cases that share the server granian moved alike: CPU/request ▼ slower, "
+        "+2.00 % (+1.80…+2.20 %)."
     )
 
 
@@ -82,12 +75,8 @@ def test_the_rows_of_an_event_are_folded() -> None:
 
 def test_the_legend_says_from_which_size_on_a_change_counts() -> None:
     """Each metric's floor once, that of benchmarks as the record has it; none without figures."""
-    found = made(
-        one("x/a/py3.14", SLOWER, LARGER),
-        one("x/b/py3.14", SAME),
-        micro=(micro("b.One", SAME),),
-        method={"inprocess_floor": 0.01},
-    )
+    cases = one("x/a/py3.14", SLOWER, LARGER), one("x/b/py3.14", SAME)
+    found = made(*cases, micro=(micro("b.One", SAME),), method={"inprocess_floor": 0.01})
     legend = dict(make_view(found).legend)
     assert legend["relevance floor"].endswith(
         ": PSS steady 0.4 %, CPU/request 0.2 %, time in process 1 %"
@@ -115,14 +104,12 @@ def test_no_stored_comparison_contradicts_itself(path: Path) -> None:
     bases = {case.case.id: case.absolute_base for case in comparison.cases}
     shown = 0
     for row in (*groups.worse, *groups.better):
-        judged = row.judged
-        assert judged.ratio is not None
-        assert judged.low is not None
-        assert judged.high is not None
-        assert judged.low > 1 or judged.high < 1
+        low, high, ratio = row.judged.low, row.judged.high, row.judged.ratio
+        assert low and high and ratio  # noqa: PT018 - all three are there
+        assert low > 1 or high < 1
         if row.figures:
             shown += 1
-            head = bases[row.case][row.metric] * judged.ratio
+            head = bases[row.case][row.metric] * ratio
             assert row.figures.endswith(f"→ {formats.figure(row.metric, head)}")
     assert shown
     seen = [row for row in groups.undecided if row.judged.reason.startswith(SEARCHED)]
@@ -135,7 +122,7 @@ def test_no_stored_comparison_contradicts_itself(path: Path) -> None:
 def test_what_was_not_measured_is_a_line_and_not_a_table_of_dashes() -> None:
     """Forty cases without time are one reason; their figures are none."""
     cases = [one(f"x/{index}/py3.14", LATE) for index in range(40)]
-    text = markdown(made(*cases, one("x/loud/py3.14", DISTURBED)))
+    text = markdown(made(*cases, one("x/loud/py3.14", comparing.DISTURBED)))
     assert (
         "### Not judged\n\n"
         "- 40 × no time for a duet: x/0/py3.14, x/1/py3.14, x/2/py3.14, x/3/py3.14, x/4/py3.14, "
@@ -178,21 +165,17 @@ def printed(comparison: Comparison, width: int) -> str:
 def every_block() -> Comparison:
     """A comparison in which everything happened."""
     flag = Flag(name=FlagName.HOST_NOISE, detail="0.3 cores")
-    duet = Duet(
-        case="x/a/py3.14", stage="screening", order=0, head_first=False,
-        started="2026-11-20T12:00:00Z", seconds=8.0, load_seconds=4.0, flags_base=(flag,),
-        base={CPU: 1e-4}, head={CPU: 1e-4},
-    )  # fmt: skip
+    noisy = duet("x/a/py3.14").model_copy(update={"flags_base": (flag,)})
     return made(
         one(
-            "x/a/py3.14", SLOWER, duets=(duet,), absolute_base={CPU: 1.0e-4},
+            "x/a/py3.14", SLOWER, duets=(noisy,), absolute_base={CPU: 1.0e-4},
             absolute_head={CPU: 0.97e-4},  # a launch alone scatters: not shown
             instructions=Instructions(base=303_012.0, head=309_072.0, spread=0.0001),
         ),
         one("x/b/py3.14", SAME),
         one("x/c/py3.14", BROKEN),
         one("x/d/py3.14", LATE),
-        one("x/e/py3.14", UNCONFIRMED),
+        one("x/e/py3.14", comparing.UNCONFIRMED),
         packages=(PackageChange(stack="current", package="granian", base="2.7.8", head=None),),
         missing=(Missing(case="x/new", reason="only head has it"),),
         noise=0.0071,
@@ -201,17 +184,11 @@ def every_block() -> Comparison:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "draw"),
-    [
-        ("comment.md", markdown),
-        ("terminal.txt", lambda found: printed(found, 120)),
-    ],
-)
-def test_each_reader_gets_what_was_agreed(name: str, draw: Callable[[Comparison], str]) -> None:
+def test_each_reader_gets_what_was_agreed() -> None:
     """Golden: the whole of it. What is to change is written into the file, and the diff read."""
-    drawn = draw(every_block())
-    assert drawn.rstrip() == (GOLDEN / name).read_text("utf-8").rstrip()
+    found = every_block()
+    for name, drawn in (("comment.md", markdown(found)), ("terminal.txt", printed(found, 120))):
+        assert drawn.rstrip() == (GOLDEN / name).read_text("utf-8").rstrip()
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

@@ -60,11 +60,8 @@ def test_samples_become_a_median_and_what_failed_no_figure(tmp_path: Path) -> No
     cpu = {("serial", 1): [1.0, 3.0, 2.0], ("threads", 1): None, ("serial", 4): SKIPPED}
     asv_files.write(tmp_path, "3.14t", "gil-in-process", [(CPU, cpu), (SLOWEST, {(): 0.25})])
     snapshot = only(tmp_path)
-    assert (snapshot.machine, snapshot.cores, snapshot.commit) == (
-        "synthetic-2c",
-        2,
-        asv_files.COMMIT,
-    )
+    named = snapshot.machine, snapshot.cores, snapshot.commit
+    assert named == ("synthetic-2c", 2, asv_files.COMMIT)
     first, skipped, failed, *_ = snapshot.of("gil.Cpu")
     assert first.params == (("mode", "serial"), ("tasks", "1"))
     assert (first.python, first.stack, first.unit) == ("3.14t", "gil-in-process", "seconds")
@@ -77,26 +74,20 @@ def test_samples_become_a_median_and_what_failed_no_figure(tmp_path: Path) -> No
     assert not snapshot.of("gil.C")
 
 
-def test_an_old_commit_that_was_measured_late_is_not_the_newest(tmp_path: Path) -> None:
-    """History is often measured backwards; what holds today is what the newest commit says."""
-    for commit, hour, day in (("a", 20, 1_600_000_000_000), ("b", 8, 1_700_000_000_000)):
-        asv_files.write(
-            tmp_path, "3.14", "s", [(SLOWEST, {(): 1.0})],
-            commit=commit * 40, hour=hour, committed=day,
-        )  # fmt: skip
-    asv_files.list_benchmarks(tmp_path, ALL)
-    assert [one.commit[0] for one in asv_results.read(tmp_path)] == ["b", "a"]
+def test_the_newest_commit_comes_first_and_old_versions_do_not_count(tmp_path: Path) -> None:
+    """Whenever it was measured: history is often measured backwards. Of one day, the later one.
 
-
-def test_the_newest_measurement_comes_first_and_old_versions_do_not_count(tmp_path: Path) -> None:
-    """Two commits, an hour apart; a result of another version of the benchmark is not read."""
-    old = Bench(SLOWEST.name, version="0")
-    asv_files.write(tmp_path, "3.14", "s", [(SLOWEST, {(): 1.0})], commit="a" * 40, hour=8)
-    asv_files.write(tmp_path, "3.14", "s", [(SLOWEST, {(): 2.0})], commit="b" * 40, hour=9)
-    asv_files.write(tmp_path, "3.14", "s", [(old, {(): 3.0})], commit="c" * 40, hour=10)
+    A result of another version of the benchmark is not read.
+    """
+    old, days = Bench(SLOWEST.name, version="0"), {"committed": 1_600_000_000_000}
+    for commit, hour, bench, more in (
+        ("a", 8, SLOWEST, {}), ("b", 9, SLOWEST, {}), ("c", 10, old, {}), ("d", 20, SLOWEST, days),
+    ):  # fmt: skip
+        figures = [(bench, {(): 1.0})]
+        asv_files.write(tmp_path, "3.14", "s", figures, commit=commit * 40, hour=hour, **more)
     asv_files.list_benchmarks(tmp_path, ALL)
     snapshots = asv_results.read(tmp_path)
-    assert [s.commit[0] for s in snapshots] == ["c", "b", "a"]
+    assert [s.commit[0] for s in snapshots] == ["c", "b", "a", "d"]
     found = asv_results.newest(snapshots, "gil")
     assert found is not None
     assert found.commit == "b" * 40
@@ -147,13 +138,13 @@ def test_tasks_are_held_against_serial_time_and_cores(tmp_path: Path) -> None:
     assert next(line for line in four if "asyncio" in line).startswith(
         "| 4 | asyncio | ours | failed | — | 1.00 s | — | failed |"
     )
-    notes = cpu.notes
-    assert "impossible: threads on 3.14t took 50.0 % of the shortest; the measurement is wrong" in (
-        notes
-    )
-    assert "at best: base / min(tasks, cores), with 2 cores" in notes
     # quartiles of 1.96, 2.0, 2.04 are 1.98 and 2.02: 1 %, the widest
-    assert "half of their samples lie within ±1.0 %" in notes[0]
+    spread, *_, best, impossible = cpu.notes
+    assert "half of their samples lie within ±1.0 %" in spread
+    assert best == "at best: base / min(tasks, cores), with 2 cores"
+    assert impossible == (
+        "impossible: threads on 3.14t took 50.0 % of the shortest; the measurement is wrong"
+    )
 
     rows = lines(network)
     assert rows[0] == "| serial | ours | 2.40 s | 1.00 | 240 ms | 10.0 % |"
@@ -186,9 +177,8 @@ def test_scaling_is_work_per_second_against_one_thread(tmp_path: Path) -> None:
     """2 threads in 1.25 s for 1 s: 1.6 of 2. A failure is no speed-up, a skipped one no row."""
     done = {("json", 1): [1.0, 1.0], ("json", 2): [1.25, 1.25], ("json", 4): SKIPPED}
     asv_files.write(tmp_path, "3.14t", "current", [(SCALING, done)])
-    asv_files.write(
-        tmp_path, "3.14", "current", [(SCALING, {("json", 1): [1.0], ("json", 4): SKIPPED})]
-    )
+    alone = {("json", 1): [1.0], ("json", 4): SKIPPED}
+    asv_files.write(tmp_path, "3.14", "current", [(SCALING, alone)])
     (table,) = section(only(tmp_path), "scaling").tables
     assert lines(table)[:2] == [
         "| json | 1 | ours | 1.00 s | 1.00 | 1.00 s | 1.00 |",
@@ -205,9 +195,8 @@ def test_costs_stand_side_by_side_per_environment(tmp_path: Path) -> None:
     assert table.columns == ("current 3.14", "current 3.14t", "current 3.14t / 3.14")
     assert lines(table) == ["| request: asgi-wsgi/json | ours | 300,000 | 330,000 | 1.10 |"]
     assert inprocess.sections((snapshot,), [DECLARED["handlers"]]) == ()
-    assert inprocess.label("handlers.Cpu.time_request", (("endpoint", "driver/asgi"),)) == (
-        "cpu: driver/asgi"
-    )
+    named = inprocess.label("handlers.Cpu.time_request", (("endpoint", "driver/asgi"),))
+    assert named == "cpu: driver/asgi"
     assert inprocess.label("gil.track_slowest_round", ()) == "slowest round"
 
 
@@ -215,11 +204,9 @@ def pydantic_run() -> RunSummary:
     """Closed connections: 3 ms per request with Pydantic 1, 1.5 ms with 2."""
     results = []
     for stack, cost in (("pydantic-v1", 3e-3), ("pydantic-v2", 1.5e-3)):
-        case = synthetic.make_case(
-            f"pydantic-v1-v2/{stack}/py3.14/c16",
-            stack=stack,
-            load=Load(model=LoadModel.CLOSED, connections=16, duration=8, timeout=10),
-        )
+        load = Load(model=LoadModel.CLOSED, connections=16, duration=8, timeout=10)
+        name = f"pydantic-v1-v2/{stack}/py3.14/c16"
+        case = synthetic.make_case(name, stack=stack, load=load)
         results.append(synthetic.steady_result(case, {"server_cpu_per_request": cost}))
     return summarise(synthetic.make_run(results))
 
