@@ -33,7 +33,7 @@ HANDLED = (signal.SIGINT, signal.SIGTERM)
 @pytest.mark.real
 def test_ctrl_c_keeps_what_was_measured_and_resume_completes_it(bench: Bench) -> None:
     """The finished run holds every launch once: the kept ones as they were, failed ones again."""
-    names = ("right", "victim", "error")
+    names = ("right", "error")
     selected = [word for name in names for word in ("--select", f"badapps/{name}")]
     process = bench.start("--launches", "2", *selected)
 
@@ -57,9 +57,9 @@ def test_ctrl_c_keeps_what_was_measured_and_resume_completes_it(bench: Bench) ->
     assert partial is not None
     assert partial.status is RunStatus.PARTIAL
     kept = [x for many in launches(partial).values() for x in many if x.status is Status.OK]
-    assert 0 < len(kept) < 4
+    assert len(kept) == 1  # of two
     again = f"servebench run --resume latest --results {bench.results}"
-    told = f"interrupted by SIGINT: {len(kept)} of 6 launches kept; go on: {again}"
+    told = f"interrupted by SIGINT: {len(kept)} of 4 launches kept; go on: {again}"
     assert err == f"servebench: {told}\n"
 
     done = bench("run", "--results", bench.results, "--resume", "latest")
@@ -76,9 +76,9 @@ def test_ctrl_c_keeps_what_was_measured_and_resume_completes_it(bench: Bench) ->
     assert sorted((x.case, x.round) for x in found) == sorted(
         (f"badapps/{name}", round_) for name in names for round_ in (0, 1)
     )
-    assert sorted(x.order for x in found) == list(range(6))
+    assert sorted(x.order for x in found) == list(range(4))
     assert all(launch in found for launch in kept)
-    assert all(valid(x) for name in ("right", "victim") for x in launches(run)[name])
+    assert all(valid(x) for x in launches(run)["right"])
     assert all(failures(x) == {"wrong_status"} for x in launches(run)["error"])
 
     refused = bench("run", "--results", bench.results, "--resume", "latest")

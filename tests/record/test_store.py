@@ -12,7 +12,7 @@ import pytest
 
 import synthetic
 from disks import BALLAST, small_disk
-from servebench.core.errors import RecordError, UsageError
+from servebench.core.errors import RecordError, SetupError, UsageError
 from servebench.core.model import Profile, Run
 from servebench.record import files, store
 
@@ -32,10 +32,8 @@ def leftovers(folder: Path) -> list[str]:
 
 def test_a_run_is_named_after_time_profile_and_commit() -> None:
     """In UTC whatever the offset, so that names sort by time; a missing commit is said."""
-    assert (
-        store.run_id("2026-11-20T10:40:12+01:00", "nightly", "3f2a9c17" * 5)
-        == "20261120T094012Z-nightly-3f2a9c17"
-    )
+    named = store.run_id("2026-11-20T10:40:12+01:00", "nightly", "3f2a9c17" * 5)
+    assert named == "20261120T094012Z-nightly-3f2a9c17"
     assert store.run_id("2026-11-20T09:40:12Z", "quick", None) == "20261120T094012Z-quick-nocommit"
     with pytest.raises(RecordError, match="offset"):
         store.run_id("2026-11-20T09:40:12", "quick", None)
@@ -102,17 +100,18 @@ def test_a_run_is_found_by_path_id_or_enough_of_it(tmp_path: Path) -> None:
     first = store.finalise(tmp_path, run_at("2026-11-19T09:00:00Z"))
     second = store.finalise(tmp_path, run_at("2026-11-20T09:00:00Z", "published"))
     partial = store.save_partial(tmp_path, run_at("2026-11-21T09:00:00Z", "quick"))
-    assert store.find(tmp_path, str(first)) == first
-    assert store.find(tmp_path, "latest") == second
-    assert store.find(tmp_path, first.stem) == first
-    assert store.find(tmp_path, "published") == second
-    assert store.find(tmp_path, "20261121T090000Z-quick-3f2a9c17") == partial
-    with pytest.raises(UsageError, match="could be any of"):
-        store.find(tmp_path, "202611")
-    with pytest.raises(UsageError, match="20261119T090000Z-nightly"):
-        store.find(tmp_path, "20261118T090000Z-nightly-3f2a9c17")
-    with pytest.raises(UsageError, match="no runs yet"):
-        store.find(tmp_path / "empty", "x")
+    for name, found in (
+        (str(first), first), ("latest", second), (first.stem, first), ("published", second),
+        ("20261121T090000Z-quick-3f2a9c17", partial),
+    ):  # fmt: skip
+        assert store.find(tmp_path, name) == found
+    for folder, name, told in (
+        (tmp_path, "202611", "could be any of"),
+        (tmp_path, "20261118T090000Z-nightly-3f2a9c17", "20261119T090000Z-nightly"),
+        (tmp_path / "empty", "x", "no runs yet"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            store.find(folder, name)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -198,13 +197,37 @@ def test_a_file_size_limit_leaves_what_was_saved(tmp_path: Path) -> None:
     )
     folders = (ROOT / "scripts", ROOT / "tests" / "support", Path(__file__).parent)
     path = os.pathsep.join(map(str, folders))
-    done = subprocess.run(
+    command, where = (
         [sys.executable, "-c", child, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": path},
+        {**os.environ, "PYTHONPATH": path},
     )
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=where)
     assert "the file size limit is too low" in done.stdout
     assert saved.read_bytes() == before
     assert leftovers(tmp_path) == []
+
+
+def test_what_was_measured_here_is_left_out(tmp_path: Path) -> None:
+    """A run that is not added is not there; one that was removed is no error."""
+    root, folder = tmp_path / "checkout", tmp_path / "copy"
+    folder.mkdir()
+    runs = root / "results" / "runs" / "machine"
+    runs.mkdir(parents=True)
+    for name in ("kept.json", "gone.json", "zwölf Läufe.json"):
+        (runs / name).write_text(name)
+    (root / "elsewhere.json").write_text("")
+    for words in (["init", "-q"], ["add", "."]):
+        subprocess.run(["git", "-C", str(root), *words], check=True)
+    (runs / "own.json").write_text("measured here")
+    (runs / "gone.json").unlink()
+
+    copy = store.copy_committed(root, folder)
+    found = {path.relative_to(copy).as_posix() for path in copy.rglob("*.json")}
+    assert found == {"runs/machine/kept.json", "runs/machine/zwölf Läufe.json"}
+    assert (copy / "runs" / "machine" / "kept.json").read_text() == "kept.json"
+
+
+def test_a_folder_that_is_no_checkout_is_told(tmp_path: Path) -> None:
+    """With git's words."""
+    with pytest.raises(SetupError, match=r"cannot list the results of .*not a git repository"):
+        store.copy_committed(tmp_path, tmp_path)

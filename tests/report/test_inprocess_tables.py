@@ -79,12 +79,15 @@ def test_the_newest_commit_comes_first_and_old_versions_do_not_count(tmp_path: P
 
     A result of another version of the benchmark is not read.
     """
-    old, days = Bench(SLOWEST.name, version="0"), {"committed": 1_600_000_000_000}
-    for commit, hour, bench, more in (
-        ("a", 8, SLOWEST, {}), ("b", 9, SLOWEST, {}), ("c", 10, old, {}), ("d", 20, SLOWEST, days),
+    old, day = Bench(SLOWEST.name, version="0"), 1_700_000_000_000
+    for commit, hour, bench, committed in (
+        ("a", 8, SLOWEST, day), ("b", 9, SLOWEST, day), ("c", 10, old, day),
+        ("d", 20, SLOWEST, day - 10**11),
     ):  # fmt: skip
         figures = [(bench, {(): 1.0})]
-        asv_files.write(tmp_path, "3.14", "s", figures, commit=commit * 40, hour=hour, **more)
+        asv_files.write(
+            tmp_path, "3.14", "s", figures, commit=commit * 40, hour=hour, committed=committed
+        )
     asv_files.list_benchmarks(tmp_path, ALL)
     snapshots = asv_results.read(tmp_path)
     assert [s.commit[0] for s in snapshots] == ["c", "b", "a", "d"]
