@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import Bench, ask_often, declared, eventually, failures_of
+from bench import Bench, ask_often, declared, eventually, failures_of, shortened
 from servebench.compare.samples import judged
 from servebench.core.flags import DISTURBING, FlagName
 from servebench.core.metrics import METRICS
@@ -30,14 +30,12 @@ from synthetic import make_case
 
 pytestmark = pytest.mark.usefixtures("patient_verification")
 
+Play = Callable[..., DuetOutcome]
 TAILS = {"response_p99", "response_p999"}
 
 
 @pytest.fixture
-def play(
-    state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., DuetOutcome]:
-    monkeypatch.setattr(duet, "DUET_WARM_UP", 0.8)
+def play(state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
     used: list[int] = []
     real = ports.free_port
 
@@ -92,56 +90,25 @@ def void(outcome: DuetOutcome, failed: dict[SideName, str]) -> None:
             assert not names, flags
 
 
-@pytest.mark.real
-@pytest.mark.parametrize(
-    "case_id", ["asgi-wsgi/asgi-io/py3.14/w1/c128", "pydantic-v1-v2/current/py3.14/u200"]
-)
-def test_a_duet_has_what_the_case_is_judged_by(
-    play: Callable[..., DuetOutcome], case_id: str
-) -> None:
-    case = declared(case_id)
-    outcome = play(case, case)
-    for figures in outcome.metrics.values():
-        assert figures.keys() >= set(judged(case)[0]), outcome.flags
+def unfailed(outcome: DuetOutcome, case: Case) -> tuple[dict[str, float], dict[str, float]]:
+    """The figures of both sides, among them those that the case is judged by."""
+    assert not any(failures_of(flags) for flags in outcome.flags.values()), outcome.flags
+    base, head = outcome.metrics["base"], outcome.metrics["head"]
+    # Which tails there are depends on how many answers a side has got.
+    assert base.keys() - TAILS == head.keys() - TAILS >= set(judged(case)[0])
+    return base, head
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("head_first", [False, True])
-@pytest.mark.parametrize(
-    "case_id", ["asgi-wsgi/asgi-json/py3.14/w1/c128", "asgi-wsgi/asgi-json/py3.14t/w1/c128"]
-)
+@pytest.mark.parametrize(("python", "head_first"), [("3.14", True), ("3.14t", False)])
 def test_a_case_against_itself(
-    play: Callable[..., DuetOutcome], case_id: str, head_first: bool
+    play: Play, monkeypatch: pytest.MonkeyPatch, python: str, head_first: bool
 ) -> None:
     """All figures of both sides; the ratio of the core time is 1, within what noise explains.
 
     What belongs to one side and is booked to the other would show in each of three duets; what
-    else the machine does, only in some.
+    else the machine does, only in some. Memory is what a side has without the other.
     """
-    case = declared(case_id)
-    ratios = []
-    for _ in range(3):
-        outcome = play(case, case, head_first=head_first)
-        assert not any(failures_of(flags) for flags in outcome.flags.values()), outcome.flags
-        base, head = outcome.metrics["base"], outcome.metrics["head"]
-        # Which tails there are depends on how many answers a side has got.
-        assert base.keys() - TAILS == head.keys() - TAILS >= set(judged(case)[0])
-        assert base.keys() | head.keys() <= METRICS.keys()
-        assert base["good"] == base["requests"] > 0
-        assert base["connections_reopened"] == head["connections_reopened"] == 0
-        raised = {flag.name for flags in outcome.flags.values() for flag in flags}
-        assert FlagName.MEMORY_GROWS not in raised, outcome.flags
-        assert 1.5 <= outcome.load_seconds < outcome.seconds
-        ratios.append(head["server_cpu_per_request"] / base["server_cpu_per_request"])
-        if abs(ratios[-1] - 1) <= 0.1:
-            break
-    assert ratios[-1] == pytest.approx(1, abs=0.1), ratios
-
-
-@pytest.mark.real
-def test_memory_is_what_a_side_has_without_the_other(
-    play: Callable[..., DuetOutcome], monkeypatch: pytest.MonkeyPatch
-) -> None:
     seen: list[tuple[dict[str, float], int, int]] = []
     real = duet.unshared
 
@@ -156,16 +123,29 @@ def test_memory_is_what_a_side_has_without_the_other(
         return real(metrics, beside, alone)
 
     monkeypatch.setattr(duet, "unshared", unshared)
-    case = declared("asgi-wsgi/asgi-json/py3.14/w1/c128")
-    outcome = play(case, case)
-    sides: tuple[SideName, ...] = ("base", "head")
-    for side, (shared, beside, alone) in zip(sides, seen, strict=True):
-        # How much it gains depends on how many servers else have the same files in memory.
-        assert alone > beside
-        found = outcome.metrics[side]
-        for name in ("pss_idle", "pss_steady", "pss_peak"):
-            assert found[name] == pytest.approx(shared[name] + alone - beside)
-        assert found["rss_steady"] == shared["rss_steady"]
+    case = declared(f"asgi-wsgi/asgi-json/py{python}/w1/c128")
+    ratios = []
+    for _ in range(3):
+        seen.clear()
+        outcome = play(case, case, head_first=head_first)
+        base, head = unfailed(outcome, case)
+        assert base.keys() | head.keys() <= METRICS.keys()
+        assert base["good"] == base["requests"] > 0
+        assert base["connections_reopened"] == head["connections_reopened"] == 0
+        raised = {flag.name for flags in outcome.flags.values() for flag in flags}
+        assert FlagName.MEMORY_GROWS not in raised, outcome.flags
+        assert 1.5 <= outcome.load_seconds < outcome.seconds
+        order = (head, base) if head_first else (base, head)
+        for found, (shared, beside, alone) in zip(order, seen, strict=True):
+            # How much it gains depends on how many servers else have the same files in memory.
+            assert alone > beside
+            for name in ("pss_idle", "pss_steady", "pss_peak"):
+                assert found[name] == pytest.approx(shared[name] + alone - beside)
+            assert found["rss_steady"] == shared["rss_steady"]
+        ratios.append(head["server_cpu_per_request"] / base["server_cpu_per_request"])
+        if abs(ratios[-1] - 1) <= 0.1:
+            break
+    assert ratios[-1] == pytest.approx(1, abs=0.1), ratios
 
 
 def test_both_sides_gain_what_they_shared() -> None:
@@ -190,89 +170,85 @@ def test_both_sides_gain_what_they_shared() -> None:
 
 
 @pytest.mark.real
-def test_a_case_that_waits(bench: Bench, play: Callable[..., DuetOutcome]) -> None:
+def test_a_case_that_waits(bench: Bench, play: Play) -> None:
     case = declared("badapps/right", root=bench.root)
-    outcome = play(case, case)
-    assert not any(failures_of(flags) for flags in outcome.flags.values()), outcome.flags
-    for figures in outcome.metrics.values():
+    for figures in unfailed(play(case, case), case):
         assert figures["throughput"] <= 40 * 1.01
         assert figures["response_min"] >= 0.099
 
 
 @pytest.mark.real
+def test_a_case_with_a_rate(play: Play) -> None:
+    case = shortened(declared("pydantic-v1-v2/current/py3.14/u200"), connections=200)
+    unfailed(play(case, case), case)
+
+
+@pytest.mark.real
 @pytest.mark.parametrize(
-    ("head", "flag"),
+    ("base", "head", "failed"),
     [
-        ("wrong", "wrong_body"),
-        ("broken", "not_ready"),
-        ("dying", "server_died"),
-        ("strained", "wrong_status"),
+        ("right", "broken", {"head": "not_ready"}),
+        ("right", "dying", {"head": "server_died"}),
+        ("right", "strained", {"head": "wrong_status"}),
+        ("wrong", "error", {"base": "wrong_body", "head": "wrong_status"}),
     ],
 )
 def test_a_side_that_fails(
-    bench: Bench, play: Callable[..., DuetOutcome], head: str, flag: str
+    bench: Bench, play: Play, base: str, head: str, failed: dict[SideName, str]
 ) -> None:
-    right, bad = (declared(f"badapps/{name}", root=bench.root) for name in ("right", head))
-    outcome = play(right, bad)
-    void(outcome, {"head": flag})
+    """Each side is questioned, though the other has failed."""
+    sides = (declared(f"badapps/{name}", root=bench.root) for name in (base, head))
+    void(play(*sides, head_first=base == "wrong", seconds=1), failed)
     assert not bench.alive()
 
 
 @pytest.mark.real
 @pytest.mark.parametrize(
-    ("head", "flag"),
+    ("base", "head", "lies"),
     [
-        ("empty", "wrong_size"),
-        ("mask", "wrong_body"),
-        ("keep", "memory_grows"),
-        ("quicken", "not_steady"),
-        ("closing", "connections_reopened"),
+        ("truthful", "mask", (None, "wrong_body")),
+        ("closing", "keep", ("connections_reopened", "memory_grows")),
+        ("uneven", "quicken", ("wrong_size", "not_steady")),
     ],
 )
-def test_a_side_that_lies(
+def test_sides_that_lie(
     bench: Bench,
-    play: Callable[..., DuetOutcome],
+    play: Play,
     monkeypatch: pytest.MonkeyPatch,
+    base: str,
     head: str,
-    flag: str,
+    lies: tuple[str | None, str],
 ) -> None:
+    """Each is told of its own lie; a wrong answer voids the duet, everything else disturbs it."""
     if head == "mask":
         ask_often(monkeypatch)
-    base, liar = (declared(f"badapps/{name}", root=bench.root) for name in ("truthful", head))
-    outcome = play(base, liar, seconds=2.4)
-    void = {FlagName.WRONG_SIZE, FlagName.WRONG_BODY}
-    lies = {flag.name for flag in outcome.flags["head"]} & (DISTURBING | void)
-    assert flag in lies, outcome.flags
-    assert (outcome.metrics["head"] == {}) == (flag in void)
+    liars = (declared(f"badapps/{name}", root=bench.root) for name in (base, head))
+    outcome = play(*liars, seconds=1.6)
+    voiding = {FlagName.WRONG_SIZE, FlagName.WRONG_BODY}
+    found = [
+        {flag.name for flag in outcome.flags[side]} & (DISTURBING | voiding)
+        for side in ("base", "head")
+    ]
+    assert lies[1] in found[1], outcome.flags
+    assert lies[0] is None or lies[0] in found[0], outcome.flags
     # What moves is the ratio, on which both sides have their share.
-    assert flag == "not_steady" or flag not in {one.name for one in outcome.flags["base"]}
+    assert not {lies[1]} & found[0] - {FlagName.NOT_STEADY}
+    assert lies[0] not in found[1]
+    assert (outcome.metrics["head"] == {}) == bool(voiding & {*lies})
 
 
 @pytest.mark.real
-def test_both_sides_are_questioned(bench: Bench, play: Callable[..., DuetOutcome]) -> None:
-    wrong, error = (declared(f"badapps/{name}", root=bench.root) for name in ("wrong", "error"))
-    void(play(wrong, error, head_first=True), {"base": "wrong_body", "head": "wrong_status"})
-
-
-@pytest.mark.real
-@pytest.mark.parametrize(("number", "side"), [(0, "base"), (1, "head")])
 def test_a_generator_that_is_killed(
-    bench: Bench,
-    play: Callable[..., DuetOutcome],
-    monkeypatch: pytest.MonkeyPatch,
-    number: int,
-    side: SideName,
+    bench: Bench, play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kill_in_the_middle(monkeypatch, number)
+    kill_in_the_middle(monkeypatch, 1)
     case = declared("badapps/right", root=bench.root)
-    void(play(case, case, seconds=20), {side: "client_failed"})
+    void(play(case, case, seconds=20), {"head": "client_failed"})
     assert not bench.alive()
 
 
 @pytest.mark.real
-def test_a_server_that_is_killed(
-    bench: Bench, play: Callable[..., DuetOutcome], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_is_killed(bench: Bench, play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     servers: list[Session] = []
     real_start, real_over = Session.start, oha.Generation.over
 
@@ -296,7 +272,7 @@ def test_a_server_that_is_killed(
 
 @pytest.mark.real
 def test_an_interruption_leaves_nothing(
-    bench: Bench, play: Callable[..., DuetOutcome], monkeypatch: pytest.MonkeyPatch
+    bench: Bench, play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
     def over(_self: oha.Generation) -> bool:

@@ -109,7 +109,7 @@ def test_a_quick_endpoint_is_asked_one_at_a_time() -> None:
 def test_spot_checks_find_a_wrong_answer_of_the_right_length() -> None:
     """The third one is wrong: it is kept, and nothing is asked any more."""
     with serving(lambda _path, number: Answer(body=b"hello" if number < 2 else b"hullo")) as server:
-        port = int(server.url.rpartition(":")[2])
+        port = server.port
         with SpotChecks(endpoint(), port, throughput=1e9, timeout=30, cores=None) as checks:
             eventually("the wrong answer", lambda: checks.problem is not None)
         assert (checks.asked, server.requests, server.connections) == (3, 3, 3)
@@ -125,9 +125,8 @@ def test_spot_checks_find_a_wrong_answer_of_the_right_length() -> None:
 def test_spot_checks_are_no_more_than_a_share_of_the_requests() -> None:
     """4,000 requests apart at 10,000/s are 0.4 s: the first after 0.2 s, one in 0.4 s."""
     with serving(Answer()) as server:
-        port = int(server.url.rpartition(":")[2])
         began = time.monotonic()
-        with SpotChecks(endpoint(), port, throughput=1e4, timeout=30, cores=None) as checks:
+        with SpotChecks(endpoint(), server.port, throughput=1e4, timeout=30, cores=None) as checks:
             eventually("three checks", lambda: checks.asked == 3)
         assert time.monotonic() - began >= 0.2 + 2 * 0.4
         assert checks.problem is None

@@ -38,7 +38,7 @@ class TinyServer:
     """The server of one test; `url` has no path."""
 
     def __init__(self, behaviour: Behaviour):
-        self.url = ""
+        self.url, self.port = "", 0
         self.requests = 0
         self.connections = 0
         self._behaviour = behaviour
@@ -92,8 +92,8 @@ class TinyServer:
         self._listener = self._loop.run_until_complete(
             asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=1024)
         )
-        port = self._listener.sockets[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
+        self.port = self._listener.sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
         ready.set()
         self._loop.run_forever()
         self._die()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Final, Literal
+from typing import Final
 
 import httpx
 from packaging.utils import canonicalize_name
@@ -30,6 +30,7 @@ could meet the same worker for ever.
 NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For clients of servers on this machine: reading all root certificates would take 20 ms each."""
 
+_PATH: Final = "/_identity"
 _PAUSE: Final = 0.02  # s between two attempts to reach a server that does not listen yet
 
 
@@ -51,40 +52,32 @@ class Identity(BaseModel):
     thread_limit: float | None
 
 
-def probe(
-    base_url: str,
-    *,
-    workers_expected: int,
-    path: str = "/_identity",
-    distinct: Literal["worker", "pid"] = "worker",
-    timeout: float = 10.0,
-) -> tuple[Identity, ...]:
-    """Ask until every worker has answered; one identity per worker, ordered by `distinct`.
+def probe(base_url: str, *, workers_expected: int, timeout: float = 10.0) -> tuple[Identity, ...]:
+    """Ask until every worker has answered; one identity per worker, ordered by it.
 
-    `distinct` tells workers apart. Threads that share a process and have no event loop cannot be
-    told apart: expect one pid there.
+    Threads that share a process and have no event loop cannot be told apart: expect one there.
 
     Raises:
         LaunchError: not_ready if fewer answer in `timeout` s; worker_restarted if more do;
             wrong_status or wrong_body if something else answers.
     """
-    search = _Search(base_url.rstrip("/") + path, workers_expected, distinct)
+    search = _Search(base_url.rstrip("/") + _PATH, workers_expected)
+    expected, found = f"expected {workers_expected} workers", search.found
     try:
         asyncio.run(search.run(timeout))
     except TimeoutError as error:
         raise LaunchError(
             FlagName.NOT_READY,
-            f"expected {workers_expected} workers to answer GET {path} within {timeout:g} s, "
-            f"found {len(search.found)} ({_listed(search.found)})"
+            f"{expected} to answer GET {_PATH} within {timeout:g} s, found {len(found)} "
+            f"({', '.join(sorted(found)) or 'none'})"
             f"{'; last: ' + search.problem if search.problem else ''}; see the server's log",
         ) from error
-    if len(search.found) > workers_expected:
+    if len(found) > workers_expected:
         raise LaunchError(
             FlagName.WORKER_RESTARTED,
-            f"expected {workers_expected} workers, found {len(search.found)} "
-            f"({_listed(search.found)}); see the server's log",
+            f"{expected}, found {len(found)} ({', '.join(sorted(found))}); see the server's log",
         )
-    return tuple(search.found[key] for key in sorted(search.found))
+    return tuple(found[key] for key in sorted(found))
 
 
 def check_identity(
@@ -103,75 +96,57 @@ def check_identity(
     or `none` is not checked.
     """
     lock: dict[str, str] = {canonicalize_name(name): version for name, version in packages.items()}
+    needed = {canonicalize_name(name) for name in required}
     for one in identities:
-        where = f"worker {one.worker}"
-        _check_interpreter(one, where, free_threaded, python_version)
-        _check_packages(one, where, lock, {canonicalize_name(name) for name in required})
-        if loop not in (None, "none") and (one.loop or "none").partition(".")[0] != loop:
-            raise LaunchError(
-                FlagName.VERSION_MISMATCH,
-                f"{where}: expected the event loop {loop}, found {one.loop}; see the server's "
-                "loop option",
+        problem = _wrong_gil(one, free_threaded)
+        if problem:
+            raise LaunchError(FlagName.GIL_MISMATCH, f"worker {one.worker}: {problem}")
+        if one.python != python_version:
+            problem = f"expected Python {python_version}, found {one.python}; run `make setup`"
+        elif wrong := "; ".join(_wrong_packages(one, lock, needed)):
+            problem = f"{wrong}; run `make setup`"
+        elif loop not in (None, "none") and (one.loop or "none").partition(".")[0] != loop:
+            problem = (
+                f"expected the event loop {loop}, found {one.loop}; see the server's loop option"
             )
+        if problem:
+            raise LaunchError(FlagName.VERSION_MISMATCH, f"worker {one.worker}: {problem}")
 
 
-def _check_interpreter(one: Identity, where: str, free_threaded: bool, version: str) -> None:
-    state = {True: "on", False: "off"}
+def _wrong_gil(one: Identity, free_threaded: bool) -> str | None:
     if one.gil_enabled == free_threaded:
-        raise LaunchError(
-            FlagName.GIL_MISMATCH,
-            f"{where}: expected the GIL to be {state[not free_threaded]}, found it "
-            f"{state[one.gil_enabled]} ({one.python}, {one.build}); is PYTHON_GIL set, or does an "
-            "extension module switch it on?",
+        expected, found = ("off", "on") if free_threaded else ("on", "off")
+        return (
+            f"expected the GIL to be {expected}, found it {found} ({one.python}, {one.build}); is "
+            "PYTHON_GIL set, or does an extension module switch it on?"
         )
     # PYTHON_GIL=1 on a free-threaded build is not the build with the GIL.
-    if f"Py_GIL_DISABLED={int(free_threaded)}" not in one.build:
-        raise LaunchError(
-            FlagName.GIL_MISMATCH,
-            f"{where}: expected a build with Py_GIL_DISABLED={int(free_threaded)}, "
-            f"found {one.build}; run `make setup`",
-        )
-    if one.python != version:
-        raise LaunchError(
-            FlagName.VERSION_MISMATCH,
-            f"{where}: expected Python {version}, found {one.python}; run `make setup`",
-        )
+    build = f"Py_GIL_DISABLED={int(free_threaded)}"
+    if build not in one.build:
+        return f"expected a build with {build}, found {one.build}; run `make setup`"
+    return None
 
 
-def _check_packages(
-    one: Identity, where: str, lock: Mapping[str, str], required: Collection[str]
-) -> None:
-    installed: dict[str, str] = {
-        canonicalize_name(name): version for name, version in one.packages.items()
-    }
-    wrong = [
-        f"{name}: expected {lock[name]}, found {installed[name]}"
-        for name in sorted(lock.keys() & installed.keys())
-        if lock[name] != installed[name]
-    ]
-    wrong += [
-        f"{name}: expected {lock.get(name, 'a version in the lock')}, found none installed"
-        for name in sorted(set(required) - installed.keys())
-    ]
-    wrong += [
-        f"{name}: expected it in the lock, found {installed[name]} installed"
-        for name in sorted((set(required) & installed.keys()) - lock.keys())
-    ]
-    if wrong:
-        raise LaunchError(
-            FlagName.VERSION_MISMATCH, f"{where}: {'; '.join(wrong)}; run `make setup`"
-        )
-
-
-def _listed(found: Mapping[str, Identity]) -> str:
-    return ", ".join(sorted(found)) or "none"
+def _wrong_packages(
+    one: Identity, lock: Mapping[str, str], required: Collection[str]
+) -> Iterator[str]:
+    installed = {canonicalize_name(name): version for name, version in one.packages.items()}
+    for name in sorted(lock.keys() & installed.keys()):
+        if lock[name] != installed[name]:
+            yield f"{name}: expected {lock[name]}, found {installed[name]}"
+    for name in sorted(required):
+        if name not in installed:
+            version = lock.get(name, "a version in the lock")
+            yield f"{name}: expected {version}, found none installed"
+        elif name not in lock:
+            yield f"{name}: expected it in the lock, found {installed[name]} installed"
 
 
 class _Search:
-    def __init__(self, url: str, expected: int, distinct: Literal["worker", "pid"]):
+    def __init__(self, url: str, expected: int) -> None:
         self.found: dict[str, Identity] = {}
         self.problem = ""
-        self._url, self._expected, self._distinct = url, expected, distinct
+        self._url, self._expected = url, expected
 
     async def run(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
@@ -215,5 +190,5 @@ class _Search:
                 f"GET {self._url}: expected an identity, found {answer.text[:80]!r} "
                 f"({first_problem(error)})",
             ) from error
-        self.found.setdefault(str(getattr(one, self._distinct)), one)
+        self.found.setdefault(one.worker, one)
         return True
