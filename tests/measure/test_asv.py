@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from asv import util
@@ -160,18 +159,18 @@ def test_the_matrix_has_what_the_project_declares() -> None:
 
 
 def test_each_commit_is_measured_with_the_packages_of_its_own_lock(measured: Repository) -> None:
-    """Figures of both commits and interpreters: 2.14.3 is 2.014003; the GIL is as the name says."""
+    """Figures of both commits and interpreters: 2.14.3 is 2.014003; the GIL is as the name says.
+
+    Environments hold the lock and nothing else. Results are filed under the machine of our run
+    files; its fields, keys of the graphs, hold nothing that an update of the kernel moves.
+    """
     for commit, version in (("HEAD~1", 2.014003), ("HEAD", 2.014004)):
         full = measured.git("rev-parse", commit)
         for name, gil in ((WITH_GIL, 1), (WITHOUT, 0)):
             assert measured.figures(full, name) == {GIL: gil, f"{VERSION} 'pydantic'": version}
-
-
-def test_environments_hold_the_lock_and_nothing_else(measured: Repository) -> None:
-    environments = Path(measured.env["XDG_CACHE_HOME"]) / "servebench" / "environments"
     held = sorted(
         (place.name.rsplit("-", 1)[0], info.name)
-        for place in environments.iterdir()
+        for place in environments(measured).iterdir()
         for info in place.glob("lib/python*/site-packages/*.dist-info")
     )
     assert held == [
@@ -179,65 +178,58 @@ def test_environments_hold_the_lock_and_nothing_else(measured: Repository) -> No
         for python in ("3.14", "3.14t")
         for version in ("2.14.3", "2.14.4")
     ]
-
-
-def test_results_are_filed_under_the_machine_of_our_run_files(measured: Repository) -> None:
-    """Its fields, which are keys of the graphs, hold nothing that an update of the kernel moves."""
     (filed,) = (measured.root / "results" / "asv").glob("*/machine.json")
     assert filed.parent.name == HERE
-    described = json.loads(filed.read_text())
-    assert described == {**machine.asv_profile(), "version": 1}
+    assert json.loads(filed.read_text()) == {**machine.asv_profile(), "version": 1}
     assert platform.release() not in filed.read_text()
 
 
-def test_a_repetition_takes_what_is_there(measured: Repository) -> None:
-    head = measured.git("rev-parse", "HEAD")
-    again = ("run", "HEAD^!", "--bench", "track_gil_state", "-E", WITH_GIL)
-    measured.asv(*again)
-    assert "Building" not in measured.asv(*again)
-    environments = Path(measured.env["XDG_CACHE_HOME"]) / "servebench" / "environments"
-    for place in environments.glob("current-py3.14-*"):
-        shutil.rmtree(place)
-    measured.asv(*again)
-    assert measured.figures(head, WITH_GIL)[GIL] == 1
+def environments(repository: Repository) -> Path:
+    return Path(repository.env["XDG_CACHE_HOME"]) / "servebench" / "environments"
 
 
-def test_commits_are_compared(measured: Repository) -> None:
+def test_commits_are_compared_and_published(measured: Repository) -> None:
+    """The site has both keys and no false alarm."""
     said = measured.asv("continuous", "HEAD~1", "HEAD", "--bench", "gil_state", "-E", WITH_GIL)
     assert "BENCHMARKS NOT SIGNIFICANTLY CHANGED." in said
-    said = measured.asv("compare", "HEAD~1", "HEAD")
-    assert f"{GIL} [{HERE}/{WITHOUT}]" in said
-
-
-def test_the_published_site_has_both_keys_and_no_false_alarm(measured: Repository) -> None:
+    assert f"{GIL} [{HERE}/{WITHOUT}]" in measured.asv("compare", "HEAD~1", "HEAD")
     measured.asv("publish")
     site = measured.root / ".asv" / "html"
     keys = json.loads((site / "index.json").read_text())["params"]
     assert (keys["python"], keys["stack"]) == (["3.14", "3.14t"], ["current"])
     assert keys["machine"] == [HERE]
-    graphs = [
+    (graph,) = (
         file
         for file in site.rglob(f"{VERSION}.json")
         if {"python-3.14t", "stack-current"} <= set(file.relative_to(site).parts)
-    ]
-    (graph,) = graphs
-    points = [_given(values) for _, values in json.loads(graph.read_text())]
+    )
+    points = [[one for one in values if one] for _, values in json.loads(graph.read_text())]
     assert points == [[2.014003], [2.014004]]
     assert json.loads((site / "regressions.json").read_text())["regressions"] == []
 
 
-def _given(values: list[float | None]) -> list[float]:
-    return [value for value in values if value is not None]
+def test_a_repetition_takes_what_is_there(measured: Repository) -> None:
+    again = ("run", "HEAD^!", "--bench", "track_gil_state", "-E", WITH_GIL)
+    measured.asv(*again)
+    assert "Building" not in measured.asv(*again)
+    for place in environments(measured).glob("current-py3.14-*"):
+        shutil.rmtree(place)
+    measured.asv(*again)
+    assert measured.figures(measured.git("rev-parse", "HEAD"), WITH_GIL)[GIL] == 1
+
+
+def clone(made: Repository, folder: Path) -> Repository:
+    made.git("clone", "--quiet", str(made.root), str(folder / "clone"))
+    return Repository(folder / "clone", made.env)
 
 
 @pytest.mark.parametrize("kind", ["clone", "worktree"])
 def test_it_works_wherever_the_checkout_is(kind: str, made: Repository, tmp_path: Path) -> None:
-    root = tmp_path / kind
     if kind == "clone":
-        made.git("clone", "--quiet", str(made.root), str(root))
+        there = clone(made, tmp_path)
     else:
-        made.git("worktree", "add", "--quiet", "--detach", str(root), "HEAD~1")
-    there = Repository(root, made.env)
+        made.git("worktree", "add", "--quiet", "--detach", str(tmp_path / kind), "HEAD~1")
+        there = Repository(tmp_path / kind, made.env)
     there.asv("run", "HEAD^!", "--quick", *QUICK, "-E", WITHOUT)
     expected = 2.014004 if kind == "clone" else 2.014003
     figures = there.figures(there.git("rev-parse", "HEAD"), WITHOUT)
@@ -248,8 +240,7 @@ def test_a_broken_lock_is_a_failed_build_and_gives_no_figure(
     made: Repository, index: Index, tmp_path: Path
 ) -> None:
     """The sentence names commit, file and remedy; other commits of the same call are measured."""
-    made.git("clone", "--quiet", str(made.root), str(tmp_path / "clone"))
-    there = Repository(tmp_path / "clone", made.env)
+    there = clone(made, tmp_path)
     there.lock("pydantic\n")
     unpinned = there.commit("not pinned")
     there.lock("pydantic==9.9.9 --hash=sha256:" + "0" * 64 + "\n")
@@ -267,8 +258,7 @@ def test_a_broken_lock_is_a_failed_build_and_gives_no_figure(
 
 
 def test_a_commit_older_than_its_stack(made: Repository, tmp_path: Path) -> None:
-    made.git("clone", "--quiet", str(made.root), str(tmp_path / "clone"))
-    there = Repository(tmp_path / "clone", made.env)
+    there = clone(made, tmp_path)
     (there.root / "apps" / "stacks" / "current.txt").unlink()
     there.commit("no lock")
     said = there.asv("run", "HEAD^!", *QUICK, "-E", WITH_GIL, code=1)
@@ -311,48 +301,31 @@ def test_the_whole_suite_is_what_asv_expects(tmp_path: Path) -> None:
 
 def run_guard(
     benchmark: str, tmp_path: Path, python: str = "3.14", **changed: str
-) -> subprocess.CompletedProcess[str]:
+) -> tuple[str, float | None]:
+    """What it says, and its figure if there is one."""
     executable = stacks.environment("current", python)
     env = suite_runs.runner_variables(
         os.environ, executable=executable, python=python, stack="current", checkout=ROOT
     )
     argv: list[str | Path] = [executable, BENCHMARK_RUN_SCRIPT, "run", ROOT / "benchmarks"]
-    argv += [benchmark, "{}", "None", tmp_path / "result.json"]
-    return subprocess.run(
-        argv, cwd=tmp_path, env={**env, **changed}, capture_output=True, text=True, check=False
-    )
-
-
-def result(tmp_path: Path) -> Any:
-    return json.loads((tmp_path / "result.json").read_text())
+    file = tmp_path / "result.json"
+    done = subprocess.run(
+        [*argv, benchmark, "{}", "None", file],
+        cwd=tmp_path, env={**env, **changed}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode == 0) == file.exists(), done.stderr
+    return done.stderr, json.loads(file.read_text()) if file.exists() else None
 
 
 @pytest.mark.parametrize("python", ["3.14", "3.14t"])
 def test_the_guard_passes_where_all_is_as_locked(python: str, tmp_path: Path) -> None:
     """With all packages of interest loaded the GIL is as built; the first version is Python's."""
-    done = run_guard(GIL, tmp_path, python)
-    assert done.returncode == 0, done.stderr
-    assert result(tmp_path) == int(python == "3.14")
-    done = run_guard(f"{VERSION}-0", tmp_path, python)
-    assert done.returncode == 0, done.stderr
+    assert run_guard(GIL, tmp_path, python)[1] == int(python == "3.14")
     assert interpreters.locate(python).version == "3.14.7"
-    assert result(tmp_path) == 3.014007
+    assert run_guard(f"{VERSION}-0", tmp_path, python)[1] == 3.014007
 
 
-def test_the_guard_notices_a_gil_that_was_switched_on(tmp_path: Path) -> None:
-    done = run_guard(GIL, tmp_path, "3.14t", PYTHON_GIL="1")
-    assert done.returncode != 0
-    assert "expected Python 3.14t with the GIL off, found it on: PYTHON_GIL, -X gil" in done.stderr
-    assert not (tmp_path / "result.json").exists()
-
-
-def test_the_guard_notices_another_interpreter(tmp_path: Path) -> None:
-    done = run_guard(GIL, tmp_path, "3.14", SERVEBENCH_PYTHON="3.14t")
-    assert done.returncode != 0
-    assert "expected Python 3.14t, found 3.14 (3.14.7)" in done.stderr
-
-
-def test_the_guard_notices_other_packages(tmp_path: Path) -> None:
+def test_the_guard_notices_another_interpreter_and_other_packages(tmp_path: Path) -> None:
     lock = tmp_path / "apps" / "stacks" / "current.txt"
     lock.parent.mkdir(parents=True)
     installed = stacks.read("current").packages
@@ -361,12 +334,19 @@ def test_the_guard_notices_other_packages(tmp_path: Path) -> None:
     elsewhere = 'elsewhere==1 ; sys_platform == "win32" --hash=sha256:0\n'
     lines = [f"{name}=={version} --hash=sha256:0\n" for name, version in other.items()]
     lock.write_text("".join((elsewhere, *lines)))
-    done = run_guard(f"{VERSION}-0", tmp_path, SERVEBENCH_CHECKOUT=str(tmp_path))
-    assert done.returncode != 0
-    assert (
+    packages = (
         f"absent is absent instead of 1; click {installed['click']} is not in it; "
         f"flask is {installed['flask']} instead of 1.0. Remove the environment"
-    ) in done.stderr
+    )
+    switched_on = "expected Python 3.14t with the GIL off, found it on: PYTHON_GIL, -X gil"
+    for benchmark, python, changed, words in (
+        (GIL, "3.14t", {"PYTHON_GIL": "1"}, switched_on),
+        (GIL, "3.14", {"SERVEBENCH_PYTHON": "3.14t"}, "expected Python 3.14t, found 3.14 (3.14.7)"),
+        (f"{VERSION}-0", "3.14", {"SERVEBENCH_CHECKOUT": str(tmp_path)}, packages),
+    ):
+        said, figure = run_guard(benchmark, tmp_path, python, **changed)
+        assert words in said
+        assert figure is None
 
 
 def test_nothing_of_ours_reaches_a_benchmark() -> None:

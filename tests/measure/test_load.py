@@ -257,7 +257,7 @@ def test_a_generator_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_wave_sends_all_at_once(oha: Path) -> None:
     with serving(Answer(delay=0.1)) as server:
-        seconds = warmup.wave(oha, server.url, 8, timeout=30, cores=None)
+        seconds = warmup.wave(oha, closed(), server.url, requests=8, cores=None).seconds
         assert (server.requests, server.connections) == (8, 8)
     assert 0.1 <= seconds < 0.1 * 8
 
@@ -275,7 +275,7 @@ def test_a_warm_up_fails_at_the_first_bad_answer(
 ) -> None:
     with serving(answer) as server:
         with pytest.raises(LaunchError) as caught:
-            warmup.wave(oha, server.url, 2, timeout=timeout, cores=None)
+            warmup.wave(oha, closed(timeout=timeout), server.url, requests=2, cores=None)
         assert caught.value.flag is flag
         with pytest.raises(LaunchError) as caught:
             warmup.warm_up(oha, closed(timeout=timeout), server.url, cores=None, window=0.1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -80,36 +81,42 @@ def test_durations_that_were_measured_balance_the_shards() -> None:
     assert {(s.plan.launches, s.plan.seed, s.plan.profile) for s in shards} == {(2, 1, "nightly")}
 
 
-def test_cases_stay_where_they_were_measured() -> None:
-    known = measured({(A, "a"): 50.0, (A, "b"): 50.0, (B, "c"): 70.0})
-    assert shared(plan_of(*"abc"), (A, B), known) == [["a", "b"], ["c"]]
-    assert shared(plan_of(*"cba"), (B, A), known) == [["c"], ["b", "a"]]
-    assert shared(plan_of(*"abcd"), (A, B), known) == [["a", "b"], ["c", "d"]]
+STAYING = measured({(A, "a"): 50.0, (A, "b"): 50.0, (B, "c"): 70.0})
+AWAY = measured({(A, "a"): 10.0, (B, "a"): 10.0}, {(A, "a"): 9, (B, "a"): 1})
+AWAY = replace(AWAY, latest={**AWAY.latest, (B, "experiment/a"): "20261120T030000Z-nightly-x"})
 
 
-def test_a_machine_that_was_away_gets_its_cases_back() -> None:
-    away = measured({(A, "a"): 10.0, (B, "a"): 10.0}, {(A, "a"): 9, (B, "a"): 1})
-    away = replace(away, latest={**away.latest, (B, "experiment/a"): "20261120T030000Z-nightly-x"})
-    # Of three new ones, all of 10 s, the first goes to who has nothing yet.
-    assert shared(plan_of("a", "b", "c", "d"), (A, B), away) == [["a", "c"], ["b", "d"]]
-    # As often on both: where it was measured last.
-    even = replace(away, nights=dict.fromkeys(away.nights, 3))
-    assert shared(plan_of("a", "b", "c", "d"), (A, B), even) == [["b", "c"], ["a", "d"]]
-
-
-def test_a_machine_that_is_gone_leaves_its_cases_to_the_others() -> None:
-    known = measured({(A, "a"): 100.0, (B, "b"): 90.0, (C, "c"): 60.0, (C, "d"): 50.0})
-    assert shared(plan_of(*"abcd"), (A, B), known) == [["a", "d"], ["b", "c"]]
-
-
-def test_a_new_machine_takes_what_has_the_shortest_history() -> None:
-    """Up to 5/4 of the fair share stays: of 4 × 50 s on one machine, two cases go to the other."""
-    nights = {(A, "a"): 9, (A, "b"): 2, (A, "c"): 9, (A, "d"): 3}
-    known = measured({(A, name): 50.0 for name in "abcd"}, nights)
-    assert shared(plan_of(*"abcd"), (A, B), known) == [["a", "c"], ["b", "d"]]
-    # 110 of 200 s are 10 % above the fair share, which moves nothing.
-    uneven = measured({(A, "a"): 55.0, (A, "b"): 55.0, (B, "c"): 50.0, (B, "d"): 40.0})
-    assert shared(plan_of(*"abcd"), (A, B), uneven) == [["a", "b"], ["c", "d"]]
+@pytest.mark.parametrize(
+    ("names", "machines", "known", "expected"),
+    [
+        ("abc", (A, B), STAYING, ["ab", "c"]),
+        ("cba", (B, A), STAYING, ["c", "ba"]),
+        ("abcd", (A, B), STAYING, ["ab", "cd"]),
+        # A machine that was away gets its case back. Of three new ones, all of 10 s, the first goes
+        # to who has nothing yet.
+        ("abcd", (A, B), AWAY, ["ac", "bd"]),
+        # As often on both: where it was measured last.
+        ("abcd", (A, B), replace(AWAY, nights=dict.fromkeys(AWAY.nights, 3)), ["bc", "ad"]),
+        # A machine that is gone leaves its cases to the others: 100 | 90, then 60 and 50.
+        ("abcd", (A, B), measured(
+            {(A, "a"): 100.0, (B, "b"): 90.0, (C, "c"): 60.0, (C, "d"): 50.0}), ["ad", "bc"]),
+        # A new machine takes what has the shortest history: up to 5/4 of the fair share stays; of
+        # 4 × 50 s on one machine, two cases go to the other.
+        ("abcd", (A, B), measured({(A, name): 50.0 for name in "abcd"},
+            {(A, "a"): 9, (A, "b"): 2, (A, "c"): 9, (A, "d"): 3}), ["ac", "bd"]),
+        # 110 of 200 s are 10 % above the fair share, which moves nothing.
+        ("abcd", (A, B), measured(
+            {(A, "a"): 55.0, (A, "b"): 55.0, (B, "c"): 50.0, (B, "d"): 40.0}), ["ab", "cd"]),
+        # B takes three times as long as A: 20 s and five times 20 s here, 60 s and once 60 s there.
+        ("xystuvwz", (A, B), measured({(A, "x"): 20.0, (B, "y"): 60.0}), ["xstuvw", "yz"]),
+        # What has nothing to do is no shard.
+        ("ab", (None,) * 5, None, ["a", "b"]),
+    ],
+)  # fmt: skip
+def test_cases_stay_where_they_were_measured_as_long_as_that_is_fair(
+    names: str, machines: Sequence[str | None], known: Recorded | None, expected: list[str]
+) -> None:
+    assert ["".join(many) for many in shared(plan_of(*names), machines, known)] == expected
 
 
 def test_what_moved_stays_in_the_next_night() -> None:
@@ -138,20 +145,10 @@ def test_every_shard_calibrates() -> None:
     assert share_out(plan_of("a"), (None,))[1] is None
 
 
-def test_what_has_nothing_to_do_is_no_shard() -> None:
-    assert shared(plan_of(*"ab"), (None,) * 5) == [["a"], ["b"]]
+@pytest.mark.parametrize("machines", [(A, A), ()])
+def test_a_night_needs_machines_and_each_once(machines: tuple[str, ...]) -> None:
     with pytest.raises(UsageError, match="expected one or more machines"):
-        share_out(plan_of("a"), (A, A))
-    with pytest.raises(UsageError, match="expected one or more machines"):
-        share_out(plan_of("a"), ())
-
-
-def test_a_slow_machine_is_known_by_what_it_has_measured() -> None:
-    """B takes three times as long as A: 20 s and five times 20 s here, 60 s and once 60 s there."""
-    known = measured({(A, "x"): 20.0, (B, "y"): 60.0})
-    names = ["x", "y", *(f"n{n}" for n in range(6))]
-    first, second = shared(plan_of(*names), (A, B), known)
-    assert (len(first), len(second)) == (6, 2)
+        share_out(plan_of("a"), machines)
 
 
 def test_recent_runs_say_who_measured_what_and_how_long(tmp_path: Path) -> None:
@@ -177,15 +174,23 @@ def test_a_machine_that_has_left_is_not_waited_for() -> None:
     assert night_plan.present({}) == set()
 
 
-def test_the_fleet_is_named_or_counted() -> None:
-    assert night_plan.fleet(None, ()) == (None,)
-    assert night_plan.fleet(3, ()) == (None, None, None)
-    assert night_plan.fleet(None, (f"{A},{B}", C)) == (A, B, C)
-    assert night_plan.fleet(3, (A,)) == (A, None, None)
-    assert night_plan.fleet(1, (A, B)) == (A, B)
-    for shards, machines in ((257, ()), (None, (A, A))):
-        with pytest.raises(UsageError, match="expected"):
-            night_plan.fleet(shards, machines)
+@pytest.mark.parametrize(
+    ("shards", "machines", "fleet"),
+    [
+        (None, (), (None,)),
+        (3, (), (None, None, None)),
+        (None, (f"{A},{B}", C), (A, B, C)),
+        (3, (A,), (A, None, None)),
+        (1, (A, B), (A, B)),
+        (257, (), None),
+        (None, (A, A), None),
+    ],
+)
+def test_the_fleet_is_named_or_counted(
+    shards: int | None, machines: tuple[str, ...], fleet: tuple[str | None, ...] | None
+) -> None:
+    with nullcontext() if fleet else pytest.raises(UsageError, match="expected"):
+        assert night_plan.fleet(shards, machines) == fleet
 
 
 def night_of(plan: Plan, machines: Sequence[str | None], results: Path) -> NightPlan:
@@ -209,15 +214,11 @@ def test_a_plan_of_a_night_says_what_moves(tmp_path: Path) -> None:
     files.write(tmp_path / "night.json", night)
     assert files.read(NightPlan, tmp_path / "night.json") == night
     matrix = json.loads(night_plan.outputs(night)["matrix"])["include"]
-    assert [(one["shard"], one["machine"], one["runner"]) for one in matrix] == [
-        (1, A, A),
-        (2, B, B),
-    ]
+    who = [(one["shard"], one["machine"], one["runner"]) for one in matrix]
+    assert who == [(1, A, A), (2, B, B)]
     anywhere = json.loads(night_plan.outputs(night_of(plan_of("a"), (None,), tmp_path))["matrix"])
-    assert (anywhere["include"][0]["machine"], anywhere["include"][0]["runner"]) == (
-        "",
-        "servebench",
-    )
+    (one,) = anywhere["include"]
+    assert (one["machine"], one["runner"]) == ("", "servebench")
     (tmp_path / "night.json").write_bytes(files.encode(night)[:-30])
     with pytest.raises(RecordError, match="expected a night's plan"):
         files.read(NightPlan, tmp_path / "night.json")

@@ -30,7 +30,7 @@ from servebench.core.protocol import (
     SLOW_SECONDS,
     UNIT_REQUESTS,
 )
-from servebench.host import ports, resource_usage
+from servebench.host import resource_usage
 from servebench.measure import figures, oha, warmup
 from servebench.measure.identity import Identity
 from servebench.measure.oha_results import Rows
@@ -188,25 +188,10 @@ class SideRun:
 
     def burst(self, *, wave: bool) -> oha.Burst:
         """Start a generator that warms up: by one full wave, or for some time."""
-        if wave:
-            requests = str(warmup.wave_size(self.case))
-            arguments = ["-c", requests, "-n", requests]
-        else:
-            connections = self.case.load.connections
-            if self.case.load.rate is not None:
-                connections = min(connections, warmup.RATE_CONNECTIONS)
-            length = f"{round(DUET_WARM_UP * 1000)}ms"
-            arguments = ["-c", str(connections), "-z", length, "-w"]
-        timeout = self.case.load.timeout
-        return oha.Burst.start(
-            self.rig.oha, [*arguments, self.serving.url],
-            timeout=timeout, limit=DUET_WARM_UP + timeout, cores=self.serving.client_cores,
+        return warmup.burst(
+            self.rig.oha, self.case.load, self.serving.url, cores=self.serving.client_cores,
+            seconds=0 if wave else DUET_WARM_UP, requests=warmup.wave_size(self.case) * wave,
         )  # fmt: skip
-
-    def generate(self) -> oha.Generation:
-        return oha.Generation.start(
-            self.rig.oha, self.case.load, self.serving.url, cores=self.serving.client_cores
-        )
 
     def end(self, *, in_order: bool) -> None:
         """Stop the server; a bad stop is a failure, unless the duet is void anyway."""
@@ -285,90 +270,56 @@ class _Duet:
 
     def _measure(self) -> dict[SideName, figures.Observation] | None:
         """Load both sides at once and look at everything together; None if one failed."""
-        order = self.order
         seen: dict[SideName, figures.Observation] = {}
+        watches: dict[SideRun, figures.Watch] = {}
         with ExitStack() as stack:
-            trees: dict[SideName, resource_usage.TreeSampler] = {}
-            generators: dict[SideName, oha.Generation] = {}
-            for side in order:
-                with side.blamed():
-                    side.serving.require_ours()
-                    tree = resource_usage.TreeSampler(side.serving.session)
-                    trees[side.name] = stack.enter_context(tree)
-            if self._void:
+
+            def watch(side: SideRun) -> None:
+                tree = stack.enter_context(resource_usage.TreeSampler(side.serving.session))
+                watches[side] = figures.Watch(side.serving, tree, side.warm_up)
+
+            def offer(side: SideRun) -> None:
+                stack.enter_context(watches[side].load(count=side.case.workers > 1))
+
+            def observe(side: SideRun) -> None:
+                result = watches[side].generation.collect()
+                side.load_seconds = result.seconds
+                seen[side.name] = watches[side].observation(result)
+
+            for step in (watch, offer):
+                self._each(step)
+                if self._void:
+                    return None
+            if not self._await_loads(watches):
                 return None
-            host = resource_usage.host_edge()
-            earlier = {side.name: ports.clients(side.serving.port) for side in order}
-            before = {name: tree.edge() for name, tree in trees.items()}
-            for side in order:
-                with side.blamed():
-                    generators[side.name] = stack.enter_context(side.generate())
-            if self._void:
-                return None
-            connections = {side.name: self._connections(side, stack) for side in order}
-            checks = {
-                side.name: stack.enter_context(side.serving.spot_checks(side.warm_up))
-                for side in order
-            }
-            if not self._await_loads(generators):
-                return None
-            for check in checks.values():
-                check.end()
-            after = {name: tree.edge() for name, tree in trees.items()}
-            used = resource_usage.host_between(host, resource_usage.host_edge())
-            clients = {
-                side.name: ports.clients(side.serving.port, time.monotonic() - before[side.name].at)
-                for side in order
-            }
-            for side in order:
-                name = side.name
-                a, b = before[name], after[name]
-                with side.blamed():
-                    seen[name] = figures.Observation(
-                        result=generators[name].collect(),
-                        usage=resource_usage.between(a, b),
-                        host=used,
-                        memory=trees[name].memory(a.at, b.at),
-                        pids_before=frozenset(process.pid for process in a.processes),
-                        pids_after=frozenset(process.pid for process in b.processes),
-                        connections=connections[name],
-                        warm_up=side.warm_up,
-                        handled=None,
-                        opened=len(clients[name] - earlier[name]),
-                        checks=checks[name].asked,
-                    )
-                    side.load_seconds = seen[name].result.seconds
-                    side.serving.require_alive()
-                    side.serving.require_ours()
-                    side.serving.heed(checks[name])
+            for one in watches.values():
+                one.checks.end()
+            for one in watches.values():
+                one.end()
+            self._each(observe)
         if self._void:
             return None
         # Waves are too few, and rates too low, to tell one half from the other.
-        if self._slow() or order[0].case.load.rate is not None:
+        load = self.order[0].case.load
+        if self._slow() or load.rate is not None:
             return seen
-        base, head = seen["base"].result.rows, seen["head"].result.rows
-        steady = settled(base, head, order[0].case.load.duration)
+        steady = settled(seen["base"].result.rows, seen["head"].result.rows, load.duration)
         return {
             name: replace(one, warm_up=replace(one.warm_up, steady=steady))
             for name, one in seen.items()
         }
 
-    def _connections(self, side: SideRun, stack: ExitStack) -> dict[int, int]:
-        if side.case.workers == 1:
-            return {}
-        return stack.enter_context(side.serving.connections(side.case.load.duration / 2))
-
-    def _await_loads(self, generators: dict[SideName, oha.Generation]) -> bool:
+    def _await_loads(self, watches: Mapping[SideRun, figures.Watch]) -> bool:
         """Wait until both loads are over; returns False as soon as either side has failed."""
         pending = list(self.order)
         while pending and not self._void:
             for side in tuple(pending):
                 with side.blamed():
                     side.serving.require_alive()
-                    if generators[side.name].over():
+                    if watches[side].generation.over():
                         pending.remove(side)
             if pending and not self._void:
-                generators[pending[0].name].session.wait(_POLL_SECONDS)
+                watches[pending[0]].generation.session.wait(_POLL_SECONDS)
         return not self._void
 
     def _finish(self, side: SideRun, seen: dict[SideName, figures.Observation]) -> None:

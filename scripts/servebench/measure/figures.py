@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from servebench.core.flags import Flag, FlagName
 from servebench.core.formula import NO_UNIT
 from servebench.core.model import Case
 from servebench.declare.servers import SERVERS
-from servebench.host import machine, resource_usage
+from servebench.host import machine, ports, resource_usage
 from servebench.measure import identity, oha, oha_results, validity, warmup
+from servebench.measure.server import Serving
 from servebench.measure.testbed import Rig
 
 
@@ -34,6 +37,68 @@ class Observation:
     handled: int | None
     opened: int
     checks: int = 0
+
+
+class Watch:
+    """Looks at a server and its generator, from before the first request on.
+
+    `load` starts the generator, `end` follows its last answer, `observation` tells what was seen.
+    """
+
+    def __init__(
+        self, serving: Serving, tree: resource_usage.TreeSampler, warm_up: warmup.WarmUp
+    ) -> None:
+        serving.require_ours()
+        self.serving, self.tree, self.warm_up = serving, tree, warm_up
+        self.earlier = ports.clients(serving.port)
+        self.host, self.before = resource_usage.host_edge(), tree.edge()
+
+    @contextmanager
+    def load(self, *, count: bool = True) -> Iterator[oha.Generation]:
+        """Offer the load, `count` connections in the middle of it, and check answers meanwhile."""
+        serving, load = self.serving, self.serving.case.load
+        counted: AbstractContextManager[dict[int, int]] = (
+            serving.connections(load.duration / 2) if count else nullcontext({})
+        )
+        with (
+            oha.Generation.start(
+                serving.rig.oha, load, serving.url, cores=serving.client_cores
+            ) as self.generation,
+            counted as self.connections,
+            serving.spot_checks(self.warm_up) as self.checks,
+        ):
+            yield self.generation
+
+    def end(self) -> None:
+        """The last request has ended. All checks must, too, before anything else is read."""
+        self.checks.end()
+        self.after = self.tree.edge()
+        self.used = resource_usage.host_between(self.host, resource_usage.host_edge())
+        seconds = time.monotonic() - self.before.at
+        self.opened = len(ports.clients(self.serving.port, seconds) - self.earlier)
+
+    def observation(
+        self, result: oha.LoadResult, handled: Callable[[], int | None] = lambda: None
+    ) -> Observation:
+        """What was seen beside the result; LaunchError if the server died or is not alone."""
+        before, after = self.before, self.after
+        memory = self.tree.memory(before.at, after.at)
+        self.serving.require_alive()
+        self.serving.require_ours()
+        self.serving.heed(self.checks)
+        return Observation(
+            result=result,
+            usage=resource_usage.between(before, after),
+            host=self.used,
+            memory=memory,
+            pids_before=frozenset(process.pid for process in before.processes),
+            pids_after=frozenset(process.pid for process in after.processes),
+            connections=dict(self.connections),
+            warm_up=self.warm_up,
+            handled=handled(),
+            opened=self.opened,
+            checks=self.checks.asked,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,9 @@ def _wrong_gil(one: Identity, free_threaded: bool) -> str | None:
 def _wrong_packages(
     one: Identity, lock: Mapping[str, str], required: Collection[str]
 ) -> Iterator[str]:
-    installed = {canonicalize_name(name): version for name, version in one.packages.items()}
+    installed: dict[str, str] = {
+        canonicalize_name(name): version for name, version in one.packages.items()
+    }
     for name in sorted(lock.keys() & installed.keys()):
         if lock[name] != installed[name]:
             yield f"{name}: expected {lock[name]}, found {installed[name]}"

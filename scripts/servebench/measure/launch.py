@@ -14,8 +14,8 @@ from pathlib import Path
 from servebench.core.errors import LaunchError
 from servebench.core.model import Case
 from servebench.core.protocol import SLOW_SECONDS, UNIT_REQUESTS
-from servebench.host import ports, resource_usage
-from servebench.measure import figures, oha, warmup
+from servebench.host import resource_usage
+from servebench.measure import figures, warmup
 from servebench.measure.runner import LaunchOutcome
 from servebench.measure.server import Counter, Serving
 from servebench.measure.testbed import Rig
@@ -89,63 +89,35 @@ class _Launch:
             serving.require_same(workers)
 
     def _measure(self, unit: float) -> figures.Observation:
-        serving, session = self.serving, self.serving.session
+        serving, phase = self.serving, self.options.phase
         counter = None
         if serving.metrics_port is not None and serving.server.counter is not None:
             counter = Counter(serving.metrics_port, serving.server.counter)
-        with resource_usage.TreeSampler(session) as tree:
-            self.options.phase("warming up")
+        with resource_usage.TreeSampler(serving.session) as tree:
+            phase("warming up")
             warm = self._warm_up(unit)
-            serving.require_ours()
-            handled = counter.settled() if counter else 0
-            earlier = ports.clients(serving.port)
-            self.options.phase("measuring")
-            host_a, edge_a = resource_usage.host_edge(), tree.edge()
-            with (
-                oha.Generation.start(
-                    self.rig.oha, self.case.load, serving.url, cores=serving.client_cores
-                ) as generation,
-                serving.connections(after=self.case.load.duration / 2) as connections,
-                serving.spot_checks(warm) as checks,
-            ):
+            earlier = counter.settled() if counter else 0
+            phase("measuring")
+            watch = figures.Watch(serving, tree, warm)
+            with watch.load() as generation:
                 generation.wait_load()
-                checks.end()
-                edge_b, host_b = tree.edge(), resource_usage.host_edge()
-                clients = ports.clients(serving.port, time.monotonic() - edge_a.at)
+                watch.end()
                 result = generation.collect()
             self.load_seconds = result.seconds
-            memory = tree.memory(edge_a.at, edge_b.at)
-        serving.require_alive()
-        serving.require_ours()
-        serving.heed(checks)
-        return figures.Observation(
-            result=result,
-            usage=resource_usage.between(edge_a, edge_b),
-            host=resource_usage.host_between(host_a, host_b),
-            memory=memory,
-            pids_before=frozenset(process.pid for process in edge_a.processes),
-            pids_after=frozenset(process.pid for process in edge_b.processes),
-            connections=dict(connections),
-            warm_up=warm,
-            handled=counter.settled() - handled if counter else None,
-            opened=len(clients - earlier),
-            checks=checks.asked,
-        )
+            return watch.observation(
+                result, lambda: counter.settled() - earlier if counter else None
+            )
 
     def _warm_up(self, unit: float) -> warmup.WarmUp:
         """Slow endpoints by one full wave, all others until steady."""
         case, window, serving = self.case, self.options.window, self.serving
-        status = case.endpoint.expect.status
+        given = (self.rig.oha, case.load, serving.url)
+        cores, status = serving.client_cores, case.endpoint.expect.status
         if max(unit, case.endpoint.floor) >= SLOW_SECONDS:
-            seconds = warmup.wave(
-                self.rig.oha, serving.url, warmup.wave_size(case),
-                timeout=case.load.timeout, cores=serving.client_cores, status=status,
-            )  # fmt: skip
-            return warmup.WarmUp(seconds, (), steady=True)
-        return warmup.warm_up(
-            self.rig.oha, case.load, serving.url,
-            cores=serving.client_cores, window=window, limit=10 * window, status=status,
-        )  # fmt: skip
+            requests = warmup.wave_size(case)
+            return warmup.wave(*given, cores=cores, requests=requests, status=status)
+        limit = 10 * window
+        return warmup.warm_up(*given, cores=cores, window=window, limit=limit, status=status)
 
     @contextmanager
     def _stopped(self) -> Iterator[None]:

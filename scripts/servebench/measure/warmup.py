@@ -60,6 +60,25 @@ def is_steady(windows: Sequence[float]) -> bool:
     return max(spread, change) <= STEADY_SPREAD * mean * (1 + 1e-9)
 
 
+def burst(
+    oha: Path,
+    load: Load,
+    url: str,
+    *,
+    cores: Sequence[int] | None,
+    seconds: float = 0.0,
+    requests: int = 0,
+) -> Burst:
+    """Start a warm-up of so many seconds, or of so many requests all at once, one a connection."""
+    arguments = ["-c", str(requests), "-n", str(requests)]
+    if not requests:
+        most = load.connections if load.rate is None else RATE_CONNECTIONS
+        duration = f"{max(1, round(seconds * 1000))}ms"
+        arguments = ["-c", str(min(load.connections, most)), "-z", duration, "-w"]
+    limit = seconds + load.timeout
+    return Burst.start(oha, [*arguments, url], timeout=load.timeout, limit=limit, cores=cores)
+
+
 def warm_up(
     oha: Path,
     load: Load,
@@ -76,21 +95,15 @@ def warm_up(
     begins later than `limit` s. LaunchError client_failed; wrong_status or transport_errors at the
     first.
     """
-    closed = load.rate is None
-    connections = load.connections if closed else min(load.connections, RATE_CONNECTIONS)
     began = time.monotonic()
     windows: list[float] = []
     steady = False
     while not steady and time.monotonic() - began < limit:
-        duration = f"{max(1, round(window * 1000))}ms"
-        with Burst.start(
-            oha, ["-c", str(connections), "-z", duration, "-w", url],
-            timeout=load.timeout, limit=window + load.timeout, cores=cores,
-        ) as burst:  # fmt: skip
-            summary = burst.collect()
+        with burst(oha, load, url, cores=cores, seconds=window) as running:
+            summary = running.collect()
         # All that were sent, over the time until the last was answered: no cut waves.
         windows.append(only_good(summary, status) / summary.seconds)
-        steady = is_steady(windows) if closed else len(windows) >= RATE_WINDOWS
+        steady = is_steady(windows) if load.rate is None else len(windows) >= RATE_WINDOWS
     return WarmUp(time.monotonic() - began, tuple(windows), steady)
 
 
@@ -101,27 +114,26 @@ def wave_size(case: Case) -> int:
 
 def wave(
     oha: Path,
+    load: Load,
     url: str,
-    requests: int,
     *,
-    timeout: float,
     cores: Sequence[int] | None,
+    requests: int,
     status: int = 200,
-) -> float:
-    """Send requests all at once, one per connection; give the seconds until all have ended.
+) -> WarmUp:
+    """Send requests all at once, one per connection, and wait until all have ended.
 
     This is the warm-up of endpoints that wait too long for windows: it fills every pool once.
     LaunchError client_failed; wrong_status or transport_errors unless all are good.
     """
-    arguments = ["-c", str(requests), "-n", str(requests), url]
-    with Burst.start(oha, arguments, timeout=timeout, limit=timeout, cores=cores) as burst:
-        summary = burst.collect()
+    with burst(oha, load, url, cores=cores, requests=requests) as running:
+        summary = running.collect()
     good = only_good(summary, status)
     if good != requests:
         raise LaunchError(
             FlagName.CLIENT_FAILED, f"oha: expected {requests} requests to end, found {good}"
         )
-    return summary.seconds
+    return WarmUp(summary.seconds, (), steady=True)
 
 
 def only_good(summary: OhaSummary, status: int) -> int:
