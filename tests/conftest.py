@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -17,6 +18,12 @@ from servebench.host import machine_lock, paths
 from servebench.measure import verify
 from servebench.record import store
 from steps import Step
+
+if TYPE_CHECKING:  # most tests need no browser
+    from playwright.sync_api import Browser, Page
+
+    from browsing import NewPage
+    from servebench.site.pages.site import Site
 
 
 def pytest_configure() -> None:
@@ -48,10 +55,42 @@ def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    import browsing
+
+    with browsing.browser() as found:
+        yield found
+
+
+@pytest.fixture
+def new_page(chromium: Browser) -> Iterator[NewPage]:
+    """Makes pages, each with a context of its own and the options of one."""
+    with ExitStack() as stack:
+
+        def new(width: int = 1280, height: int = 900, **options: Any) -> Page:
+            context = chromium.new_context(viewport={"width": width, "height": height}, **options)
+            stack.callback(context.close)
+            context.set_default_timeout(20_000)
+            return context.new_page()
+
+        yield new
+
+
 @pytest.fixture(scope="session")
 def reference_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The committed results, without what somebody has measured in this checkout; to be read."""
     return store.copy_committed(paths.project_root(), tmp_path_factory.mktemp("committed"))
+
+
+@pytest.fixture(scope="session")
+def reference_site(tmp_path_factory: pytest.TempPathFactory, reference_results: Path) -> Site:
+    """What the pages of the committed results are made from."""
+    import site_builds
+
+    folder = tmp_path_factory.mktemp("reference")
+    (folder / "results").symlink_to(reference_results)
+    return site_builds.gathered(folder)
 
 
 @pytest.fixture(scope="session")

@@ -202,7 +202,7 @@ def test_whatever_the_door_lets_in_everything_behind_it_survives(
             files.replace(results / path, data)
     sources = reading.read(results, tmp_path / "cache", tmp_path)
     assert sources.problems == ()
-    built = sites.made(tmp_path, results)
+    built = sites.made(tmp_path, results=results)
     assert built.pages > SHOWN
     monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
     done = invoke(capsys, monkeypatch, ("detect", "--json"))

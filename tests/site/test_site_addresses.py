@@ -10,27 +10,12 @@ import pytest
 from servebench.site.pages import addresses
 
 HOSTILE = (
-    "../../etc/passwd",
-    "/etc/passwd",
-    "a//b",
-    "a/./b",
-    "a/../b",
-    ".hidden/x",
-    "a/index.html",
-    "a/b/",
-    "",
-    "<img src=x onerror=alert(1)>",
-    "a?b=c#d",
-    "a\\b",
-    "a%2e%2e",
-    "a\x00b",
-    "a\nb",
-    "x" * 10_000,
-    "a" * 101,
-    "con/aux",
-    "trailing. /x",
-    "\ud800",
-)
+    "../../etc/passwd", "/etc/passwd", "a//b", "a/./b", "a/../b", ".hidden/x", "a/index.html",
+    "a/b/", "", "<img src=x onerror=alert(1)>", "a?b=c#d", "a\\b", "a%2e%2e", "a\x00b", "a\nb",
+    "x" * 10_000, "a" * 101, "con/aux", "trailing. /x", "\ud800",
+)  # fmt: skip
+INSIDE = "inprocess/gil.Cpu.time_tasks(mode=threads, tasks=4)/py3.14/current"
+RUN = "20261120T123436Z-nightly-c5891dce"
 
 
 @pytest.mark.parametrize(
@@ -50,23 +35,11 @@ HOSTILE = (
         (addresses.FEED, "changes.atom"),
         (addresses.NOT_FOUND, "404.html"),
         (addresses.experiment("asgi-wsgi"), "x/asgi-wsgi/"),
-        (
-            addresses.case("asgi-wsgi/asgi-json/py3.14t/w2/c256"),
-            "b/asgi-wsgi/asgi-json/py3.14t/w2/c256/",
-        ),
-        (
-            addresses.case("inprocess/gil.Cpu.time_tasks(mode=threads, tasks=4)/py3.14/current"),
-            "b/inprocess/gil.Cpu.time_tasks(mode=threads,%20tasks=4)/py3.14/current/",
-        ),
+        (addresses.case("asgi-wsgi/json/py3.14t/w2/c256"), "b/asgi-wsgi/json/py3.14t/w2/c256/"),
+        (addresses.case(INSIDE), f"b/{INSIDE.replace(' ', '%20')}/"),
         (addresses.change("20261120-granian-0"), "c/20261120-granian-0/"),
-        (
-            addresses.run("20261120T123436Z-nightly-c5891dce"),
-            "runs/20261120T123436Z-nightly-c5891dce/",
-        ),
-        (
-            addresses.run_file("20261120T123436Z-nightly-c5891dce"),
-            "runs/20261120T123436Z-nightly-c5891dce.json",
-        ),
+        (addresses.run(RUN), f"runs/{RUN}/"),
+        (addresses.run_file(RUN), f"runs/{RUN}.json"),
         (addresses.year(2026), "runs/year-2026/"),
         (addresses.machine("xeon-2c-a70dae"), "machines/xeon-2c-a70dae/"),
         (addresses.compare("one", "t w/o"), "compare/?a=one&b=t+w%2Fo"),

@@ -9,16 +9,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
+from playwright.sync_api import Page, Route, expect
 
 import browsing
 import made_up
 import site_builds
-from browsing import Watched
+from browsing import NewPage, Watched
 from servebench.record.change import ChangeRecord
 from servebench.report import formats as verdicts
 from servebench.series import table as history
@@ -37,44 +37,35 @@ class Seen:
 
     folder: Path
     base: str
-    table: Table | None = None
-    records: tuple[ChangeRecord, ...] = ()
+    table: Table
+    change: ChangeRecord
 
     @property
-    def change(self) -> ChangeRecord:
-        (found,) = (record for record in self.records if record.status == "open")
-        return found
-
-    @property
-    def nights(self) -> Table:
-        assert self.table is not None
-        return self.table
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browsing.browser() as found:
-        yield found
+    def around(self) -> tuple[str, str]:
+        assert self.change.before_run
+        assert self.change.after_run
+        return self.change.before_run, self.change.after_run
 
 
 @pytest.fixture(scope="module")
 def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
     folder, imagined = site_builds.history(tmp_path_factory.mktemp("past"))
     (table,) = history.tables(made_up.generate(imagined))
+    (change,) = (record for record in made_up.records(imagined) if record.status == "open")
     with browsing.served(folder) as base:
-        yield Seen(folder, base, table, made_up.records(imagined))
+        yield Seen(folder, base, table, change)
 
 
 @pytest.fixture
-def context(chromium: Browser) -> Iterator[BrowserContext]:
-    found = chromium.new_context(viewport={"width": 1280, "height": 900})
-    found.set_default_timeout(20_000)
+def watched(new_page: NewPage, past: Seen) -> Iterator[Watched]:
+    """A page on which nothing goes wrong, but for what a test expects and clears."""
+    found = Watched(new_page(), past.base)
     yield found
-    found.close()
+    assert found.troubles == []
 
 
 def kinds(past: Seen) -> dict[str, str]:
-    newest = past.nights.nights[-1].run
+    newest = past.table.nights[-1].run
     with_file = next((past.folder / "runs").glob("*.json")).stem
     return {
         "front": addresses.FRONT,
@@ -88,7 +79,7 @@ def kinds(past: Seen) -> dict[str, str]:
         "night": addresses.run(newest),
         "run": addresses.run(with_file),
         "machines": addresses.MACHINES,
-        "machine": addresses.machine(past.nights.machine),
+        "machine": addresses.machine(past.table.machine),
         "data": addresses.DATA,
         "method": addresses.METHOD,
         "glossary": addresses.GLOSSARY,
@@ -96,43 +87,66 @@ def kinds(past: Seen) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize(
-    ("scheme", "width"), [("light", 1280), ("dark", 390)], ids=["light", "dark"]
-)
-def test_every_kind_of_page_can_be_read_by_everybody(
-    chromium: Browser, past: Seen, scheme: Any, width: int
-) -> None:
-    context = chromium.new_context(
-        viewport={"width": width, "height": 844}, color_scheme=scheme, reduced_motion="reduce"
-    )
-    context.set_default_timeout(20_000)
-    watched = Watched(context.new_page(), past.base)
-    axe, found = Axe(), {}
-    for kind, address in kinds(past).items():
-        page = watched.open(address)
+PAPER: Final = 718
+"""Px between the margins of a sheet: A4 less a centimetre on either side."""
+CUT: Final = """() => {
+  const told = (one, what) => `${what}: ${one.outerHTML.slice(0, 160)}`;
+  const found = [];
+  for (const one of [document.documentElement, ...document.querySelectorAll('body *')]) {
+    if (one.closest('svg') || !one.clientWidth) continue;
+    if (one.scrollWidth > one.clientWidth + 1) found.push(told(one, 'wider than its place'));
+    if (getComputedStyle(one).overflowY !== 'visible' && one.scrollHeight > one.clientHeight + 1) {
+      found.push(told(one, 'higher than its place'));
+    }
+  }
+  for (const one of document.querySelectorAll('main details > summary')) {
+    const says = getComputedStyle(one, '::after').content.includes('closed');
+    if (says === one.parentElement.open) found.push(told(one, 'open or closed'));
+  }
+  const paper = getComputedStyle(document.body).backgroundColor;
+  if (paper !== 'rgb(255, 255, 255)') found.push(`printed on ${paper}`);
+  return found.slice(0, 5);
+}"""
+
+
+def unreadable(page: Page, kind: str) -> Iterator[str]:
+    """What hinders somebody: in light on a screen, in dark on a phone, and on paper."""
+    themes: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 1280), ("dark", 390))
+    axe = Axe()
+    for scheme, width in themes:
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 844})
         browsing.kept(page, f"{kind}-{scheme}")
-        violations = axe.run(page).response["violations"]
-        problems = [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in violations]
+        for one in axe.run(page).response["violations"]:
+            yield f"{scheme}: {one['id']}: {one['nodes'][0]['html'][:200]}"
         for room in (width, 640):  # which is 1280 px at 200 % zoom
             page.set_viewport_size({"width": room, "height": 844})
             wide = page.evaluate("document.documentElement.scrollWidth")
             if wide > room:
-                problems.append(f"{wide} px wide where there are {room}")
-        page.set_viewport_size({"width": width, "height": 844})
-        if problems := [*problems, *watched.troubles]:
+                yield f"{scheme}: {wide} px wide where there are {room}"
+    page.set_viewport_size({"width": PAPER, "height": 1046})
+    page.emulate_media(media="print")
+    browsing.kept(page, f"{kind}-print")
+    yield from page.evaluate(CUT)
+    page.emulate_media(media="screen")
+
+
+def test_every_kind_of_page_can_be_read_by_everybody(new_page: NewPage, past: Seen) -> None:
+    """One page after another is loaded once, and looked at in every theme and on paper."""
+    watched = Watched(new_page(reduced_motion="reduce"), past.base)
+    found = {}
+    for kind, address in kinds(past).items():
+        watched.page.set_viewport_size({"width": 1280, "height": 844})
+        watched.page.emulate_media(color_scheme="light")
+        if problems := [*unreadable(watched.open(address), kind), *watched.troubles]:
             found[kind] = problems
         watched.troubles.clear()
-    context.close()
     assert found == {}
 
 
-def test_from_a_change_to_its_trend_to_its_run_and_back(
-    context: BrowserContext, past: Seen
-) -> None:
-    watched = Watched(context.new_page(), past.base)
+def test_from_a_change_to_its_trend_to_its_run_and_back(watched: Watched, past: Seen) -> None:
     page = watched.open("")
-    record = past.change
-    assert record.after_run is not None
+    record, (_, after) = past.change, past.around
     page.locator(f'main a[href$="{addresses.change(record.id)}"]').first.click()
     expect(page.locator("h1")).to_contain_text(verdicts.percent(record.ratio))
     expect(page.locator("#evidence svg").first).to_be_visible()
@@ -140,28 +154,20 @@ def test_from_a_change_to_its_trend_to_its_run_and_back(
     page.locator(f'main p a[href*="{case}?metric={CPU}"]').first.click()
     expect(page.locator("h1")).to_have_text(record.series.case)
     page.locator(f'main a[href$="{addresses.change(record.id)}"]').first.click()
-    page.locator(f'.facts a[href$="{addresses.run(record.after_run)}"]').click()
-    expect(page.locator("h1")).to_contain_text(record.after_run)
+    page.locator(f'.facts a[href$="{addresses.run(after)}"]').click()
+    expect(page.locator("h1")).to_contain_text(after)
     page.locator(f'main a[href*="{case}"]').first.click()
     expect(page.locator("h1")).to_have_text(record.series.case)
     for _ in range(5):
         page.go_back()
     expect(page).to_have_url(past.base)
-    assert watched.troubles == []
 
 
-def test_the_file_of_a_run_is_a_link_away(context: BrowserContext, past: Seen) -> None:
-    page = Watched(context.new_page(), past.base).open(kinds(past)["run"])
+def test_the_file_of_a_run_is_a_link_away(watched: Watched, past: Seen) -> None:
+    page = watched.open(kinds(past)["run"])
     href = page.locator('main a[href$=".json"]').first.evaluate("link => link.href")
     run = href.removeprefix(past.base)
     assert page.request.get(href).body() == (past.folder / run).read_bytes()
-
-
-def around(past: Seen) -> tuple[str, str]:
-    record = past.change
-    assert record.before_run is not None
-    assert record.after_run is not None
-    return record.before_run, record.after_run
 
 
 def rows(page: Page) -> list[list[str]]:
@@ -173,13 +179,12 @@ def rows(page: Page) -> list[list[str]]:
 
 
 def test_a_comparison_is_sorted_by_how_far_it_is_beyond_the_noise(
-    context: BrowserContext, past: Seen
+    watched: Watched, past: Seen
 ) -> None:
-    watched = Watched(context.new_page(), past.base)
-    a, b = around(past)
+    a, b = past.around
     page = watched.open(f"{addresses.compare(a, b)}&show=all")
     found = rows(page)
-    assert len(found) == len(past.nights.cases) == 8
+    assert len(found) == len(past.table.cases) == 8
     groups = [row.get_attribute("data-group") for row in page.locator("#compare-rows tr").all()]
     ranked = [
         row for row, group in zip(found, groups, strict=True) if group in {"beyond", "within"}
@@ -194,12 +199,10 @@ def test_a_comparison_is_sorted_by_how_far_it_is_beyond_the_noise(
     assert past.change.series.case in {row[0] for row in moved}
     hidden = page.locator("#compare-hidden").inner_text()
     assert sum(map(int, re.findall(r"(\d+) w", hidden))) == 8 - len(moved)
-    assert watched.troubles == []
 
 
-def test_an_address_restores_a_comparison(context: BrowserContext, past: Seen) -> None:
-    watched = Watched(context.new_page(), past.base)
-    a, b = around(past)
+def test_an_address_restores_a_comparison(watched: Watched, past: Seen) -> None:
+    a, b = past.around
     query = f"{addresses.compare(a, b)}&metric=throughput&q=py3.14t&show=all"
     page = watched.open(f"{query}&zebra=1&show=stripes")
     expect(page.locator("#compare-says")).to_contain_text("does not know “zebra=1”")
@@ -217,11 +220,9 @@ def test_an_address_restores_a_comparison(context: BrowserContext, past: Seen) -
     expect(page).to_have_url(f"{past.base}{addresses.compare(a, b)}&q=gil-endpoints&show=all")
     page.reload()
     expect(page.locator("#compare-rows tr")).to_have_count(2)
-    assert watched.troubles == []
 
 
-def test_interpreters_and_stacks_are_compared_too(context: BrowserContext, past: Seen) -> None:
-    watched = Watched(context.new_page(), past.base)
+def test_interpreters_and_stacks_are_compared_too(watched: Watched, past: Seen) -> None:
     page = watched.open(f"{addresses.compare('py:3.14', 'py:3.14t')}&show=all")
     assert len(rows(page)) == 4
     expect(page.locator("#compare-command")).to_have_text("servebench compare --python 3.14 3.14t")
@@ -233,13 +234,11 @@ def test_interpreters_and_stacks_are_compared_too(context: BrowserContext, past:
     expect(page.locator("#compare-says")).to_contain_text("no mixture")
     expect(page.locator("#compare-result")).to_be_hidden()
     other = next((past.folder / "runs").glob("*.json")).stem
-    page = watched.open(addresses.compare(other, around(past)[1]))
+    page = watched.open(addresses.compare(other, past.around[1]))
     expect(page.locator("#compare-says")).to_contain_text("different machines")
-    assert watched.troubles == []
 
 
-def test_a_trend_s_view_is_in_its_address(context: BrowserContext, past: Seen) -> None:
-    watched = Watched(context.new_page(), past.base)
+def test_a_trend_s_view_is_in_its_address(watched: Watched, past: Seen) -> None:
     case = addresses.case(CASE)
     page = watched.open(f"{case}?metric=throughput&from=2025-01-01&zebra=1&to=never")
     note = page.locator(".trend-note")
@@ -252,12 +251,10 @@ def test_a_trend_s_view_is_in_its_address(context: BrowserContext, past: Seen) -
     page.locator("[name=metric]").select_option(CPU)
     page.locator("[name=reset]").click()
     expect(page).to_have_url(past.base + case)
-    assert watched.troubles == []
 
 
 @pytest.mark.parametrize("kind", ["drawn", "plotted"])
-def test_charts_are_read_with_the_keyboard(context: BrowserContext, past: Seen, kind: str) -> None:
-    watched = Watched(context.new_page(), past.base)
+def test_charts_are_read_with_the_keyboard(watched: Watched, past: Seen, kind: str) -> None:
     record = past.change
     chart, address = {
         "drawn": ("#around", addresses.change(record.id)),
@@ -279,15 +276,12 @@ def test_charts_are_read_with_the_keyboard(context: BrowserContext, past: Seen, 
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(re.escape(past.base) + r"runs/[^/]+/$"))
-    assert watched.troubles == []
 
 
-def test_everything_can_be_read_without_javascript(chromium: Browser, past: Seen) -> None:
-    context = chromium.new_context(java_script_enabled=False)
-    context.set_default_timeout(20_000)
-    watched = Watched(context.new_page(), past.base)
+def test_everything_can_be_read_without_javascript(new_page: NewPage, past: Seen) -> None:
+    page = new_page(java_script_enabled=False)
+    watched = Watched(page, past.base)
     for kind, address in kinds(past).items():
-        page = watched.page
         page.goto(watched.base + address)
         assert page.locator("h1").inner_text(), kind
         assert len(page.locator("main").inner_text()) > 120, kind
@@ -296,7 +290,6 @@ def test_everything_can_be_read_without_javascript(chromium: Browser, past: Seen
         if kind == "compare":
             assert "does not run" in page.locator("main").inner_text()
             assert not page.locator("#compare-form").is_visible()
-    context.close()
     assert watched.troubles == []
 
 
@@ -329,13 +322,11 @@ FORCED: Final = """() => {
 }"""
 
 
-def test_series_differ_in_a_system_s_own_few_colours(chromium: Browser, past: Seen) -> None:
-    context = chromium.new_context(forced_colors="active", viewport={"width": 1280, "height": 900})
-    watched = Watched(context.new_page(), past.base)
+def test_series_differ_in_a_system_s_own_few_colours(watched: Watched, past: Seen) -> None:
+    watched.page.emulate_media(forced_colors="active")
     page = watched.open(kinds(past)["experiment"])
     browsing.kept(page, "experiment-forced")
     found = page.evaluate(FORCED)
-    context.close()
     assert found["forced"]
     assert found["texts"] > 20
     assert found["smeared"] == 0
@@ -345,58 +336,16 @@ def test_series_differ_in_a_system_s_own_few_colours(chromium: Browser, past: Se
         assert len(set(looks)) == len(looks), (chart, looks)
 
 
-PAPER: Final = 718
-"""Px between the margins of a sheet: A4 less a centimetre on either side."""
-CUT: Final = """() => {
-  const told = (one, what) => `${what}: ${one.outerHTML.slice(0, 160)}`;
-  const found = [];
-  for (const one of [document.documentElement, ...document.querySelectorAll('body *')]) {
-    if (one.closest('svg') || !one.clientWidth) continue;
-    if (one.scrollWidth > one.clientWidth + 1) found.push(told(one, 'wider than its place'));
-    if (getComputedStyle(one).overflowY !== 'visible' && one.scrollHeight > one.clientHeight + 1) {
-      found.push(told(one, 'higher than its place'));
-    }
-  }
-  for (const one of document.querySelectorAll('main details > summary')) {
-    const says = getComputedStyle(one, '::after').content.includes('closed');
-    if (says === one.parentElement.open) found.push(told(one, 'open or closed'));
-  }
-  const paper = getComputedStyle(document.body).backgroundColor;
-  if (paper !== 'rgb(255, 255, 255)') found.push(`printed on ${paper}`);
-  return found.slice(0, 5);
-}"""
-
-
-def test_pages_can_be_printed(chromium: Browser, past: Seen) -> None:
-    context = chromium.new_context(
-        color_scheme="dark", viewport={"width": PAPER, "height": 1046}, reduced_motion="reduce"
-    )
-    watched = Watched(context.new_page(), past.base)
-    watched.page.emulate_media(media="print")
-    found = {}
-    for kind, address in kinds(past).items():
-        page = watched.open(address)
-        browsing.kept(page, f"{kind}-print")
-        if problems := page.evaluate(CUT):
-            found[kind] = problems
-    context.close()
-    assert found == {}
-
-
 def damage(page: Page, pattern: str, how: str) -> None:
     def answer(route: Route) -> None:
         if how == "missing":
             route.fulfill(status=404)
-        elif how == "cut":
-            body = route.fetch().body()
-            route.fulfill(status=200, content_type="application/json", body=body[: len(body) // 2])
-        else:
-            body = route.fetch().body()
-            route.fulfill(
-                status=200,
-                content_type="application/json",
-                body=body.replace(b'"nights":', b'"knights":'),
-            )
+            return
+        body = route.fetch().body()
+        other = (
+            body[: len(body) // 2] if how == "cut" else body.replace(b'"nights":', b'"knights":')
+        )
+        route.fulfill(status=200, content_type="application/json", body=other)
 
     page.route(pattern, answer)
 
@@ -405,24 +354,21 @@ def damage(page: Page, pattern: str, how: str) -> None:
     ("how", "told"), [("missing", "missing"), ("cut", "damaged"), ("changed", "damaged")]
 )
 def test_files_that_are_missing_or_damaged_are_told(
-    context: BrowserContext, past: Seen, how: str, told: str
+    watched: Watched, past: Seen, how: str, told: str
 ) -> None:
-    watched = Watched(context.new_page(), past.base)
     page = watched.page
     damage(page, "**/series/**", how)
     watched.open(addresses.case(CASE))
     expect(page.locator(".trend-note")).to_contain_text(told)
     expect(page.locator("#trend svg.chart-drawing.wide")).to_be_visible()
     damage(page, "**/across/**", how)
-    watched.open(addresses.compare(*around(past)))
+    watched.open(addresses.compare(*past.around))
     expect(page.locator("#compare-says")).to_contain_text(told)
     expect(page.locator("#compare-form")).to_be_visible()
+    watched.troubles.clear()
 
 
-def test_without_its_manifest_a_page_still_says_something(
-    context: BrowserContext, past: Seen
-) -> None:
-    watched = Watched(context.new_page(), past.base)
+def test_without_its_manifest_a_page_still_says_something(watched: Watched) -> None:
     page = watched.page
     damage(page, "**/manifest.json", "missing")
     watched.open(addresses.case(CASE))
@@ -430,22 +376,20 @@ def test_without_its_manifest_a_page_still_says_something(
     expect(page.locator("#trend svg.chart-drawing.wide")).to_be_visible()
     watched.open(addresses.COMPARE)
     expect(page.locator("#compare-says")).to_contain_text("manifest.json is missing")
+    watched.troubles.clear()
 
 
-def test_pages_weigh_little(context: BrowserContext, past: Seen) -> None:
+def test_pages_weigh_little(new_page: NewPage, past: Seen) -> None:
     """Compressed: the first page 150 kB, a case with its data 250 kB, a page's scripts 46 kB."""
-    weights: dict[str, dict[str, int]] = {}
+    weights, scripts = {}, {}
     for kind in ("front", "experiment", "case", "compare"):
-        watched = Watched(context.new_page(), past.base)
+        watched = Watched(new_page(), past.base)
         watched.open(kinds(past)[kind])
-        weights[kind] = browsing.compressed(past.folder, past.base, watched.fetched)
-        watched.page.close()
-    assert sum(weights["front"].values()) <= 150_000
-    assert sum(weights["case"].values()) <= 250_000
-    assert sum(weights["compare"].values()) <= 250_000
-    scripts = {
-        kind: sum(size for name, size in files.items() if name.endswith(".js"))
-        for kind, files in weights.items()
-    }
+        files = browsing.compressed(past.folder, past.base, watched.fetched)
+        weights[kind] = sum(files.values())
+        scripts[kind] = sum(size for name, size in files.items() if name.endswith(".js"))
+    assert weights["front"] <= 150_000
+    assert weights["case"] <= 250_000
+    assert weights["compare"] <= 250_000
     assert max(scripts.values()) <= 46_000, scripts
     assert scripts["compare"] <= 25_000, scripts

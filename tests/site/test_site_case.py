@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,9 +13,9 @@ import synthetic as runs
 from made_up import Imagined
 from servebench.core.flags import Flag, FlagName
 from servebench.core.metrics import METRICS
-from servebench.core.model import CaseResult
+from servebench.core.model import CaseResult, Launch
 from servebench.host import paths
-from servebench.series.summary import summarise
+from servebench.series.summary import RunSummary, summarise
 from servebench.site.pages import addresses, case, trends
 from servebench.site.pages.site import Site
 
@@ -33,10 +31,8 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Imagined]:
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory, reference_results: Path) -> dict[str, str]:
-    folder = tmp_path_factory.mktemp("real")
-    (folder / "results").symlink_to(reference_results)
-    made = case.pages(site_builds.gathered(folder))
+def real(reference_site: Site) -> dict[str, str]:
+    made = case.pages(reference_site)
     return {page.path.removesuffix("index.html"): page.html for page in made}
 
 
@@ -46,9 +42,7 @@ def test_every_format_of_the_registry_has_a_name_for_scripts() -> None:
     assert trends.format_name("instructions") == "instructions"
 
 
-def test_a_page_shows_the_newest_nights_of_its_first_metric(
-    past: tuple[Site, Imagined],
-) -> None:
+def test_a_page_shows_the_newest_nights_of_its_first_metric(past: tuple[Site, Imagined]) -> None:
     """The cost of a request; 400 of all nights."""
     site, imagined = past
     (table,) = site.tables.values()
@@ -118,18 +112,17 @@ def test_every_case_of_every_run_has_a_page(real: dict[str, str]) -> None:
     assert planned <= real.keys()
 
 
-def a_result(*made: Any) -> CaseResult:
-    return CaseResult(case=runs.make_case("a/b"), launches=made)
+def summary_of(*launches: Launch) -> RunSummary:
+    return summarise(runs.make_run([CaseResult(case=runs.make_case("a/b"), launches=launches)]))
 
 
 def test_each_launch_is_a_mark() -> None:
     noisy = Flag(name=FlagName.HOST_NOISE, detail="x")
-    result = a_result(
+    summary = summary_of(
         runs.ok("a/b", 0, {CPU: 1e-4}),
         runs.ok("a/b", 1, {CPU: 2e-4}, noisy),
         runs.failed("a/b", 2, FlagName.NOT_READY, "60 s were not enough"),
     )
-    summary = summarise(runs.make_run([result]))
     chart = case.launch_chart([summary], "a/b", CPU, lambda run: f"../runs/{run}/")
     assert chart is not None
     assert [mark.say for mark in chart.wide.marks] == [
@@ -141,5 +134,5 @@ def test_each_launch_is_a_mark() -> None:
 
 
 def test_one_launch_is_no_distribution() -> None:
-    summary = summarise(runs.make_run([a_result(runs.ok("a/b", 0, {CPU: 1e-4}))]))
+    summary = summary_of(runs.ok("a/b", 0, {CPU: 1e-4}))
     assert case.launch_chart([summary], "a/b", CPU, lambda run: run) is None

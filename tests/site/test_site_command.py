@@ -18,25 +18,15 @@ from typer.testing import CliRunner
 
 import servebench
 import sites
-import synthetic as runs
 from bench import eventually
 from servebench.cli import app
 from servebench.core.errors import UsageError
-from servebench.core.model import Run
 from servebench.record import store
 from servebench.site import local
 from servebench.site.local import Stamp
+from site_builds import a_run
 
-JSON = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 _MAIN = "from servebench.cli import main; main()"
-
-
-def a_run(day: int) -> Run:
-    started = f"2026-11-{day:02d}T03:00:00+00:00"
-    commit = f"{day:02d}" * 20
-    result = runs.steady_result(runs.make_case(JSON), {"throughput": 5000.0})
-    id_ = store.run_id(started, "nightly", commit)
-    return runs.make_run([result], id=id_, started=started, commit=commit)
 
 
 @dataclass(frozen=True)
@@ -63,7 +53,7 @@ def get(address: str, path: str, method: str = "GET") -> Answer:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("served")
     store.finalise(folder / "results", a_run(1))
-    sites.made(folder, folder / "results")
+    sites.made(folder)
     return folder
 
 
@@ -111,18 +101,16 @@ def test_it_listens_on_the_loopback_interface_and_a_port_that_is_taken_is_named(
 
 def test_a_change_is_acted_on_once_it_has_settled() -> None:
     a, b, c = (frozenset({(name, 1, 1)}) for name in "abc")
-    looks = iter([a, b, c, c, c, c, b, b])
-    stopped = threading.Event()
+    looks, stopped = [a, b, c, c, c, c, b, b], threading.Event()
     calls: list[int] = []
     seen: list[Stamp] = []
 
     def look() -> Stamp:
-        found = next(looks, None)
-        if found is None:
+        if len(seen) == len(looks):
             stopped.set()
             return seen[-1]
-        seen.append(found)
-        return found
+        seen.append(looks[len(seen)])
+        return seen[-1]
 
     local.watch(look, lambda: calls.append(len(seen)), stopped, built=a, period=0.001)
     assert calls == [4, 8]  # at the second look that found c, and at the second that found b

@@ -14,8 +14,8 @@ import sites
 import synthetic as runs
 from servebench.core.flags import Flag, FlagName
 from servebench.core.model import CaseResult, Run
-from servebench.record import store
 from servebench.site.pages.compare import form as form_of
+from site_builds import a_run
 
 
 def js(module: str, expression: str, given: object = None) -> Any:
@@ -24,16 +24,10 @@ def js(module: str, expression: str, given: object = None) -> Any:
 
 def entry(mean: list[int | None], status: str, **changes: Any) -> dict[str, Any]:
     return {
-        "status": status,
-        "flag_sets": [[], ["host_noise"]],
-        "flags": [[len(mean), 0]],
-        "exponent": -1,
-        "mean": mean,
-        "low": None,
-        "high": None,
-        "launches": [[len(mean), 3]],
+        "status": status, "flag_sets": [[], ["host_noise"]], "flags": [[len(mean), 0]],
+        "exponent": -1, "mean": mean, "low": None, "high": None, "launches": [[len(mean), 3]],
         **changes,
-    }
+    }  # fmt: skip
 
 
 def test_the_form_offers_what_can_be_compared(tmp_path: Path) -> None:
@@ -208,12 +202,8 @@ def test_nothing_is_called_where_nothing_happened() -> None:
 
 
 def test_sides_are_read_strictly() -> None:
-    good = [
-        "20261120T030000Z-nightly-3f2a9c17",
-        "py:3.14t",
-        "stack:pydantic-v1",
-        "stack:current@2026-07-01",
-    ]
+    good = ["20261120T030000Z-nightly-3f2a9c17", "py:3.14t", "stack:pydantic-v1",
+            "stack:current@2026-07-01"]  # fmt: skip
     bad = ["", "3.14", "py:", "py:3.14@2026-01-01", "stack:current@2026-99-01", "run:<img>", "x:y"]
     found = js("sides.js", "given.map(word => it.parse(word)?.kind ?? null)", [*good, *bad])
     assert found == ["run", "py", "stack", "stack", *[None] * len(bad)]
@@ -222,14 +212,9 @@ def test_sides_are_read_strictly() -> None:
 def test_a_stack_s_nights_are_those_of_the_lock_that_it_had() -> None:
     """Nights at days 1 to 6 of July; other locks from the third and from the fifth on."""
     first = 1782874800  # 2026-07-01T03:00:00Z
-    nights = {
-        "time": [first + 86_400 * n for n in range(6)],
-        "stacks": [
-            {"night": 2, "stack": "current", "packages": []},
-            {"night": 3, "stack": "other", "packages": []},
-            {"night": 4, "stack": "current", "packages": []},
-        ],
-    }
+    bumps = [(2, "current"), (3, "other"), (4, "current")]
+    stacks = [{"night": night, "stack": stack, "packages": []} for night, stack in bumps]
+    nights = {"time": [first + 86_400 * n for n in range(6)], "stacks": stacks}
     found = js(
         "sides.js",
         "given.days.map(day => it.nightsOf(given.nights, 'current', day))",
@@ -239,20 +224,13 @@ def test_a_stack_s_nights_are_those_of_the_lock_that_it_had() -> None:
 
 
 def test_the_command_measures_what_is_compared() -> None:
+    compare, days = "servebench compare", "--stack-as-of 2026-07-01 --stack-as-of 2026-07-02"
+    one, other = "20260701T030000Z-nightly", "20260702T030000Z-nightly"
     wanted = {
-        "servebench compare --python 3.14 3.14t": ("py:3.14", "py:3.14t"),
-        "servebench compare --stack-as-of 2026-07-01 --stack-as-of 2026-08-01": (
-            "stack:current@2026-07-01",
-            "stack:current@2026-08-01",
-        ),
-        "servebench compare aaaaaaaa bbbbbbbb": (
-            "20260701T030000Z-nightly-aaaaaaaa",
-            "20260702T030000Z-nightly-bbbbbbbb",
-        ),
-        "servebench compare --stack-as-of 2026-07-01 --stack-as-of 2026-07-02": (
-            "20260701T030000Z-nightly-nocommit",
-            "20260702T030000Z-nightly-nocommit",
-        ),
+        f"{compare} --python 3.14 3.14t": ("py:3.14", "py:3.14t"),
+        f"{compare} {days[:-2]}03": ("stack:current@2026-07-01", "stack:current@2026-07-03"),
+        f"{compare} aaaaaaaa bbbbbbbb": (f"{one}-aaaaaaaa", f"{other}-bbbbbbbb"),
+        f"{compare} {days}": (f"{one}-nocommit", f"{other}-nocommit"),
         "": ("stack:a", "stack:b"),
     }
     commit = "run => run.endsWith('nocommit') ? null : run.slice(-8)"
@@ -268,13 +246,6 @@ def test_partners_differ_in_one_segment_of_their_ids() -> None:
 
 SAME = "x/same/py3.14/c1"
 CPU = "server_cpu_per_request"
-
-
-def a_run(started: str, *results: CaseResult) -> Run:
-    commit = started[8:10] * 20
-    started += "T03:00:00+00:00"
-    name = store.run_id(started, "nightly", commit)
-    return runs.make_run(results, id=name, started=started, commit=commit)
 
 
 def cost(
@@ -340,7 +311,7 @@ def test_rows_of_two_nights_say_what_became_of_each_case(tmp_path: Path) -> None
         cost(others[1], 3e-4, workers=7),
         CaseResult(case=single.case, launches=single.launches[:1]),
     ]
-    says, found = shown(tmp_path, a_run("2026-11-01", *before, single), a_run("2026-11-02", *after))
+    says, found = shown(tmp_path, a_run(1, *before, single), a_run(2, *after))
     assert says == (
         "CPU/request of 8 cases, lower is better: 1 higher, 1 lower, 2 not told apart, "
         "2 not judged, 1 whose circumstances changed in between, 1 without a figure on one side."
@@ -349,13 +320,11 @@ def test_rows_of_two_nights_say_what_became_of_each_case(tmp_path: Path) -> None
     assert list(rows)[:2] == ["more", "less"]
     moved = rows.pop("moved")
     assert (moved["group"], moved["note"][:6]) == ("broken", "case: ")
+    ratios = {
+        name: one["change"] and round(one["change"]["ratio"], 4) for name, one in rows.items()
+    }
     assert {
-        name: (
-            one["group"],
-            one["change"] and round(one["change"]["ratio"], 4),
-            round(one["factor"], 1),
-            one["note"],
-        )
+        name: (one["group"], ratios[name], round(one["factor"], 1), one["note"])
         for name, one in rows.items()
     } == {
         "more": ("beyond", 1.1, 47.7, ""),
@@ -372,10 +341,8 @@ def test_rows_of_two_nights_say_what_became_of_each_case(tmp_path: Path) -> None
 def test_where_nothing_could_be_compared_the_sentence_says_why(tmp_path: Path) -> None:
     one = cost(SAME, 1e-4)
     single = CaseResult(case=one.case, launches=one.launches[:1])
-    broken, _ = shown(
-        tmp_path, a_run("2026-11-01", one), a_run("2026-11-02", cost(SAME, 1e-4, workers=7))
-    )
-    few, _ = shown(tmp_path / "few", a_run("2026-11-01", one), a_run("2026-11-02", single))
+    broken, _ = shown(tmp_path, a_run(1, one), a_run(2, cost(SAME, 1e-4, workers=7)))
+    few, _ = shown(tmp_path / "few", a_run(1, one), a_run(2, single))
     start = "CPU/request of 1 case, lower is better: nothing could be compared: 1 "
     assert broken.startswith(f"{start}whose circumstances changed in between (case: ")
     assert few == f"{start}not judged (B: one launch)."
@@ -383,13 +350,17 @@ def test_where_nothing_could_be_compared_the_sentence_says_why(tmp_path: Path) -
 
 def test_interpreters_of_one_night_are_compared_where_nothing_else_differs(tmp_path: Path) -> None:
     name = SAME.replace("py3.14", "py3.14t")
-    night = a_run("2026-11-03", cost(SAME, 1e-4), cost(name, 1.5e-4), cost("x/alone", 1e-4))
+    night = a_run(3, cost(SAME, 1e-4), cost(name, 1.5e-4), cost("x/alone", 1e-4))
     _, found = shown(tmp_path, night, a="py:3.14", b="py:3.14t")
     assert [(one["case"], round(one["change"]["ratio"], 4)) for one in found] == [(name, 1.5)]
 
 
 def test_years_are_joined_where_the_nights_are_of_two(tmp_path: Path) -> None:
     days = (("2026-12-31", 1e-4), ("2027-01-01", 1.2e-4))
-    _, (row,) = shown(tmp_path, *(a_run(day, cost(SAME, seconds)) for day, seconds in days))
+    nights = (
+        a_run(number, cost(SAME, seconds), started=f"{day}T03:00:00+00:00")
+        for number, (day, seconds) in enumerate(days)
+    )
+    _, (row,) = shown(tmp_path, *nights)
     assert (row["a"]["mean"], row["b"]["mean"]) == pytest.approx((1e-4, 1.2e-4))
     assert row["change"]["ratio"] == pytest.approx(1.2)

@@ -16,7 +16,7 @@ import synthetic as runs
 from servebench.core.errors import UsageError
 from servebench.core.flags import Flag, FlagName
 from servebench.core.metrics import HEADLINES, METRICS
-from servebench.core.model import CaseResult, Run, RunStatus
+from servebench.core.model import CaseResult, RunStatus
 from servebench.record import asv_results, store
 from servebench.series import asv, columns, events, reading
 from servebench.series import table as history
@@ -24,30 +24,11 @@ from servebench.series.columns import of_run
 from servebench.series.table import Table
 from servebench.site import data, data_files, overview
 from servebench.site.data import Folder
+from site_builds import FREE, JSON, a_run, failed, scattered, steady, table_of
 
-JSON = "asgi-wsgi/asgi-json/py3.14/w1/c128"
-OTHER = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
-
-
-def a_run(day: int, throughput: float = 5000.0, **changes: Any) -> Run:
-    """A nightly run of one case whose three launches agree, on a day of November 2026."""
-    case = runs.make_case(JSON)
-    results = changes.pop("results", [runs.steady_result(case, {"throughput": throughput})])
-    started = changes.pop("started", f"2026-11-{day:02d}T03:00:00+00:00")
-    profile = changes.get("profile", "nightly")
-    commit = f"{day:02d}" * 20
-    return runs.make_run(
-        results,
-        id=store.run_id(started, profile, commit),
-        started=started,
-        commit=commit,
-        **changes,
-    )
-
-
-def table_of(*measured: Run) -> Table:
-    (table,) = history.tables(of_run(run) for run in measured)
-    return table
+WIDE = [100.0, 200.0, 400.0]
+FACTOR = 2 ** (4.30265 / math.sqrt(3))
+"""Of `WIDE`, whose geometric mean is 200: t(2)/√3 = 2.4842 times ln 2 to both sides."""
 
 
 def built(folder: Path) -> Folder:
@@ -63,15 +44,11 @@ def fetched(site: Path) -> list[dict[str, Any]]:
 
 
 def test_a_night_holds_the_run_s_means_and_intervals() -> None:
-    """Of 100, 200 and 400: geometric mean 200, t(2)/√3 = 2.4842 times ln 2 to both sides."""
-    case = runs.make_case(JSON)
-    launches = tuple(runs.ok(JSON, n, {"throughput": 100.0 * 2**n}) for n in range(3))
-    night = of_run(a_run(1, results=[CaseResult(case=case, launches=launches)]))
+    night = of_run(a_run(1, scattered(JSON, *WIDE)))
     column = night.header.metrics.index("throughput")
     assert night.mean[0, column] == pytest.approx(200)
-    factor = 2 ** (4.30265 / math.sqrt(3))
-    assert night.low[0, column] == pytest.approx(200 / factor, rel=1e-5)
-    assert night.high[0, column] == pytest.approx(200 * factor, rel=1e-5)
+    assert night.low[0, column] == pytest.approx(200 / FACTOR, rel=1e-5)
+    assert night.high[0, column] == pytest.approx(200 * FACTOR, rel=1e-5)
     assert night.launches[0, column] == 3
     assert np.isnan(night.mean[0, night.header.metrics.index("pss_steady")])
 
@@ -83,12 +60,8 @@ def test_headlines_share_the_first_file_and_exist() -> None:
 
 
 def test_failed_cases_are_gaps_with_a_reason() -> None:
-    failure = runs.failed(JSON, 0, FlagName.NOT_READY, "60 s were not enough")
-    table = table_of(
-        a_run(1, results=[CaseResult(case=runs.make_case(JSON), launches=(failure,))]),
-        a_run(2),
-        a_run(3, results=[CaseResult(case=runs.make_case(JSON))], status=RunStatus.PARTIAL),
-    )
+    never = CaseResult(case=runs.make_case(JSON))
+    table = table_of(a_run(1, failed()), a_run(2), a_run(3, never, status=RunStatus.PARTIAL))
     first, second, third = history.points(table, JSON, "throughput")
     assert (first.status, first.mean) == ("failed", None)
     assert first.reason == "not_ready: 60 s were not enough"
@@ -106,20 +79,20 @@ def test_a_point_is_not_judged_when_half_of_its_launches_were_disturbed(
     launches = tuple(
         runs.ok(JSON, n, {"throughput": 5000.0}, *[noise] * (n < disturbed)) for n in range(3)
     )
-    table = table_of(a_run(1, results=[CaseResult(case=runs.make_case(JSON), launches=launches)]))
+    table = table_of(a_run(1, CaseResult(case=runs.make_case(JSON), launches=launches)))
     (point,) = history.points(table, JSON, "throughput")
     assert (point.status, point.flags, point.mean) == (status, ("host_noise",), 5000)
 
 
 def test_a_series_without_a_figure_in_one_night_says_so() -> None:
     both = runs.steady_result(runs.make_case(JSON), {"throughput": 5000.0, "efficiency": 0.5})
-    table = table_of(a_run(1, results=[both]), a_run(2))
+    table = table_of(a_run(1, both), a_run(2))
     assert [p.mean for p in history.points(table, JSON, "efficiency")] == [0.5, None]
     assert history.points(table, JSON, "efficiency")[1].reason == "this run has no such figure"
 
 
 def test_runs_of_other_profiles_do_not_enter_a_trend() -> None:
-    short, night = a_run(1, 9.0, profile="quick"), a_run(2)
+    short, night = a_run(1, steady(JSON, 9.0), profile="quick"), a_run(2)
     assert [p.mean for p in history.points(table_of(short, night), JSON, "throughput")] == [5000]
     assert [p.mean for p in history.points(table_of(short), JSON, "throughput")] == [9]
 
@@ -127,24 +100,21 @@ def test_runs_of_other_profiles_do_not_enter_a_trend() -> None:
 def test_machines_are_never_joined() -> None:
     other = runs.MACHINE.model_copy(update={"id": "other-4c-1"})
     found = history.tables(of_run(run) for run in (a_run(1), a_run(2, machine=other)))
-    assert [(table.machine, len(table.nights)) for table in found] == [
-        ("other-4c-1", 1),
-        (runs.MACHINE.id, 1),
-    ]
+    counted = [(table.machine, len(table.nights)) for table in found]
+    assert counted == [("other-4c-1", 1), (runs.MACHINE.id, 1)]
 
 
 def test_breaks_where_machine_interpreter_or_case_changed() -> None:
     kernel = runs.MACHINE.model_copy(update={"kernel": "6.2.0"})
     plain = a_run(1)
     newer = tuple(r.model_copy(update={"version": "3.14.8"}) for r in plain.interpreters)
-    longer = [runs.steady_result(runs.make_case(JSON, workers=2), {"throughput": 1.0})]
     table = table_of(
         plain,
         a_run(2),
         a_run(3, machine=kernel),
-        a_run(4, machine=kernel, results=[]),
+        a_run(4, machine=kernel).model_copy(update={"results": ()}),
         a_run(5, machine=kernel, interpreters=newer),
-        a_run(6, machine=kernel, interpreters=newer, results=longer),
+        a_run(6, steady(JSON, 1.0, workers=2), machine=kernel, interpreters=newer),
     )
     found = events.breaks(table)[JSON]
     assert [(b.night, b.what) for b in found] == [(2, "machine"), (4, "interpreter"), (5, "case")]
@@ -161,11 +131,8 @@ def test_another_stack_is_a_bump_with_its_packages() -> None:
     table = table_of(plain, a_run(2, stacks=(bumped, *plain.stacks[1:])))
     (bump,) = events.bumps(table)
     assert (bump.night, bump.stack) == (1, "current")
-    assert [(c.package, c.base, c.head) for c in bump.packages] == [
-        ("granian", "1.2.3", "2.9.0"),
-        ("h11", "1.2.3", None),
-        ("new", None, "1.0"),
-    ]
+    moved = [(one.package, one.base, one.head) for one in bump.packages]
+    assert moved == [("granian", "1.2.3", "2.9.0"), ("h11", "1.2.3", None), ("new", None, "1.0")]
     assert events.breaks(table) == {JSON: ()}
 
 
@@ -174,16 +141,15 @@ def test_missing_nights_are_gaps() -> None:
     assert events.gaps(table_of(a_run(1), a_run(20))) == ()
 
 
+def document_of(table: Table) -> dict[str, Any]:
+    (shard,), (year,) = data_files.series_files(table), data_files.years(table)
+    return data_files.series_document(data_files.scaled(table, year), shard)
+
+
 def test_a_shard_holds_five_digits_as_integers() -> None:
     """5,000 and 5,100 requests/s are 50,000 and 51,000 steps of 0.1; a gap is null."""
-    failure = runs.failed(JSON, 0, FlagName.NOT_READY, "no")
-    table = table_of(
-        a_run(1, 5000.0),
-        a_run(2, results=[CaseResult(case=runs.make_case(JSON), launches=(failure,))]),
-        a_run(3, 5100.0),
-    )
-    (shard,), (year,) = data_files.series_files(table), data_files.years(table)
-    document = data_files.series_document(data_files.scaled(table, year), shard)
+    table = table_of(a_run(1), a_run(2, failed()), a_run(3, steady(JSON, 5100.0)))
+    document = document_of(table)
     (series,), (case,) = document["series"], document["cases"]
     assert (series["metric"], series["unit"], series["better"]) == ("throughput", "1/s", "higher")
     assert (series["exponent"], series["mean"]) == (-1, [50000, None, 51000])
@@ -192,22 +158,19 @@ def test_a_shard_holds_five_digits_as_integers() -> None:
     assert (case["id"], case["status"]) == (JSON, "mfm")
     assert case["flag_sets"] == [[], ["not_ready"]]
     assert case["flags"] == [[1, 0], [1, 1], [1, 0]]
-    assert case["reasons"] == {"1": "not_ready: no"}
+    assert case["reasons"] == {"1": "not_ready: 60 s were not enough"}
 
 
 def test_intervals_are_distances_in_steps() -> None:
     """200·2^±2.4841: 164.25 below and 919.00 above, in steps of 0.1, outwards."""
-    launches = tuple(runs.ok(JSON, n, {"throughput": 100.0 * 2**n}) for n in range(3))
-    table = table_of(a_run(1, results=[CaseResult(case=runs.make_case(JSON), launches=launches)]))
-    (shard,), (year,) = data_files.series_files(table), data_files.years(table)
-    (series,) = data_files.series_document(data_files.scaled(table, year), shard)["series"]
+    (series,) = document_of(table_of(a_run(1, scattered(JSON, *WIDE))))["series"]
     assert (series["exponent"], series["mean"]) == (-2, [20000])
     assert (series["low"], series["high"]) == ([1643], [9190])
 
 
 def test_a_dozen_series_per_file() -> None:
     every = dict.fromkeys(columns.TRENDS, 1.0)
-    table = table_of(a_run(1, results=[runs.steady_result(runs.make_case(JSON), every)]))
+    table = table_of(a_run(1, runs.steady_result(runs.make_case(JSON), every)))
     found = data_files.series_files(table)
     assert [len(shard.series) for shard in found[:-1]] == [12] * (len(found) - 1)
     assert sum(len(shard.series) for shard in found) == len(columns.TRENDS)
@@ -220,10 +183,8 @@ def test_years_are_cut_at_new_year() -> None:
     table = table_of(
         a_run(1, started="2025-12-31T23:59:00+00:00"), a_run(2, started="2025-12-31T23:00:00-02:00")
     )
-    assert [(y.year, y.start, y.stop) for y in data_files.years(table)] == [
-        (2025, 0, 1),
-        (2026, 1, 2),
-    ]
+    found = [(year.year, year.start, year.stop) for year in data_files.years(table)]
+    assert found == [(2025, 0, 1), (2026, 1, 2)]
 
 
 def test_another_night_changes_the_files_of_its_year(tmp_path: Path) -> None:
@@ -283,7 +244,7 @@ def test_a_file_with_other_bytes_is_read_again(tmp_path: Path) -> None:
     results, cache = tmp_path / "results", tmp_path / "cache"
     path = store.finalise(results, a_run(1))
     reading.read(results, cache, tmp_path)
-    path.write_bytes(store.encode(a_run(1, 6000.0, notes=("another",))))
+    path.write_bytes(store.encode(a_run(1, steady(JSON, 6000.0), notes=("another",))))
     for _ in range(3):
         (night,) = reading.read(results, cache, tmp_path).nights
         assert night.mean[0, night.header.metrics.index("throughput")] == 6000
@@ -308,16 +269,10 @@ def test_what_runs_have_in_common_is_kept_once(tmp_path: Path) -> None:
 
 def test_asv_s_figures_have_series_with_their_own_units() -> None:
     reading_ = asv_results.Reading(
-        benchmark="handlers.Cpu.time_handler",
-        params=(("endpoint", "json"),),
-        python="3.14t",
-        stack="current",
-        unit="seconds",
-        status="measured",
-        value=2e-4,
-        quartiles=(1e-4, 3e-4),
+        benchmark="handlers.Cpu.time_handler", params=(("endpoint", "json"),), python="3.14t",
+        stack="current", unit="seconds", status="measured", value=2e-4, quartiles=(1e-4, 3e-4),
         samples=(1e-4, 2e-4, 3e-4),
-    )
+    )  # fmt: skip
     snapshot = asv_results.Snapshot(
         machine="m", cores=2, described="a machine", commit="ab" * 20,
         started=1_763_000_000_000, committed=1_762_900_000_000,
@@ -332,14 +287,9 @@ def test_asv_s_figures_have_series_with_their_own_units() -> None:
     assert table.cases == (f"{name}/current", f"{name}/pydantic-v1")
     (point,) = history.points(table, f"{name}/current", "seconds")
     assert (point.mean, point.low, point.high) == pytest.approx((2e-4, 1e-4, 3e-4))
-    assert (point.launches, point.time, point.run) == (
-        3,
-        1_762_900_000,
-        "20251113T021320Z-asv-abababab",
-    )
-    (shard,) = data_files.series_files(table)
-    scaled = data_files.scaled(table, data_files.years(table)[0])
-    document = data_files.series_document(scaled, shard)
+    assert (point.launches, point.time) == (3, 1_762_900_000)
+    assert point.run == "20251113T021320Z-asv-abababab"
+    document = document_of(table)
     assert "not independent" in document["interval"]
     assert document["series"][0]["unit"] == "seconds"
 
@@ -350,28 +300,27 @@ def test_a_ratio_s_interval_is_wider_than_either_s() -> None:
     (point,) = history.points(table, JSON, "throughput")
     above = replace(point, mean=2.0, low=2 * math.exp(-0.03), high=2 * math.exp(0.03))
     below = replace(point, mean=1.0, low=math.exp(-0.04), high=math.exp(0.04))
-    assert overview.ratio(above, below) == pytest.approx(
-        (2, 2 * math.exp(-0.05), 2 * math.exp(0.05))
-    )
+    wide = (2, 2 * math.exp(-0.05), 2 * math.exp(0.05))
+    assert overview.ratio(above, below) == pytest.approx(wide)
     assert overview.ratio(replace(point, mean=None), below) is None
 
 
 def test_badges_show_figures_of_one_night_only() -> None:
-    cases = [runs.make_case(name) for name in (JSON, OTHER)]
-    one = runs.steady_result(cases[0], {"throughput": 5000.0})
-    two = runs.steady_result(cases[1], {"throughput": 6000.0})
-    found = overview.badges([table_of(a_run(1, results=[one, two]))], ())
+    one, two = steady(JSON), steady(FREE, 6000.0)
+    found = overview.badges([table_of(a_run(1, one, two))], ())
     assert found["free-threaded-asgi"]["message"] == "1.20×"
     assert found["asgi"]["message"] == "5,000/s"
     assert found["changes"] == {
         "schemaVersion": 1, "label": "open regressions", "message": "none", "color": "blue",
     }  # fmt: skip
-    apart = table_of(a_run(1, results=[one]), a_run(2, results=[two]))
+    apart = table_of(a_run(1, one), a_run(2, two))
     assert overview.badges([apart], ())["free-threaded-asgi"]["message"] == "not measured"
 
 
 def test_the_overview_has_the_newest_figure_of_every_series() -> None:
-    table = table_of(a_run(1, 5000.0), a_run(2, 5100.0), a_run(3, results=[]))
+    table = table_of(
+        a_run(1), a_run(2, steady(JSON, 5100.0)), a_run(3).model_copy(update={"results": ()})
+    )
     (machine,) = overview.overview([table], (), ())["machines"]
     assert machine["series"] == {
         "case": [0], "metric": [1], "mean": [5100], "low": [5100], "high": [5100],

@@ -2,42 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, expect
+from playwright.sync_api import Page, expect
 
 import browsing
 import site_builds
-from browsing import Watched
+from browsing import NewPage, Watched
 from servebench.site.pages import addresses
 
 pytestmark = pytest.mark.real
+PHONE = {"width": 390, "height": 844}
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browsing.browser() as found:
-        yield found
-
-
-@pytest.fixture
-def phone(chromium: Browser) -> Iterator[BrowserContext]:
-    found = chromium.new_context(viewport={"width": 390, "height": 844})
-    found.set_default_timeout(20_000)
-    yield found
-    found.close()
-
-
-def crawled(context: BrowserContext, site: Path) -> dict[str, list[str]]:
+def crawled(page: Page, site: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     with browsing.served(site) as base:
-        watched = Watched(context.new_page(), base)
+        watched = Watched(page, base)
         for file in sorted(site.rglob("*.html")):
             name = file.relative_to(site).as_posix()
-            page = watched.open(quote(name.removesuffix("index.html"), safe="/(),=+@'~"))
+            watched.open(quote(name.removesuffix("index.html"), safe="/(),=+@'~"))
             planted = page.evaluate(
                 "document.querySelectorAll('img, iframe, [onerror], [onload], main script:not("
                 '[type="application/json"])\').length'
@@ -53,9 +39,9 @@ def crawled(context: BrowserContext, site: Path) -> dict[str, list[str]]:
     return found
 
 
-def test_an_empty_history_is_a_site(phone: BrowserContext, tmp_path: Path) -> None:
+def test_an_empty_history_is_a_site(new_page: NewPage, tmp_path: Path) -> None:
     site = site_builds.nothing(tmp_path)
-    assert crawled(phone, site) == {}
+    assert crawled(new_page(**PHONE), site) == {}
     told = {
         "": "Nothing has been measured yet.",
         "c/": "No change is open.",
@@ -67,11 +53,11 @@ def test_an_empty_history_is_a_site(phone: BrowserContext, tmp_path: Path) -> No
         assert sentence in (site / name / "index.html").read_text("utf-8")
 
 
-def test_one_night_is_a_site(phone: BrowserContext, tmp_path: Path) -> None:
+def test_one_night_is_a_site(new_page: NewPage, tmp_path: Path) -> None:
     site = site_builds.one_night(tmp_path)
-    assert crawled(phone, site) == {}
+    assert crawled(new_page(**PHONE), site) == {}
     with browsing.served(site) as base:
-        page = Watched(phone.new_page(), base).open("b/asgi-wsgi/asgi-json/py3.14/w1/c128/")
+        page = Watched(new_page(**PHONE), base).open("b/asgi-wsgi/asgi-json/py3.14/w1/c128/")
         page.locator("#trend").focus()
         page.keyboard.press("ArrowRight")
         expect(page.locator("#trend [role=status]")).to_contain_text("200 µs")
@@ -79,12 +65,12 @@ def test_one_night_is_a_site(phone: BrowserContext, tmp_path: Path) -> None:
         expect(page.locator("#compare-says")).to_contain_text("Nothing can be compared yet")
 
 
-def test_hostile_strings_are_text(phone: BrowserContext, tmp_path: Path) -> None:
+def test_hostile_strings_are_text(new_page: NewPage, tmp_path: Path) -> None:
     """In every field: nothing runs, and names of 10 kB make no page wider than a phone."""
     site = site_builds.hostile(tmp_path)
-    assert crawled(phone, site) == {}
+    assert crawled(new_page(**PHONE), site) == {}
     with browsing.served(site) as base:
-        watched = Watched(phone.new_page(), base)
+        watched = Watched(new_page(**PHONE), base)
         page = watched.open(addresses.change("20261119-hostile-0"))
         for text in site_builds.HOSTILE[:4]:
             expect(page.locator("main")).to_contain_text(text)

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 import browsing
 import made_up
 import site_builds
-from browsing import Watched
+from browsing import NewPage, Watched
 from servebench.site.pages import addresses
 
 CASE = made_up.imagine(1.6, 20, seed=4).cases[0]
@@ -27,19 +27,10 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browsing.browser() as found:
-        yield found
-
-
 @pytest.fixture
-def watched(chromium: Browser, base: str) -> Iterator[Watched]:
-    context = chromium.new_context(viewport={"width": 1000, "height": 900})
-    context.set_default_timeout(20_000)
-    found = Watched(context.new_page(), base)
+def watched(new_page: NewPage, base: str) -> Iterator[Watched]:
+    found = Watched(new_page(width=1000), base)
     yield found
-    context.close()
     assert found.troubles == []
 
 

@@ -7,7 +7,7 @@ import gzip
 import http.server
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ from servebench.toolchain.packages import CHROMIUM
 
 expect.set_options(timeout=20_000)
 
+NewPage = Callable[..., Page]
 LOOK: Final = 40
 """Milliseconds between two looks at what is still being fetched."""
 PATIENCE: Final = 750

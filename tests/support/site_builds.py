@@ -135,7 +135,7 @@ def hostile(folder: Path) -> Path:
 
 
 def built(folder: Path) -> Path:
-    sites.made(folder, folder / "results")
+    sites.made(folder)
     return folder / "site"
 
 

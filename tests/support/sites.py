@@ -51,14 +51,15 @@ def node(script: str, given: object = None) -> Any:
 
 def made(
     folder: Path,
-    results: Path,
     output: str = "site",
     *,
+    results: Path | None = None,
     root: Path = PROJECT,
     base: str = "",
     with_asv: bool = False,
 ) -> Built:
-    """Build the site of `results` in `folder`, by default without asv's."""
+    """Build the site of the folder's results in it, by default without asv's."""
+    results = results or folder / "results"
     order = Order(root, results, folder / output, folder / "cache", base, with_asv)
     sources = made_up.read(results, order.cache, root)
     return build.made(order, sources, Narrator(Console(quiet=True)))

@@ -109,7 +109,11 @@ def made(order: Order, sources: Sources, narrator: Narrator) -> Built:
         for name, told in _SCHEMAS.items()
         if (order.results / name).is_file()
     }
-    downloads |= dict(_raw_asv(order.results, folder))
+    recorded = order.results / "asv"
+    for path in sorted(recorded.rglob("*.json")):  # asv's names, which name no folder of ours
+        name = path.relative_to(recorded).as_posix()
+        folder.put(f"{addresses.RAW_ASV}{name}", path.read_bytes())
+        downloads[f"{addresses.RAW_ASV}{quote(name)}"] = "asv's results as asv wrote them"
     no_asv = ""
     if order.with_asv:
         scratch = order.cache / "asv-site"
@@ -177,15 +181,6 @@ def _write_pages(site: Site, folder: Folder, no_asv: str) -> int:
             folder.put(page.path, page.html.encode("utf-8", "replace"))
     folder.put(addresses.FEED, changes.feed(site.changes, site.base))
     return len(names)
-
-
-def _raw_asv(results: Path, folder: Folder) -> Iterator[tuple[str, str]]:
-    """Copy the files that asv wrote; their names are asv's, and name no folder of ours."""
-    recorded = results / "asv"
-    for path in sorted(recorded.rglob("*.json")):
-        name = path.relative_to(recorded).as_posix()
-        folder.put(f"{addresses.RAW_ASV}{name}", path.read_bytes())
-        yield f"{addresses.RAW_ASV}{quote(name)}", "asv's results as asv wrote them"
 
 
 def _refuse_others_work(output: Path) -> None:

@@ -50,8 +50,8 @@ _MOST: Final = 2**53
 as its series is ever shown as less than it is."""
 _TRANSLATION: Final = bytes.maketrans(bytes(range(len(STATES))), "".join(LETTERS.values()).encode())
 _SAFE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_GUARD: Final = "inprocess/guard."
-"""asv's suite that records versions: they are no figures."""
+GUARD: Final = "inprocess/guard."
+"""Cases of asv's suite that records versions, which are no figures for people."""
 _DEFAULT_FLOOR: Final = 0.01
 """Relevance threshold of benchmarks inside the process, as in the report of a comparison."""
 
@@ -211,7 +211,7 @@ def compared_metrics(table: Table) -> tuple[str, ...]:
     """The metrics of a table that can be compared across cases, the default first."""
     if found := tuple(name for name in COMPARED if name in table.metrics):
         return found
-    cases = [row for row, case in enumerate(table.cases) if not case.startswith(_GUARD)]
+    cases = [row for row, case in enumerate(table.cases) if not case.startswith(GUARD)]
     there = ~np.isnan(table.mean[:, cases]).all(axis=(0, 1))
     names = (table.metrics[column] for column in np.flatnonzero(there).tolist())
     return tuple(sorted(names, key=lambda name: (name != "seconds", name)))

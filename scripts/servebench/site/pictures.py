@@ -30,9 +30,6 @@ PICTURES: Final = {
     "users": f"{addresses.experiment('pydantic-v1-v2')}#figures",
 }
 """Start of the files' names (`front-light.png`) → what is shown."""
-SCHEMES: Final = ("light", "dark")
-WIDTH: Final = 1280
-HEIGHT: Final = 860
 
 
 def take(site: Path, docs: Path) -> tuple[Path, ...]:
@@ -45,7 +42,7 @@ def take(site: Path, docs: Path) -> tuple[Path, ...]:
     taken = []
     with chromium() as browser:
         for name, address in PICTURES.items():
-            for scheme in SCHEMES:
+            for scheme in ("light", "dark"):
                 taken.append(docs / f"{name}-{scheme}.png")
                 _take(browser, site, address, scheme, taken[-1])
     return tuple(taken)
@@ -89,7 +86,7 @@ def _take(browser: Browser, site: Path, address: str, scheme: Any, path: Path) -
             route.fulfill(status=404)
 
     context = browser.new_context(
-        viewport={"width": WIDTH, "height": HEIGHT},
+        viewport={"width": 1280, "height": 860},
         color_scheme=scheme,
         reduced_motion="reduce",
         locale="en-GB",
@@ -110,9 +107,5 @@ def _take(browser: Browser, site: Path, address: str, scheme: Any, path: Path) -
 
 def _newest(site: Path) -> datetime | None:
     machines = json.loads((site / "overview.json").read_bytes())["machines"]
-    times = [
-        datetime.fromisoformat(machine["newest"]["time"])
-        for machine in machines
-        if machine["kind"] == "load"
-    ]
-    return max(times, default=None)
+    newest = (machine["newest"]["time"] for machine in machines if machine["kind"] == "load")
+    return max(map(datetime.fromisoformat, newest), default=None)

@@ -18,7 +18,7 @@ from servebench.record.change import ChangeRecord
 from servebench.report.change import ChangeText, told
 from servebench.series import table as history
 from servebench.series.columns import RunHeader
-from servebench.series.summary import CaseSummary, Estimate, RunSummary
+from servebench.series.summary import Estimate, RunSummary
 from servebench.series.table import Point, Table
 from servebench.site import data_files
 from servebench.site.charts import trend
@@ -104,7 +104,8 @@ def _page(
     summaries = [one for one in site.newest.values() if case in one.cases]
     described = max(summaries, key=lambda one: one.run.started, default=None)
     summary = described.cases[case] if described else None
-    metric = views[0].metric if views and views[0].metric in METRICS else _metric(summary)
+    known = (name for name in HEADLINES if summary and name in summary.metrics)
+    metric = views[0].metric if views and views[0].metric in METRICS else next(known, None)
     each = None
     if metric is not None:
         each = launch_chart(summaries, case, metric, lambda run: root + addresses.run(run))
@@ -137,12 +138,7 @@ def _page(
 
 
 def _view(
-    site: Site,
-    root: str,
-    table: Table,
-    case: str,
-    changes: tuple[ChangeRecord, ...],
-    anchor: str,
+    site: Site, root: str, table: Table, case: str, changes: tuple[ChangeRecord, ...], anchor: str
 ) -> CaseView:
     names = trends.metrics(table, case)
     metric = names[0] if names else (table.metrics[0] if table.metrics else "")
@@ -192,12 +188,6 @@ def _interval(point: Point, metric: str) -> str:
         return point.reason or (point.status if point.status != "measured" else "not in this run")
     estimate = Estimate(n=point.launches, mean=point.mean, low=point.low, high=point.high)
     return words.spread(estimate, metric)
-
-
-def _metric(summary: CaseSummary | None) -> str | None:
-    if summary is None:
-        return None
-    return next((name for name in HEADLINES if name in summary.metrics), None)
 
 
 def _where(change: ChangeText, case: str) -> str:

@@ -92,6 +92,11 @@ def _page(site: Site, record: ChangeRecord, cut: Around | None) -> PageFile:
         None if run not in site.headers else site.headers[run].time
         for run in (record.before_run or "", record.after_run or "")
     )
+    drawn = None
+    if cut is not None:
+        happened = site.events[cut[0].machine, cut[0].kind]
+        root = addresses.root(addresses.file(address))
+        drawn = markup(trend.trend(trend_around(root, record, cut, happened, told_.title)))
     return render(
         site,
         "change.html.j2",
@@ -105,7 +110,7 @@ def _page(site: Site, record: ChangeRecord, cut: Around | None) -> PageFile:
         machines={header.machine for header in site.headers.values()},
         query=f"?metric={name.metric}" if name.metric in METRICS else "",
         forest=_forest(told_),
-        trend=None if cut is None else _trend(site, address, told_, cut),
+        trend=drawn,
         packages=sorted(
             ((one, _blame(record, one)) for one in record.packages),
             key=lambda pair: (pair[1] == "no", pair[1] != "yes", pair[0].package),
@@ -138,11 +143,3 @@ def _forest(told_: ChangeText) -> Markup:
         "After over before, with its 95 % interval. These figures do not move any more.",
     )
     return markup(forest.forest(Forest(about, CHANGE, (DotGroup("", (dot,)),), "change")))
-
-
-def _trend(site: Site, address: str, told_: ChangeText, cut: Around) -> Markup:
-    table, _ = cut
-    happened = site.events[table.machine, table.kind]
-    root = addresses.root(addresses.file(address))
-    data = trend_around(root, told_.record, cut, happened, told_.title)
-    return markup(trend.trend(data))

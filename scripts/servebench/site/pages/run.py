@@ -127,7 +127,12 @@ def pages(site: Site) -> Iterator[PageFile]:
         if run
     )
     for run_id, night in site.nights.items():
-        summary, problem = _summary(site, run_id) if run_id in whole else (None, "")
+        summary, problem = None, ""
+        if run_id in whole:
+            try:
+                summary = site.read_run(run_id)
+            except RecordError as error:  # it was there a moment ago
+                problem = str(error)
         yield _page(site, night, summary, problem, beside[run_id], concerned.get(run_id, ()))
 
 
@@ -197,13 +202,6 @@ def _page(
         raw=trace.links(site, header.run),
         commands=(trace.run_command(header), *one_case),
     )
-
-
-def _summary(site: Site, run_id: str) -> tuple[RunSummary | None, str]:
-    try:
-        return site.read_run(run_id), ""
-    except RecordError as error:  # it was there a moment ago
-        return None, str(error)
 
 
 def _facts(header: RunHeader) -> tuple[tuple[str, str], ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from servebench.core.errors import RecordError
 from servebench.declare.published import Published, load_published
@@ -24,7 +24,7 @@ from servebench.series.reading import Sources
 from servebench.series.summary import RunSummary, summarise
 from servebench.series.table import Table
 from servebench.site.data import Written
-from servebench.site.data_files import SeriesFile
+from servebench.site.data_files import GUARD, SeriesFile
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -33,13 +33,9 @@ Trended = tuple[str, Kind]
 """A machine's id and a kind of figures: what has a table of its own."""
 
 
-_GUARD: Final = "inprocess/guard."
-"""Versions, recorded as figures: plumbing, and no cases for people."""
-
-
 def has_page(case: str) -> bool:
     """Whether a case has a page of its own."""
-    return not case.startswith(_GUARD)
+    return not case.startswith(GUARD)
 
 
 def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -166,11 +166,7 @@ def quantity(metric: str, title: str) -> Quantity:
     """The quantity of a metric, or of the unit that asv gives to a benchmark."""
     if metric in METRICS:
         return Quantity.of(metric)
-    return Quantity(title, partial(_figure, metric), "lower")
-
-
-def _figure(metric: str, number: float) -> str:
-    return words.figure(number, metric)
+    return Quantity(title, lambda number: words.figure(number, metric), "lower")
 
 
 def _points(root: str, table: Table, nights: Sequence[Point]) -> tuple[TrendPoint, ...]:
