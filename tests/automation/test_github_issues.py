@@ -16,10 +16,11 @@ from servebench.automation.github import issues, text
 from servebench.automation.github.comments import Note, Stage, read_note
 from servebench.automation.github.slash import run_name
 from servebench.record import change, files
-from servebench.record.change import ChangeRecord, Release, SeriesName, StackState
-from servebench.record.comparison import PackageChange, Verdict
+from servebench.record.change import ChangeRecord, SeriesName, StackState
+from servebench.record.comparison import PackageChange
 from servebench.record.night import NightRecord, ShardRecord
 from steps import BOT, HEAD, Step
+from synthetic import change_record
 
 SITE = "https://owner.github.io/name/"
 CASE = "asgi-wsgi/asgi-json/py3.14t/w2/c256"
@@ -27,26 +28,15 @@ SERIES = SeriesName(machine="cloud-2c-1a2b", case=CASE, metric="server_cpu_per_r
 
 
 def record(name: str = "one", **more: Any) -> ChangeRecord:
-    """A change of +2.13 % that granian 2.8.7 has caused."""
+    """A change of +3.10 % that granian 2.8.7 has caused."""
     fields: dict[str, Any] = {
-        "id": name,
-        "status": "open",
         "series": SERIES,
-        "when": datetime(2026, 11, 20, 2, 30, tzinfo=UTC),
         "before_run": "20261119T020000Z-nightly-aaaaaaaa",
         "after_run": "20261120T023000Z-nightly-bbbbbbbb",
         "base": StackState(stack="current", digest="0" * 64, as_of="2026-11-18"),
         "head": StackState(stack="current", digest="1" * 64, as_of="2026-11-19"),
-        "packages": (
-            PackageChange(stack="current", package="granian", base="2.8.6", head="2.8.7"),),
-        "ratio": 1.0213,
-        "low": 1.0161,
-        "high": 1.0265,
-        "verdict": Verdict.SLOWER,
-        "culprit": Release(package="granian", version="2.8.7", previous="2.8.6"),
-        "method": "step detection, confirmed by 12 duets",
-    }  # fmt: skip
-    return ChangeRecord(**{**fields, **more})
+    }
+    return change_record(id=name, **{**fields, **more})
 
 
 def save(step: Step, *records: ChangeRecord) -> Path:
@@ -65,28 +55,23 @@ def tell(step: Step, *records: ChangeRecord, more: tuple[str, ...] = ()) -> list
     return done.out.splitlines()
 
 
-def all_issues(step: Step) -> list[Table]:
-    """All issues, oldest first."""
-    return step.github.state.issues
-
-
-def test_a_change_becomes_one_issue(step: Step) -> None:
+def test_a_change_becomes_one_issue_and_is_never_announced_twice(step: Step) -> None:
     """Title and text say what, how much, since when, because of what, and where the evidence is."""
     (line,) = tell(step, record())
-    (issue,) = all_issues(step)
+    (issue,) = step.github.state.issues
     assert line == f"one: opened {issue['html_url']}"
     assert issue["title"] == (
-        f"granian 2.8.6 → 2.8.7: CPU/request of {CASE} slower by +2.13 %"
+        f"granian 2.8.6 → 2.8.7: CPU/request of {CASE} slower by +3.10 %"
     )  # fmt: skip
     assert [label["name"] for label in issue["labels"]] == ["servebench", "slower"]
     lines = issue["body"].splitlines()
     assert lines[1:11] == [
         f"**CPU/request** of **{CASE}** moved for good.", "",
-        "- **change**: +2.13 % (+1.61…+2.65 %, 95 % interval): slower",
-        "- **since**: 2026-11-20 02:30 UTC",
+        "- **change**: +3.10 % (+2.50…+3.70 %, 95 % interval): slower",
+        "- **since**: 2026-11-20 03:00 UTC",
         "- **runs**: 20261119T020000Z-nightly-aaaaaaaa → 20261120T023000Z-nightly-bbbbbbbb",
         "- **machine**: cloud-2c-1a2b", "- **caused by**: granian 2.8.6 → 2.8.7",
-        "- **found**: step detection, confirmed by 12 duets", "",
+        "- **found**: Ten duets.", "",
         f"[The evidence]({SITE}c/one/) · [all]({SITE}c/)",
     ]  # fmt: skip
     assert "| current | granian | 2.8.6 | 2.8.7 |" in lines
@@ -95,31 +80,30 @@ def test_a_change_becomes_one_issue(step: Step) -> None:
         in (issue["body"])
     )
     assert "one: opened" in step.summary
-
-
-def test_it_is_never_announced_twice(step: Step) -> None:
-    tell(step, record())
     assert tell(step, record()) == ["no news"]
-    assert len(all_issues(step)) == 1
+    assert step.github.state.issues == [issue]
     assert step.asked("PATCH") == []
 
 
 def test_what_becomes_known_is_added(step: Step) -> None:
     """The release is found some days later: the same issue says so."""
     tell(step, record(culprit=None))
-    (issue,) = all_issues(step)
+    (issue,) = step.github.state.issues
     assert issue["title"].startswith("Unknown cause: CPU/request of")
     assert "not known yet; this issue will say when it is" in issue["body"]
     (line,) = tell(step, record())
     assert line.startswith("one: updated")
-    assert all_issues(step) == [issue]
+    assert step.github.state.issues == [issue]
     assert issue["title"].startswith("granian 2.8.6 → 2.8.7: CPU/request")
     assert issue["state"] == "open"
 
 
 def test_it_closes_and_opens_with_its_record(step: Step) -> None:
+    """What was over before it was announced opens nothing."""
+    assert tell(step, record(status="closed")) == ["no news"]
+    assert step.github.state.issues == []
     tell(step, record())
-    (issue,) = all_issues(step)
+    (issue,) = step.github.state.issues
     (line,) = tell(step, record(status="closed", note="fixed in granian 2.8.8"))
     assert line.startswith("one: closed")
     assert (issue["state"], issue["state_reason"]) == ("closed", "completed")
@@ -128,18 +112,13 @@ def test_it_closes_and_opens_with_its_record(step: Step) -> None:
     (line,) = tell(step, record(note="it came back"))
     assert line.startswith("one: opened again")
     assert (issue["state"], issue["state_reason"]) == ("open", "reopened")
-    assert len(all_issues(step)) == 1
-
-
-def test_what_was_over_before_it_was_announced_opens_nothing(step: Step) -> None:
-    assert tell(step, record(status="closed")) == ["no news"]
-    assert all_issues(step) == []
+    assert len(step.github.state.issues) == 1
 
 
 def test_somebody_who_closes_it_is_not_contradicted(step: Step) -> None:
     """News is added, but the issue stays closed: they have seen it."""
     tell(step, record(culprit=None))
-    (issue,) = all_issues(step)
+    (issue,) = step.github.state.issues
     issue["state"] = "closed"
     tell(step, record())
     assert issue["state"] == "closed"
@@ -149,19 +128,19 @@ def test_somebody_who_closes_it_is_not_contradicted(step: Step) -> None:
 def test_an_issue_of_somebody_else_is_not_ours(step: Step) -> None:
     """They copied our text, hidden line and all; it is neither changed nor counted."""
     tell(step, record())
-    (issue,) = all_issues(step)
+    (issue,) = step.github.state.issues
     issue["user"] = {"login": "mallory", "type": "User"}
     before = dict(issue)
     tell(step, record())
     tell(step, record(status="closed"))
     assert issue == before
-    assert all_issues(step)[1]["state"] == "closed"
+    assert step.github.state.issues[1]["state"] == "closed"
 
 
 def test_only_our_announcements_are_ours(step: Step) -> None:
     """Whatever the list holds: other people's issues, pull requests, and our own other issues."""
     tell(step, record())
-    copied = dict(all_issues(step)[0])
+    copied = dict(step.github.state.issues[0])
     foreign = [
         {**copied, "number": 1, "user": {"login": "mallory", "type": "User"}},
         {**copied, "number": 2, "user": None},
@@ -169,7 +148,7 @@ def test_only_our_announcements_are_ours(step: Step) -> None:
         {**copied, "number": 4, "body": None},
         {**copied, "number": 5, "body": f"Quoted:\n{copied['body']}"},
     ]
-    all_issues(step).clear()
+    step.github.state.issues.clear()
     step.github.fail(method="GET", path="issues$", status=200, body=foreign, times=2)
     (line,) = tell(step, record())
     assert line.startswith("one: opened")
@@ -177,19 +156,14 @@ def test_only_our_announcements_are_ours(step: Step) -> None:
 
 @pytest.mark.parametrize("fault", [{"status": 502}, {"cut": True}])
 def test_a_lost_answer_leaves_one_issue_open(fault: Table, step: Step) -> None:
-    """The request is repeated, and what it has doubled is closed."""
+    """The request is repeated, and what it, or somebody else, has doubled is closed."""
     step.github.fail(method="POST", path="issues$", after=True, **fault)
     tell(step, record())
-    assert [one["state"] for one in all_issues(step)] == ["open", "closed"]
-
-
-def test_of_two_issues_the_newer_one_is_closed(step: Step) -> None:
+    issues = step.github.state.issues
+    assert [one["state"] for one in issues] == ["open", "closed"]
+    issues[1:] = [{**issues[0], "number": issues[0]["number"] + 1}]
     tell(step, record())
-    (issue,) = all_issues(step)
-    all_issues(step).append({**issue, "number": issue["number"] + 1})
-    tell(step, record())
-    assert [one["state"] for one in all_issues(step)] == ["open", "closed"]
-    assert all_issues(step)[1]["state_reason"] == "not_planned"
+    assert [one["state_reason"] for one in issues] == [None, "not_planned"]
 
 
 def test_a_night_that_breaks_everything_opens_few_issues(step: Step) -> None:
@@ -202,19 +176,28 @@ def test_a_night_that_breaks_everything_opens_few_issues(step: Step) -> None:
     done = step("announce", "--results", results, "--most", "3")
     assert done.code == 1
     assert "2 changes are not announced yet" in done.err
-    keys = [(text.marker_values("issue", one["body"]) or {})["key"] for one in all_issues(step)]
+    keys = [
+        (text.marker_values("issue", one["body"]) or {})["key"] for one in step.github.state.issues
+    ]
     assert keys == ["change/change-5", "change/change-4", "change/change-3"]
     assert step("announce", "--results", results, "--most", "3").code == 0
-    assert len(all_issues(step)) == 5
+    assert len(step.github.state.issues) == 5
 
 
 def test_one_broken_record_stops_no_other(step: Step) -> None:
+    """A dry run only says it; addresses of the site are checked."""
     results = save(step, record())
+    done = step("announce", "--results", results, "--site", "javascript:alert(1)")
+    assert (done.code, "expected an address" in done.err) == (2, True)
+    done = step("announce", "--results", results, "--dry-run", "--json")
+    opened = {"key": "change/one", "done": "opened", "url": ""}
+    assert json.loads(done.out) == {"issues": [opened], "problems": []}
+    assert step.github.state.issues == []
     (results / "changes" / "broken.json").write_text("{}", "utf-8")
     done = step("announce", "--results", results)
     assert done.code == 1
     assert "broken.json: expected a change record" in done.err
-    assert len(all_issues(step)) == 1
+    assert len(step.github.state.issues) == 1
     assert "broken.json" in step.summary
 
 
@@ -230,19 +213,9 @@ def test_an_interrupted_announcement_goes_on(step: Step) -> None:
 
     step.github.state.issues = Counted()
     assert step("announce", "--results", results).code == 4
-    assert len(all_issues(step)) == 1
+    assert len(step.github.state.issues) == 1
     assert step("announce", "--results", results).code == 0
-    assert len(all_issues(step)) == 3
-
-
-def test_a_dry_run_only_says_it(step: Step) -> None:
-    results = save(step, record())
-    done = step("announce", "--results", results, "--dry-run", "--json")
-    assert json.loads(done.out) == {
-        "issues": [{"key": "change/one", "done": "opened", "url": ""}],
-        "problems": [],
-    }
-    assert all_issues(step) == []
+    assert len(step.github.state.issues) == 3
 
 
 def test_hostile_words_in_a_record_do_nothing() -> None:
@@ -276,12 +249,6 @@ def test_an_issue_always_fits() -> None:
     assert title.endswith("(and 3000 more)")
     assert len(body) <= 60_000
     assert "… and 2960 more" in body
-
-
-def test_addresses_of_the_site_are_checked(step: Step) -> None:
-    done = step("announce", "--results", save(step), "--site", "javascript:alert(1)")
-    assert done.code == 2
-    assert "expected an address" in done.err
 
 
 # The watchdog.
@@ -375,19 +342,22 @@ def test_waiting_for_something_else_is_no_trouble(job: Table, nights: Step) -> N
     assert nights("watchdog").code == 0
 
 
-def test_a_title_that_is_not_ours_is_not_believed(nights: Step) -> None:
+def test_only_the_newest_request_is_told_and_only_by_a_title_of_ours(nights: Step) -> None:
     run = waiting(nights, "2026-11-20T10:30:00Z")
-    run["display_title"] = f"Re: {run['display_title']} @everyone"
+    title = run["display_title"]
+    run["display_title"] = f"Re: {title} @everyone"
     assert nights("watchdog").code == 0
     assert nights.comments() == []
     assert "everyone" not in nights.github.state.issues[0]["body"]
-
-
-def test_a_newer_request_is_not_overwritten(nights: Step) -> None:
-    run = waiting(nights, "2026-11-20T10:30:00Z")
-    nights.github.say(12, BOT, Note(HEAD, run["id"] + 1, 1, "final").body("result"))
+    run["display_title"] = title
+    said = nights.github.say(12, BOT, Note(HEAD, run["id"] + 1, 1, "final").body("result"))
     assert nights("watchdog").code == 0
-    assert nights.ours()[0].endswith("\nresult")
+    assert said["body"].endswith("\nresult")
+    # A run that waits again is told again: the comment is of the attempt that waits now, or before.
+    run["run_attempt"] = 2
+    said["body"] = Note(HEAD, run["id"], 2, "queued").body("queued")
+    assert nights("watchdog").code == 0
+    assert "no measuring machine has taken it" in nights.ours()[0]
 
 
 GOOD, LATE = "2026-11-20T02:00:00Z", "2026-11-18T02:00:00Z"
@@ -465,15 +435,6 @@ def test_an_environment_without_reviewers_is_reported(
     assert nights("watchdog").code == 0
 
 
-def test_a_run_that_waits_again_is_told_again(nights: Step) -> None:
-    """The comment is of the same run's attempt that waits now, or of one before."""
-    run = waiting(nights, "2026-11-20T10:30:00Z")
-    run["run_attempt"] = 2
-    nights.github.say(12, BOT, Note(HEAD, run["id"], 2, "queued").body("queued"))
-    assert nights("watchdog").code == 0
-    assert "no measuring machine has taken it" in nights.ours()[0]
-
-
 @pytest.mark.parametrize("stage", ["queued", "running", "final", "failed"])
 def test_a_comparison_that_ended_without_a_word_is_told(stage: Stage, nights: Step) -> None:
     """Cancelled by hand: once, in its comment and status; what it said itself stays."""
@@ -505,12 +466,9 @@ def test_a_comparison_that_ended_without_a_word_is_told(stage: Stage, nights: St
 )
 def test_what_is_over_and_done_is_left_alone(more: Table, body: str, nights: Step) -> None:
     """A run that was overtaken, one of days ago, one that is not ours, and one that went well."""
-    run = nights.github.add_run(
-        "bench.yml",
-        **{
-            "status": "completed", "conclusion": "cancelled", "display_title": run_name(12, HEAD),
-            "created_at": "2026-11-20T10:30:00Z", **more},
-    )  # fmt: skip
+    ended = {"status": "completed", "conclusion": "cancelled", "display_title": run_name(12, HEAD)}
+    ended["created_at"] = "2026-11-20T10:30:00Z"
+    run = nights.github.add_run("bench.yml", **{**ended, **more})
     if body:
         nights.github.say(12, BOT, Note(HEAD, run["id"] + 1, 1, "running").body(body))
     assert nights("watchdog").code == 0
