@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import subprocess
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,27 +15,18 @@ from typing import Any
 import pytest
 from pytest_httpserver import HTTPServer
 
+from acting import REPOSITORY
 from bench import Bench
-from fake_github import FakeGitHub, Fault, State
+from fake_github import FakeGitHub, Fault
 from repos import commit, git, write
 from servebench.declare import settings
 from servebench.host import paths
 from servebench.toolchain.locks import Move, listed, moves, title, versions
-from tiny_index import Index, serving
+from staging import HARNESS, keep, publish, theatre
+from tiny_index import Index
 
 ROOT = paths.project_root()
-PROJECT = """\
-[project]
-name = "harness"
-version = "0"
-requires-python = ">=3.11"
-dependencies = ["alpha"]
-
-[dependency-groups]
-dev = ["beta"]
-
-[tool.servebench]
-"""
+PROJECT = HARNESS.replace("dev = []", 'dev = ["beta"]')
 
 
 @dataclass
@@ -65,27 +55,18 @@ class Scene:
 @pytest.fixture
 def scene(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     """Two packages, locked in their first versions."""
-    root, remote = tmp_path / "checkout", tmp_path / "remote.git"
-    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
-        monkeypatch.setenv(name, "/dev/null")
-    for name in ("UV_FIND_LINKS", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_OFFLINE"):
-        monkeypatch.delenv(name, raising=False)
-    with serving() as index, FakeGitHub(State(repository="owner/name")) as github:
-        monkeypatch.setenv("UV_DEFAULT_INDEX", f"{index.address}/simple")
-        monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
-        monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
-        monkeypatch.setenv("GITHUB_REPOSITORY", "owner/name")
-        monkeypatch.setenv("GITHUB_API_URL", github.url)
+    with theatre(tmp_path, monkeypatch) as (stage, index):
+        monkeypatch.setenv("SERVEBENCH_ROOT", str(stage.tree))
+        monkeypatch.setenv("GITHUB_REPOSITORY", REPOSITORY)
+        monkeypatch.setenv("GITHUB_API_URL", stage.github.url)
         monkeypatch.setenv("GITHUB_TOKEN", "token")
         for name in ("alpha", "beta"):
             index.add(name, "1.0", "2026-01-01")
-        write(root, "pyproject.toml", PROJECT)
-        git(tmp_path, "init", "--quiet", "--initial-branch=main", str(root))
-        scene = Scene(bench, index, github, root, remote)
+        write(stage.tree, "pyproject.toml", PROJECT)
+        scene = Scene(bench, index, stage.github, stage.tree, stage.remote)
         assert [move["after"] for move in scene.renew()["moves"]] == ["1.0", "1.0"]
-        commit(root, "Everything")
-        subprocess.run(["git", "clone", "--quiet", "--bare", root, remote], check=True)
-        git(root, "remote", "add", "origin", str(remote))
+        keep(stage.tree)
+        publish(stage.tree, stage.remote)
         yield scene
 
 

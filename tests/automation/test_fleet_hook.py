@@ -28,48 +28,43 @@ POLICY: Final[dict[str, Any]] = {
 }
 
 
+FILES: Final = "acme/servebench/.github/workflows"
+PULL: Final = "refs/pull/7/merge"
+MINE: Final = "refs/heads/mine"
+
+
+def job(**changed: str) -> dict[str, str]:
+    """The night's variables, some of which say something else."""
+    return NIGHT | {hook.VARIABLES[what]: value for what, value in changed.items()}
+
+
 ATTACKS: Final[dict[str, tuple[dict[str, str], str]]] = {
     "a fork's pull request that names our label": (
-        {
-            "GITHUB_EVENT_NAME": "pull_request", "GITHUB_REF": "refs/pull/7/merge",
-            "GITHUB_WORKFLOW_REF": ("acme/servebench/.github/workflows/ci.yml@refs/pull/7/merge")},
-        "event: expected schedule or workflow_dispatch, found 'pull_request'",
-    ),
+        job(event="pull_request", ref=PULL, workflow=f"{FILES}/ci.yml@{PULL}"),
+        "event: expected schedule or workflow_dispatch, found 'pull_request'"),
     "the same, in a copy of our own workflow's file": (
-        {
-            "GITHUB_EVENT_NAME": "pull_request",
-            "GITHUB_REF": "refs/pull/7/merge",
-            "GITHUB_WORKFLOW_REF": (
-                "acme/servebench/.github/workflows/nightly.yml@refs/pull/7/merge"),
-        },
-        "ref: expected refs/heads/main, found 'refs/pull/7/merge'",
-    ),
+        job(event="pull_request", ref=PULL, workflow=f"{FILES}/nightly.yml@{PULL}"),
+        f"ref: expected refs/heads/main, found '{PULL}'"),
     "pull_request_target, which runs at main": (
-        {"GITHUB_EVENT_NAME": "pull_request_target"}, "found 'pull_request_target'"),
-    "a workflow that another one started": (
-        {"GITHUB_EVENT_NAME": "workflow_run"}, "found 'workflow_run'"),
+        job(event="pull_request_target"), "found 'pull_request_target'"),
+    "a workflow that another one started": (job(event="workflow_run"), "found 'workflow_run'"),
     "a dispatch on another branch": (
-        {
-            "GITHUB_EVENT_NAME": "workflow_dispatch", "GITHUB_REF": "refs/heads/mine",
-            "GITHUB_WORKFLOW_REF": ("acme/servebench/.github/workflows/bench.yml@refs/heads/mine")},
-        "ref: expected refs/heads/main, found 'refs/heads/mine'",
-    ),
-    "a tag called main": ({"GITHUB_REF": "refs/tags/main"}, "found 'refs/tags/main'"),
+        job(event="workflow_dispatch", ref=MINE, workflow=f"{FILES}/bench.yml@{MINE}"),
+        f"ref: expected refs/heads/main, found '{MINE}'"),
+    "a tag called main": (job(ref="refs/tags/main"), "found 'refs/tags/main'"),
     "another repository of the organisation": (
-        {"GITHUB_REPOSITORY": "acme/other"},
-        "repository: expected acme/servebench, found 'acme/other'"),
+        job(repository="acme/other"), "repository: expected acme/servebench, found 'acme/other'"),
     "somebody who took the name of a repository that was deleted": (
-        {"GITHUB_REPOSITORY_ID": "4712"}, "repository_id: expected 4711, found '4712'"),
+        job(repository_id="4712"), "repository_id: expected 4711, found '4712'"),
     "another server": (
-        {"GITHUB_SERVER_URL": "https://github.example"}, "server: expected https://github.com"),
+        job(server="https://github.example"), "server: expected https://github.com"),
     "another workflow at main": (
-        {"GITHUB_WORKFLOW_REF": "acme/servebench/.github/workflows/x.yml@refs/heads/main"},
-        "workflow: expected acme/servebench/.github/workflows/bench.yml@refs/heads/main or"),
+        job(workflow=f"{FILES}/x.yml@refs/heads/main"),
+        f"workflow: expected {FILES}/bench.yml@refs/heads/main or"),
     "a workflow of another repository that is called like ours": (
-        {"GITHUB_WORKFLOW_REF": "evil/servebench/.github/workflows/bench.yml@refs/heads/main"},
+        job(workflow=f"{FILES.replace('acme', 'evil')}/bench.yml@refs/heads/main"),
         "found 'evil/servebench/"),
-    "names that only begin right": (
-        {"GITHUB_REF": "refs/heads/main\n"}, "found 'refs/heads/main\\n'"),
+    "names that only begin right": (job(ref="refs/heads/main\n"), "found 'refs/heads/main\\n'"),
 }  # fmt: skip
 
 
@@ -80,25 +75,23 @@ def policy() -> hook.Policy:
 @pytest.mark.parametrize("event", ["schedule", "workflow_dispatch"])
 @pytest.mark.parametrize("workflow", ["bench", "nightly"])
 def test_our_own_workflows_at_main_may_start(event: str, workflow: str) -> None:
-    reference = f"acme/servebench/.github/workflows/{workflow}.yml@refs/heads/main"
-    job = {**NIGHT, "GITHUB_EVENT_NAME": event, "GITHUB_WORKFLOW_REF": reference}
-    assert hook.refusals(policy(), job) == ()
+    ours = job(event=event, workflow=f"{FILES}/{workflow}.yml@refs/heads/main")
+    assert hook.refusals(policy(), ours) == ()
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_everything_else_is_refused_with_the_reason(attack: str) -> None:
     """Wrong event, wrong ref, wrong repository, wrong file: each alone is enough."""
     changed, reason = ATTACKS[attack]
-    found = hook.refusals(policy(), {**NIGHT, **changed})
+    found = hook.refusals(policy(), changed)
     assert any(reason in sentence for sentence in found), found
 
 
 @pytest.mark.parametrize("variable", hook.VARIABLES.values())
 def test_a_job_that_does_not_say_what_it_is_does_not_start(variable: str) -> None:
     """Each of the variables must be there: an older or other runner that lacks one is refused."""
-    job = {name: value for name, value in NIGHT.items() if name != variable}
-    assert len(hook.refusals(policy(), job)) == 1
-    assert "found nothing" in hook.refusals(policy(), job)[0]
+    (reason,) = hook.refusals(policy(), {k: v for k, v in NIGHT.items() if k != variable})
+    assert "found nothing" in reason
     assert hook.refusals(policy(), {**NIGHT, variable: ""})
 
 
@@ -134,7 +127,7 @@ def test_only_one_job_at_a_time_and_on_a_cleared_machine() -> None:
     assert cleared == ["servebench-pr"]
     (reason,) = hook.decide(policy(), NIGHT, lambda: 1, clean)
     assert "expected one job at a time on this machine, found 2" in reason
-    refused = {**NIGHT, "GITHUB_EVENT_NAME": "push"}
+    refused = job(event="push")
     assert hook.decide(policy(), refused, lambda: 0, clean)
     assert cleared == ["servebench-pr"], "nothing is ended for a job that does not start"
     assert hook.decide(policy(), NIGHT, lambda: 0, lambda user: f"{user} stays") == (
@@ -182,7 +175,7 @@ def test_the_copy_works_without_the_package_and_its_environment(tmp_path: Path) 
     allowed = start(tmp_path, NIGHT)
     assert (allowed.returncode, allowed.stderr) == (0, "")
     assert "this machine runs" in allowed.stdout
-    refused = start(tmp_path, {**NIGHT, "GITHUB_EVENT_NAME": "pull_request"})
+    refused = start(tmp_path, job(event="pull_request"))
     assert refused.returncode == 1
     assert refused.stdout.startswith("::error title=Refused by the machine::this machine does not")
     assert "expected schedule or workflow_dispatch, found 'pull_request'" in refused.stdout
@@ -199,14 +192,10 @@ def test_without_a_readable_policy_the_answer_is_no(tmp_path: Path, text: str) -
 def test_a_ref_cannot_speak_to_the_runner(tmp_path: Path) -> None:
     """Whatever a ref or workflow is called, the log gets one line, and its commands are ours."""
     ref = "refs/heads/x\n::add-mask::a\r::set-env name=LD_PRELOAD::/tmp/x.so%0A::stop-commands::x"
-    workflow = f"acme/servebench/.github/workflows/bench.yml@{ref}"
     written = tmp_path / "env"
     written.touch()
-    job = {
-        **NIGHT, "GITHUB_REF": ref, "GITHUB_WORKFLOW_REF": workflow, "GITHUB_ENV": str(written),
-        "GITHUB_PATH": str(written), "GITHUB_OUTPUT": str(written),
-    }  # fmt: skip
-    done = start(tmp_path, job)
+    places = dict.fromkeys(("GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT"), str(written))
+    done = start(tmp_path, job(ref=ref, workflow=f"{FILES}/bench.yml@{ref}") | places)
     assert done.returncode == 1
     (line,) = done.stdout.splitlines()
     assert line.startswith("::error title=Refused by the machine::")
@@ -217,12 +206,9 @@ def test_a_ref_cannot_speak_to_the_runner(tmp_path: Path) -> None:
 def test_a_job_cannot_choose_how_its_judge_is_run(tmp_path: Path) -> None:
     """Python's own variables and modules beside the job change nothing."""
     (tmp_path / "json.py").write_text("raise SystemExit(0)\n")
-    job = {
-        **NIGHT, "GITHUB_EVENT_NAME": "push", "PYTHONPATH": str(tmp_path),
-        "PYTHONSTARTUP": str(tmp_path / "json.py"), "PYTHONINSPECT": "1",
-    }  # fmt: skip
+    chosen = {"PYTHONPATH": str(tmp_path), "PYTHONSTARTUP": str(tmp_path / "json.py")}
     # The copy's own folder is where json.py is.
-    assert start(tmp_path, job).returncode == 1
+    assert start(tmp_path, job(event="push") | chosen | {"PYTHONINSPECT": "1"}).returncode == 1
 
 
 def test_what_cannot_be_cleared_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,13 +9,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from typer.testing import CliRunner
 
-from repos import commit, git, make_repository
+from repos import commit, git
 from servebench.automation.runner import room as room_
 from servebench.automation.runner.room import OtherUser
 from servebench.cli import app
@@ -27,7 +28,6 @@ from staging import LONG_AGO, SERVER, make_tree, stock
 from tiny_index import serving
 
 _PLAYER: Final = Path(__file__).parents[1] / "support" / "rooms.py"
-_CASE: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 
 # What somebody puts into an application, to see what it can get at.
 HOSTILE: Final = """
@@ -153,15 +153,9 @@ def test_a_folder_is_read_with_the_rights_of_who_made_it(tmp_path: Path) -> None
     assert "token" not in json.dumps(found)
 
 
-@pytest.mark.long
-@pytest.mark.real
-@changes_user
-def test_a_hostile_release_is_measured_and_harms_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A shard of a night: its run comes out, while what it executes looks for our secrets."""
-    folder, repository = tmp_path / "scene", tmp_path / "checkout"
-    folder.mkdir()
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, str]]:
+    """A small repository, and the address of an index with its packages."""
     for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
         monkeypatch.setenv(name, "/dev/null")
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
@@ -170,23 +164,29 @@ def test_a_hostile_release_is_measured_and_harms_nobody(
         monkeypatch.setenv("UV_DEFAULT_INDEX", source)
         stock(index, SERVER)
         index.add("alpha", "1.0", LONG_AGO)
-        make_tree(repository)
-        loot, evil = hostile(folder, repository)
-        application = repository / "apps" / "short" / "short.py"
-        application.write_text(application.read_text() + evil)
-        commit(repository, "A release")
+        repository = make_tree(tmp_path / "checkout")
         monkeypatch.setenv("SERVEBENCH_ROOT", str(repository))
-        plan = folder / "night.json"
-        words = ["plan", "--profile", "nightly", "--select", "short/one", "--launches", "1"]
-        assert CliRunner().invoke(app, [*words, "--output", str(plan)]).exit_code == 0
-        words = ["run", "--plan", plan.name, "--plan-sha256"]
-        words += [hashlib.sha256(plan.read_bytes()).hexdigest(), "--shard", "1"]
-        (folder / "wanted.json").write_text(json.dumps([*words, "--results", "measured"]))
-        made = paths.cache_dir() / "environments"
-        before = set(made.iterdir())
-        found, said = play(
-            "fleet", folder, SERVEBENCH_ROOT=str(repository), UV_DEFAULT_INDEX=source
-        )
+        yield repository, source
+
+
+@pytest.mark.long
+@pytest.mark.real
+@changes_user
+def test_a_hostile_release_is_measured_and_harms_nobody(
+    tmp_path: Path, checkout: tuple[Path, str]
+) -> None:
+    """A shard of a night: its run comes out, while what it executes looks for our secrets."""
+    repository, source = checkout
+    folder, loot = hostile(tmp_path, repository, "")
+    plan = folder / "night.json"
+    words = ["plan", "--profile", "nightly", "--select", "short/one", "--launches", "1"]
+    assert CliRunner().invoke(app, [*words, "--output", str(plan)]).exit_code == 0
+    words = ["run", "--plan", plan.name, "--plan-sha256"]
+    words += [hashlib.sha256(plan.read_bytes()).hexdigest(), "--shard", "1"]
+    (folder / "wanted.json").write_text(json.dumps([*words, "--results", "measured"]))
+    made = paths.cache_dir() / "environments"
+    before = set(made.iterdir())
+    found, said = play("fleet", folder, SERVEBENCH_ROOT=str(repository), UV_DEFAULT_INDEX=source)
     assert found["alive"] == found["room"] == [], found
     assert found["code"] == 0, said
     assert set(made.iterdir()) == before
@@ -206,41 +206,40 @@ def require_harmless(loot: Path) -> None:
     assert len(lines) == 4
 
 
-def hostile(folder: Path, repository: Path) -> tuple[Path, str]:
-    """Where an application writes what it found in looking for our secret, and how it does."""
-    loot = folder / "loot"
+def hostile(parent: Path, repository: Path, more: str) -> tuple[Path, Path]:
+    """Commit an application that looks for our secret; the scene's folder, and what it found."""
+    folder = parent / "scene"
+    folder.mkdir()
+    loot, secret = folder / "loot", folder / "secret"
     loot.touch()
     loot.chmod(0o666)
-    secret = folder / "secret"
     secret.write_text("token")
     secret.chmod(0o600)
     evil = HOSTILE.format(
-        secret=str(secret), checkout=str(repository), cache=str(folder.parent), loot=str(loot)
+        secret=str(secret), checkout=str(repository), cache=str(parent), loot=str(loot)
     )
-    return loot, evil
+    application = repository / "apps" / "short" / "short.py"
+    application.write_text(application.read_text() + evil + more)
+    commit(repository, "A release")
+    return folder, loot
 
 
 @pytest.mark.long
 @pytest.mark.real
 @changes_user
-def test_a_hostile_commit_is_compared_and_harms_nobody(tmp_path: Path) -> None:
+def test_a_hostile_commit_is_compared_and_harms_nobody(
+    tmp_path: Path, checkout: tuple[Path, str]
+) -> None:
     """From two commits to a checked comparison, while the application looks for our secrets."""
-    folder = tmp_path / "scene"
-    folder.mkdir()
-    repository = make_repository(tmp_path / "checkout")
+    repository, source = checkout
     base = git(repository, "rev-parse", "HEAD")
-    loot, evil = hostile(folder, repository)
-    application = repository / "apps" / "asgi-wsgi" / "asgi_app.py"
-    head = commit(
-        repository,
-        "Faster",
-        **{"apps__asgi-wsgi__asgi_app.py": application.read_text() + evil + LINGERING},
-    )
+    folder, loot = hostile(tmp_path, repository, LINGERING)
+    head = git(repository, "rev-parse", "HEAD")
     git(repository, "checkout", "--quiet", base)
-    options = ["--select", _CASE, "--budget", "18s"]
+    options = ["--select", "short/one", "--budget", "5s"]
     wanted = ["compare", base, head, "--output", str(folder / "comparison.json"), *options]
     (folder / "wanted.json").write_text(json.dumps(wanted))
-    found, said = play("fleet", folder, SERVEBENCH_ROOT=str(repository))
+    found, said = play("fleet", folder, SERVEBENCH_ROOT=str(repository), UV_DEFAULT_INDEX=source)
     assert found["alive"] == found["room"] == [], found
     assert found["code"] in {0, 1, 3}, said
     result = Comparison.model_validate_json((folder / "comparison.json").read_bytes())

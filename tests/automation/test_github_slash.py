@@ -132,21 +132,17 @@ def test_other_comments_are_none_of_our_business(body: str, step: Step) -> None:
 def test_robots_and_senders_of_others_words_are_not_heard(step: Step) -> None:
     """Our own comments quote the command; and who sends an event has written the comment."""
     step.github.state.permissions.update({BOT: "write", "helper[bot]": "admin"})
-    for login in (BOT, "helper[bot]"):
+    for login in (BOT, "helper[bot]", "../../../x"):
         step.comment(f"/bench {HEAD}", login)
         assert step("slash").out.startswith("ignored: no person wrote the comment")
     event = step.comment(f"/bench {HEAD}", "mallory")
     step.set_event({**event, "sender": {"login": "alice", "type": "User"}})
     assert step("slash").out.startswith("ignored: the comment is not by the person")
-    assert nothing_started(step)
-
-
-def test_issues_are_no_pull_requests(step: Step) -> None:
-    event = step.comment(f"/bench {HEAD}")
     del event["issue"]["pull_request"]
     step.set_event(event)
     assert step("slash").out.startswith("ignored: the comment is not on a pull request")
     assert nothing_started(step)
+    assert step.github.state.requests == []
 
 
 @pytest.mark.parametrize(
@@ -208,12 +204,6 @@ def test_hostile_titles_and_branches_are_neither_run_nor_shown(step: Step, tmp_p
     for part in ("touch", "img", "everyone", "::x", "github.token"):
         assert part not in told
     assert not (tmp_path / "owned").exists()
-
-
-def test_a_login_is_no_path(step: Step) -> None:
-    step.comment(f"/bench {HEAD}", "../../../x")
-    assert step("slash").out.startswith("ignored: no person wrote the comment")
-    assert step.github.state.requests == []
 
 
 def test_asking_again_ends_the_older_comparison(step: Step) -> None:
@@ -279,21 +269,16 @@ def test_a_lost_answer_leaves_one_placeholder_and_one_request(step: Step) -> Non
     assert len(step.github.state.dispatches) == 1
 
 
-def test_it_answers_comments_only(step: Step) -> None:
-    step.comment(f"/bench {HEAD}")
-    step.set(GITHUB_EVENT_NAME="pull_request_target")
-    done = step("slash")
-    assert done.code == 2
-    assert "expected issue_comment" in done.err
-
-
 @pytest.mark.parametrize("event", ["", "[]", "{}", '{"action": "created"}'])
-def test_a_broken_event_is_refused(event: str, step: Step) -> None:
+def test_a_broken_event_or_another_one_is_refused(event: str, step: Step) -> None:
     step.comment(f"/bench {HEAD}")
     (step.folder / "event.json").write_text(event, "utf-8")
     done = step("slash")
     assert done.code in {2, 4}
     assert done.err.startswith("servebench: ")
+    step.set(GITHUB_EVENT_NAME="pull_request_target")
+    done = step("slash")
+    assert (done.code, "expected issue_comment" in done.err) == (2, True)
     assert step.github.state.requests == []
 
 

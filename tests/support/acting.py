@@ -109,6 +109,8 @@ class Stage:
         job: str | None = None,
     ) -> Running:
         tree = tree or self.tree
+        if not (command := self.folder / "servebench").exists():
+            write_command(command)
         number = next(_runs)
         place = self.folder / "runs" / str(number)
         place.mkdir(parents=True)

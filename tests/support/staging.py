@@ -23,7 +23,7 @@ from typing import Final
 import pytest
 from packaging.utils import canonicalize_name
 
-from acting import MAKEFILE, PROJECT, REPOSITORY, Stage, write_command
+from acting import MAKEFILE, PROJECT, REPOSITORY, Stage
 from fake_github import FakeGitHub, State
 from repos import borrow_cache, commit, git, write
 from servebench.toolchain import locks, stacks
@@ -95,7 +95,7 @@ current = ["alpha", "httptools", "uvicorn"]
 [tool.servebench.stacks.current]
 interpreters = ["3.14"]
 """
-_HARNESS: Final = """\
+HARNESS: Final = """\
 [project]
 name = "harness"
 version = "0"
@@ -123,7 +123,6 @@ def theatre(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, In
     with serving() as index, FakeGitHub(state) as github:
         patch.setenv("UV_DEFAULT_INDEX", f"{index.address}/simple")
         patch.setenv("UV_CACHE_DIR", str(folder / "uv"))
-        write_command(folder / "servebench")
         variables = {"STANDIN_FOLDER": str(folder)}
         yield Stage(folder, folder / "tree", github, variables), index
 
@@ -174,7 +173,7 @@ def packed_again(found: Distribution, packages: Path) -> tuple[str, bytes]:
 
 def make_tree(root: Path) -> Path:
     shutil.copytree(PROJECT / ".github", root / ".github")
-    write(root, "pyproject.toml", _HARNESS)
+    write(root, "pyproject.toml", HARNESS)
     make_apps(root)
     write(root, "Makefile", MAKEFILE)
     write(root, "README.md", "# A small repository\n")
