@@ -192,7 +192,7 @@ def test_a_fault_raises_its_flag_alone(flag: FlagName, seen: Facts, words: str) 
         facts({"throughput": 12_700}, ceiling_unit=12_100),  # 12,100 * 1.05 = 12,705
         facts({"response_min": 0.0091}),
         facts({"client_cores": 0.94}),
-        facts({"client_cores": 1.9}, case=case(cores="shared"), connections=None),
+        facts({"client_cores": 1.9}, case=case(cores="shared"), connections=()),
         facts(connections=(93, 107)),
         facts(right_sizes=frozenset({27, 28}), sizes={27: 9, 28: 9}),
         facts(sizes={0: 9}),  # nothing was verified

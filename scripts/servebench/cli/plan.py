@@ -29,6 +29,7 @@ from servebench.host.progress import duration
 from servebench.measure import runner, testbed
 from servebench.plan import night_plan as nights
 from servebench.plan import run_plan as planning
+from servebench.plan.duration import expected
 from servebench.record import files
 from servebench.toolchain import stacks
 
@@ -120,7 +121,7 @@ def plan_command(
     console.print(_table(plan))
     if cases:
         for case in plan.cases:
-            taken = planning.expected_seconds(case, profile)
+            taken = expected(case, profile).total
             console.say(f"{case.id}  {units.seconds(taken)}")
     for note in (*unready, *night.notes):
         console.say(f"note: {note}")

@@ -36,6 +36,7 @@ from servebench.host.signals import InterruptedRun
 from servebench.measure import launch, runner
 from servebench.measure.testbed import Rig, assemble
 from servebench.plan import run_plan as planning
+from servebench.plan.duration import expected
 from servebench.record import files, store
 from servebench.record.night import Assignment, assignment
 
@@ -196,7 +197,7 @@ def _measure(
                 start,
                 perform=perform,
                 commands=rig.commands,
-                expected=lambda case: planning.expected_seconds(case, plan.profile),
+                expected=lambda case: expected(case, plan.profile).total,
                 results=results,
                 progress=told,
             )

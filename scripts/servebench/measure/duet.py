@@ -39,12 +39,7 @@ from servebench.measure.testbed import Rig
 from servebench.record.comparison import SideName
 
 _POLL_SECONDS: Final = 0.02
-_SHARED: Final = {
-    "pss_idle": "pss",
-    "pss_steady": "pss",
-    "pss_peak": "pss",
-    "uss_steady": "uss",
-}
+_SHARED: Final = {"pss_idle": "pss", "pss_steady": "pss", "pss_peak": "pss", "uss_steady": "uss"}
 """Metrics that the other side's server makes smaller, with what they are made of."""
 
 
@@ -73,10 +68,7 @@ def perform(
     """
     began = time.monotonic()
     shared = duet_load(head.case, seconds)
-    sides = (
-        SideRun("base", base, log("base"), shared),
-        SideRun("head", head, log("head"), shared),
-    )
+    sides = (SideRun("base", base, log("base"), shared), SideRun("head", head, log("head"), shared))
     _Duet(sides[::-1] if head_first else sides).run()
     void = any(side.failed for side in sides)
     return DuetOutcome(
@@ -92,10 +84,12 @@ def settled(base: Rows, head: Rows, duration: float) -> bool:
 
     Both sides may still get quicker: as long as they do so together, their ratio is what it is.
     """
-    firsts, seconds = zip(*(_halves(rows, duration) for rows in (base, head)), strict=True)
-    if min(*firsts, *seconds) == 0:
+    sides = (base, head)
+    first = [int((rows.end <= duration / 2).sum()) for rows in sides]
+    second = [int((rows.end <= duration).sum()) - n for rows, n in zip(sides, first, strict=True)]
+    if not min(*first, *second):
         return False
-    moved = (seconds[1] / seconds[0]) / (firsts[1] / firsts[0])
+    moved = (second[1] / second[0]) / (first[1] / first[0])
     return abs(math.log(moved)) <= math.log1p(warmup.STEADY_SPREAD)
 
 
@@ -108,24 +102,12 @@ def unshared(
 
     `beside` and `alone` are of either side's server, at the end of the duet and right after it.
     """
-    gained = {
-        kind: after - before
-        for kind, before, after in (
-            ("pss", beside.pss, alone.pss),
-            ("uss", beside.uss, alone.uss),
-        )
-        if alone.processes and before is not None and after is not None
-    }
-    return {
-        name: metrics[name] + gained[kind]
-        for name, kind in _SHARED.items()
-        if name in metrics and kind in gained
-    }
-
-
-def _halves(rows: Rows, duration: float) -> tuple[int, int]:
-    first = int((rows.end <= duration / 2).sum())
-    return first, int((rows.end <= duration).sum()) - first
+    found = {}
+    for name, kind in _SHARED.items():
+        before, after = getattr(beside, kind), getattr(alone, kind)
+        if name in metrics and alone.processes and before is not None and after is not None:
+            found[name] = metrics[name] + (after - before)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,15 +125,9 @@ def conclude(
 ) -> tuple[dict[str, float], tuple[Flag, ...]]:
     """Compute the metrics of a measurement, and all flags that they call for.
 
-    Args:
-        case: What was measured.
-        rig: Where.
-        seen: What was seen.
-        workers: Who served.
-        unit: Fastest single request to the idle server, s.
-        ready_time: From the start of the server until every worker had answered, s.
-        sizes: Bytes of the bodies that verification found right.
-        beside: What else of ours was at work.
+    `unit` is the fastest single request to the idle server, `ready_time` from the server's start
+    until every worker had answered (s); `sizes` are the bytes of bodies that verification found
+    right.
     """
     status = case.endpoint.expect.status
     figures = oha_results.figures(
@@ -144,7 +138,7 @@ def conclude(
     figures["connections_reopened"] = max(0, seen.opened - seen.checks - case.load.connections)
     figures |= {"ready_time": ready_time, "unit_service": unit, "warm_up": seen.warm_up.seconds}
     held = _by_worker(seen.connections, workers)
-    if held and sum(held):
+    if any(held):
         figures["connections_max_share"] = max(held) / sum(held)
     ceiling, sure = (rig.ceiling(case, one) for one in (unit, NO_UNIT))
     if ceiling is not None:
@@ -209,11 +203,8 @@ def _costs(figures: dict[str, float], seen: Observation, beside: Beside) -> dict
             names = ("memory_per_request", "memory_per_request_low", "memory_per_request_high")
             found |= zip(names, grown, strict=True)
     if memory.pss is not None:
-        found |= {
-            "pss_idle": memory.pss.idle,
-            "pss_steady": memory.pss.steady,
-            "pss_peak": memory.pss.peak,
-        }
+        pss = memory.pss
+        found |= {"pss_idle": pss.idle, "pss_steady": pss.steady, "pss_peak": pss.peak}
     if memory.uss is not None:
         found["uss_steady"] = memory.uss.steady
     return found
@@ -221,9 +212,9 @@ def _costs(figures: dict[str, float], seen: Observation, beside: Beside) -> dict
 
 def _by_worker(
     connections: dict[int, int], workers: tuple[identity.Identity, ...]
-) -> tuple[int, ...] | None:
-    """Connections of each worker process; None where workers share a process."""
+) -> tuple[int, ...]:
+    """Connections of each worker process; none where workers share a process."""
     pids = {worker.pid for worker in workers}
     if len(pids) < len(workers) or not connections:
-        return None
+        return ()
     return tuple(connections.get(pid, 0) for pid in sorted(pids))

@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
@@ -127,14 +127,11 @@ class Burst(Generator):
 
         `limit` is the longest time that this can take if all is well, s.
         """
-
-        def argv(place: Path) -> list[str]:
-            output = place / "summary.json"
-            threads = threads_for(cores)
-            common = common_arguments(oha, timeout=timeout, threads=threads, output=output)
-            return [*common, *arguments]
-
-        return cls(*_started(argv, cores), limit)
+        place = scratch.make(_PREFIX, scratch_base())
+        common = common_arguments(
+            oha, timeout=timeout, threads=threads_for(cores), output=place / "summary.json"
+        )
+        return cls(place, _session(place, [*common, *arguments], cores), limit)
 
     def collect(self) -> OhaSummary:
         """Wait for the end and read the summary; LaunchError client_failed."""
@@ -158,12 +155,12 @@ class Generation(Generator):
     @classmethod
     def start(cls, oha: Path, load: Load, url: str, *, cores: Sequence[int] | None) -> Generation:
         """Start oha on the client cores (None does not pin); LaunchError client_failed."""
-
-        def argv(place: Path) -> list[str]:
-            rows, output = place / "rows.sqlite", place / "summary.json"
-            return command(oha, load, url, rows, output=output, threads=threads_for(cores))
-
-        return cls(*_started(argv, cores), load)
+        place = scratch.make(_PREFIX, scratch_base())
+        argv = command(
+            oha, load, url, place / "rows.sqlite",
+            output=place / "summary.json", threads=threads_for(cores),
+        )  # fmt: skip
+        return cls(place, _session(place, argv, cores), load)
 
     def wait_load(self) -> None:
         """Wait until the last request has ended, before the rows are stored; errors as `over`."""
@@ -266,16 +263,12 @@ def threads_for(cores: Sequence[int] | None) -> int:
     return 1 if cores is None else len(cores)
 
 
-def _started(
-    argv: Callable[[Path], list[str]], cores: Sequence[int] | None
-) -> tuple[Path, Session]:
+def _session(place: Path, argv: list[str], cores: Sequence[int] | None) -> Session:
     # Nothing of the caller's environment may change what oha does (TOKIO_WORKER_THREADS, …).
     env = {"PATH": os.environ.get("PATH", os.defpath)}
-    place = scratch.make(_PREFIX, scratch_base())
     try:
-        log = place / "oha.log"
-        return place, Session.start(
-            argv(place), role="client", cores=cores, env=env, cwd=place, log=log
+        return Session.start(
+            argv, role="client", cores=cores, env=env, cwd=place, log=place / "oha.log"
         )
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)

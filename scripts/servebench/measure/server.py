@@ -272,20 +272,18 @@ class Counter:
         The last value when it still moves after 10 s: then somebody else sends requests. Raises
         LaunchError count_mismatch if there is no value within 10 s, or none any more.
         """
-        deadline = time.monotonic() + _COUNTER_LIMIT_SECONDS
-        value, since = self._first(deadline), time.monotonic()
-        while time.monotonic() < deadline and time.monotonic() - since < 2.2 * _SCRAPE_SECONDS:
-            time.sleep(_COUNTER_POLL_SECONDS)
-            now = self.read()
-            if now != value:
-                value, since = now, time.monotonic()
-        return value
-
-    def _first(self, deadline: float) -> int:
+        value, since = None, time.monotonic()
+        deadline = since + _COUNTER_LIMIT_SECONDS
         while True:
+            over = time.monotonic() >= deadline
             try:
-                return self.read()
+                now = self.read()
             except LaunchError:
-                if time.monotonic() > deadline:
+                if over or value is not None:
                     raise
+            else:
+                if now != value:
+                    value, since = now, time.monotonic()
+                if over or time.monotonic() - since >= 2.2 * _SCRAPE_SECONDS:
+                    return now
             time.sleep(_COUNTER_POLL_SECONDS)

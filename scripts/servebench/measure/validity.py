@@ -84,7 +84,7 @@ FEW: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a launch saw. None means: not looked at here, so nothing is judged from it.
+    """What a launch saw. Defaults are of what was not looked at: nothing is judged from it.
 
     Attributes:
         case: What was asked for.
@@ -109,13 +109,13 @@ class Facts:
     client_cores: int
     client_beside: float = 0.0
     pinned: bool = True
-    pids_before: frozenset[int] | None = None
-    pids_after: frozenset[int] | None = None
-    connections: tuple[int, ...] | None = None
-    steady: bool | None = None
+    pids_before: frozenset[int] = frozenset()
+    pids_after: frozenset[int] = frozenset()
+    connections: tuple[int, ...] = ()
+    steady: bool = True
     backpressure: int | None = None
     server_handled: int | None = None
-    client_total: int | None = None
+    client_total: int = 0
     right_sizes: frozenset[int] = frozenset()
     sizes: Mapping[int, int] = field(default_factory=dict)
     throughputs: tuple[float, ...] = ()
@@ -180,7 +180,7 @@ def _sizes(facts: Facts) -> Iterator[str]:
 
 def _counts(facts: Facts) -> Iterator[str]:
     handled, sent = facts.server_handled, facts.client_total
-    if handled is not None and sent is not None and handled != sent:
+    if handled not in {None, sent}:
         yield (
             f"expected the server to count the {sent} requests sent, found {handled}; "
             "does something else serve on, or send to, its port?"
@@ -188,11 +188,10 @@ def _counts(facts: Facts) -> Iterator[str]:
 
 
 def _processes(facts: Facts) -> Iterator[str]:
-    before, after = facts.pids_before, facts.pids_after
-    if before is not None and after is not None and before != after:
+    if facts.pids_before != facts.pids_after:
         yield (
-            f"expected the processes {sorted(before)} to the end, found {sorted(after)}; "
-            "see the server's log"
+            f"expected the processes {sorted(facts.pids_before)} to the end, found "
+            f"{sorted(facts.pids_after)}; see the server's log"
         )
 
 
@@ -323,7 +322,7 @@ def _schedule(facts: Facts) -> Iterator[str]:
 
 
 def _steady(facts: Facts) -> Iterator[str]:
-    if facts.steady is False:
+    if not facts.steady:
         length = units.seconds(facts.figures.get("warm_up", 0.0))
         yield f"the throughput still moved after {length} of warm-up"
     levels, times = facts.throughputs, facts.times
@@ -358,13 +357,12 @@ def _reopened(facts: Facts) -> Iterator[str]:
 
 def _imbalance(facts: Facts) -> Iterator[str]:
     held = facts.connections
-    if held and len(held) > 1 and sum(held):
-        share = max(held) / sum(held)
-        if share * len(held) > IMBALANCE:
-            yield (
-                f"the busiest of {len(held)} workers held {units.share(share)} of the "
-                f"connections ({', '.join(map(str, held))})"
-            )
+    share = max(held) / sum(held) if any(held) else 0.0
+    if share * len(held) > IMBALANCE:
+        yield (
+            f"the busiest of {len(held)} workers held {units.share(share)} of the connections "
+            f"({', '.join(map(str, held))})"
+        )
 
 
 def _too_few_cores(facts: Facts) -> Iterator[str]:

@@ -68,14 +68,9 @@ def lasting(plan: Plan, seconds: float) -> Plan:
     return plan.model_copy(update={"cases": tuple(changed(case) for case in plan.cases)})
 
 
-def expected_seconds(case: Case, profile: Profile) -> float:
-    """Seconds that one launch of a case is expected to take."""
-    return expected(case, profile).total
-
-
 def plan_seconds(plan: Plan) -> float:
     """Seconds that a plan is expected to take."""
-    return plan.launches * sum(expected_seconds(case, plan.profile) for case in plan.cases)
+    return plan.launches * sum(expected(case, plan.profile).total for case in plan.cases)
 
 
 def load_seconds(plan: Plan) -> float:
