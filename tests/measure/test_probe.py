@@ -86,25 +86,16 @@ def test_a_gil_in_the_wrong_state_is_named(
     ("found", "more", "words"),
     [
         (identity(python="3.14.6"), {}, "expected Python 3.14.7, found 3.14.6"),
-        (
-            identity(packages={"pydantic": "1.10.27"}),
-            {},
-            "pydantic: expected 2.14.3, found 1.10.27",
-        ),
-        (
-            identity(packages={"fastapi": "0.163.2"}),
-            {"required": ["pydantic"]},
-            "pydantic: expected 2.14.3, found none installed",
-        ),
-        (
-            identity(packages={"uvicorn": "0.54.0"}),
-            {"required": ["uvicorn"]},
-            "uvicorn: expected it in the lock, found 0.54.0 installed",
-        ),
+        (identity(packages={"pydantic": "1.10.27"}), {},
+         "pydantic: expected 2.14.3, found 1.10.27"),
+        (identity(packages={"fastapi": "0.163.2"}), {"required": ["pydantic"]},
+         "pydantic: expected 2.14.3, found none installed"),
+        (identity(packages={"uvicorn": "0.54.0"}), {"required": ["uvicorn"]},
+         "uvicorn: expected it in the lock, found 0.54.0 installed"),
         (identity(), {"loop": "uvloop"}, "expected the event loop uvloop, found asyncio."),
         (identity(loop=None), {"loop": "asyncio"}, "expected the event loop asyncio, found None"),
     ],
-)
+)  # fmt: skip
 def test_another_version_is_named(found: Identity, more: dict[str, Any], words: str) -> None:
     with pytest.raises(LaunchError, match=re.escape(words)) as caught:
         check(found, **more)

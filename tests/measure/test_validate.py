@@ -98,21 +98,15 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     (FlagName.TRANSPORT_ERRORS, facts({"timeouts": 2}), "2 timeouts and 0 other errors"),
     (FlagName.TRANSPORT_ERRORS, facts({"errors": 1}), "0 timeouts and 1 other errors"),
     (FlagName.WRONG_STATUS, facts({"good": 299_999}), "another in 1 of 300000 answers"),
-    (
-        FlagName.WRONG_SIZE,
-        facts(right_sizes=frozenset({27}), sizes={27: 299_400, 0: 598, 26: 2}),
-        "of 27 bytes, found others in 600 of 300000 answers: 598 of 0 bytes, 2 of 26 bytes; mend",
-    ),
+    (FlagName.WRONG_SIZE, facts(right_sizes=frozenset({27}), sizes={27: 299_400, 0: 598, 26: 2}),
+     "of 27 bytes, found others in 600 of 300000 answers: 598 of 0 bytes, 2 of 26 bytes; mend"),
     (
         FlagName.WRONG_SIZE,
         facts(case=varying(20, 30), right_sizes=frozenset({27}), sizes={20: 9, 30: 9, 31: 1}),
         "of 20 to 30 bytes, found others in 1 of 19 answers: 1 of 31 bytes",
     ),
-    (
-        FlagName.COUNT_MISMATCH,
-        facts(server_handled=150_000),
-        "the 300010 requests sent, found 150000",
-    ),
+    (FlagName.COUNT_MISMATCH, facts(server_handled=150_000),
+     "the 300010 requests sent, found 150000"),
     (FlagName.WORKER_RESTARTED, facts(pids_after=frozenset({10, 12})), "[10, 11] to the end"),
     (FlagName.CONNECTIONS_OVER_BACKPRESSURE, facts(backpressure=127), "at most 127"),
     # 128 * 0.95 = 121.6 and 128 * 1.05 = 134.4
@@ -137,22 +131,13 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     (FlagName.OVERLOADED, paced({"achieved": 9.30}), "10.0/s were offered, 9.30/s answered"),
     (FlagName.SCHED_LAG, paced({"sched_lag_p99": 0.021}), "21.0 ms late"),  # 10 % of 203 ms
     (FlagName.NOT_STEADY, facts(steady=False), "after 6.10 s of warm-up"),
-    (
-        FlagName.NOT_STEADY,
-        facts(throughputs=(1000, 1100, 1251)),
-        "moved in the load, by thirds: 1,000/s, 1,100/s, 1,251/s",
-    ),
-    (
-        FlagName.NOT_STEADY,
-        paced({}, times=(0.031, 0.03, 0.01)),
-        "quicker in the load, by thirds: 31.0 ms, 30.0 ms, 10.0 ms",
-    ),
+    (FlagName.NOT_STEADY, facts(throughputs=(1000, 1100, 1251)),
+     "moved in the load, by thirds: 1,000/s, 1,100/s, 1,251/s"),
+    (FlagName.NOT_STEADY, paced({}, times=(0.031, 0.03, 0.01)),
+     "quicker in the load, by thirds: 31.0 ms, 30.0 ms, 10.0 ms"),
     # 300,000 requests of 1,001 bytes are 300 MB; 15,000 of 1,067 are 16.005 MB.
-    (
-        FlagName.MEMORY_GROWS,
-        facts({"memory_per_request": 20_480, "memory_per_request_low": 1001}),
-        "kept 20,480 bytes per request, and 1,001 at least: 300 MB in this load",
-    ),
+    (FlagName.MEMORY_GROWS, facts({"memory_per_request": 20_480, "memory_per_request_low": 1001}),
+     "kept 20,480 bytes per request, and 1,001 at least: 300 MB in this load"),
     (
         FlagName.MEMORY_GROWS,
         facts(
@@ -161,11 +146,8 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
         ),
         "16.0 MB",
     ),
-    (
-        FlagName.CONNECTIONS_REOPENED,
-        facts({"connections_reopened": 301}),
-        "128 connections kept alive, found 301 opened beside them for 300000 requests",
-    ),
+    (FlagName.CONNECTIONS_REOPENED, facts({"connections_reopened": 301}),
+     "128 connections kept alive, found 301 opened beside them for 300000 requests"),
     (FlagName.WORKER_IMBALANCE, facts(connections=(160, 40)), "80.0 % of the connections"),
     (FlagName.CORES_INSUFFICIENT, facts(case=case(workers=2)), "2 workers on 1 server core"),
     (FlagName.CORES_SHARED, facts(case=case(cores="shared")), "as declared"),
@@ -174,7 +156,7 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     (FlagName.HOST_NOISE, facts({"host_other": 0.11}), "0.11 cores"),
     (FlagName.FEW_SAMPLES, paced({"requests": 9, "good": 9}), "9 good answers"),
     (FlagName.NO_ANSWER, LATE, "all 12 of them later"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("flag", "seen", "words"), RAISED)

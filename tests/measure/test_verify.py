@@ -44,18 +44,12 @@ def refusal(expect: Expectation, body: bytes, media: str, status: int = 200) -> 
     [
         (text(), b"hello", "text/plain; charset=utf-8"),
         (text(r"Hello from [\d.]+t?"), b"Hello from 3.14t", "Text/Plain"),
-        (
-            Expectation(content_type="application/json", json_value={"a": 1, "b": [True, None]}),
-            b'{"b": [true, null],\n"a": 1}',
-            "application/json",
-        ),
-        (
-            Expectation(content_type="application/json", json_schema=SCHEMA),
-            b'{"count": 20}',
-            "application/json",
-        ),
+        (Expectation(content_type="application/json", json_value={"a": 1, "b": [True, None]}),
+         b'{"b": [true, null],\n"a": 1}', "application/json"),
+        (Expectation(content_type="application/json", json_schema=SCHEMA), b'{"count": 20}',
+         "application/json"),
     ],
-)
+)  # fmt: skip
 def test_a_right_answer_passes(expect: Expectation, body: bytes, media: str) -> None:
     check_answer(expect, "GET /x", expect.status, media, body)
 
