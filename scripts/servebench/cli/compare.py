@@ -117,8 +117,8 @@ def compare_command(
     left = clean_up(console)
     narrator = Narrator(console)
     options = [word for glob in select or () for word in ("--select", glob)]
-    options += ["--profile", profile, "--seed", str(seed)]
-    options += (["--all"] if everything else []) + (["--budget", budget] if budget else [])
+    options += ["--profile", profile, "--seed", str(seed), *["--all"] * everything]
+    options += ["--budget", budget] if budget else []
     with interruptible(), revisions.copies(narrator) as copies:
         scope = Scope(profile, tuple(select or ()), paths.state_dir() / "logs", narrator, copies)
         sides = _sides(root, (base, head), stack_as_of or [], with_ or [], python, scope)
@@ -163,13 +163,8 @@ def _sides(
     scope: Scope,
 ) -> Sides:
     """Prepare what the command line asks for: one kind of comparison."""
-    given = {
-        "BASE": revisions[0] is not None,
-        "--stack-as-of": bool(dates),
-        "--with": bool(pins),
-        "--python": python is not None,
-    }
-    named = [name for name, is_given in given.items() if is_given]
+    given = {"BASE": revisions[0], "--stack-as-of": dates, "--with": pins, "--python": python}
+    named = [name for name, value in given.items() if value not in (None, [])]
     if len(named) > 1:
         raise UsageError(f"{' and '.join(named)} were given: choose one kind of comparison")
     if len(dates) > 2:

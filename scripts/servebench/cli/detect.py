@@ -168,9 +168,7 @@ def _confirm(
 def _outputs(found: Candidates, machines: Collection[str]) -> dict[str, str]:
     """What a workflow needs of the candidates: one job per machine that has any, and is there."""
     counts = Counter(one.machine for one in found.candidates if one.machine in machines)
-    include = [
-        {"machine": name, "runner": name, "candidates": count} for name, count in counts.items()
-    ]
+    include = [{"machine": name, "runner": name, "candidates": n} for name, n in counts.items()]
     return {
         "matrix": json.dumps({"include": include}, separators=(",", ":")),
         "machines": json.dumps(list(counts), separators=(",", ":")),

@@ -65,9 +65,8 @@ def _machine(diagnosis: Diagnosis) -> Table:
     machine = diagnosis.machine
     table = Table(title=f"Machine {machine.id}", title_justify="left", show_header=False)
     quota, limit = diagnosis.cores_quota, diagnosis.memory_limit
-    server, client = (
-        ", ".join(map(str, cores)) for cores in (machine.server_cores, machine.client_cores)
-    )
+    both = machine.server_cores, machine.client_cores
+    server, client = (", ".join(map(str, cores)) for cores in both)
     shared = list(diagnosis.hyper_threads_shared)
     rows = {
         "CPU": machine.cpu,

@@ -50,16 +50,6 @@ Evidence = Annotated[
 ]
 
 
-SiteOption = Annotated[
-    str | None,
-    Option(
-        "--site",
-        envvar="SERVEBENCH_SITE",
-        help="Base address of the site; default: the repository's GitHub Pages.",
-    ),
-]
-
-
 @contextmanager
 def connected(patience: float) -> Iterator[tuple[Context, Repository]]:
     """This step's context, and its repository on GitHub; raises UsageError."""
@@ -242,7 +232,14 @@ DryRun = Annotated[bool, Option("--dry-run", help="Only say what would be done."
 
 def announce_command(
     results: ResultsOption = None,
-    site: SiteOption = None,
+    site: Annotated[
+        str | None,
+        Option(
+            "--site",
+            envvar="SERVEBENCH_SITE",
+            help="Base address of the site; default: the repository's GitHub Pages.",
+        ),
+    ] = None,
     most: Annotated[
         int, Option("--most", min=1, help="Issues that are opened at once at most.")
     ] = _MOST,

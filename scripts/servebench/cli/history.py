@@ -141,5 +141,5 @@ def _subject(record: NightRecord | None, runs: tuple[Run, ...]) -> str:
     if record is not None:
         return f"Night {record.id}: {record.status}"
     if runs:
-        return f"Runs: {', '.join(run.id for run in runs[:3])}" + (" …" if len(runs) > 3 else "")
+        return f"Runs: {', '.join(run.id for run in runs[:3])}{' …' * (len(runs) > 3)}"
     return "Changes and their evidence"

@@ -141,11 +141,7 @@ def screen_command(
 
 
 def counted(root: Path, commit: str, console: Console) -> Snapshot:
-    """Let asv count a commit's instructions.
-
-    Raises:
-        NothingMeasuredError: Nothing was counted, for example since Valgrind is not here.
-    """
+    """Let asv count a commit's instructions; NothingMeasuredError: there is no Valgrind, say."""
     suite_runs.require_suites(root)
     with tempfile.TemporaryDirectory(prefix="servebench-screen-") as scratch:
         folder = Path(scratch)

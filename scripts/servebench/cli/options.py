@@ -146,9 +146,7 @@ def require_sha256(file: Path | None, expected: str | None) -> None:
 def require_writable(targets: Mapping[str, Path | None]) -> None:
     """Try the files that will be written, by their options, before hours of work go into them.
 
-    Raises:
-        UsageError: There can be no such file.
-        RecordError: It cannot be written.
+    UsageError: there can be no such file. RecordError: it cannot be written.
     """
     for option, path in targets.items():
         if path is None:

@@ -141,19 +141,14 @@ def _make(tasks: Sequence[Task], minutes: float | None, results: Path) -> None:
     cases = [case for case in chosen(()) if case.id in names]
     ends = math.inf if minutes is None else time.monotonic() + 60 * minutes
     made = 0
-    with (
-        tempfile.TemporaryDirectory(
-            prefix="servebench-selftest-", ignore_cleanup_errors=True
-        ) as scratch,
-        machine(),
-    ):
+    folder = tempfile.TemporaryDirectory(prefix="servebench-selftest-", ignore_cleanup_errors=True)
+    with folder as scratch, machine():
         bench = Bench(cases, Path(scratch), Reporter(console))
         for task in tasks:
             if time.monotonic() >= ends:
                 break
-            aa = task.kind == "aa"
-            what = "A/A" if aa else f"{task.kind} {task.size:g} in {task.cases[0]}"
-            console.say(f"[{made + 1}/{len(tasks)}] {what}")
+            planted = f"{task.kind} {task.size:g} in {task.cases[0]}"
+            console.say(f"[{made + 1}/{len(tasks)}] {'A/A' if task.kind == 'aa' else planted}")
             trial = bench.trial(task)
             save_trial(results, trial)
             made += 1

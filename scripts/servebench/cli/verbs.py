@@ -160,16 +160,12 @@ class VerbGroup(_Group):
             return super().invoke(ctx)
 
 
-class _CiGroup(_Group):
-    listed = CI
-
-
-class _DevGroup(_Group):
-    listed = DEV
-
-
-ci_app = typer.Typer(cls=_CiGroup, no_args_is_help=True, help=VERBS["ci"][1])
-dev_app = typer.Typer(cls=_DevGroup, no_args_is_help=True, help=VERBS["dev"][1])
+ci_app, dev_app = (
+    typer.Typer(
+        cls=type(name, (_Group,), {"listed": listed}), no_args_is_help=True, help=VERBS[name][1]
+    )
+    for name, listed in (("ci", CI), ("dev", DEV))
+)
 
 
 def _join_lines(made: Any) -> None:

@@ -88,11 +88,7 @@ class Snapshot:
 
 
 def read(results: Path) -> tuple[Snapshot, ...]:
-    """Read all of asv's `results_dir`, the newest commit first, whenever it was measured.
-
-    Raises:
-        RecordError: asv does not understand its files.
-    """
+    """Read all of asv's `results_dir`, the newest commit first; RecordError: it cannot be read."""
     if not (results / LIST).is_file():
         return ()
     # asv takes half a second to import; only those who read its results wait for it.
@@ -103,11 +99,7 @@ def read(results: Path) -> tuple[Snapshot, ...]:
 
 
 def load(path: Path) -> Results:
-    """Read one file of asv's results; the description of its machine stands beside it.
-
-    Raises:
-        RecordError: asv does not understand one of them.
-    """
+    """Read one of asv's files, with the description of its machine beside it; or RecordError."""
     from asv.machine import Machine  # noqa: PLC0415 - see `read`
     from asv.results import Results  # noqa: PLC0415
     from asv.util import load_json  # noqa: PLC0415
@@ -118,11 +110,7 @@ def load(path: Path) -> Results:
 
 
 def benchmarks(results: Path) -> Any:
-    """Read asv's list of benchmarks, without which its results have no names and units.
-
-    Raises:
-        RecordError: asv does not understand it.
-    """
+    """Read asv's list of benchmarks, which has their names and units; raises RecordError."""
     from asv.benchmarks import Benchmarks  # noqa: PLC0415 - see `read`
     from asv.config import Config  # noqa: PLC0415
 
@@ -180,13 +168,12 @@ def environments(readings: Iterable[Reading]) -> list[tuple[str, str]]:
 
 def _snapshot(machine: str, commit: str, many: Sequence[Results], benchmarks: Any) -> Snapshot:
     params = many[0].params
-    words = (params.get(name) for name in ("cpu", "num_cpu", "ram", "os"))
-    cpu, cores, ram, system = (str(word) if word else None for word in words)
+    cpu, cores, ram, system = (str(params.get(n) or "") for n in ("cpu", "num_cpu", "ram", "os"))
     named = (cpu, cores and f"{cores} cores", ram, system)
     return Snapshot(
         machine=machine,
-        cores=int(cores) if cores and cores.isdigit() else None,
-        described=", ".join(word for word in named if word),
+        cores=int(cores) if cores.isdigit() else None,
+        described=", ".join(filter(None, named)),
         commit=commit,
         committed=int(many[0].date),
         started=max(

@@ -206,11 +206,7 @@ def swap(path: Path, data: bytes, beside: Path) -> None:
 
 @contextlib.contextmanager
 def written_beside(path: Path, data: bytes) -> Iterator[Path]:
-    """Write the bytes to a file beside `path`, safely on the disk; remove it afterwards.
-
-    Raises:
-        RecordError: They cannot be written.
-    """
+    """Write bytes to a file beside `path`, safely on the disk, for as long; or RecordError."""
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -239,11 +235,7 @@ def written_beside(path: Path, data: bytes) -> Iterator[Path]:
 
 
 def require_writable(path: Path) -> None:
-    """Try whether a file can be written, and what is new has room; it is left as it was.
-
-    Raises:
-        RecordError: It cannot.
-    """
+    """Try whether a file can be written, with room for a new one; RecordError: it cannot."""
     new = not path.exists()
     try:
         with path.open("ab") as file:
@@ -262,11 +254,7 @@ def require_writable(path: Path) -> None:
 
 
 def require_room(folder: Path) -> None:
-    """Try whether a results folder can be written, before hours are spent; it is left as it was.
-
-    Raises:
-        RecordError: It cannot.
-    """
+    """Try whether a results folder can be written, before hours are spent; raises RecordError."""
     new = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -127,9 +127,7 @@ class Assignment:
 def assignment(path: Path | None, number: int | None) -> Assignment | None:
     """Read a shard of a night's plan; None if neither a plan nor a number is given.
 
-    Raises:
-        UsageError: One of them is missing, or the night has no such shard.
-        RecordError: The plan cannot be read.
+    UsageError: one of them is missing, or the night has no such shard. Or RecordError.
     """
     if path is None and number is None:
         return None

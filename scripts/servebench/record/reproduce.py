@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from itertools import dropwhile
 from typing import Final
 
 from servebench.core.units import TIME, read_time
@@ -48,8 +49,7 @@ def rebuilt(comparison: Comparison) -> str | None:
         words = shlex.split(comparison.reproduce[0])
     except ValueError:
         return None
-    places = [place for place, word in enumerate(words) if word in {*_OPTIONS, "--all"}]
-    options = words[places[0] :] if places else []
+    options = list(dropwhile(lambda word: word not in {*_OPTIONS, "--all"}, words))
     rest = iter(options)
     seconds: float | None = None
     for option in rest:

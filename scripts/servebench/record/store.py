@@ -59,11 +59,7 @@ def partial_path_for(results: Path, run: Run) -> Path:
 
 
 def save_partial(results: Path, run: Run) -> Path:
-    """Save a run that is still being measured, replacing what was saved of it before.
-
-    Raises:
-        RecordError: It cannot be written; what was saved before is unharmed.
-    """
+    """Save a run that is still being measured in place of its last state; raises RecordError."""
     path = partial_path_for(results, run)
     files.replace(path, encode(run))
     return path
@@ -113,11 +109,8 @@ def partials(results: Path) -> list[Path]:
 def find(results: Path, name: str, others: Sequence[str] = ()) -> Path:
     """The run file that a person means: a path, `latest`, a run's id, or enough of it.
 
-    `others` could have been named, too, where that was asked for.
-
-    Raises:
-        UsageError: Nothing, or more than one run, goes by that name.
-        RecordError: `latest`, and there is none.
+    `others` could have been named, too, where that was asked for. UsageError: nothing, or more than
+    one run, goes by that name. RecordError: `latest`, and there is none.
     """
     if name == "latest":
         if finished := runs(results):
@@ -162,11 +155,7 @@ def encode(run: Run) -> bytes:
 
 
 def decode(data: bytes, name: str) -> Run:
-    """Turn the bytes of a run file into a run; `name` is what errors call the file.
-
-    Raises:
-        RecordError: Not a run file, a format this version does not read, or damaged.
-    """
+    """Turn the bytes of a run file into a run; RecordError, which calls it `name`: it is none."""
     return files.parse(Run, data, name, _UPGRADES)
 
 

@@ -127,11 +127,12 @@ def _answers(
     experiment: str, having: Sequence[RunSource], published: Published | None
 ) -> Iterator[str]:
     """Each declared sentence, from the first run that has all of its figures."""
-    for template in published.answers if published and having else ():
+    if published is None or not having:
+        return
+    for template in published.answers:
         tried = [
             (source, claims.fill(template, source.summary, published, f"{experiment}/{FILE}"))
             for source in having
-            if published
         ]
         source, sentence = next(((s, f) for s, f in tried if f.measured), tried[0])
         flags = f" [{markdown.escape(', '.join(sentence.flags))}]" if sentence.flags else ""

@@ -146,11 +146,7 @@ def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
             f"{'free-threaded' if item.free_threaded else 'GIL'})"
             for item in run.interpreters
         )),
-        *(
-            (f"stack {stack.name}", describe_stack(stack))
-            for stack in run.stacks
-            if stack.name in stacks
-        ),
+        *((f"stack {one.name}", describe_stack(one)) for one in run.stacks if one.name in stacks),
         ("tools", f"servebench {run.servebench}, oha {run.oha}{origin}"),
         *(("note", note) for note in run.notes),
     )  # fmt: skip
@@ -159,12 +155,12 @@ def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
 def describe_machine(machine: Machine) -> str:
     """A machine in one line."""
     virtual = f", {machine.virtual}" if machine.virtual else ""
-    pinned = (
-        f"server on {_cores(machine.server_cores)}, generator on {_cores(machine.client_cores)} "
-        "where split"
-        if machine.pinned
-        else "not pinned"
+    server, client = (
+        f"core{'s' * (len(cores) > 1)} {','.join(map(str, cores))}"
+        for cores in (machine.server_cores, machine.client_cores)
     )
+    split = f"server on {server}, generator on {client} where split"
+    pinned = split if machine.pinned else "not pinned"
     return (
         f"{machine.id}: {machine.cpu}, {machine.cores} cores ({pinned}), "
         f"{machine.memory / 2**30:.1f} GiB, {machine.os}, Linux {machine.kernel}{virtual}, "
@@ -201,15 +197,8 @@ def as_json(
             for case in summary.cases.values()
         ],
         "shapes": {
-            section.experiment: [shape.model_dump(mode="json") for shape in section.shapes]
-            for section in page.sections
+            one.experiment: [shape.model_dump(mode="json") for shape in one.shapes]
+            for one in page.sections
         },
-        "answers": {
-            section.experiment: [answer.text for answer in section.answers]
-            for section in page.sections
-        },
+        "answers": {one.experiment: [said.text for said in one.answers] for one in page.sections},
     }  # fmt: skip
-
-
-def _cores(cores: tuple[int, ...]) -> str:
-    return f"core{'s' * (len(cores) > 1)} {','.join(map(str, cores))}"

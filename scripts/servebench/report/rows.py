@@ -95,10 +95,9 @@ class ComparisonRow:
             return formats.reason(self.judged)
         if self.judged.ratio is None:
             count = self.judged.screened
-            nouns = (
-                ("duet", "duets") if self.metric else ("pair of processes", "pairs of processes")
-            )
-            return f"only {count} {nouns[count != 1]} usable: too few to look at"
+            s = "s" * (count != 1)
+            noun = f"duet{s}" if self.metric else f"pair{s} of processes"
+            return f"only {count} {noun} usable: too few to look at"
         return "neither a change nor its absence is shown yet"
 
 
@@ -173,9 +172,14 @@ def grouped(comparison: Comparison) -> Groups:
         return tuple(row for row in found if row.judged.verdict is verdict)
 
     waiting = having(Verdict.INCONCLUSIVE)
+
+    def weight(row: ComparisonRow) -> float:
+        threshold = METRICS[row.metric].floor if row.metric else INPROCESS_THRESHOLD
+        return abs((row.judged.ratio or 1.0) - 1) / threshold
+
     return Groups(
-        worse=tuple(sorted(having(Verdict.SLOWER), key=_weight, reverse=True)),
-        better=tuple(sorted(having(Verdict.FASTER), key=_weight, reverse=True)),
+        worse=tuple(sorted(having(Verdict.SLOWER), key=weight, reverse=True)),
+        better=tuple(sorted(having(Verdict.FASTER), key=weight, reverse=True)),
         broken=having(Verdict.NOT_COMPARABLE),
         undecided=tuple(row for row in waiting if row.judged.ratio is not None),
         unjudged=tuple(row for row in waiting if row.judged.ratio is None),
@@ -199,11 +203,6 @@ def _figures(case: CaseComparison, judged: Judgement) -> str:
         return ""
     # Head's own launches scatter more than the ratio, and would often contradict it.
     return " → ".join(formats.figure(judged.metric, end) for end in (base, base * judged.ratio))
-
-
-def _weight(row: ComparisonRow) -> float:
-    threshold = METRICS[row.metric].floor if row.metric else INPROCESS_THRESHOLD
-    return abs((row.judged.ratio or 1.0) - 1) / threshold
 
 
 def headline(comparison: Comparison, found: Groups) -> str:

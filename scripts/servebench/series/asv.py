@@ -249,21 +249,22 @@ def _version(figure: float) -> str:
 
 def _versioned(runs: Sequence[RunColumns]) -> list[RunColumns]:
     """Interpreters' versions where the guard was not run: those of the machine's run before."""
+
+    def recorded(header: RunHeader) -> dict[tuple[str, str], str]:
+        names = header.interpreters.items()
+        return {(header.machine, name): text for name, text in names if name != text}
+
     ordered = sorted(runs, key=lambda one: (one.header.time, one.header.run))
     latest: dict[tuple[str, str], str] = {}
     for header in (one.header for one in reversed(ordered)):  # the first ones, for those before
-        latest |= {(header.machine, name): text for name, text in _recorded(header)}
+        latest |= recorded(header)
     found = []
     for one in ordered:
         header = one.header
-        latest |= {(header.machine, name): text for name, text in _recorded(header)}
+        latest |= recorded(header)
         known = {name: latest.get((header.machine, name), name) for name in header.interpreters}
         found.append(replace(one, header=replace(header, interpreters=known)))
     return found
-
-
-def _recorded(header: RunHeader) -> Iterator[tuple[str, str]]:
-    return ((name, text) for name, text in header.interpreters.items() if name != text)
 
 
 def _days(root: Path, commits: Iterable[str]) -> dict[str, int]:

@@ -16,7 +16,7 @@ from typing import Final, Literal
 import numpy as np
 
 from servebench.core import units
-from servebench.core.flags import Flag, FlagName
+from servebench.core.flags import FlagName
 from servebench.core.metrics import METRICS
 from servebench.core.model import Case, CaseResult, Commands, Frozen, Launch, Run, Status
 
@@ -183,23 +183,20 @@ def _t(freedom: float) -> float:
 def _reasons(launch: Launch, case: Case) -> str:
     failing = [flag for flag in launch.flags if flag.severity == "fail"]
     told = [f"{flag.name}: {flag.detail}" for flag in failing]
-    if any(_above_unit(flag, case) for flag in failing):
+    # An older record gave a launch up for a ceiling that no declared figure sets.
+    rate = case.load.rate
+    if any(
+        flag.name is FlagName.IMPOSSIBLE
+        and "unit" in (case.ceiling or "")
+        and ", the ceiling, " in flag.detail
+        and (rate is None or f"at most {units.rate(rate)}, " not in flag.detail)
+        for flag in failing
+    ):
         told.append(
             "this ceiling rests on a measured single request, which may have been slow: a launch "
             "of today would be flagged above_unit, not void"
         )
     return "; ".join(told)
-
-
-def _above_unit(flag: Flag, case: Case) -> bool:
-    """Whether an older record gave up a launch for a ceiling that no declared figure sets."""
-    rate = case.load.rate
-    return (
-        flag.name is FlagName.IMPOSSIBLE
-        and "unit" in (case.ceiling or "")
-        and ", the ceiling, " in flag.detail
-        and (rate is None or f"at most {units.rate(rate)}, " not in flag.detail)
-    )
 
 
 def _warnings(result: CaseResult, good: int) -> tuple[WarningCount, ...]:

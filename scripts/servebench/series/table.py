@@ -100,10 +100,7 @@ def tables(runs: Iterable[RunColumns]) -> tuple[Table, ...]:
     found: dict[tuple[str, Kind], list[RunColumns]] = {}
     for one in runs:
         found.setdefault((one.header.machine, one.header.kind), []).append(one)
-    return tuple(
-        _table(machine, kind, _of_one_profile(found[machine, kind]))
-        for machine, kind in sorted(found)
-    )
+    return tuple(_table(*key, found[key]) for key in sorted(found))
 
 
 def points(table: Table, case: str, metric: str, newest: int | None = None) -> tuple[Point, ...]:
@@ -151,14 +148,11 @@ def series(table: Table) -> Iterator[tuple[int, int]]:
     yield from ((int(case), int(metric)) for case, metric in np.argwhere(there))
 
 
-def _of_one_profile(runs: Sequence[RunColumns]) -> list[RunColumns]:
-    there = {one.header.profile for one in runs}
-    profile = next((name for name in PROFILES if name in there), None)
-    chosen = [one for one in runs if profile is None or one.header.profile == profile]
-    return sorted(chosen, key=lambda one: (one.header.time, one.header.run))
-
-
 def _table(machine: str, kind: Kind, runs: Sequence[RunColumns]) -> Table:
+    profiles = {one.header.profile for one in runs}
+    profile = next((name for name in PROFILES if name in profiles), None)
+    runs = [one for one in runs if profile in {None, one.header.profile}]
+    runs.sort(key=lambda one: (one.header.time, one.header.run))
     cases: dict[str, str] = {}
     metrics: dict[str, None] = {}
     for header in (one.header for one in runs):

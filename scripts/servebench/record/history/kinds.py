@@ -121,10 +121,8 @@ def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Run, ...], tuple[str,
     """Read and check all files of a results folder; raises RecordError.
 
     A run that was cut short (`*.partial.json`) enters the history as what it is, a partial run,
-    under its own name; unless it was finished after all.
-
-    Returns:
-        The files, the runs among them, and paths that are no part of the history.
+    under its own name; unless it was finished after all. Returns the files, the runs among them,
+    and paths that are no part of the history.
     """
     found: dict[str, File] = {}
     runs: list[Run] = []

@@ -125,9 +125,8 @@ def pull(
 ) -> PullResult:
     """Lay the history out in a results folder; what else is in it stays.
 
-    Raises:
-        RecordError: A run of the folder is in the history with other bytes; nothing was written.
-        HistoryError: The history cannot be fetched or written.
+    RecordError: a run of the folder is in the history with other bytes; nothing was written.
+    HistoryError: the history cannot be fetched or written.
     """
     cache = cache or paths.cache_dir() / _FOLDER
     place = cache / f"{artefact.digest(remote.address, remote.branch)}.git"
