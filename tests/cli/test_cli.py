@@ -51,12 +51,10 @@ def start(*words: str, **variables: str) -> tuple[str, set[str]]:
 
 
 def own(imported: set[str]) -> set[str]:
-    """Our modules of verbs among what was imported."""
     return {name.removeprefix(_OWN) for name in imported if name.startswith(_OWN)} - {"verbs"}
 
 
 def commands(group: Any) -> dict[str, Any]:
-    """The verbs of a group with their commands."""
     found = getattr(group, "commands", {}).items()
     return {name: one.load() if isinstance(one, Verb) else one for name, one in found}
 
@@ -97,7 +95,6 @@ def test_the_version_waits_for_no_verb() -> None:
     ids=" ".join,
 )
 def test_a_verb_imports_its_own_module(words: tuple[str, ...], modules: tuple[str, ...]) -> None:
-    """A verb brings its own module and no other; the lists of verbs bring none."""
     said, imported = start(*words)
     assert said
     assert own(imported) == set(modules)
@@ -105,7 +102,6 @@ def test_a_verb_imports_its_own_module(words: tuple[str, ...], modules: tuple[st
 
 
 def test_every_verb_is_found_by_its_row(verbs: dict[str, Any]) -> None:
-    """Each row names a function or group that is there, and each module of a verb has a row."""
     tables = {"": VERBS, "ci ": CI, "dev ": DEV}
     listed = [f"{words}{verb}" for words, rows in tables.items() for verb in rows]
     assert set(listed) <= set(verbs)
@@ -142,7 +138,6 @@ def test_no_verb_or_option_comes_or_goes_unseen(tmp_path: Path) -> None:
 
 
 def test_old_names_go_on(verbs: dict[str, Any]) -> None:
-    """Workflows, habits and scripts find a verb that has moved, and no word about it."""
     new = {**{verb: f"ci {verb}" for verb in CI}, "micro": "inprocess"}
     old = commands(get_group(app))
     for verb in OLD:
@@ -164,7 +159,6 @@ def helps(verbs: dict[str, Any], name: str) -> dict[str, str]:
 
 
 def test_options_are_explained_where_they_are_chosen(verbs: dict[str, Any]) -> None:
-    """Every `--budget` says its format in the words of the error, and `--profile` what each is."""
     budgets = helps(verbs, "--budget")
     assert {"bisect", "compare", "ci detect", "ci fleet compare", "selftest aa"} <= set(budgets)
     assert all(": 180s, 5m, 1h or 1h30m." in text for text in budgets.values()), budgets
@@ -277,13 +271,11 @@ def test_what_was_wrong_is_said_in_our_words(
 
 
 def test_verbs_print_on_a_console_that_files_do_not_act_on() -> None:
-    """None makes one of rich's own."""
     made = {path.name for path in _HOME.glob("*.py") if "rich.console" in path.read_text("utf-8")}
     assert made == set()
 
 
 def test_a_verb_that_is_not_there_is_wrong_usage() -> None:
-    """The exit code is 2, and what was meant is proposed."""
     done = CliRunner().invoke(app, ["ci", "histroy", "pull"])
     assert done.exit_code == 2
     assert "No such command 'histroy'. Did you mean 'history'?" in " ".join(done.output.split())

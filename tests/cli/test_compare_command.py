@@ -141,7 +141,6 @@ def test_a_gate_can_trust_a_recorded_comparison(recorded: str, reference_results
 )
 @pytest.mark.usefixtures("repository")
 def test_wrong_usage_is_refused(arguments: tuple[str, ...], sentence: str, bench: Bench) -> None:
-    """In one sentence, and before anything is measured."""
     done = bench("compare", *arguments)
     assert (done.code, sentence in done.err, done.err.count("\n")) == (2, True, 1), done
 
@@ -165,7 +164,6 @@ def test_a_repository_that_declares_nothing_is_never_exchanged_for_ours(
 
 
 def test_what_only_documents_change_is_not_measured(repository: Path, bench: Bench) -> None:
-    """Said in words, with exit code 0, and in every format that was asked for."""
     commit(repository, "Words", **{"README.md": "# Better words\n"})
     files = [bench.folder / name for name in ("c.json", "c.md", "c.svg")]
     done = bench(

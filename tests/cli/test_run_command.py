@@ -90,7 +90,6 @@ def test_ctrl_c_keeps_what_was_measured_and_resume_completes_it(bench: Bench) ->
 @pytest.mark.real
 @pytest.mark.parametrize(("case", "sign"), [("right", "--db-url"), ("blocked", "uvicorn")])
 def test_sigterm_leaves_no_process(bench: Bench, case: str, sign: str) -> None:
-    """Neither under load nor while a server starts; the run is saved as a partial one."""
     process = bench.start("--profile", "published", "--select", f"badapps/{case}")
     try:
         eventually("the moment", lambda: any(sign in words for words in _commands(bench)))
@@ -131,7 +130,6 @@ def test_what_cannot_be_is_told_first(bench: Bench) -> None:
 
 
 def test_a_run_is_resumed_under_its_own_conditions_only(bench: Bench, tmp_path: Path) -> None:
-    """Other packages, another oha, machine, commit or interpreter: not the same run any more."""
     plan = planning.make_plan("quick", ["badapps/right"], 1, 1)
     here = testbed.assemble(plan.cases, tmp_path / "logs")
     run = runner.header(plan, here, bench.root)
@@ -195,7 +193,6 @@ def handlers() -> Iterator[None]:
 
 @pytest.mark.usefixtures("handlers")
 def test_an_interruption_is_not_lost_in_asyncio() -> None:
-    """A signal in the middle of a callback of an event loop ends the run all the same."""
 
     async def interrupted() -> None:
         asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGINT)

@@ -23,7 +23,6 @@ ROOT = Path(__file__).parents[2]
 
 
 def small_run() -> Run:
-    """One case with a good and a failed launch."""
     case = synthetic.make_case("x/json/py3.14")
     good = synthetic.ok(case.id, 0, {"throughput": 1234.56789, "requests": 1234567.0})
     bad = synthetic.failed(case.id, 1, FlagName.WRONG_BODY, "expected 'a', found 'b'")
@@ -36,7 +35,6 @@ def document(run: Run | None = None) -> dict[str, Any]:
 
 
 def refused(content: object) -> str:
-    """The message with which these contents are refused."""
     data = content if isinstance(content, bytes) else json.dumps(content).encode()
     with pytest.raises(RecordError) as caught:
         store.decode(data, "some.json")
@@ -66,7 +64,6 @@ def test_figures_have_six_digits_and_counts_all_of_theirs() -> None:
 
 
 def test_writing_what_was_read_gives_the_same_bytes() -> None:
-    """Rounding twice changes nothing, and the order of keys is stable."""
     once = store.encode(synthetic.nightly_run(cases=5))
     assert store.encode(store.decode(once, "x")) == once
 
@@ -81,7 +78,6 @@ def test_a_nightly_run_fits_its_budget() -> None:
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
 def test_a_figure_that_is_no_number_is_never_written(wrong: float) -> None:
-    """JSON has no NaN; the error names the metric."""
     case = synthetic.make_case("x/json/a")
     launch = synthetic.ok(case.id, 0, {"throughput": 1.0})
     run = synthetic.make_run([CaseResult(case=case, launches=(launch,))])
@@ -94,7 +90,6 @@ def test_a_figure_that_is_no_number_is_never_written(wrong: float) -> None:
 
 @pytest.mark.parametrize("found", [0, 3, True, "1", None, [1]])
 def test_other_formats_are_refused_with_what_can_be_read(found: object) -> None:
-    """A newer file names its format, the readable one, and the remedy."""
     message = refused({**document(), "format": found})
     assert "expected a run file of format 2: format: Input should be 2, found " in message
     assert "needs a newer servebench (git pull, make setup)" in message
@@ -107,7 +102,6 @@ def format_1() -> dict[str, Any]:
 
 
 def test_a_file_of_format_1_is_read() -> None:
-    """Columns become launches again, and endpoints are put back into the cases."""
     cases = [synthetic.make_case(f"x/json/{name}") for name in ("py3.14", "py3.14t", "c")]
     other = cases[2].endpoint.model_copy(update={"path": "/other"})
     cases[2] = cases[2].model_copy(update={"endpoint": other})
@@ -118,7 +112,6 @@ def test_a_file_of_format_1_is_read() -> None:
 
 
 def test_what_is_wrong_with_an_old_file_is_told() -> None:
-    """Columns of different length, an unknown endpoint, a failed launch with a figure."""
     uneven, lying = format_1(), format_1()
     uneven["results"][0]["launches"]["order"].append(7)
     assert "columns of launches differ in length" in refused(uneven)
@@ -130,7 +123,6 @@ def test_what_is_wrong_with_an_old_file_is_told() -> None:
 
 
 def test_what_is_not_a_run_file_is_refused() -> None:
-    """Empty, cut short, not text, no object, not strict JSON: each says what was found."""
     whole = store.encode(small_run())
     for content, told in (
         (b"", "an empty file"),
@@ -148,7 +140,6 @@ def test_what_is_not_a_run_file_is_refused() -> None:
 
 
 def test_unknown_keys_and_values_are_refused_with_their_place() -> None:
-    """The message names the key, wherever it is; metrics and flags are words of the registries."""
     launches: tuple[str | int, ...] = ("results", 0, "launches")
     for place, value, told in (
         (("surprise",), 1, "surprise: Extra inputs are not permitted"),
@@ -165,13 +156,11 @@ def test_unknown_keys_and_values_are_refused_with_their_place() -> None:
 
 
 def test_the_schema_in_results_is_the_one_of_the_types() -> None:
-    """results/schema.json is generated; this guards it against drift."""
     stored = (ROOT / "results" / "schema.json").read_text("utf-8")
     assert stored == store.schema(), "make it again: servebench dev schema -o results/schema.json"
 
 
 def test_the_schema_accepts_runs_and_refuses_what_the_loader_refuses() -> None:
-    """A nightly run is valid; an unknown key, another format and a string for a number are not."""
     described = json.loads(store.schema())
     validator = jsonschema.Draft202012Validator(described)
     validator.check_schema(described)

@@ -40,7 +40,6 @@ def _git_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def remote(tmp_path: Path) -> Remote:
-    """An empty remote."""
     return make_remote(tmp_path)
 
 
@@ -50,13 +49,11 @@ def file(name: str, data: bytes = b"{}\n", *, replaceable: bool = False) -> File
 
 
 def sent(remote: Remote, *files: File, told: list[str] | None = None) -> PushResult:
-    """Push with little patience between the tries."""
     heard = [] if told is None else told
     return push(files, remote, subject="Night", patience=QUICK, told=heard.append)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """All files of a folder."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
@@ -65,7 +62,6 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_what_is_pushed_can_be_pulled(remote: Remote, tmp_path: Path) -> None:
-    """Byte for byte; a second push and a second pull find everything there."""
     source = save(tmp_path / "source", night_run(0), night_run(1), night_run(0, "beta"))
     files, runs, others = collect(source)
     assert (len(files), len(runs), others) == (3, 3, ())
@@ -133,7 +129,6 @@ def test_a_remote_that_refuses_five_times(remote: Remote) -> None:
 
 
 def test_a_remote_that_always_refuses(remote: Remote, tmp_path: Path) -> None:
-    """In the end there is a sentence, and what was to be pushed is where it was."""
     source = save(tmp_path / "source", night_run())
     before = contents(source)
     hook(remote, "pre-receive", "exit 1\n")
@@ -157,7 +152,6 @@ def test_a_push_that_is_cut_off(remote: Remote, name: str) -> None:
 
 
 def test_other_bytes_under_the_same_name_are_refused(remote: Remote) -> None:
-    """Nothing of the push lands, and the message says what may have happened."""
     first = sent(remote, file("alpha", b"one"))
     with pytest.raises(RecordError, match=r"runs/alpha/.*never rewritten.*a clock has jumped"):
         sent(remote, file("beta"), file("alpha", b"two"))
@@ -194,7 +188,6 @@ def test_a_clock_that_jumps_backwards(
 
 
 def test_only_whole_files_enter(remote: Remote, tmp_path: Path) -> None:
-    """Damaged, misplaced, linked and endless ones are refused by name; others are left out."""
     good = save(tmp_path / "good", night_run())
     (path,) = store.runs(good)
     spoils: tuple[tuple[str, Callable[[Path], object], str], ...] = (
@@ -281,7 +274,6 @@ def test_a_run_that_was_cut_short_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_pull_never_replaces_a_run(remote: Remote, tmp_path: Path) -> None:
-    """A run of that name with other bytes stops it before anything is written."""
     source = save(tmp_path / "source", night_run(0), night_run(1))
     sent(remote, *collect(source)[0])
     target = save(tmp_path / "target", night_run(1, notes=("measured here",)))
@@ -292,7 +284,6 @@ def test_a_pull_never_replaces_a_run(remote: Remote, tmp_path: Path) -> None:
 
 
 def test_links_and_strangers_in_the_branch_are_not_laid_out(tmp_path: Path) -> None:
-    """Whatever somebody has committed by hand: only files of the history, as plain files."""
     remote = make_remote(tmp_path)
     work = tmp_path / "work"
     subprocess.run(["git", "init", "--quiet", str(work)], check=True)
@@ -315,7 +306,6 @@ def test_links_and_strangers_in_the_branch_are_not_laid_out(tmp_path: Path) -> N
 
 
 def test_a_remote_that_is_gone(tmp_path: Path, remote: Remote) -> None:
-    """No try is repeated that cannot help; the sentence says what to check."""
     sent(remote, file("alpha"))
     gone = Remote((tmp_path / "gone.git").as_uri())
     told: list[str] = []
@@ -367,7 +357,6 @@ def test_a_limit_of_file_sizes(remote: Remote, tmp_path: Path) -> None:
 
 @pytest.fixture
 def server() -> Iterator[HTTPServer]:
-    """A server that answers as it is told."""
     with HTTPServer(host="127.0.0.1") as served:
         yield served
 
@@ -402,7 +391,6 @@ def test_the_token_goes_to_github_alone(
 
 
 def test_a_server_that_is_down_is_asked_again(server: HTTPServer, tmp_path: Path) -> None:
-    """As often as there is patience; the answer is in the sentence."""
     asked: list[str] = []
 
     def down(request: Request) -> Response:
@@ -418,7 +406,6 @@ def test_a_server_that_is_down_is_asked_again(server: HTTPServer, tmp_path: Path
 
 
 def test_the_checkout_is_left_alone(remote: Remote, tmp_path: Path) -> None:
-    """Neither its index nor its branches nor its configuration know of a push or pull."""
     root = tmp_path / "checkout"
     subprocess.run(["git", "init", "--quiet", str(root)], check=True)
     subprocess.run(["git", "-C", str(root), "remote", "add", "origin", remote.address], check=True)

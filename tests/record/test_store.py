@@ -40,7 +40,6 @@ def test_a_run_is_named_after_time_profile_and_commit() -> None:
 
 
 def test_a_run_lives_under_its_machine_and_year(tmp_path: Path) -> None:
-    """results/runs/<machine>/<year>/<run>.json; the year is that of UTC."""
     run = run_at("2026-12-31T23:30:00-01:00")
     expected = tmp_path / "runs" / "synthetic-2c-0a1b2c3d" / "2027" / f"{run.id}.json"
     assert store.path_for(tmp_path, run) == expected
@@ -48,13 +47,11 @@ def test_a_run_lives_under_its_machine_and_year(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../up", "a/b", "", ".hidden", "a b"])
 def test_an_id_cannot_lead_out_of_the_folder(name: str, tmp_path: Path) -> None:
-    """An id that is no plain file name is refused."""
     with pytest.raises(RecordError, match="cannot name a file"):
         store.path_for(tmp_path, run_at("2026-11-20T09:00:00Z").model_copy(update={"id": name}))
 
 
 def test_a_partial_run_is_replaced_and_then_finalised(tmp_path: Path) -> None:
-    """Saved after every launch under one name; the final file takes its place."""
     small, whole = (run_at("2026-11-20T09:00:00Z", cases=n) for n in (1, 3))
     partial = store.save_partial(tmp_path, small)
     assert store.save_partial(tmp_path, whole) == partial
@@ -68,7 +65,6 @@ def test_a_partial_run_is_replaced_and_then_finalised(tmp_path: Path) -> None:
 
 
 def test_a_finished_run_is_never_rewritten(tmp_path: Path) -> None:
-    """The same bytes again are success, other bytes are refused and change nothing."""
     small, other = (run_at("2026-11-20T09:00:00Z", cases=n) for n in (1, 2))
     final = store.finalise(tmp_path, small)
     before = final.read_bytes()
@@ -82,7 +78,6 @@ def test_a_finished_run_is_never_rewritten(tmp_path: Path) -> None:
 
 
 def test_the_latest_run_is_the_one_started_last(tmp_path: Path) -> None:
-    """Over machines and years; of a profile where asked; partial ones only where asked."""
     with pytest.raises(RecordError, match=r"has been recorded; .*servebench run --profile quick"):
         store.find(tmp_path, "latest")
     partial = store.save_partial(tmp_path, run_at("2026-11-21T09:00:00Z", "published"))
@@ -96,7 +91,6 @@ def test_the_latest_run_is_the_one_started_last(tmp_path: Path) -> None:
 
 
 def test_a_run_is_found_by_path_id_or_enough_of_it(tmp_path: Path) -> None:
-    """What is unknown or ambiguous is refused with the names that there are."""
     first = store.finalise(tmp_path, run_at("2026-11-19T09:00:00Z"))
     second = store.finalise(tmp_path, run_at("2026-11-20T09:00:00Z", "published"))
     partial = store.save_partial(tmp_path, run_at("2026-11-21T09:00:00Z", "quick"))
@@ -115,7 +109,6 @@ def test_a_run_is_found_by_path_id_or_enough_of_it(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    """Missing and damaged files each say so with their path."""
     with pytest.raises(RecordError, match=r"gone\.json: cannot be read"):
         store.load(tmp_path / "gone.json")
     damaged = tmp_path / "damaged.json"
@@ -125,7 +118,6 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
-    """A file where a folder should be: path and remedy, no traceback."""
     (tmp_path / "runs").write_text("in the way")
     with pytest.raises(RecordError, match="could not be saved"):
         store.save_partial(tmp_path, run_at("2026-11-20T09:00:00Z"))
@@ -151,10 +143,7 @@ def test_room_is_tried_before_it_is_needed(tmp_path: Path, mounted: bool) -> Non
 
 @pytest.mark.parametrize("mounted", [True, False], ids=["mounted", "device"])
 def test_a_full_disk_leaves_what_was_saved(tmp_path: Path, mounted: bool) -> None:
-    """ENOSPC for real: path and remedy are named, the previous file is whole, nothing is left over.
-
-    When space has been made, saving goes on.
-    """
+    """ENOSPC for real; when space has been made, saving goes on."""
     small, large = (run_at("2026-11-20T09:00:00Z", cases=n) for n in (1, 40))
     disk = tmp_path / "tiny"
     disk.mkdir()
@@ -208,7 +197,6 @@ def test_a_file_size_limit_leaves_what_was_saved(tmp_path: Path) -> None:
 
 
 def test_what_was_measured_here_is_left_out(tmp_path: Path) -> None:
-    """A run that is not added is not there; one that was removed is no error."""
     root, folder = tmp_path / "checkout", tmp_path / "copy"
     folder.mkdir()
     runs = root / "results" / "runs" / "machine"
@@ -228,6 +216,5 @@ def test_what_was_measured_here_is_left_out(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_no_checkout_is_told(tmp_path: Path) -> None:
-    """With git's words."""
     with pytest.raises(SetupError, match=r"cannot list the results of .*not a git repository"):
         store.copy_committed(tmp_path, tmp_path)

@@ -71,7 +71,6 @@ BETTER = "Better in 1 of 1 cases, most of all CPU/request of x/a/py3.14 by −3.
     ],
 )
 def test_people_read_one_sentence(found: Comparison, headline: str) -> None:
-    """What moved, in how many cases; what was not judged is never clean."""
     assert make_view(found).headline == headline
 
 
@@ -186,7 +185,6 @@ def test_a_candidate_whose_fresh_duets_were_disturbed_is_not_short_of_time() -> 
     ],
 )
 def test_instructions_tell_added_work_from_the_rest(head: float, told: str) -> None:
-    """Counted on both sides: the report shows them, and does not only point to them."""
     counted = Instructions(base=300_000.0, head=head, spread=0.0)
     view = make_view(made(one("x/a/py3.14", SLOWER, instructions=counted)))
     assert told in view.steps[0]
@@ -197,7 +195,6 @@ def test_instructions_tell_added_work_from_the_rest(head: float, told: str) -> N
 
 
 def test_the_first_row_can_be_measured_alone() -> None:
-    """The command is the same comparison with one case; one that selects is left as it is."""
     chosen = f"{AGAIN} --select 'x/*'"
     alone = "the first that got worse, alone", f"{AGAIN} --select 'x/a b/py3.14'"
     for asked, more in ((AGAIN, (alone,)), (chosen, ())):

@@ -61,7 +61,6 @@ def test_an_event_is_one_sentence() -> None:
 
 
 def test_the_rows_of_an_event_are_folded() -> None:
-    """What it tells is not told again by each row; a row of another metric stays in sight."""
     cases = [one(f"x/{name}/py3.14", SLOWER) for name in "abc"]
     text = markdown(made(*cases, one("x/d/py3.14", LARGER), events=(EVENT,)))
     open_, folded, rest = text.partition("<details><summary>3 rows of the event above</summary>")
@@ -120,7 +119,6 @@ def test_no_stored_comparison_contradicts_itself(path: Path) -> None:
 
 
 def test_what_was_not_measured_is_a_line_and_not_a_table_of_dashes() -> None:
-    """Forty cases without time are one reason; their figures are none."""
     cases = [one(f"x/{index}/py3.14", LATE) for index in range(40)]
     text = markdown(made(*cases, one("x/loud/py3.14", comparing.DISTURBED)))
     assert (
@@ -143,7 +141,6 @@ def test_what_does_not_work_is_not_among_what_is_open() -> None:
 
 @pytest.mark.parametrize("cases", [1, 300, 2000])
 def test_the_comment_always_fits(cases: int) -> None:
-    """GitHub refuses what is too long, and with it the news; the rest is counted."""
     many = [one(f"x/{'long' * 40}{index}/py3.14", SLOWER, OPEN, LARGER) for index in range(cases)]
     text = markdown(made(*many))
     assert len(text) <= LIMIT
@@ -193,7 +190,6 @@ def test_each_reader_gets_what_was_agreed() -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_names_are_whole_on_any_terminal(width: int) -> None:
-    """A name stands above its rows, on one line to be copied; no row is broken into two."""
     name = "await-patterns/async_independent/py3.14/wait0.3/granian-and-what-else-there-is-to-say"
     figures = {"absolute_base": {CPU: 1.0e-4}, "absolute_head": {CPU: 1.0213e-4}}
     bench = "handlers.Cpu.time_request('pydantic-v1-v2/services-from-json')"
@@ -211,7 +207,6 @@ def test_names_are_whole_on_any_terminal(width: int) -> None:
 
 
 def test_the_forest_has_one_mark_per_judged_row() -> None:
-    """What moved comes first; rows without a ratio have no mark; too many are counted."""
     rows = one("x/a/py3.14", SAME), one("x/b/py3.14", SLOWER), one("x/c/py3.14", BROKEN)
     picture = ET.fromstring(of_comparison(made(*rows)))
     assert [g.findtext("{*}title") for g in picture.iterfind("{*}g")] == [

@@ -95,7 +95,6 @@ def test_nothing_is_decided_from_disturbed_launches() -> None:
 
 
 def test_a_shape_that_does_not_hold_is_said_with_its_reason() -> None:
-    """No gain at all: the words follow the figures, and the declared reason is given."""
     run = synthetic.make_run(
         [result("demo/x/py3.14", 4.98, 5.0, 5.02), result("demo/x/py3.14t", 4.98, 5.0, 5.02)]
     )
@@ -106,7 +105,6 @@ def test_a_shape_that_does_not_hold_is_said_with_its_reason() -> None:
 
 
 def test_what_was_not_measured_is_never_claimed() -> None:
-    """A missing case, a failed case and a run without the experiment: 'not measured', no figure."""
     ft = synthetic.make_case("demo/x/py3.14t")
     failed = CaseResult(case=ft, launches=(synthetic.failed(ft.id, 0, FlagName.NOT_READY, "10 s"),))
     for results in ([result("demo/x/py3.14", 5.0)], [result("demo/x/py3.14", 5.0), failed]):
@@ -121,7 +119,6 @@ def test_what_was_not_measured_is_never_claimed() -> None:
 
 
 def test_each_sentence_comes_from_the_first_run_that_has_its_figures() -> None:
-    """The published-profile run speaks first; the nightly one where the former has nothing."""
     nightly = synthetic.make_run(
         [result("demo/x/py3.14/short", 5.0, 5.0), result("demo/x/py3.14t", 9.0, 9.0)]
     )
@@ -135,7 +132,6 @@ def test_each_sentence_comes_from_the_first_run_that_has_its_figures() -> None:
 
 
 def test_one_launch_speaks_last_and_decides_nothing() -> None:
-    """Three launches of a later run answer; the single ones are shown, without a verdict."""
     single = synthetic.make_run(
         [result("demo/x/py3.14", 6.0), result("demo/x/py3.14t", 5.0), result("demo/y/py3.14", 7.0)],
         profile="published",
@@ -199,7 +195,6 @@ def test_two_runs_of_one_lock_say_how_far_runs_lie_apart() -> None:
     ],
 )
 def test_words_claim_no_more_than_the_interval_bears(estimate: Estimate, words: str) -> None:
-    """Lower, higher, so many times, the same, or: cannot be told."""
     assert change(estimate) == words
 
 
@@ -218,7 +213,6 @@ def full_run(profile: Profile) -> Run:
 
 
 def test_the_real_experiments_make_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both reference runs: every experiment has its question, answers, shapes and tables."""
     runs = [full_run("published"), full_run("nightly")]
     (tmp_path / "pyproject.toml").write_text("[tool.servebench]\n")
     (tmp_path / "apps").symlink_to(ROOT / "apps")

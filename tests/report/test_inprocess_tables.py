@@ -38,14 +38,12 @@ ALL = (CPU, NETWORK, SLOWEST, SCALING, VALIDATE, REQUESTS, COUNTS)
 
 
 def only(results: Path) -> Snapshot:
-    """The one snapshot of a folder."""
     asv_files.list_benchmarks(results, ALL)
     (snapshot,) = asv_results.read(results)
     return snapshot
 
 
 def section(snapshot: Snapshot, suite: str, run: RunSummary | None = None) -> Section:
-    """The section of one suite."""
     (made,) = inprocess.sections((snapshot,), [DECLARED[suite]], run)
     return made
 
@@ -75,10 +73,7 @@ def test_samples_become_a_median_and_what_failed_no_figure(tmp_path: Path) -> No
 
 
 def test_the_newest_commit_comes_first_and_old_versions_do_not_count(tmp_path: Path) -> None:
-    """Whenever it was measured: history is often measured backwards. Of one day, the later one.
-
-    A result of another version of the benchmark is not read.
-    """
+    """Whenever it was measured: history is often measured backwards. Of one day, the later one."""
     old, day = Bench(SLOWEST.name, version="0"), 1_700_000_000_000
     for commit, hour, bench, committed in (
         ("a", 8, SLOWEST, day), ("b", 9, SLOWEST, day), ("c", 10, old, day),
@@ -98,7 +93,6 @@ def test_the_newest_commit_comes_first_and_old_versions_do_not_count(tmp_path: P
 
 
 def test_a_folder_without_results_is_empty_and_a_broken_one_an_error(tmp_path: Path) -> None:
-    """No list of benchmarks: nothing was measured. A list that asv cannot read: says so."""
     assert asv_results.read(tmp_path / "none") == ()
     (tmp_path / "benchmarks.json").write_text("{")
     with pytest.raises(RecordError, match="expected asv's results"):
@@ -237,7 +231,6 @@ def test_what_pydantic_gains_alone_stands_beside_the_response(tmp_path: Path) ->
 
 
 def test_the_findings_tell_what_was_measured_inside(tmp_path: Path) -> None:
-    """One section per question that has a figure; a page without asv's results has none."""
     snapshot = gil_results(tmp_path)
     sections = inprocess.sections((snapshot,), SUITES)
     assert [section.experiment for section in sections] == ["gil-in-process"]

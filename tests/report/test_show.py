@@ -120,7 +120,6 @@ def test_markdown_literally() -> None:
 
 
 def test_a_terminal_shows_the_same() -> None:
-    """The words and figures of the page, at 100 columns."""
     published = PUBLISHED.model_copy(update={"source": "A page, 2025, nothing [bold] of a file"})
     text = on_terminal(page_of(demo_run(), published), 100)
     for part in (
@@ -144,7 +143,6 @@ def test_statements_about_what_was_not_measured_are_one_line() -> None:
 
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_no_figure_is_cut_however_narrow_the_terminal(width: int) -> None:
-    """All experiments with wide intervals: every figure and interval stands there in one piece."""
     source = random.Random(5)
     results = []
     for experiment in load_experiments(ROOT):
@@ -163,7 +161,6 @@ def test_no_figure_is_cut_however_narrow_the_terminal(width: int) -> None:
 
 
 def test_an_experiment_nobody_declared_gets_a_table() -> None:
-    """Told apart by what varies, with the figures that there are; nothing needs a declaration."""
     page = page_of(demo_run(), None)
     (table,) = page.sections[0].tables
     assert table.title == "All cases"
@@ -204,7 +201,6 @@ def test_a_property_can_become_the_columns() -> None:
 
 
 def test_a_flag_of_all_rows_is_said_once() -> None:
-    """With one launch each every case has few launches: one note, no marks."""
     cases = [synthetic.make_case(f"demo/json/py{name}") for name in ("3.14", "3.14t")]
     results = [synthetic.steady_result(case, {"throughput": 1.0}, launches=1) for case in cases]
     run = synthetic.make_run(results, launches=1)
@@ -276,7 +272,6 @@ def test_the_command_prints_the_latest_run() -> None:
 
 @pytest.mark.usefixtures("checkout")
 def test_json_is_for_programs() -> None:
-    """SI units, intervals, statuses and reasons; a failed case has no metric at all."""
     found = json.loads(called(["show", "latest", "--json", "--select", "demo/json/*"]))
     assert [case["id"] for case in found["cases"]] == ["demo/json/py3.14", "demo/json/py3.14t"]
     good, bad = found["cases"]
@@ -322,14 +317,12 @@ def test_wrong_calls_are_refused_with_what_there_is(checkout: Path) -> None:
 
 
 def a_comparison(**more: Any) -> Comparison:
-    """Two cases, one of them slower."""
     cases = (one("x/a/py3.14", SLOWER), one("x/b/py3.14", SAME))
     return made(*cases, **{"id": COMPARED, **more})
 
 
 @pytest.mark.usefixtures("checkout")
 def test_a_stored_comparison_is_shown_as_it_was(tmp_path: Path) -> None:
-    """In the words of the report, whatever the format; the plot is a file besides."""
     found, stream, plot = a_comparison(), io.StringIO(), tmp_path / "c.svg"
     path = comparison_store.save(found, tmp_path)
     print_comparison(Console(file=stream, width=120, highlight=False), found)
@@ -341,7 +334,6 @@ def test_a_stored_comparison_is_shown_as_it_was(tmp_path: Path) -> None:
 
 
 def acting(text: str) -> set[str]:
-    """Control characters, but for those of text."""
     return {one for one in text if unicodedata.category(one) == "Cc"} - {"\n", "\t"}
 
 

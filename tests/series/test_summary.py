@@ -104,7 +104,6 @@ def test_a_case_without_good_launches_has_no_figures() -> None:
 
 
 def test_coverage_counts_launches_of_all_cases() -> None:
-    """Three of three, none of three: three of six."""
     good, lost = (synthetic.make_case(f"x/json/{n}") for n in "ab")
     run = synthetic.make_run(
         [synthetic.steady_result(good, {"throughput": 2.0}), CaseResult(case=lost)], launches=3
