@@ -112,12 +112,12 @@ CUT: Final = """() => {
 def unreadable(page: Page, kind: str) -> Iterator[str]:
     """What hinders somebody: in light on a screen, in dark on a phone, and on paper."""
     themes: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 1280), ("dark", 390))
-    axe = Axe()
+    page.evaluate(Axe().axe_script)
     for scheme, width in themes:
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 844})
         browsing.kept(page, f"{kind}-{scheme}")
-        for one in axe.run(page).response["violations"]:
+        for one in page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]:
             yield f"{scheme}: {one['id']}: {one['nodes'][0]['html'][:200]}"
         for room in (width, 640):  # which is 1280 px at 200 % zoom
             page.set_viewport_size({"width": room, "height": 844})
