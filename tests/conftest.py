@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 from collections.abc import Iterator
@@ -11,12 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
+from rich.console import Console
 
+from bare import NOBODY, Programs
 from bench import Bench, make_checkout
 from fake_github import FakeGitHub
 from servebench.host import machine_lock, paths
+from servebench.host.progress import Narrator
 from servebench.measure import verify
 from servebench.record import store
+from servebench.toolchain import cpython
 from steps import Step
 
 if TYPE_CHECKING:  # most tests need no browser
@@ -75,6 +80,51 @@ def new_page(chromium: Browser) -> Iterator[NewPage]:
             return context.new_page()
 
         yield new
+
+
+@pytest.fixture
+def sessions(state_home: Path) -> Path:
+    """Where the records of this test's sessions are."""
+    return state_home / "servebench" / "sessions"
+
+
+@pytest.fixture
+def heard() -> io.StringIO:
+    """What the narrator says."""
+    return io.StringIO()
+
+
+@pytest.fixture
+def narrator(heard: io.StringIO) -> Narrator:
+    return Narrator(Console(file=heard, width=1000))
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
+    """A PATH with nothing on it but what a test puts there."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    return Programs(folder)
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache in which nothing was made, and no archive that somebody has named."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv(cpython.ARCHIVE, raising=False)
+    return tmp_path / "cache" / "servebench"
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proxies that nobody listens on: every request for the network is refused at once."""
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, NOBODY)
+        monkeypatch.setenv(name.upper(), NOBODY)
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="session")

@@ -36,7 +36,7 @@ def cases() -> tuple[Case, ...]:
         case.id: case
         for experiment in experiments.load_experiments(ROOT)
         for profile in ("quick", "nightly")
-        for case in experiments.expand(experiment, profile)
+        for case in experiment.cases[profile]
     }
     return tuple(declared.values())
 

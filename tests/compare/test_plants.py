@@ -30,7 +30,7 @@ def case(name: str) -> Case:
     found = [
         case
         for experiment in experiments.load_experiments()
-        for case in experiments.expand(experiment, "quick")
+        for case in experiment.cases["quick"]
         if f"{case.experiment}/{case.endpoint.name}" == name
     ]
     return found[0]

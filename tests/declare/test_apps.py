@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from servebench.core.model import Case, Endpoint
-from servebench.declare.experiments import Experiment, expand, load_experiments
+from servebench.declare.experiments import Experiment, load_experiments
 from servebench.declare.schema import PROFILES
 from servebench.declare.servers import SERVERS
 from servebench.host import paths, ports
@@ -34,7 +34,7 @@ def arrangements() -> dict[str, list[Case]]:
     found: dict[str, dict[str, Case]] = {}
     for experiment in EXPERIMENTS.values():
         for profile in PROFILES:
-            for case in expand(experiment, profile):
+            for case in experiment.cases[profile]:
                 key = " ".join(
                     (case.experiment, case.endpoint.app, case.stack, case.python, case.server,
                      case.loop)
@@ -91,16 +91,17 @@ def test_every_app_answers_as_declared_wherever_a_case_runs_it(
     first = cases[0].model_copy(update={"env": merged})
     logs = state_home / "logs"
     prepared = testbed.assemble(cases, logs)
+    python = prepared.interpreters[first.python]
     with serving(first, prepared, tmp_path / "server.log") as url:
         asgi = first.endpoint.interface == "asgi"
-        visible = asgi or SERVERS[first.server].worker_kind(first) == "process"
+        visible = asgi or SERVERS[first.server].worker_kind(python.free_threaded) == "process"
         identities = identity.probe(
             url, workers_expected=first.workers if visible else 1, timeout=READY_SECONDS
         )
         identity.check_identity(
             identities,
-            free_threaded=first.free_threaded,
-            python_version=prepared.versions[first.python],
+            free_threaded=python.free_threaded,
+            python_version=python.version,
             packages=prepared.stacks[first.stack].packages,
             required=(first.server,),
             loop=first.loop if asgi else None,
@@ -140,7 +141,7 @@ def test_nothing_of_ours_is_in_the_request_path(
     case = next(
         case
         for profile in PROFILES
-        for case in expand(EXPERIMENTS[experiment], profile)
+        for case in EXPERIMENTS[experiment].cases[profile]
         if case.endpoint.app == app
     )
     prepared = testbed.assemble([case], state_home / "logs")
@@ -177,7 +178,7 @@ def test_applications_need_nothing_but_their_stack() -> None:
 def test_waits_reach_the_handlers() -> None:
     for experiment in EXPERIMENTS.values():
         for profile in PROFILES:
-            for case in expand(experiment, profile):
+            for case in experiment.cases[profile]:
                 if "SERVEBENCH_WAIT_S" in case.env:
                     waits = case.endpoint.floor / float(case.env["SERVEBENCH_WAIT_S"])
                     assert math.isclose(waits, round(waits)), case.id

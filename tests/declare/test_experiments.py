@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +13,11 @@ from servebench.automation.incoming.facts import rig_of
 from servebench.core.errors import DeclarationError
 from servebench.core.formula import NO_UNIT, FormulaError, evaluate
 from servebench.core.model import Case, LoadModel, Profile
-from servebench.declare import experiments
 from servebench.declare.expand import Known
-from servebench.declare.experiments import Experiment, expand, load_experiments
+from servebench.declare.experiments import Experiment, load_experiments
 from servebench.declare.schema import PROFILES
 from servebench.declare.servers import SERVERS
+from servebench.declare.settings import InterpreterSpec
 from servebench.host import paths
 from synthetic import MACHINE
 
@@ -29,7 +30,10 @@ FAKE = replace(
 """A server that accepts 100 connections per worker."""
 
 KNOWN = Known(
-    interpreters=("3.14", "3.14t"),
+    interpreters={
+        "3.14": InterpreterSpec(version="3.14.7", free_threaded=False),
+        "3.14t": InterpreterSpec(version="3.14.7", free_threaded=True),
+    },
     stacks={"current": ("3.14", "3.14t"), "old": ("3.14",)},
     servers={
         "fake": FAKE,
@@ -98,7 +102,7 @@ def load_text(root: Path, text: str) -> Experiment:
 
 def declared(profile: Profile) -> dict[str, Case]:
     return {
-        case.id: case for experiment in load_experiments() for case in expand(experiment, profile)
+        case.id: case for experiment in load_experiments() for case in experiment.cases[profile]
     }
 
 
@@ -112,7 +116,7 @@ def ceiling(case: Case, *, unit: float = 0.0, cores: int = 2) -> float:
 
 def test_a_block_expands_to_every_combination_of_its_axes(tmp_path: Path) -> None:
     """Pairs move together, all other axes cross; ids say what the template asks for."""
-    cases = expand(load_text(tmp_path, GOOD), "quick")
+    cases = load_text(tmp_path, GOOD).cases["quick"]
     assert [case.id for case in cases] == [
         "naps/nap/py3.14/closed/w1/c16/wait0.2",
         "naps/nap/py3.14/closed/w2/c32/wait0.2",
@@ -126,7 +130,7 @@ def test_a_block_expands_to_every_combination_of_its_axes(tmp_path: Path) -> Non
 
 
 def test_formulas_resolve_per_case(tmp_path: Path) -> None:
-    quick = {case.id: case for case in expand(load_text(tmp_path, GOOD), "quick")}
+    quick = {case.id: case for case in load_text(tmp_path, GOOD).cases["quick"]}
     gil = quick["naps/nap/py3.14/paced/w2/c32/wait0.2"]
     assert (gil.endpoint.floor, gil.slots, gil.env) == (0.4, 3, {"WAIT": "0.2"})
     assert (gil.load.model, gil.load.connections) == (LoadModel.PACED, 10)
@@ -137,7 +141,7 @@ def test_formulas_resolve_per_case(tmp_path: Path) -> None:
 
 
 def test_overlap_never_asks_for_more_than_the_slots(tmp_path: Path) -> None:
-    quick = {case.id: case for case in expand(load_text(tmp_path, GOOD), "quick")}
+    quick = {case.id: case for case in load_text(tmp_path, GOOD).cases["quick"]}
     assert quick["naps/nap/py3.14/closed/w1/c16/wait0.2"].endpoint.overlap == 3
     assert quick["naps/nap/py3.14t/closed/w1/c16/wait0.2"].endpoint.overlap == 4
 
@@ -145,7 +149,7 @@ def test_overlap_never_asks_for_more_than_the_slots(tmp_path: Path) -> None:
 def test_a_rate_is_a_ceiling_of_its_own(tmp_path: Path) -> None:
     """Three slots of 0.4 s give 7.5/s; offered 8/s they stay the limit, offered 4/s they do not."""
     text = GOOD.replace('rate = "c / 2"', 'rate = "c / workers / workers / 2"')
-    cases = {case.id: case for case in expand(load_text(tmp_path, text), "quick")}
+    cases = {case.id: case for case in load_text(tmp_path, text).cases["quick"]}
     one, two = (f"naps/nap/py3.14/paced/{axes}/wait0.2" for axes in ("w1/c16", "w2/c32"))
     assert cases[one].ceiling == "min(rate, min(c, slots) / floor)"
     assert ceiling(cases[one]) == pytest.approx(7.5)
@@ -153,149 +157,124 @@ def test_a_rate_is_a_ceiling_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_profile_without_cases_has_none(tmp_path: Path) -> None:
-    assert expand(load_text(tmp_path, GOOD), "nightly") == ()
+    assert load_text(tmp_path, GOOD).cases["nightly"] == ()
 
 
 BLOCK = GOOD[GOOD.index("[[cases]]") :]
 WSGI = GOOD.replace('interface = "asgi"', 'interface = "wsgi"')
-NAMES_TAKEN = (
-    "c, duration, endpoint, floor, gil, load, loop, python, rate, seconds, server, slots, stack, "
-    "timeout, wait"
-)
+IDLE = """
+[endpoints.idle]
+app = "a:a"
+interface = "asgi"
+path = "/"
+expect = { content_type = "text/plain", text = "" }
+
+[loads.closed]"""
 
 MISTAKES = {
-    "not TOML": (('question = "Why?"', "question ="),
+    "not TOML": ('question = "Why?"', "question =",
         "file: found 'Invalid value (at line 1, column 11)'; allowed: valid TOML in UTF-8"),
-    "missing key": (('path = "/nap"\n', ""),
+    "missing key": ('path = "/nap"\n', "",
         "endpoints.nap.path: found 'nothing'; allowed: a value; this key is required"),
-    "unknown key": (("overlap = 4", "overlaps = 4"),
-        ("endpoints.nap.overlaps: found 'overlaps'; allowed: only the keys app, interface, "
-        "path, expect, floor, overlap, slots, takes, ceiling, env, verify_only")),
-    "unknown key of expect": (('text = "done"', 'text = "done", json = 1'),
-        ("endpoints.nap.expect.json: found 'json'; allowed: only the keys status, "
-        "content_type, text, json_value, json_schema, size")),
-    "sizes out of order": (('text = "done"', 'text = "done", size = [5, 4]'),
-        ("endpoints.nap.expect: found 'a table'; allowed: size: give the least and the most "
-        "bytes, in this order, from 0")),
-    "unknown key at the top": (('question = "Why?"', 'question = "Why?"\nanswer = 42'),
-        ("answer: found 'answer'; allowed: only the keys question, source, deviations, "
-        "profiles, endpoints, loads, defaults, cases")),
-    "unknown key in the defaults": (('cores = "split"', 'cores = "split"\nkores = 1'),
-        ("defaults.kores: found 'kores'; allowed: only the keys id, profiles, cores, endpoint,"
-        " python, stack, server, loop, load, workers, threads, vary, pairs")),
-    "two bodies": (('text = "done"', 'text = "done", json_value = 1'),
-        ("endpoints.nap.expect: found 'a table'; allowed: give exactly one of text, json_value"
-        " and json_schema")),
-    "unknown interface": (('interface = "asgi"', 'interface = "cgi"'),
+    "unknown key": ("overlap = 4", "overlaps = 4",
+        "endpoints.nap.overlaps: found 'overlaps'; allowed: o…takes, ceiling, env, verify_only"),
+    "unknown key of expect": ('text = "done"', 'text = "done", json = 1',
+        "endpoints.nap.expect.json: found 'json'; allowed: on…t, json_value, json_schema, size"),
+    "sizes out of order": ('text = "done"', 'text = "done", size = [5, 4]',
+        "endpoints.nap.expect: found 'a table'; allowed: size…ost bytes, in this order, from 0"),
+    "unknown key at the top": ('question = "Why?"', 'question = "Why?"\nanswer = 42',
+        "answer: found 'answer'; allowed: only the keys quest…ndpoints, loads, defaults, cases"),
+    "unknown key in the defaults": ('cores = "split"', 'cores = "split"\nkores = 1',
+        "defaults.kores: found 'kores'; allowed: only the key…d, workers, threads, vary, pairs"),
+    "two bodies": ('text = "done"', 'text = "done", json_value = 1',
+        "endpoints.nap.expect: found 'a table'; allowed: give…text, json_value and json_schema"),
+    "unknown interface": ('interface = "asgi"', 'interface = "cgi"',
         "endpoints.nap.interface: found 'cgi'; allowed: 'asgi' or 'wsgi'"),
-    "app that is no app": (('app = "app:app"', 'app = "app.py"'),
+    "app that is no app": ('app = "app:app"', 'app = "app.py"',
         "endpoints.nap.app: found 'app.py'; allowed: text that matches ^\\w+(\\.\\w+)*:\\w+$"),
-    "unknown load model": (('model = "paced"', 'model = "random"'),
+    "unknown load model": ('model = "paced"', 'model = "random"',
         "loads.paced.model: found 'random'; allowed: 'closed', 'paced' or 'open'"),
-    "unknown profile in the parameters": (("[profiles]", "[profiles]\nweekly = { wait = 1 }"),
+    "unknown profile in the parameters": ("[profiles]", "[profiles]\nweekly = { wait = 1 }",
         "profiles.weekly: found 'weekly'; allowed: 'quick', 'nightly' or 'published'"),
-    "unknown profile in a block": (('profiles = ["quick", "published"]', 'profiles = ["weekly"]'),
+    "unknown profile in a block": ('profiles = ["quick", "published"]', 'profiles = ["weekly"]',
         "cases[0].profiles[0]: found 'weekly'; allowed: 'quick', 'nightly' or 'published'"),
     "profile without parameters": (
-        ('profiles = ["quick", "published"]', 'profiles = ["quick", "nightly"]'),
+        'profiles = ["quick", "published"]', 'profiles = ["quick", "nightly"]',
         "cases[0].profiles[1]: found 'nightly'; allowed: quick, published"),
-    "axis without values": (('python = ["3.14", "3.14t"]', "python = []"),
+    "axis without values": ('python = ["3.14", "3.14t"]', "python = []",
         "cases[0].python: found []; allowed: at least one value"),
-    "vary without values": (("pairs = [", "vary = { x = [] }\npairs = ["),
+    "vary without values": ("pairs = [", "vary = { x = [] }\npairs = [",
         "cases[0].vary.x: found []; allowed: at least one value"),
-    "no pairs": ((BLOCK[BLOCK.index('pairs'):], "pairs = []\n"),
+    "no pairs": (BLOCK[BLOCK.index("pairs"):], "pairs = []\n",
         "cases[0].pairs: found []; allowed: at least one value"),
-    "unknown endpoint": (('endpoint = "nap"', 'endpoint = ["nap", "doze"]'),
+    "unknown endpoint": ('endpoint = "nap"', 'endpoint = ["nap", "doze"]',
         "cases[0].endpoint[1]: found 'doze'; allowed: nap"),
-    "unknown interpreter": (('"3.14t"]', '"3.13"]'),
+    "unknown interpreter": ('"3.14t"]', '"3.13"]',
         "cases[0].python[1]: found '3.13'; allowed: 3.14, 3.14t"),
-    "unknown stack": (('stack = "current"', 'stack = "past"'),
+    "unknown stack": ('stack = "current"', 'stack = "past"',
         "defaults.stack[0]: found 'past'; allowed: current, old"),
-    "stack not made for the interpreter": (('stack = "current"', 'stack = "old"'),
+    "stack not made for the interpreter": ('stack = "current"', 'stack = "old"',
         "cases[0].python: found '3.14t'; allowed: 3.14 (of stack old)"),
-    "unknown server": (('server = "fake"', 'server = "nginx"'),
+    "unknown server": ('server = "fake"', 'server = "nginx"',
         "defaults.server[0]: found 'nginx'; allowed: fake, picky"),
-    "server of another interface": (('server = "fake"', 'server = "picky"'),
+    "server of another interface": ('server = "fake"', 'server = "picky"',
         "defaults.server: found 'picky'; allowed: servers of wsgi, which nap speaks: fake"),
-    "loop that the server lacks": (('server = "fake"', 'server = "picky"'),
+    "loop that the server lacks": ('server = "fake"', 'server = "picky"',
         "defaults.loop: found 'asyncio'; allowed: uvloop (of picky)"),
-    "unknown load": (('load = ["closed", "paced"]', 'load = "bursts"'),
+    "unknown load": ('load = ["closed", "paced"]', 'load = "bursts"',
         "cases[0].load[0]: found 'bursts'; allowed: closed, paced"),
-    "threads for ASGI": (("pairs = [", "threads = 8\npairs = ["),
-        ("cases[0].threads: found 8; allowed: blocking threads for wsgi, and only there; nap "
-        "is asgi")),
-    "WSGI without threads": (('interface = "asgi"', 'interface = "wsgi"'),
-        ("cases[0].threads: found 'nothing'; allowed: blocking threads for wsgi, and only "
-        "there; nap is wsgi")),
-    "connections above the backpressure": (("workers = 2, c = 32", "workers = 2, c = 201"),
-        ("loads.closed.connections: found 201; allowed: at most 200, the backpressure of fake "
-        "with 2 workers")),
-    "closed load with a rate": (('model = "paced"', 'model = "closed"'),
-        ("loads.paced: found 'closed'; allowed: a rate belongs to paced and open loads, and to"
-        " them only")),
-    "load without end": (('duration = "seconds"', "duration = 0"),
+    "threads for ASGI": ("pairs = [", "threads = 8\npairs = [",
+        "cases[0].threads: found 8; allowed: blocking threads…sgi, and only there; nap is asgi"),
+    "WSGI without threads": ('interface = "asgi"', 'interface = "wsgi"',
+        "cases[0].threads: found 'nothing'; allowed: blocking…sgi, and only there; nap is wsgi"),
+    "connections above the backpressure": ("workers = 2, c = 32", "workers = 2, c = 201",
+        "loads.closed.connections: found 201; allowed: at mos…kpressure of fake with 2 workers"),
+    "closed load with a rate": ('model = "paced"', 'model = "closed"',
+        "loads.paced: found 'closed'; allowed: a rate belongs…and open loads, and to them only"),
+    "load without end": ('duration = "seconds"', "duration = 0",
         "loads.closed.duration: found 0.0; allowed: greater than 0"),
-    "half a connection": (('connections = "c"', 'connections = "c / 3"'),
-        ("loads.closed.connections: found 'c / 3 = 5.33333'; allowed: a whole number, 1 or "
-        "more")),
-    "negative floor": (('floor = "2 * wait"', 'floor = "-wait"'),
+    "half a connection": ('connections = "c"', 'connections = "c / 3"',
+        "loads.closed.connections: found 'c / 3 = 5.33333'; allowed: a whole number, 1 or more"),
+    "negative floor": ('floor = "2 * wait"', 'floor = "-wait"',
         "endpoints.nap.floor: found '-wait = -0.2'; allowed: 0 or more"),
-    "formula over an unknown name": (('floor = "2 * wait"', 'floor = "2 * nap"'),
-        ("endpoints.nap.floor: found '2 * nap'; allowed: arithmetic over wait, seconds, "
-        "workers, c, gil, inf, min() and max() ('nap' is not defined for expression '2 * "
-        "nap')")),
-    "ceiling over an unknown name": (("min(c, slots) / floor", "users / floor"),
-        ("endpoints.nap.ceiling: found 'users / floor'; allowed: arithmetic over c, slots, "
-        "floor, unit, cores, rate, workers, threads, inf, min() and max() ('users' is not "
-        "defined for expression 'users / floor')")),
-    "id over an unknown name": (("c{c}/wait{wait}", "c{users}"),
-        ("cases[0].id: found '{endpoint}/py{python}/{load}/w{workers}/c{users}'; allowed: "
-        "{names} of: endpoint, python, stack, server, loop, load, wait, seconds, workers, c")),
-    "id that formats": (("c{c}/wait{wait}", "c{c:.1f}"),
-        ("cases[0].id: found '{endpoint}/py{python}/{load}/w{workers}/c{c:.1f}'; allowed: "
-        "{names} of: endpoint, python, stack, server, loop, load, wait, seconds, workers, c")),
-    "id with a space": (("c{c}/wait{wait}", "c {c}/wait{wait}"),
-        ("cases[0].id: found 'nap/py3.14/closed/w1/c 16/wait0.2'; allowed: letters, digits and"
-        " _ . - between single /")),
-    "id twice in a block": (("/w{workers}/c{c}", ""),
-        ("cases[0].id: found 'naps/nap/py3.14/closed/wait0.2'; allowed: ids of their own; in "
-        "profile quick cases[0] has this one too")),
-    "id twice in two blocks": ((BLOCK, BLOCK + BLOCK),
-        ("cases[1].id: found 'naps/nap/py3.14/closed/w1/c16/wait0.2'; allowed: ids of their "
-        "own; in profile quick cases[0] has this one too")),
-    "id of two meanings": (("/wait{wait}", ""),
-        ("cases: found 'naps/nap/py3.14/closed/w1/c16'; allowed: one meaning per id; in "
-        "published and quick it differs in more than duration and timeout: put the parameter "
-        "into the id, as in wait{wait}")),
-    "axis of a taken name": (("pairs = [", "vary = { wait = 3 }\npairs = ["),
-        "cases[0].vary.wait: found 'wait'; allowed: a new name; taken: "
-        + NAMES_TAKEN.replace("c, ", "")),
-    "pair of a taken name": (("pairs = [", "vary = { c = 3 }\npairs = ["),
-        f"cases[0].pairs[0].c: found 'c'; allowed: a new name; taken: {NAMES_TAKEN}"),
-    "uneven pairs": (("{ workers = 2, c = 32 }", "{ workers = 2 }"),
+    "formula over an unknown name": ('floor = "2 * wait"', 'floor = "2 * nap"',
+        "endpoints.nap.floor: found '2 * nap'; allowed: arith…efined for expression '2 * nap')"),
+    "ceiling over an unknown name": ("min(c, slots) / floor", "users / floor",
+        "endpoints.nap.ceiling: found 'users / floor'; allowe… for expression 'users / floor')"),
+    "id over an unknown name": ("c{c}/wait{wait}", "c{users}",
+        "cases[0].id: found '{endpoint}/py{python}/{load}/w{w… load, wait, seconds, workers, c"),
+    "id that formats": ("c{c}/wait{wait}", "c{c:.1f}",
+        "cases[0].id: found '{endpoint}/py{python}/{load}/w{w… load, wait, seconds, workers, c"),
+    "id with a space": ("c{c}/wait{wait}", "c {c}/wait{wait}",
+        "cases[0].id: found 'nap/py3.14/closed/w1/c 16/wait0.…igits and _ . - between single /"),
+    "id twice in a block": ("/w{workers}/c{c}", "",
+        "cases[0].id: found 'naps/nap/py3.14/closed/wait0.2';… quick cases[0] has this one too"),
+    "id twice in two blocks": (BLOCK, BLOCK + BLOCK,
+        "cases[1].id: found 'naps/nap/py3.14/closed/w1/c16/wa… quick cases[0] has this one too"),
+    "id of two meanings": ("/wait{wait}", "",
+        "cases: found 'naps/nap/py3.14/closed/w1/c16'; allowe…er into the id, as in wait{wait}"),
+    "axis of a taken name": ("pairs = [", "vary = { wait = 3 }\npairs = [",
+        "cases[0].vary.wait: found 'wait'; allowed: a new nam…ver, slots, stack, timeout, wait"),
+    "pair of a taken name": ("pairs = [", "vary = { c = 3 }\npairs = [",
+        "cases[0].pairs[0].c: found 'c'; allowed: a new name;…ver, slots, stack, timeout, wait"),
+    "uneven pairs": ("{ workers = 2, c = 32 }", "{ workers = 2 }",
         "cases[0].pairs[1]: found 'workers'; allowed: the keys workers, c in each"),
-    "endpoint that nothing loads": (
-        (
-            "[loads.closed]",
-            (
-                '[endpoints.idle]\napp = "a:a"\ninterface = "asgi"\npath = "/"\n'
-                'expect = { content_type = "text/plain", text = "" }\n\n[loads.closed]'
-            ),
-        ),
-        "endpoints.idle: found 'no cases'; allowed: cases that load it, or verify_only = true",
-    ),
+    "endpoint that nothing loads": ("[loads.closed]", IDLE,
+        "endpoints.idle: found 'no cases'; allowed: cases that load it, or verify_only = true"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_each_mistake_names_file_key_found_and_allowed(mistake: str, tmp_path: Path) -> None:
-    (old, new), message = MISTAKES[mistake]
+    old, new, message = MISTAKES[mistake]
     text = WSGI if mistake == "server of another interface" else GOOD
     assert old in text
     text = text.replace(old, new)
     with pytest.raises(DeclarationError) as error:
         load_text(tmp_path, text)
-    assert str(error.value) == f"apps/naps/experiment.toml: {message}"
+    # The middle of long sentences is left out.
+    parts = f"apps/naps/experiment.toml: {message}".split("…")
+    assert re.fullmatch(".+".join(map(re.escape, parts)), str(error.value)), str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -408,7 +387,7 @@ def test_every_experiment_says_what_it_asks_and_who_asked_first() -> None:
         assert experiment.declared.question.endswith("?")
         assert all(sentence.endswith(".") for sentence in experiment.declared.deviations)
         assert experiment.folder.parent == paths.apps_dir()
-        assert experiments.expand(experiment, "quick"), "every experiment is in the quick profile"
+        assert experiment.cases["quick"], "every experiment is in the quick profile"
 
 
 @pytest.mark.parametrize(("endpoint", "sure"), [("sync_cpu", 10), ("async_cpu", 10)])

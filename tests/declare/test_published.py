@@ -11,7 +11,7 @@ import pytest
 import synthetic
 from servebench.core.errors import DeclarationError
 from servebench.core.model import Case, CaseResult
-from servebench.declare.experiments import expand, load_experiments
+from servebench.declare.experiments import load_experiments
 from servebench.declare.published import Published, load_published, read_published
 from servebench.declare.schema import PROFILES
 from servebench.report import claims, tables
@@ -25,13 +25,13 @@ ROWS = {"gil-endpoints": 8, "asgi-wsgi": 16 + 8 + 5, "pydantic-v1-v2": 1, "await
 def declared(experiment: str) -> dict[str, Case]:
     """Every case that the experiment has in any profile, by id."""
     found = {item.name: item for item in load_experiments(ROOT)}[experiment]
-    return {case.id: case for profile in PROFILES for case in expand(found, profile)}
+    return {case.id: case for profile in PROFILES for case in found.cases[profile]}
 
 
 def complete_run(experiment: str, profile: str) -> RunSummary:
     """A synthetic run of all cases of a profile."""
     found = {item.name: item for item in load_experiments(ROOT)}[experiment]
-    cases = next(expand(found, known) for known in PROFILES if known == profile)
+    cases = next(found.cases[known] for known in PROFILES if known == profile)
     figures = dict.fromkeys(synthetic.figures(random.Random(1)), 1.0)
     return summarise(synthetic.make_run(synthetic.steady_result(case, figures) for case in cases))
 
@@ -51,7 +51,7 @@ def test_every_name_is_a_case_of_the_plan(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(PUBLISHED))
 def test_the_published_profile_measures_every_published_row(name: str) -> None:
     found = {item.name: item for item in load_experiments(ROOT)}[name]
-    published = {case.id for case in expand(found, "published")}
+    published = {case.id for case in found.cases["published"]}
     assert set(PUBLISHED[name].published_ids()) <= published
 
 
@@ -141,11 +141,11 @@ def write(folder: Path, text: str) -> Path:
         ("notes = 3", "notes"),
         ("[cases]\n'a/b' = 'x/y'", "short names without '/'"),
         ("[figures]\nnobody = { throughput = 1 }", "['nobody'] are not in [cases]"),
-        ("[figures]\n'x/y' = { speed = 1 }", "unknown metrics ['speed']"),
+        ("[figures]\n'x/y' = { speed = 1 }", "unknown metric 'speed'; known: offered, "),
         ("[[tables]]\ntitle = 't'\nselect = []\nkeys = ['id']\ncolumns = ['errors']", "select"),
         (
             "[[tables]]\ntitle = 't'\nselect = ['*']\nkeys = ['colour']\ncolumns = ['errors']",
-            "unknown properties ['colour']",
+            "unknown property 'colour'; known: id, endpoint",
         ),
         ("[[shapes]]\nstatement = 's'\nmetric = 'errors'\nnumerator = 'x/y'", "least or most"),
         ("[[shapes]]\nstatement = 's'\nleast = 1", "metric and numerator"),

@@ -13,12 +13,10 @@ from bench import eventually
 from servebench.core.errors import LaunchError
 from servebench.core.flags import FlagName
 from servebench.host import ports, proc
+from servebench.host.session import Session
 from serverlings import launch, said
 
-
-@pytest.fixture(autouse=True)
-def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("state_home")
 
 
 def test_a_free_port_is_free_and_out_of_the_kernels_reach() -> None:
@@ -30,16 +28,9 @@ def test_a_free_port_is_free_and_out_of_the_kernels_reach() -> None:
     assert len(chosen) > 5
 
 
-@pytest.mark.parametrize(
-    ("family", "host", "shown"),
-    [
-        (socket.AF_INET, "127.0.0.1", "127.0.0.1"),
-        (socket.AF_INET, "0.0.0.0", "0.0.0.0"),
-        (socket.AF_INET6, "::1", "[::1]"),
-        (socket.AF_INET6, "::", "[::]"),
-    ],
-)
-def test_a_listener_is_named(family: int, host: str, shown: str) -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::1", "::"])
+def test_a_listener_is_named(host: str) -> None:
+    family, shown = (socket.AF_INET6, f"[{host}]") if ":" in host else (socket.AF_INET, host)
     if family == socket.AF_INET6 and not socket.has_ipv6:
         pytest.skip("no IPv6")
     port = ports.free_port()
@@ -86,19 +77,23 @@ def test_a_foreign_listener_that_shares_the_port_is_found(tmp_path: Path) -> Non
     assert ports.listeners(port) == []
 
 
+def accepted(session: Session, port: int, stack: ExitStack) -> list[socket.socket]:
+    """Three connections that it has accepted."""
+    address = ("127.0.0.1", port)
+    made = [stack.enter_context(socket.create_connection(address)) for _ in range(3)]
+    while session.log.read_text().count("accepted") < 3:
+        assert session.poll() is None
+    return made
+
+
 def test_connections_are_counted_per_process(tmp_path: Path) -> None:
     port = ports.free_port()
     with launch(tmp_path, "listen", port) as session:
         said(session, "ready")
         assert ports.connections_per_process(port, session) == {}
-        connections = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
-        try:
-            while session.log.read_text().count("accepted") < 3:
-                assert session.poll() is None
+        with ExitStack() as stack:
+            accepted(session, port, stack)
             assert ports.connections_per_process(port, session) == {session.pid: 3}
-        finally:
-            for connection in connections:
-                connection.close()
     ports.wait_free(port, 30)  # what fades away after a connection is no listener
     ports.require_free(port)
 
@@ -108,11 +103,7 @@ def test_connections_are_counted_for_a_while_after_their_end(tmp_path: Path) -> 
     with launch(tmp_path, "listen", port) as session, ExitStack() as stack:
         said(session, "ready")
         assert not ports.clients(port, 60)
-        made = [
-            stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(3)
-        ]
-        while session.log.read_text().count("accepted") < 3:
-            assert session.poll() is None
+        made = accepted(session, port, stack)
         names = frozenset(one.getsockname()[1] for one in made)
         assert ports.clients(port) == names
         made[0].close()

@@ -20,10 +20,7 @@ from servebench.host import session as process
 from servebench.host.session import Session
 from serverlings import launch, said
 
-
-@pytest.fixture(autouse=True)
-def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("state_home")
 
 
 def pids(session: Session) -> set[int]:
@@ -41,44 +38,42 @@ def test_an_obedient_server_ends_cleanly(tmp_path: Path) -> None:
     assert session.poll() == 0
 
 
-def test_a_master_and_workers_that_ignore_sigterm_are_killed(tmp_path: Path) -> None:
-    session = launch(tmp_path, "stubborn_master")
-    workers = [int(word) for word in said(session, "ready")]
-    assert pids(session) == {session.pid, *workers}
-    assert session.members()[0].pid == session.pid
-    report = session.stop(0.05)
-    assert not report.clean
-    assert report.exit_code == -signal.SIGKILL
-    assert set(report.killed) == {session.pid, *workers}
-    assert not any(map(lives, report.killed))
-    assert session.stop(30) is report
-
-
-def test_a_worker_that_outlives_its_master_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("program", "ended", "grace", "exit_code"),
+    [
+        pytest.param("stubborn_master", None, 0.05, -signal.SIGKILL, id="all ignore SIGTERM"),
+        pytest.param("careless_master", None, 30, 0, id="the master ends, its worker does not"),
+        pytest.param("dying_master", 7, 30, 7, id="the master has ended unasked"),
+    ],
+)
+def test_what_does_not_end_is_killed(
+    program: str,
+    ended: int | None,
+    grace: float,
+    exit_code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The master ends on SIGTERM, its worker does not: the stop is not clean."""
-    session = launch(tmp_path, "careless_master")
-    (worker,) = map(int, said(session, "ready"))
+    """Whoever is left of the session: the stop is not clean, and its report stays."""
     monkeypatch.setattr(process, "_STRAGGLERS_SECONDS", 0.2)
-    report = session.stop(30)
-    assert (report.clean, report.exit_code, report.killed) == (False, 0, (worker,))
-    assert not lives(worker)
-
-
-def test_a_master_that_died_unasked_keeps_its_session(tmp_path: Path) -> None:
-    session = launch(tmp_path, "dying_master")
-    (worker,) = map(int, said(session, "ready"))
-    assert session.wait() == 7
-    assert pids(session) == {worker}
-    report = session.stop(30)
-    assert (report.clean, report.exit_code, report.killed) == (False, 7, (worker,))
+    session = launch(tmp_path, program)
+    workers = {int(word) for word in said(session, "ready")}
+    if ended is not None:
+        assert session.wait() == ended
+    everyone = pids(session)
+    assert everyone - {session.pid} == workers
+    assert (session.members()[0].pid == session.pid) is (ended is None)
+    report = session.stop(grace)
+    assert (report.clean, report.exit_code) == (False, exit_code)
+    assert set(report.killed) == (everyone if exit_code < 0 else workers)
+    assert not any(map(lives, everyone))
+    assert session.stop(30) is report
 
 
 def test_a_daemon_that_left_the_session_is_a_member(tmp_path: Path) -> None:
     with launch(tmp_path, "daemon") as session:
         (orphan,) = map(int, said(session, "ready"))
-        assert os.getsid(orphan) != session.sid
+        assert os.getsid(orphan) != session.pid
         assert pids(session) == {session.pid, orphan}
         assert orphan in session.stop(0.3).killed
     assert not lives(orphan)
@@ -133,18 +128,17 @@ def test_an_exception_in_the_with_block_ends_the_session(tmp_path: Path) -> None
     assert not lives(seen[0])
 
 
-def test_a_command_that_does_not_exist_is_one_sentence(tmp_path: Path) -> None:
+def client(folder: Path, *argv: str) -> Session:
+    return Session.start(
+        argv, role="client", cores=None, env={}, cwd=folder, log=folder / "client.log"
+    )
+
+
+def test_a_command_that_does_not_exist_is_one_sentence(tmp_path: Path, sessions: Path) -> None:
     with pytest.raises(LaunchError, match=r"/nowhere/oha.*make setup") as failure:
-        Session.start(
-            ["/nowhere/oha", "-z", "1s"],
-            role="client",
-            cores=None,
-            env={},
-            cwd=tmp_path,
-            log=tmp_path / "oha.log",
-        )
+        client(tmp_path, "/nowhere/oha", "-z", "1s")
     assert failure.value.flag is FlagName.CLIENT_FAILED
-    assert list((tmp_path / "servebench" / "sessions").iterdir()) == []
+    assert list(sessions.iterdir()) == []
 
 
 def test_cores_that_do_not_exist_are_refused(tmp_path: Path) -> None:
@@ -153,17 +147,16 @@ def test_cores_that_do_not_exist_are_refused(tmp_path: Path) -> None:
     assert failure.value.flag is FlagName.HARNESS_ERROR
 
 
-def test_a_session_is_recorded_while_it_lives(tmp_path: Path) -> None:
-    folder = tmp_path / "servebench" / "sessions"
+def test_a_session_is_recorded_while_it_lives(tmp_path: Path, sessions: Path) -> None:
     with launch(tmp_path, "obedient") as session:
         said(session, "ready")
-        (path,) = folder.iterdir()
+        (path,) = sessions.iterdir()
         stored = json.loads(path.read_text())
         found = proc.stat(session.pid)
         assert found is not None
         assert (stored["pid"], stored["start"]) == (session.pid, found.start)
         assert stored["owner_pid"] == os.getpid()
-    assert list(folder.iterdir()) == []
+    assert list(sessions.iterdir()) == []
 
 
 def test_an_unwritable_state_folder_is_one_sentence(
@@ -177,15 +170,7 @@ def test_an_unwritable_state_folder_is_one_sentence(
 
 def test_a_client_runs_to_its_end(tmp_path: Path) -> None:
     """A generator is waited for; its output is in the log and its CPU time known."""
-    session = Session.start(
-        [sys.executable, "-c", "print(sum(range(10**6)))"],
-        role="client",
-        cores=None,
-        env={},
-        cwd=tmp_path,
-        log=tmp_path / "client.log",
-    )
-    with session:
+    with client(tmp_path, sys.executable, "-c", "print(sum(range(10**6)))") as session:
         assert session.wait(30) == 0
     assert session.log.read_text() == "499999500000\n"
     assert session.stop(1).clean

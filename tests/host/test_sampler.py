@@ -12,21 +12,13 @@ import pytest
 from bench import eventually
 from servebench.host import resource_usage
 from servebench.host.machine import CoreTimes
-from servebench.host.resource_usage import (
-    Edge,
-    MemorySample,
-    ProcessEdge,
-    ProcessMemory,
-    TreeSampler,
-)
+from servebench.host.resource_usage import Edge, MemorySample, ProcessEdge, TreeSampler
 from serverlings import launch, said
 
+pytestmark = pytest.mark.usefixtures("state_home")
+
+
 MB = 1 << 20
-
-
-@pytest.fixture(autouse=True)
-def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
 
 def process(pid: int, cpu: float | None, **changes: Any) -> ProcessEdge:
@@ -34,37 +26,32 @@ def process(pid: int, cpu: float | None, **changes: Any) -> ProcessEdge:
     return ProcessEdge(pid=pid, start=1000 + pid, clock=cpu, **{**known, **changes})
 
 
-def burned(folder: Path, threads: int, seconds: float) -> tuple[float, float, resource_usage.Usage]:
-    with launch(folder, "burn", threads, seconds) as session:
+def burned(folder: Path, program: str, *told: object) -> tuple[float, resource_usage.Usage]:
+    """What a program says that it has burned since it was told to, and what was seen of it."""
+    with launch(folder, program, *told) as session:
         said(session, "ready")
         watch = TreeSampler(session)
         before = watch.edge()
         os.kill(session.pid, signal.SIGUSR1)
-        (own,) = said(session, "used")
+        own = said(session, "used")
         usage = resource_usage.between(before, watch.edge())
-    return float(own), threads * seconds, usage
+    return float(own[0]) if own else 0, usage
 
 
 def test_cpu_of_a_busy_process_is_known_by_ratio(tmp_path: Path) -> None:
     """Two threads that burn 0.2 s each cost twice one; both agree with the program's getrusage."""
-    own_1, planned_1, one = burned(tmp_path, 1, 0.2)
-    own_2, planned_2, two = burned(tmp_path, 2, 0.2)
-    assert one.cpu_seconds == pytest.approx(own_1, rel=0.03)
-    assert two.cpu_seconds == pytest.approx(own_2, rel=0.03)
-    assert planned_1 < one.cpu_seconds < planned_1 * 1.2
-    assert planned_2 < two.cpu_seconds < planned_2 * 1.2
-    assert two.cpu_seconds / one.cpu_seconds == pytest.approx(2, rel=0.1)
-    assert two.voluntary > 0
+    used = []
+    for threads in (1, 2):
+        own, usage = burned(tmp_path, "burn", threads, 0.2)
+        assert usage.cpu_seconds == pytest.approx(own, rel=0.03)
+        assert 0.2 * threads < usage.cpu_seconds < 0.24 * threads
+        used.append(usage)
+    assert used[1].cpu_seconds / used[0].cpu_seconds == pytest.approx(2, rel=0.1)
+    assert used[1].voluntary > 0
 
 
 def test_cpu_of_a_child_that_came_and_went_is_counted(tmp_path: Path) -> None:
-    with launch(tmp_path, "burn_child", 0.2) as session:
-        said(session, "ready")
-        watch = TreeSampler(session)
-        before = watch.edge()
-        os.kill(session.pid, signal.SIGUSR1)
-        said(session, "used")
-        usage = resource_usage.between(before, watch.edge())
+    _, usage = burned(tmp_path, "burn_child", 0.2)
     assert 0.18 < usage.cpu_seconds < 0.26
 
 
@@ -74,16 +61,12 @@ def test_a_buffer_shared_by_fork_counts_once_in_pss_and_twice_in_rss(tmp_path: P
         said(session, "ready")
         sample = TreeSampler(session).sample()
         session.stop(0)  # the child would not hear of a SIGTERM to its parent
-    assert len(sample.processes) == 2
-    for one in sample.processes:
-        assert one.pss is not None
-        assert one.uss is not None
-        assert 25 * MB < one.pss < 40 * MB
-        assert one.uss < 20 * MB
-        assert one.rss > 50 * MB
-    assert sample.rss > 100 * MB
+    assert len(sample.pids) == 2
     assert sample.pss is not None
-    assert sample.pss < 80 * MB
+    assert sample.uss is not None
+    assert 50 * MB < sample.pss < 80 * MB
+    assert sample.uss < 40 * MB
+    assert sample.rss > 100 * MB
 
 
 def test_the_thread_samples_until_it_is_left(tmp_path: Path) -> None:
@@ -121,52 +104,53 @@ def test_a_tree_that_has_ended_has_no_memory(tmp_path: Path) -> None:
         said(session, "ready")
         watch = TreeSampler(session)
         session.stop(30)
-        assert watch.sample().processes == ()
+        assert watch.sample().pids == ()
         assert watch.edge().processes == ()
         with pytest.raises(ValueError, match="no sample"):
             watch.memory()
 
 
-def test_usage_is_the_difference_of_the_edges() -> None:
-    """Two processes over 4 s: (3.5 - 1.0) + (2.25 - 2.0) = 2.75 s, 0.6875 cores."""
-    before = Edge(10, (process(1, 1.0, switches={1: (5, 1)}), process(2, 2.0)))
-    after = Edge(14, (process(1, 3.5, switches={1: (9, 3), 7: (2, 0)}), process(2, 2.25, parent=1)))
-    usage = resource_usage.between(before, after)
-    assert usage.cpu_seconds == pytest.approx(2.75)
-    assert usage.cores == pytest.approx(0.6875)
-    assert (usage.voluntary, usage.involuntary) == (6, 2)  # thread 7 counts from 0
-
-
-def test_without_a_clock_ticks_are_counted() -> None:
-    before = Edge(0, (process(1, 1.0), process(2, None, ticked=0.50)))
-    after = Edge(1, (process(1, 1.2), process(2, None, ticked=0.73)))
-    usage = resource_usage.between(before, after)
-    assert usage.cpu_seconds == pytest.approx(0.43)
-
-
-def test_processes_that_come_and_go_are_reported_and_counted() -> None:
-    """Worker 2 (0.5 s so far) ends at 0.8 s, 3 comes with 0.1 s: 0.3 + 0.1 + 0.2 of the master."""
-    before = Edge(0, (process(1, 4.0, children=1.0), process(2, 0.5, parent=1)))
-    after = Edge(2, (process(1, 4.2, children=1.8), process(3, 0.1, parent=1)))
-    usage = resource_usage.between(before, after)
-    assert usage.cpu_seconds == pytest.approx(0.6)
-
-
-def test_a_pid_that_was_given_again_is_another_process() -> None:
-    """The same pid with another start time counts from 0 and is a change."""
-    old, new = process(2, 9.0), ProcessEdge(2, 1, 99_999, 0.25, 0, 0, {})
-    usage = resource_usage.between(Edge(0, (old,)), Edge(1, (new,)))
-    assert usage.cpu_seconds == pytest.approx(0.25)
+@pytest.mark.parametrize(
+    ("before", "after", "seconds", "switches"),
+    [
+        pytest.param(
+            (process(1, 1.0, switches={1: (5, 1)}), process(2, 2.0)),
+            (process(1, 3.5, switches={1: (9, 3), 7: (2, 0)}), process(2, 2.25, parent=1)),
+            2.75, (6, 2), id="(3.5 - 1.0) + (2.25 - 2.0); thread 7 counts from 0",
+        ),
+        pytest.param(
+            (process(1, 1.0), process(2, None, ticked=0.50)),
+            (process(1, 1.2), process(2, None, ticked=0.73)),
+            0.43, (0, 0), id="without a clock ticks are counted",
+        ),
+        pytest.param(
+            (process(1, 4.0, children=1.0), process(2, 0.5, parent=1)),
+            (process(1, 4.2, children=1.8), process(3, 0.1, parent=1)),
+            0.6, (0, 0), id="2 ends at 0.8 s, 3 comes: 0.3 + 0.1 + 0.2 of the master",
+        ),
+        pytest.param(
+            (process(2, 9.0),), (ProcessEdge(2, 1, 99_999, 0.25, 0, 0, {}),),
+            0.25, (0, 0), id="the same pid with another start is another process",
+        ),
+    ],
+)  # fmt: skip
+def test_usage_is_the_difference_of_the_edges(
+    before: tuple[ProcessEdge, ...],
+    after: tuple[ProcessEdge, ...],
+    seconds: float,
+    switches: tuple[int, int],
+) -> None:
+    usage = resource_usage.between(Edge(10, before), Edge(14, after))
+    assert usage.cpu_seconds == pytest.approx(seconds)
+    assert usage.cores == pytest.approx(seconds / 4)
+    assert (usage.voluntary, usage.involuntary) == switches
 
 
 def taken(at: float, *pss: int | None) -> MemorySample:
-    return MemorySample(
-        at,
-        tuple(
-            ProcessMemory(n, p, None if p is None else p // 2, 2 * (p or 50), 2)
-            for n, p in enumerate(pss)
-        ),
-    )
+    total = None if None in pss else sum(p or 0 for p in pss)
+    half = None if total is None else total // 2
+    pids = tuple(range(len(pss)))
+    return MemorySample(at, pids, total, half, sum(2 * (p or 50) for p in pss), 2 * len(pss))
 
 
 def test_memory_is_summarised_over_the_window() -> None:
@@ -205,10 +189,7 @@ def test_the_machines_account_is_a_difference() -> None:
 
 def test_another_process_is_seen_in_the_machines_account(tmp_path: Path) -> None:
     before = resource_usage.host_edge()
-    with launch(tmp_path, "burn", 1, 0.5) as session:
-        said(session, "ready")
-        os.kill(session.pid, signal.SIGUSR1)
-        said(session, "used")
+    burned(tmp_path, "burn", 1, 0.5)
     after = resource_usage.host_edge()
     assert after.times.busy - before.times.busy > 0.4
     assert after.at > before.at

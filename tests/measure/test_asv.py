@@ -26,7 +26,7 @@ from servebench.core.errors import SetupError
 from servebench.host import machine, paths
 from servebench.host.machine_lock import HOLDER, LOCK, measuring
 from servebench.measure.inprocess import suite_runs
-from servebench.toolchain import interpreters, stacks
+from servebench.toolchain import interpreters, stacks, tools
 from tiny_index import Index, serving
 
 ROOT = paths.project_root()
@@ -371,8 +371,8 @@ def test_a_machine_is_pinned_beside_others(tmp_path: Path, monkeypatch: pytest.M
     other = {"machine": "other", "os": "Linux 6.1", "arch": "", "cpu": "", "num_cpu": "", "ram": ""}
     MachineCollection.save("other", other)
     described = machine.asv_profile()
-    assert machine.pin_asv(described)
-    assert not machine.pin_asv(described)
+    assert tools.pin_asv(described)
+    assert not tools.pin_asv(described)
     assert MachineCollection.load("other") == other
     assert MachineCollection.load(HERE) == described
     assert not list(tmp_path.glob(".asv-machine.json-*"))
@@ -391,7 +391,7 @@ def test_a_list_of_machines_that_is_none(
     content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    machine.asv_file().write_text(content)
+    tools.asv_machines().write_text(content)
     with pytest.raises(SetupError, match=r"expected asv's list of machines .* mend or remove it"):
-        machine.pin_asv(machine.asv_profile())
-    assert machine.asv_file().read_text() == content
+        tools.pin_asv(machine.asv_profile())
+    assert tools.asv_machines().read_text() == content

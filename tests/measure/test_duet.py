@@ -152,9 +152,7 @@ def test_both_sides_gain_what_they_shared() -> None:
     """4.25 MB more than 85.5 MB are 4.97 %, and not the 5.56 % of what PSS says beside another."""
 
     def sample(pss: int | None, uss: int | None) -> resource_usage.MemorySample:
-        return resource_usage.MemorySample(
-            0.0, (resource_usage.ProcessMemory(1, pss, uss, 100_000_000, 5),)
-        )
+        return resource_usage.MemorySample(0.0, (1,), pss, uss, 100_000_000, 5)
 
     beside, alone = sample(72_000_000, 63_000_000), sample(81_000_000, 69_000_000)
     sides = [
@@ -164,7 +162,7 @@ def test_both_sides_gain_what_they_shared() -> None:
     base, head = (duet.unshared(side, beside, alone) for side in sides)
     assert base == {"pss_steady": 85.5e6, "uss_steady": 72e6}
     assert head["pss_steady"] / base["pss_steady"] == pytest.approx(1.0497, abs=1e-4)
-    gone = resource_usage.MemorySample(1.0, ())
+    gone = resource_usage.MemorySample(1.0, (), 0, 0, 0, 0)
     for unknown in (sample(None, None), gone):
         assert duet.unshared(sides[0], beside, unknown) == {}
 

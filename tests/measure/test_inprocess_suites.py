@@ -126,7 +126,7 @@ def test_the_suites_know_every_declared_endpoint() -> None:
         for name in experiment.declared.endpoints:
             loaded.setdefault(f"{experiment.name}/{name}", set())
         for profile in PROFILES:
-            for case in experiments.expand(experiment, profile):
+            for case in experiment.cases[profile]:
                 loaded[f"{case.experiment}/{case.endpoint.name}"].add(case.stack)
     assert found.keys() == loaded.keys()
     for name, on in loaded.items():

@@ -22,7 +22,7 @@ from servebench.core.flags import FlagName
 from servebench.core.metrics import METRICS
 from servebench.core.model import Case, LoadModel
 from servebench.core.protocol import SPOT_SECONDS
-from servebench.declare import experiments
+from servebench.declare import experiments, settings
 from servebench.declare.servers import SERVERS
 from servebench.host import ports
 from servebench.host.command import scrub
@@ -53,7 +53,7 @@ BUSY = {FlagName.HOST_NOISE, FlagName.LITTLES_LAW, FlagName.NO_ANSWER}
 def one_per_application() -> list[Case]:
     found: dict[tuple[str, ...], Case] = {}
     for experiment in experiments.load_experiments(PROJECT):
-        cases = [c for p in ("quick", "nightly") for c in experiments.expand(experiment, p)]
+        cases = [c for p in ("quick", "nightly") for c in experiment.cases[p]]
         for case in sorted(cases, key=lambda c: (c.workers, c.endpoint.takes, c.endpoint.floor)):
             key = (case.experiment, case.endpoint.app, case.python, case.stack)
             if case.ceiling is None or "unit" not in case.ceiling:
@@ -98,7 +98,8 @@ def test_every_application_can_be_measured(
     case: Case, perform: Perform, judged: list[validity.Facts]
 ) -> None:
     """Valid, with all figures; a server that counts, here on threads, counts what we do."""
-    counts = case.free_threaded and case.threads is not None  # the exporter takes its time
+    python = settings.load().interpreters[case.python]
+    counts = python.free_threaded and case.threads is not None  # the exporter takes its time
     assert not counts or SERVERS[case.server].counter is not None
     for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
         phases: list[str] = []
@@ -217,8 +218,8 @@ def test_the_recorded_commands_can_be_repeated(case_id: str, tmp_path: Path) -> 
         )
         identity.check_identity(
             workers,
-            free_threaded=case.free_threaded,
-            python_version=rig.versions[case.python],
+            free_threaded=rig.interpreters[case.python].free_threaded,
+            python_version=rig.interpreters[case.python].version,
             packages=rig.stacks[case.stack].packages,
         )
         verify.verify(case.endpoint, base)
@@ -237,7 +238,7 @@ def test_recorded_commands_name_no_folder_of_this_machine(tmp_path: Path) -> Non
         case
         for experiment in experiments.load_experiments(PROJECT)
         for profile in ("quick", "nightly", "published")
-        for case in experiments.expand(experiment, profile)
+        for case in experiment.cases[profile]
     ]
     rig = assemble(cases, tmp_path)
     for case in cases:

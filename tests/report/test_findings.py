@@ -13,7 +13,7 @@ from servebench.cli.show import findings_command
 from servebench.core.errors import RecordError
 from servebench.core.flags import Flag, FlagName
 from servebench.core.model import CaseResult, Profile, Run
-from servebench.declare.experiments import expand, load_experiments
+from servebench.declare.experiments import load_experiments
 from servebench.declare.published import Published, load_published
 from servebench.record import store
 from servebench.report.claims import change
@@ -207,7 +207,7 @@ def full_run(profile: Profile) -> Run:
     results = [
         synthetic.steady_result(case, figures)
         for experiment in load_experiments(ROOT)
-        for case in expand(experiment, profile)
+        for case in experiment.cases[profile]
     ]
     return synthetic.make_run(results, profile=profile)
 

@@ -26,7 +26,7 @@ from servebench.cli.show import schema_command, show_command
 from servebench.core.errors import RecordError, UsageError
 from servebench.core.flags import Flag, FlagName
 from servebench.core.model import CaseResult, Load, LoadModel, Run, RunStatus
-from servebench.declare.experiments import expand, load_experiments
+from servebench.declare.experiments import load_experiments
 from servebench.declare.published import Published, load_published
 from servebench.host import console as printing
 from servebench.record import change, comparison_store, store
@@ -146,7 +146,7 @@ def test_no_figure_is_cut_however_narrow_the_terminal(width: int) -> None:
     source = random.Random(5)
     results = []
     for experiment in load_experiments(ROOT):
-        for case in expand(experiment, "published"):
+        for case in experiment.cases["published"]:
             launches = [
                 synthetic.ok(case.id, n, synthetic.figures(source, source.uniform(2, 70_000)))
                 for n in range(3)

@@ -309,8 +309,8 @@ def test_a_chart_without_figures_is_not_drawn() -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"keys": ["colour"]}, r"unknown properties \['colour'\]"),
-        ({"metric": "speed"}, r"unknown metrics \['speed'\]"),
+        ({"keys": ["colour"]}, r"unknown property 'colour'"),
+        ({"metric": "speed"}, r"unknown metric 'speed'"),
         ({"name": "Ä b"}, "String should match pattern"),
         ({"kind": "pie"}, "'bars', 'percentiles'"),
     ],

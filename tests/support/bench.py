@@ -46,7 +46,7 @@ def declared(case_id: str, profile: Profile = "quick", root: Path = PROJECT) -> 
     return next(
         case
         for experiment in experiments.load_experiments(root)
-        for case in experiments.expand(experiment, profile)
+        for case in experiment.cases[profile]
         if case.id == case_id
     )
 

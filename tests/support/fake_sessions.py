@@ -134,7 +134,7 @@ class SilentReporter(Reporter):
 
 def side(name: str, cases: tuple[Case, ...]) -> Side:
     rig = Rig(
-        apps=Path(name), oha=Path("oha"), machine=MACHINE, pythons={}, versions={}, stacks={},
+        apps=Path(name), oha=Path("oha"), machine=MACHINE, pythons={}, interpreters={}, stacks={},
         logs=Path("logs"), inherited={},
     )  # fmt: skip
     record = SideRecord(

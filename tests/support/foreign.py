@@ -13,6 +13,7 @@ from servebench import __version__
 from servebench.automation.incoming.facts import Checkout, Lock
 from servebench.automation.incoming.inprocess import COLUMNS
 from servebench.core.model import Case, CaseResult, Machine, Plan, Run, StackRecord
+from servebench.declare.settings import InterpreterSpec
 from servebench.detect.conclude import conclude
 from servebench.host.machine import asv_profile
 from servebench.measure import testbed
@@ -38,7 +39,10 @@ DATE: Final = 1_795_000_000_000
 TRUSTED: Final = Checkout(
     servebench=__version__,
     oha=_SOURCE.oha,
-    interpreters={record.name: record.version for record in _SOURCE.interpreters},
+    interpreters={
+        one.name: InterpreterSpec(version=one.version, free_threaded=one.free_threaded)
+        for one in _SOURCE.interpreters
+    },
     locks={
         record.name: Lock(record.digest, frozenset(record.packages.items()))
         for record in _SOURCE.stacks
@@ -73,7 +77,7 @@ def _cases(number: int) -> tuple[Case, ...]:
 def commands(case: Case, machine: Machine) -> Any:
     nowhere = Path("/")
     return testbed.Rig(
-        apps=nowhere, oha=nowhere, machine=machine, pythons={}, versions={}, stacks={},
+        apps=nowhere, oha=nowhere, machine=machine, pythons={}, interpreters={}, stacks={},
         logs=nowhere, inherited={},
     ).commands(case)  # fmt: skip
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from bare import Programs
 from servebench.cli.doctor import summary, tables
 from servebench.declare import settings
 from servebench.host import paths
@@ -70,36 +71,30 @@ def test_a_machine_where_nothing_was_made(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def states(*names: str) -> dict[str, str]:
+    found = {finding.what: finding.state for finding in doctor.diagnose().tools}
+    return {name: found[name] for name in names or found}
+
+
 def test_a_missing_compiler_matters_only_while_something_is_to_be_built(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With everything built, no cargo is no fault; with nothing built it is."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    states = {finding.what: finding.state for finding in doctor.diagnose().tools}
-    assert (states.pop("oha"), states.pop("uv")) == ("ok", "ok")
-    assert states.pop("git") == "missing"  # whatever is built: it says what is measured
-    assert states == dict.fromkeys(("cargo", "cc", "make", "valgrind", "chromium"), "absent")
+    """With everything built, no cargo is no fault; with nothing built it is, and one too old.
+
+    That is found before it has fetched an index for minutes.
+    """
+    expected = dict.fromkeys(("cargo", "cc", "make", "valgrind", "chromium"), "absent")
+    # git says what is measured, whatever is built.
+    assert states() == {"oha": "ok", "uv": "ok", "git": "missing", **expected}
+    with monkeypatch.context() as nothing:
+        nothing.setenv("XDG_CACHE_HOME", str(tmp_path))
+        assert states("cargo") == {"cargo": "missing"}
+    programs.write("cargo", "echo cargo 1.56.0")
+    assert states("cargo") == {"cargo": "ok"}
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    states = {finding.what: finding.state for finding in doctor.diagnose().tools}
-    assert states["cargo"] == "missing"
-
-
-def test_a_cargo_that_is_too_old_is_wrong_while_oha_is_to_be_built(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Found before it has fetched an index for minutes; harmless once oha is there."""
-    old = tmp_path / "cargo"
-    old.write_text("#!/bin/sh\necho cargo 1.56.0\n")
-    old.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-
-    def found() -> doctor.Finding:
-        return next(finding for finding in doctor.diagnose().tools if finding.what == "cargo")
-
-    assert (found().state, found().remedy) == ("ok", None)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert found().state == "wrong"
-    assert "or newer, found" in str(found().remedy)
+    (found,) = (finding for finding in doctor.diagnose().tools if finding.what == "cargo")
+    assert found.state == "wrong"
+    assert "or newer, found" in str(found.remedy)
 
 
 def test_an_interpreter_that_no_longer_runs_and_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,8 +102,8 @@ def test_an_interpreter_that_no_longer_runs_and_brackets(monkeypatch: pytest.Mon
     proof = {"version": "3.14.7", "free_threaded": False, "gil": True}
     monkeypatch.setattr(interpreters, "prove", lambda _executable: proof)
     diagnosis = doctor.diagnose()
-    states = {finding.what: finding.state for finding in diagnosis.interpreters}
-    assert states["CPython 3.14t"] == "wrong"
+    assert diagnosis.interpreters[1].what == "CPython 3.14t"
+    assert diagnosis.interpreters[1].state == "wrong"
     assert not diagnosis.healthy
     assert not [found.detail for found in diagnosis.interpreters if "CFLAGS" in found.detail]
     odd = diagnosis.interpreters[0].model_copy(update={"detail": "[GCC 12.2.0] [/] x"})

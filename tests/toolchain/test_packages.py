@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
+from bare import Programs
 from servebench.core.errors import SetupError
 from servebench.declare import settings
 from servebench.declare.settings import GoToolSpec
@@ -36,48 +36,29 @@ esac
 RIGHT = f"example.org/tool\\tv1.2.3\\t{SPEC.sum}"
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A PATH with nothing on it but what a test puts there, and an empty cache; we are root."""
-    made = tmp_path / "bin"
-    made.mkdir()
-    monkeypatch.setenv("PATH", str(made))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+@pytest.fixture(autouse=True)
+def _root(monkeypatch: pytest.MonkeyPatch, empty_cache: Path) -> None:
+    assert not empty_cache.exists()
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    return made
 
 
-@pytest.fixture
-def heard() -> io.StringIO:
-    return io.StringIO()
-
-
-@pytest.fixture
-def narrator(heard: io.StringIO) -> Narrator:
-    return Narrator(Console(file=heard, width=1000))
-
-
-def script(folder: Path, name: str, text: str) -> None:
-    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
-    (folder / name).chmod(0o755)
-
-
-def test_what_is_there_is_left_alone(folder: Path, heard: io.StringIO, narrator: Narrator) -> None:
+def test_what_is_there_is_left_alone(
+    programs: Programs, heard: io.StringIO, narrator: Narrator
+) -> None:
     """A program that is found is not installed; its version is the one it says."""
-    script(folder, "apt-get", "exit 9")
-    script(folder, "valgrind", "echo valgrind-3.19.0")
-    script(folder, "chromium-browser", "echo Chromium 150.0")
+    programs.write("apt-get", "exit 9")
+    programs.write("valgrind", "echo valgrind-3.19.0")
+    browser = programs.write("chromium-browser", "echo Chromium 150.0")
     assert (ensure(VALGRIND, narrator), ensure(CHROMIUM, narrator)) == (False, False)
     assert heard.getvalue() == ""
-    assert VALGRIND.version() == "3.19.0"
-    assert CHROMIUM.find() == folder / "chromium-browser"
+    assert (VALGRIND.version(), CHROMIUM.find()) == ("3.19.0", browser)
     # What measuring wants is installed without being asked for; the browser is not.
     assert [package.name for package in packages.PACKAGES if not package.tests_only] == ["valgrind"]
 
 
 @pytest.mark.parametrize(("apt", "uid"), [(True, 1000), (False, 0)])
 def test_what_may_not_be_installed_is_told(
-    folder: Path,
+    programs: Programs,
     heard: io.StringIO,
     narrator: Narrator,
     monkeypatch: pytest.MonkeyPatch,
@@ -87,27 +68,25 @@ def test_what_may_not_be_installed_is_told(
     """Without root, and without apt, one sentence has the command; apt-get is not called."""
     monkeypatch.setattr(os, "geteuid", lambda: uid)
     if apt:
-        script(folder, "apt-get", f"echo called > {folder}/called")
+        programs.write("apt-get", f"echo called > {programs.folder}/called")
     assert ensure(VALGRIND, narrator) is None
     assert heard.getvalue() == (
         "valgrind is not here; instructions are counted with it. "
         "To have it: `apt-get install --no-install-recommends valgrind`\n"
     )
-    assert not (folder / "called").exists()
+    assert programs.said("called") is None
 
 
 def test_old_lists_of_packages_are_renewed(
-    folder: Path, heard: io.StringIO, narrator: Narrator
+    programs: Programs, heard: io.StringIO, narrator: Narrator
 ) -> None:
     """The package is not known at first: the lists are fetched, then it is installed."""
-    script(
-        folder,
+    programs.write(
         "apt-get",
-        f"""case "$*" in
-update) echo updated > {folder}/updated;;
-*install*valgrind) [ -e {folder}/updated ] || exit 100
-  printf '#!/bin/sh\\necho valgrind-3\\n' > {folder}/valgrind
-  /bin/chmod +x {folder}/valgrind;;
+        f"""cd {programs.folder}; case "$*" in
+update) echo updated > updated;;
+*install*valgrind) [ -e updated ] || exit 100
+  printf '#!/bin/sh\\necho valgrind-3\\n' > valgrind; /bin/chmod +x valgrind;;
 esac""",
     )
     assert ensure(VALGRIND, narrator) is True
@@ -116,10 +95,10 @@ esac""",
 
 
 def test_a_failing_installation_is_no_error(
-    folder: Path, heard: io.StringIO, narrator: Narrator
+    programs: Programs, heard: io.StringIO, narrator: Narrator
 ) -> None:
     """Without network apt fails: its words are in the sentence, and set-up goes on."""
-    script(folder, "apt-get", "echo 'E: Temporary failure: could not resolve host'; exit 100")
+    programs.write("apt-get", "echo 'E: Temporary failure: could not resolve host'; exit 100")
     assert ensure(Package("sl", ("sl",), "trains run on it"), narrator) is None
     sentence = heard.getvalue().splitlines()[-1]
     assert sentence.startswith("sl is not here (apt-get update failed (exit code 100): the network")
@@ -127,33 +106,33 @@ def test_a_failing_installation_is_no_error(
 
 
 def test_in_ci_sudo_makes_us_root(
-    folder: Path, narrator: Narrator, monkeypatch: pytest.MonkeyPatch
+    programs: Programs, narrator: Narrator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A hosted machine's user may become root without a password; nobody else is asked to."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    script(folder, "sudo", f'echo "$1 $2 $3" > {folder}/asked; shift 3; exec "$@"')
-    made = f"{folder}/valgrind"
-    script(folder, "apt-get", f"printf '#!/bin/sh\\n' > {made}; /bin/chmod +x {made}")
+    made = programs.folder / "valgrind"
+    programs.write("sudo", f'echo "$1 $2 $3" > {made.parent}/asked; shift 3; exec "$@"')
+    programs.write("apt-get", f"printf '#!/bin/sh\\n' > {made}; /bin/chmod +x {made}")
     monkeypatch.delenv("CI", raising=False)
     assert ensure(VALGRIND, narrator) is None
-    assert not (folder / "asked").exists()
+    assert programs.said("asked") is None
     monkeypatch.setenv("CI", "true")
     assert ensure(VALGRIND, narrator) is True
-    asked = (folder / "asked").read_text()
-    assert asked == "--non-interactive env DEBIAN_FRONTEND=noninteractive\n"
+    asked = "--non-interactive env DEBIAN_FRONTEND=noninteractive\n"
+    assert programs.said("asked") == asked
 
 
 def test_go_builds_once_and_then_it_is_only_looked_at(
-    folder: Path, narrator: Narrator, monkeypatch: pytest.MonkeyPatch
+    programs: Programs, narrator: Narrator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the pinned version, of the pinned package; the second time Go is not asked."""
-    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-    script(folder, "go", GO.replace("{module}", RIGHT))
+    monkeypatch.setenv("PATH", f"{programs.folder}:/usr/bin:/bin")
+    programs.write("go", GO.replace("{module}", RIGHT))
     assert packages.ensure_go_tool("tool", SPEC, narrator) is True
-    calls = (folder / "calls").read_text()
-    assert calls.startswith("install -trimpath example.org/tool/cmd/tool@v1.2.3\n")
+    calls = programs.said("calls")
+    assert str(calls).startswith("install -trimpath example.org/tool/cmd/tool@v1.2.3\n")
     assert packages.ensure_go_tool("tool", SPEC, narrator) is False
-    assert (folder / "calls").read_text() == calls
+    assert programs.said("calls") == calls
     place = tools.go_place("tool", SPEC)
     assert tools.fault("tool", place) is None
     (place / "bin" / "tool").write_text("#!/bin/sh\necho another\n")
@@ -161,30 +140,26 @@ def test_go_builds_once_and_then_it_is_only_looked_at(
 
 
 @pytest.mark.parametrize(
-    "module",
-    [
-        RIGHT.replace("v1.2.3", "v1.2.4"),
-        RIGHT.replace("aaa", "bbb"),
-        RIGHT.replace("example.org", "example.com"),
-        "",
-    ],
+    ("old", "new"),
+    [("v1.2.3", "v1.2.4"), ("aaa", "bbb"), ("example.org", "example.com"), (RIGHT, "")],
 )
 def test_another_module_than_the_pinned_one_is_not_kept(
-    folder: Path,
+    programs: Programs,
     heard: io.StringIO,
     narrator: Narrator,
     monkeypatch: pytest.MonkeyPatch,
-    module: str,
+    old: str,
+    new: str,
 ) -> None:
     """Whatever the proxy gave: nothing is there afterwards, and the sentence names both."""
-    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-    script(folder, "go", GO.replace("{module}", module))
+    monkeypatch.setenv("PATH", f"{programs.folder}:/usr/bin:/bin")
+    programs.write("go", GO.replace("{module}", RIGHT.replace(old, new)))
     assert packages.ensure_go_tool("tool", SPEC, narrator) is None
     assert f"tool: expected module example.org/tool v1.2.3 {SPEC.sum}, found" in heard.getvalue()
     assert not tools.go_place("tool", SPEC).exists()
 
 
-@pytest.mark.usefixtures("folder")
+@pytest.mark.usefixtures("programs")
 def test_without_go_it_is_told_and_no_error(heard: io.StringIO, narrator: Narrator) -> None:
     """Tests that need it skip themselves; ours are declared as a checksum database says them."""
     assert packages.ensure_go_tool("tool", SPEC, narrator) is None

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -16,17 +15,14 @@ import psutil
 import pytest
 from rich.console import Console
 
+from bare import QUIET
+from bench import eventually, lives
 from servebench.core.errors import SetupError
 from servebench.host import cache
 from servebench.host.progress import Narrator
 
-QUIET = Narrator(Console(quiet=True))
-
-# The tool of a maker: it runs for as many seconds as it is told.
-TOOL = "import sys, time; time.sleep(float(sys.argv[1]))"
-
-# Another one, which runs until a file is there.
-GATED = """
+# The tool of a maker: it runs until a file is there.
+TOOL = """
 import sys, time
 from pathlib import Path
 while not Path(sys.argv[1]).exists():
@@ -63,46 +59,22 @@ with interruptible():
 
 
 def start_maker(
-    folder: Path, told: float | Path, tool: str = TOOL, output: int | IO[str] = subprocess.PIPE
+    folder: Path, gate: Path, output: int | IO[str] = subprocess.PIPE
 ) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-u", "-c", MAKER, str(folder), tool, str(told)], stdout=output, text=True
+        [sys.executable, "-u", "-c", MAKER, str(folder), TOOL, str(gate)], stdout=output, text=True
     )
 
 
-def until(condition: object, what: str) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, f"never saw: {what}"
-        time.sleep(0.01)
-
-
-def tool_of(maker: subprocess.Popen[str], seconds: float) -> psutil.Process:
+def tool_of(maker: subprocess.Popen[str], gate: Path) -> psutil.Process:
     """Wait until a maker's child has become its tool.
 
     Before, it is a copy of the maker and then setpriv, which have not yet told the kernel to end it
     with the maker; the whole command line is compared because the maker's holds the tool's.
     """
-    children: list[psutil.Process] = []
-
-    def seen() -> bool:
-        children[:] = [
-            child
-            for child in psutil.Process(maker.pid).children()
-            if child.cmdline() == [sys.executable, "-c", TOOL, str(seconds)]
-        ]
-        return bool(children)
-
-    until(seen, "the maker's tool")
-    return children[0]
-
-
-def gone(process: psutil.Process) -> bool:
-    try:
-        return process.status() == psutil.STATUS_ZOMBIE or not process.is_running()
-    except psutil.NoSuchProcess:
-        return True
+    argv, children = [sys.executable, "-c", TOOL, str(gate)], psutil.Process(maker.pid).children
+    eventually("the maker's tool", lambda: any(one.cmdline() == argv for one in children()))
+    return next(one for one in children() if one.cmdline() == argv)
 
 
 def absent(place: Path) -> str | None:
@@ -114,17 +86,18 @@ def test_an_end_in_the_middle_leaves_nothing_visible_and_can_be_repeated(
     tmp_path: Path, end: signal.Signals
 ) -> None:
     """The artefact is absent, the tool ends, and the next maker makes it whole."""
-    first = start_maker(tmp_path, 60)
-    tool = tool_of(first, 60)
+    gate = tmp_path / "gate"
+    first = start_maker(tmp_path, gate)
+    tool = tool_of(first, gate)
     first.send_signal(end)
     assert first.wait(30) != 0
     assert not (tmp_path / "thing").exists()
-    until(lambda: gone(tool), "the end of the tool")
+    eventually("the end of the tool", lambda: not lives(tool.pid))
     # One that hears of its end removes what it has begun.
     assert bool(list(tmp_path.glob(".making-thing-*"))) == (end is signal.SIGKILL)
 
-    second = start_maker(tmp_path, 0)
-    assert second.wait(30) == 0
+    gate.touch()
+    assert start_maker(tmp_path, gate).wait(30) == 0
     assert cache.facts(tmp_path / "thing") == {"answer": 42, "seconds": pytest.approx(0, abs=60)}
     assert (tmp_path / "thing" / "half").read_text() == "done"
     assert not list(tmp_path.glob(".making-thing-*"))
@@ -132,23 +105,17 @@ def test_an_end_in_the_middle_leaves_nothing_visible_and_can_be_repeated(
 
 def test_two_at_once_build_once_and_the_second_says_it_waits(tmp_path: Path) -> None:
     """The second maker waits for the first, says so, and finds the work done."""
-    gate, logs = tmp_path / "gate", [tmp_path / "first.log", tmp_path / "second.log"]
-    makers = []
-    for log in logs:
-        with log.open("w") as output:
-            makers.append(start_maker(tmp_path, gate, GATED, output))
-
-    def told() -> int:
-        heard = "".join(log.read_text() for log in logs)
-        return heard.count("another set-up is making thing: waiting for it")
-
+    gate, log = tmp_path / "gate", tmp_path / "said"
+    waits = "another set-up is making thing: waiting for it"
+    with log.open("a") as output:
+        makers = [start_maker(tmp_path, gate, output) for _ in range(2)]
     try:
-        until(told, "that one waits")
+        eventually("that one waits", lambda: waits in log.read_text())
     finally:
         gate.touch()
     assert [maker.wait(60) for maker in makers] == [0, 0]
     assert (tmp_path / "builds").read_text() == "x"
-    assert told() == 1
+    assert log.read_text().count(waits) == 1
 
 
 def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:

@@ -12,72 +12,40 @@ import pytest
 from pytest_httpserver import HTTPServer
 from rich.console import Console
 
+from bare import NOBODY, QUIET, Programs
 from servebench.core.errors import SetupError
 from servebench.declare import settings
 from servebench.host import cache, command, paths
 from servebench.host.progress import Narrator
 from servebench.toolchain import cpython, interpreters, oha, setup, stacks
 
-NOBODY = "http://127.0.0.1:9"  # the discard port, where nothing listens
-QUIET = Narrator(Console(quiet=True))
 
-
-@pytest.fixture
-def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache in which nothing was made, and no archive that somebody has named."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv(cpython.ARCHIVE, raising=False)
-    return tmp_path / "cache" / "servebench"
-
-
-@pytest.fixture
-def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Proxies that nobody listens on: every request for the network is refused at once."""
-    monkeypatch.setenv("UV_OFFLINE", "1")
-    for name in ("http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.setenv(name, NOBODY)
-        monkeypatch.setenv(name.upper(), NOBODY)
-    for name in ("no_proxy", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def tools_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A PATH with nothing on it but what a test puts there."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", str(folder))
-    return folder
-
-
-def script(folder: Path, name: str, text: str) -> None:
-    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
-    (folder / name).chmod(0o755)
-
-
-def test_missing_headers_are_named_with_their_packages(tools_only: Path) -> None:
+def test_missing_headers_are_named_with_their_packages(programs: Programs) -> None:
     """Headers are looked for before a build that would fail a minute later; as is make."""
-    script(tools_only, "cc", "read line; case $line in *openssl*) exit 1;; esac")
+    programs.write("cc", "read line; case $line in *openssl*) exit 1;; esac")
     headers, make = cpython.faults(settings.load())
     assert "Python's ssl are missing: install libssl-dev" in headers
     assert "make is needed to build CPython, and is not on PATH" in make
-    script(tools_only, "make", "exit 0")
-    script(tools_only, "cc", "exit 0")
+    for name in ("make", "cc"):
+        programs.write(name, "exit 0")
     assert cpython.faults(settings.load()) == []
 
 
 @pytest.mark.usefixtures("offline")
 def test_all_that_is_missing_is_told_at_once_before_anything_is_built(
-    empty_cache: Path, tools_only: Path, monkeypatch: pytest.MonkeyPatch
+    empty_cache: Path,
+    programs: Programs,
+    heard: io.StringIO,
+    narrator: Narrator,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With nothing prebuilt in reach: tools, a cargo that is only a shim, and room, each once."""
-    script(tools_only, "cargo", "echo error: no override and no default toolchain set >&2; exit 1")
+    programs.write("cargo", "echo error: no override and no default toolchain set >&2; exit 1")
     configured = settings.load()
     vast = configured.model_copy(update={"setup": settings.SetupSpec(disk_gb=1e9)})
     monkeypatch.setattr(settings, "load", lambda _root=None: vast)
-    heard = io.StringIO()
     with pytest.raises(SetupError) as caught:
-        setup.set_up(Narrator(Console(file=heard, width=1000)))
+        setup.set_up(narrator)
     first, *faults = str(caught.value).splitlines()
     assert first == "5 things are missing, so nothing was built:"
     expected = (
@@ -105,16 +73,15 @@ def test_all_that_is_missing_is_told_at_once_before_anything_is_built(
         ("echo cargo 2.0.0", ""),
     ],
 )
-def test_a_rust_that_is_missing_or_too_old(tools_only: Path, says: str, told: str) -> None:
+def test_a_rust_that_is_missing_or_too_old(programs: Programs, says: str, told: str) -> None:
     """With what is needed, which the documentation names as well, and what to do."""
-    script(tools_only, "cc", "exit 0")
+    programs.write("cc", "exit 0")
     if says:
-        script(tools_only, "cargo", says)
+        programs.write("cargo", says)
     found = oha.faults(settings.load())
     assert re.search(told, found[0]) if told else found == []
-    assert f"cargo (Rust ≥ {oha.RUST})" in (paths.project_root() / "docs" / "install.md").read_text(
-        "utf-8"
-    )
+    page = paths.project_root() / "docs" / "install.md"
+    assert f"cargo (Rust ≥ {oha.RUST})" in page.read_text("utf-8")
 
 
 @pytest.mark.usefixtures("offline")
@@ -143,7 +110,7 @@ def test_another_crate_or_program_is_refused(
     with pytest.raises(SetupError, match=f"expected SHA-256 {spec.sha256}, found "):
         oha.require_crate(spec)
     (tmp_path / "bin").mkdir()
-    script(tmp_path / "bin", "oha", "echo oha 1.16.0")
+    Programs(tmp_path / "bin").write("oha", "echo oha 1.16.0")
     (tmp_path / cache.STAMP).write_text('{"sha256": "0"}')
     assert oha.fault(spec, tmp_path) == "its program is not the one that was made"
 
@@ -156,10 +123,9 @@ def test_a_cache_that_cannot_be_written_or_has_no_room(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(SetupError, match=r"Not a directory: .*set XDG_CACHE_HOME"):
         setup.set_up(QUIET)
-    room = r"GB free, and building needs 1e\+09 GB: make room, or set XDG_CACHE_HOME"
-    with pytest.raises(SetupError, match=room):
-        command.require_space(tmp_path / "not" / "yet" / "there", 1e9)
-    command.require_space(tmp_path, 1e-9)
+    (told,) = command.space_faults(tmp_path / "not" / "yet" / "there", 1e9)
+    assert "GB free, and building needs 1e+09 GB: make room, or set XDG_CACHE_HOME" in told
+    assert command.space_faults(tmp_path, 1e-9) == []
 
 
 def test_no_network_for_a_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,11 +140,9 @@ def test_no_network_for_a_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def fetched(tmp_path: Path) -> Path:
     """Ask for an archive with the content `source`."""
+    digest = hashlib.sha256(b"source").hexdigest()
     recipe = settings.SourceBuild(
-        archive="pool/python.tar",
-        sha256=hashlib.sha256(b"source").hexdigest(),
-        cflags="-O3",
-        configure=(),
+        archive="pool/python.tar", sha256=digest, cflags="-O3", configure=()
     )
     return cpython.source_archive(recipe, tmp_path / "kept", QUIET)
 
@@ -202,38 +166,33 @@ def test_archive_from_a_path_is_taken_and_kept(
 
 @pytest.mark.usefixtures("empty_cache")
 def test_archive_comes_from_the_mirrors_of_apt(
-    tmp_path: Path, httpserver: HTTPServer, tools_only: Path
+    tmp_path: Path, httpserver: HTTPServer, programs: Programs
 ) -> None:
     """The bases that apt names are tried, security archives last, until one has it.
 
-    Some machines, as GitHub's, name a file that lists them, with their priorities.
+    Some machines, as GitHub's, name a file that lists them, with their priorities. Where none has
+    it the sentence says what was tried, how it ended, and that a copy can be named.
     """
+    with pytest.raises(SetupError, match=f"apt names no mirror.*set {cpython.ARCHIVE}"):
+        fetched(tmp_path)
     address = httpserver.url_for("")
+    tried = f"echo {address}/none/; echo {NOBODY}/debian/; echo mirror+file:/none/"
+    httpserver.expect_request("/none/pool/python.tar").respond_with_data(b"", status=404)
+    programs.write("apt-get", tried)
+    told = f"answered 404.*no connection.*set {cpython.ARCHIVE} to a copy"
+    with pytest.raises(SetupError, match=told):
+        fetched(tmp_path)
+
     httpserver.expect_request("/debian/pool/python.tar").respond_with_data(b"source")
     names = ("debian-security/", "other", "debian/", "debian/")
-    script(tools_only, "apt-get", "; ".join(f"echo {address}/{name}" for name in names))
+    programs.write("apt-get", "; ".join(f"echo {address}/{name}" for name in names))
     assert cpython.mirrors() == (
         f"{address}/other", f"{address}/debian/", f"{address}/debian-security/",
     )  # fmt: skip
     (tmp_path / "mirrors").write_text(f"{address}/first/\tpriority:1\n{address}/debian/\n")
-    script(tools_only, "apt-get", f"echo cdrom:/x; echo mirror+file:{tmp_path}/mirrors/")
+    programs.write("apt-get", f"echo cdrom:/x; echo mirror+file:{tmp_path}/mirrors/")
     assert cpython.mirrors() == (f"{address}/first/", f"{address}/debian/")
     assert fetched(tmp_path).read_bytes() == b"source"
-
-
-@pytest.mark.usefixtures("empty_cache")
-def test_archive_that_no_mirror_has(
-    tmp_path: Path, httpserver: HTTPServer, tools_only: Path
-) -> None:
-    """The sentence says what was tried, how it ended, and that a copy can be named."""
-    with pytest.raises(SetupError, match=f"apt names no mirror.*set {cpython.ARCHIVE}"):
-        fetched(tmp_path)
-    missing = httpserver.url_for("/debian/")
-    httpserver.expect_request("/debian/pool/python.tar").respond_with_data(b"", status=404)
-    script(tools_only, "apt-get", f"echo {missing}; echo {NOBODY}/debian/; echo mirror+file:/none/")
-    tried = f"answered 404.*no connection.*set {cpython.ARCHIVE} to a copy"
-    with pytest.raises(SetupError, match=tried):
-        fetched(tmp_path)
 
 
 @pytest.mark.usefixtures("offline")
@@ -244,23 +203,6 @@ def test_a_bare_machine_without_network(empty_cache: Path, monkeypatch: pytest.M
         setup.set_up(QUIET)
     assert paths.cache_dir() == empty_cache
     assert not list(empty_cache.glob("interpreters/*/3.14*"))
-
-
-@pytest.mark.usefixtures("empty_cache")
-def test_interpreters_are_all_of_one_origin(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the second prebuilt one cannot be had, all are built from source, the first too."""
-    asked: list[str] = []
-    built: list[str] = []
-
-    def prebuilt(name: str, *_args: object) -> None:
-        asked.append(name)
-        if name == "3.14t":
-            raise SetupError("not to be had")
-
-    monkeypatch.setattr(cpython, "_install_prebuilt", prebuilt)
-    monkeypatch.setattr(cpython, "_from_source", lambda name, *_: built.append(name))
-    assert cpython.ensure(settings.load(), QUIET)
-    assert (asked, built) == (["3.14", "3.14t"], ["3.14", "3.14t"])
 
 
 def test_only_what_is_built_needs_a_recipe(
@@ -277,39 +219,21 @@ def test_only_what_is_built_needs_a_recipe(
         cpython.ensure(configured, QUIET)
 
 
-def failed(folder: Path, said: str) -> str:
-    """What is told of a tool that has said something and failed."""
-    (folder / "said").write_text(said)
-    shell: list[str | Path] = ["/bin/sh", "-c", f"cat {folder}/said; exit 1"]
-    with pytest.raises(command.CommandError) as caught:
-        command.run(shell, what="trying", log=folder / "log", tick=lambda _line: None)
-    (folder / "log").unlink()
-    return str(caught.value)
+_NETWORK = "the network or the index cannot be reached"
 
 
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        (
-            "working\nerror: no such thing\nbye\n",
-            "trying failed (exit code 1): it said: error: no such thing. Log: ",
-        ),
+        ("working\nerror: no such thing\nbye\n", "it said: error: no such thing. Log: "),
         # Beneath its error uv says why: without that, nobody knows which package it is about.
         (
-            (
-                "error: No solution found when resolving dependencies\n"
-                "  cause: Because there is no version of granian==99.99, it fails.\n"
-                "\nhint: a hint is left to the log\n"
-            ),
-            (
-                "trying failed (exit code 1): it said: error: No solution found when resolving "
-                "dependencies: Because there is no version of granian==99.99, it fails. "
-                "Log: "
-            ),
+            "error: No solution\n  cause: Because there is no granian==99.99\n\nhint: none\n",
+            "error: No solution: Because there is no granian==99.99. Log: ",
         ),
         ("error: Failed\n" + "  cause: many words\n" * 99, " …. Log: "),
-        ("curl: (6) Could not resolve host: x", "the network or the index cannot be reached"),
-        ("error sending request: dns error", "the network or the index cannot be reached"),
+        ("curl: (6) Could not resolve host: x", _NETWORK),
+        ("error sending request: dns error", _NETWORK),
         ("write failed: No space left on device", "the disk is full"),
     ],
 )
@@ -317,9 +241,15 @@ def test_a_tool_that_fails_is_explained_by_its_own_words(
     tmp_path: Path, said: str, told: str
 ) -> None:
     """The first line that calls itself an error, known causes, and the log's place."""
-    sentence = failed(tmp_path, said)
+    log = tmp_path / "log"
+    (tmp_path / "said").write_text(said)
+    shell: list[str | Path] = ["/bin/sh", "-c", f"cat {tmp_path}/said; exit 1"]
+    with pytest.raises(command.CommandError) as caught:
+        command.run(shell, what="trying", log=log, tick=lambda _line: None)
+    sentence = str(caught.value)
+    assert sentence.startswith("trying failed (exit code 1): ")
     assert told in sentence
-    assert str(tmp_path / "log") in sentence
+    assert str(log) in sentence
     assert len(sentence) < 800
 
 

@@ -122,7 +122,7 @@ class Reader:
         server = SERVERS[case.server]
         roots = {server.name, *server.loads(case)} if served else set()
         roots |= set().union(*(environment.provides.get(name, ()) for name in imported.names))
-        markers = marker_environment(self.rig.versions[case.python])
+        markers = marker_environment(self.rig.interpreters[case.python].version)
         return Dependencies(
             files=frozenset(path.relative_to(self.root).as_posix() for path in imported.files),
             packages=closure(environment, roots, markers),

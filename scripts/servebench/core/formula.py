@@ -47,8 +47,3 @@ def evaluate(formula: str, values: Mapping[str, float]) -> float:
     if isinstance(result, bool) or not isinstance(result, int | float) or math.isnan(result):
         raise FormulaError(formula, values, f"gives {result!r}, which is no number")
     return float(result)
-
-
-def check_ceiling(formula: str) -> None:
-    """Refuse a ceiling that could not be worked out at run time; errors as `evaluate`."""
-    evaluate(formula, dict.fromkeys(CEILING_NAMES, 1.0))

@@ -76,11 +76,6 @@ class Load(Frozen):
         return "response" if self.rate is None else "service"
 
 
-def is_free_threaded(python: str) -> bool:
-    """Whether an interpreter is one without the GIL: its name says so, or `settings` refuses it."""
-    return python.endswith("t")
-
-
 class Expectation(Frozen):
     """What a right answer looks like. Exactly one of `text`, `json_value`, `json_schema`."""
 
@@ -149,10 +144,6 @@ class Case(Frozen):
         default=None, description="Formula for requests/s over c, slots, floor, unit, cores, rate."
     )
     env: dict[str, str] = Field(default_factory=dict, description="Added to the server's.")
-
-    @property
-    def free_threaded(self) -> bool:
-        return is_free_threaded(self.python)
 
 
 class Plan(Frozen):

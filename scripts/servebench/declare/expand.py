@@ -17,18 +17,21 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from servebench.core.errors import DeclarationError
-from servebench.core.formula import FormulaError, check_ceiling, evaluate
-from servebench.core.model import Case, Endpoint, Load, Profile, is_free_threaded
+from servebench.core.formula import CEILING_NAMES, FormulaError, evaluate
+from servebench.core.model import Case, Endpoint, Load, Profile
 from servebench.declare.schema import (
     UNLIMITED,
     CasesTable,
     Declaration,
     EndpointTable,
     LoadTable,
+    Place,
     in_defaults,
     key_path,
+    mistake,
 )
 from servebench.declare.servers import Server
+from servebench.declare.settings import InterpreterSpec
 
 Value = str | float
 _WORDS: Final = ("endpoint", "python", "stack", "server", "loop", "load")
@@ -41,7 +44,7 @@ _FREE_AXIS: Final = re.compile(r"[a-z][a-z0-9_]*")
 class Known:
     """What a declaration's words may refer to; stacks with the interpreters they are made for."""
 
-    interpreters: Collection[str]
+    interpreters: Mapping[str, InterpreterSpec]
     stacks: Mapping[str, Collection[str]]
     servers: Mapping[str, Server]
 
@@ -76,13 +79,9 @@ class Expansion:
                 raise self._wrong(
                     ("endpoints", name), "no cases", "cases that load it, or verify_only = true"
                 )
-            if endpoint.ceiling is not None:
-                try:
-                    check_ceiling(endpoint.ceiling)
-                except FormulaError as error:
-                    raise self._bad_formula(
-                        ("endpoints", name, "ceiling"), endpoint.ceiling, error
-                    ) from error
+            if endpoint.ceiling is not None:  # as it will be worked out at run time
+                of_some_case = dict.fromkeys(CEILING_NAMES, 1.0)
+                self._evaluated(("endpoints", name, "ceiling"), endpoint.ceiling, of_some_case)
 
     def cases(self, profile: Profile) -> tuple[Case, ...]:
         """Expand for one profile, if all resolves, fits together and is there once."""
@@ -107,10 +106,12 @@ class Expansion:
     def check_one_meaning(self, cases: Mapping[Profile, tuple[Case, ...]]) -> None:
         """Refuse an id that means different things in different profiles."""
         first: dict[str, tuple[Profile, Case]] = {}
+        same = {"duration": 1.0, "timeout": 1.0}
         for profile, many in cases.items():
             for case in many:
-                elsewhere, other = first.setdefault(case.id, (profile, case))
-                if _meaning(case) != _meaning(other):
+                meaning = case.model_copy(update={"load": case.load.model_copy(update=same)})
+                elsewhere, other = first.setdefault(case.id, (profile, meaning))
+                if meaning != other:
                     raise self._wrong(
                         ("cases",),
                         case.id,
@@ -137,7 +138,7 @@ class Expansion:
             for pair in pairs:
                 yield {**dict(zip(axes, combination, strict=True)), **pair}
 
-    def _check_free(self, key: tuple[str | int, ...], name: str, axes: Collection[str]) -> None:
+    def _check_free(self, key: Place, name: str, axes: Collection[str]) -> None:
         taken = {*axes, *_WORDS, "gil", "slots", "floor", "rate", "duration", "timeout"}
         taken |= {name for profile in self.declared.profiles.values() for name in profile}
         if name in taken or not _FREE_AXIS.fullmatch(name):
@@ -148,7 +149,7 @@ class Expansion:
     ) -> Case:
         axes = {"workers": 1, **axes}
         word = {name: str(axes[name]) for name in _WORDS}
-        gil = 0.0 if is_free_threaded(word["python"]) else 1.0
+        gil = 0.0 if self.known.interpreters[word["python"]].free_threaded else 1.0
         numbers = {name: v for name, v in axes.items() if isinstance(v, int | float)}
         values = {**parameters, **numbers, "gil": gil}
         workers = self._count(("cases", index, "workers"), str(numbers["workers"]), {})
@@ -197,19 +198,20 @@ class Expansion:
     ) -> None:
         name, speaks = word["endpoint"], endpoint.interface
         server, pythons = self.known.servers[word["server"]], self.known.stacks[word["stack"]]
-        if speaks not in server.interfaces:
-            others = [n for n, s in self.known.servers.items() if speaks in s.interfaces]
-            allowed = f"servers of {speaks}, which {name} speaks: {', '.join(others)}"
-            raise self._wrong(("cases", index, "server"), word["server"], allowed)
-        if word["loop"] not in server.loops:
-            allowed = f"{', '.join(sorted(server.loops))} (of {word['server']})"
-            raise self._wrong(("cases", index, "loop"), word["loop"], allowed)
-        if word["python"] not in pythons:
-            allowed = f"{', '.join(pythons)} (of stack {word['stack']})"
-            raise self._wrong(("cases", index, "python"), word["python"], allowed)
-        if (threads is not None) != (speaks == "wsgi"):
-            allowed = f"blocking threads for wsgi, and only there; {name} is {speaks}"
-            raise self._wrong(("cases", index, "threads"), threads or "nothing", allowed)
+        speakers = ", ".join(n for n, s in self.known.servers.items() if speaks in s.interfaces)
+        loops = ", ".join(sorted(server.loops))
+        wants = (threads is not None) == (speaks == "wsgi")
+        for fits, axis, allowed in (
+            (speaks in server.interfaces, "server",
+             f"servers of {speaks}, which {name} speaks: {speakers}"),
+            (word["loop"] in server.loops, "loop", f"{loops} (of {word['server']})"),
+            (word["python"] in pythons, "python",
+             f"{', '.join(pythons)} (of stack {word['stack']})"),
+            (wants, "threads", f"blocking threads for wsgi, and only there; {name} is {speaks}"),
+        ):  # fmt: skip
+            if not fits:
+                found = word.get(axis) or threads or "nothing"
+                raise self._wrong(("cases", index, axis), found, allowed)
 
     def _endpoint(
         self, name: str, table: EndpointTable, values: Mapping[str, float], slots: int | None
@@ -248,29 +250,29 @@ class Expansion:
         try:
             return Load(model=table.model, connections=connections, **numbers)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-            found = first["input"] if first["loc"] else table.model.value
-            raise self._wrong(("loads", name, *first["loc"]), found, message) from error
+            place, found, allowed = mistake(error)
+            found = found if place else table.model.value
+            raise self._wrong(("loads", name, *place), found, allowed) from error
 
-    def _number(
-        self, key: tuple[str | int, ...], formula: str, values: Mapping[str, float]
-    ) -> float:
+    def _evaluated(self, key: Place, formula: str, values: Mapping[str, float]) -> float:
         try:
-            number = evaluate(formula, values)
+            return evaluate(formula, values)
         except FormulaError as error:
-            raise self._bad_formula(key, formula, error) from error
+            raise self._wrong(key, formula, f"{error.allowed} ({error.reason})") from error
+
+    def _number(self, key: Place, formula: str, values: Mapping[str, float]) -> float:
+        number = self._evaluated(key, formula, values)
         if number < 0:
             raise self._wrong(key, f"{formula} = {number:g}", "0 or more")
         return number
 
-    def _count(self, key: tuple[str | int, ...], formula: str, values: Mapping[str, float]) -> int:
+    def _count(self, key: Place, formula: str, values: Mapping[str, float]) -> int:
         number = self._number(key, formula, values)
         if number < 1 or not number.is_integer():
             raise self._wrong(key, f"{formula} = {number:g}", "a whole number, 1 or more")
         return int(number)
 
-    def _render(self, key: tuple[str | int, ...], template: str, values: Mapping[str, str]) -> str:
+    def _render(self, key: Place, template: str, values: Mapping[str, str]) -> str:
         try:
             fields = [part[1:] for part in Formatter().parse(template) if part[1] is not None]
         except ValueError as error:
@@ -280,12 +282,7 @@ class Expansion:
                 raise self._wrong(key, template, f"{{names}} of: {', '.join(values)}")
         return template.format_map(values)
 
-    def _bad_formula(
-        self, key: tuple[str | int, ...], formula: str, error: FormulaError
-    ) -> DeclarationError:
-        return self._wrong(key, formula, f"{error.allowed} ({error.reason})")
-
-    def _wrong(self, key: tuple[str | int, ...], found: object, allowed: str) -> DeclarationError:
+    def _wrong(self, key: Place, found: object, allowed: str) -> DeclarationError:
         return DeclarationError(self.file, key_path(in_defaults(key, self.written)), found, allowed)
 
 
@@ -298,9 +295,3 @@ def _ceiling(declared: str | None, load: Load) -> str | None:
     if load.rate is None:
         return declared
     return f"min(rate, {declared})" if declared else "rate"
-
-
-def _meaning(case: Case) -> Case:
-    return case.model_copy(
-        update={"load": case.load.model_copy(update={"duration": 1.0, "timeout": 1.0})}
-    )

@@ -9,7 +9,7 @@ from pathlib import Path
 from servebench.core.model import Case, Profile
 from servebench.declare import settings
 from servebench.declare.expand import Expansion, Known
-from servebench.declare.schema import FILE, PROFILES, Declaration, check_form, read_toml
+from servebench.declare.schema import FILE, PROFILES, Declaration, read_toml, validated
 from servebench.declare.servers import SERVERS
 from servebench.host import paths
 
@@ -41,29 +41,25 @@ def load_experiments(
     return tuple(_load(path, path.relative_to(root).as_posix(), known) for path in declared)
 
 
-def expand(experiment: Experiment, profile: Profile) -> tuple[Case, ...]:
-    """The cases of an experiment in a profile; none if it has none there."""
-    return experiment.cases.get(profile, ())
-
-
 def expand_all(experiments: Iterable[Experiment], profile: Profile) -> tuple[Case, ...]:
     """The cases of several experiments in a profile, one experiment after the other."""
-    return tuple(case for experiment in experiments for case in expand(experiment, profile))
+    return tuple(case for experiment in experiments for case in experiment.cases[profile])
 
 
 def registered(root: Path | None = None) -> Known:
     """The registries of interpreters, stacks and servers; by default of the checkout around us."""
-    pythons = tuple(settings.load(root).interpreters)
+    pythons = settings.load(root).interpreters
     specs = settings.stack_specs(root)
     stacks = {
-        name: pythons if s.interpreters is None else s.interpreters for name, s in specs.items()
+        name: tuple(pythons) if s.interpreters is None else s.interpreters
+        for name, s in specs.items()
     }
     return Known(interpreters=pythons, stacks=stacks, servers=SERVERS)
 
 
 def _load(path: Path, shown: str, known: Known) -> Experiment:
     written = read_toml(path, shown)
-    declared = check_form(written, shown)
+    declared = validated(Declaration, written, shown)
     name = path.parent.name
     expansion = Expansion(name, shown, declared, written, known)
     expansion.check_references()

@@ -6,12 +6,11 @@ properties of a case; its figures are metrics of the registry.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field
 
 from servebench.core import units
 from servebench.core.metrics import METRICS
@@ -37,8 +36,7 @@ class Key:
     def order(self, case: Case) -> tuple[bool, float]:
         """Sorts numbers by size; other values keep their place."""
         value = self.of(case)
-        number = isinstance(value, int | float)
-        return (not number, float(value) if isinstance(value, int | float) else 0.0)
+        return (False, float(value)) if isinstance(value, int | float) else (True, 0.0)
 
 
 def _floor(case: Case) -> str | None:
@@ -65,58 +63,54 @@ KEYS: Final[dict[str, Key]] = {
 }
 
 
-def known_keys(names: AbstractSet[str]) -> None:
-    """Refuse what is no property of a case; ValueError says which there are."""
-    if unknown := sorted(names - set(KEYS)):
-        raise ValueError(f"unknown properties {unknown}; known: {', '.join(KEYS)}")
+def _one_of(kind: str, names: Collection[str]) -> AfterValidator:
+    def check(name: str) -> str:
+        if name not in names:
+            raise ValueError(f"unknown {kind} {name!r}; known: {', '.join(names)}")
+        return name
+
+    return AfterValidator(check)
 
 
-def known_metrics(names: AbstractSet[str]) -> None:
-    """Refuse what is no metric; ValueError says which there are."""
-    if unknown := sorted(names - set(METRICS)):
-        raise ValueError(f"unknown metrics {unknown}; known: {', '.join(METRICS)}")
+KeyName = Annotated[str, _one_of("property", KEYS)]
+MetricName = Annotated[str, _one_of("metric", METRICS)]
+Keys = Annotated[tuple[KeyName, ...], Field(min_length=1)]
 
 
-class _Layout(Frozen):
-    """What all charts have; which of their fields name properties of a case, and which metrics."""
+class Selection(Frozen):
+    """Some cases, and a title for what shows them."""
 
-    key_fields: ClassVar[tuple[str, ...]]
-    metric_fields: ClassVar[tuple[str, ...]]
-
-    name: str = Field(pattern="^[a-z][a-z0-9-]*$", description="Its anchor on the page.")
     title: str
-    caption: str = Field(default="", description="How to read it.")
     select: tuple[str, ...] = Field(min_length=1, description="Globs over case ids.")
     but_not: tuple[str, ...] = Field(
         default=(), alias="except", description="Globs over case ids that are left out."
     )
 
-    @model_validator(mode="after")
-    def _known_names(self) -> Self:
-        known_keys({*self._named(self.key_fields)})
-        known_metrics({*self.figures})
-        return self
+
+class _Layout(Selection):
+    """What all charts have; which of their fields name metrics."""
+
+    metric_fields: ClassVar[tuple[str, ...]] = ("metric",)
+
+    name: str = Field(pattern="^[a-z][a-z0-9-]*$", description="Its anchor on the page.")
+    caption: str = Field(default="", description="How to read it.")
 
     @property
     def figures(self) -> tuple[str, ...]:
-        return self._named(self.metric_fields)
-
-    def _named(self, fields: tuple[str, ...]) -> tuple[str, ...]:
-        values: list[Any] = [getattr(self, field) or () for field in fields]
+        values: list[Any] = [getattr(self, field) for field in self.metric_fields]
         return tuple(name for v in values for name in ([v] if isinstance(v, str) else v))
 
 
 class BarsLayout(_Layout):
     """One bar per case."""
 
-    key_fields: ClassVar[tuple[str, ...]] = ("group", "keys", "series")
-    metric_fields: ClassVar[tuple[str, ...]] = ("metric",)
-
     kind: Literal["bars"]
-    metric: str
-    group: tuple[str, ...] = Field(default=(), description="Bars that are alike in these are near.")
-    keys: tuple[str, ...] = Field(min_length=1, description="The label of a bar.")
-    series: str | None = Field(default=None, description="What the colour stands for.")
+    metric: MetricName
+    group: tuple[KeyName, ...] = Field(
+        default=(), description="Bars that are alike in these are near."
+    )
+    keys: Keys = Field(description="The label of a bar.")
+    series: KeyName | None = Field(default=None, description="What the colour stands for.")
 
 
 class LinesLayout(_Layout):
@@ -126,13 +120,12 @@ class LinesLayout(_Layout):
     like, which are doubled rather than added.
     """
 
-    key_fields: ClassVar[tuple[str, ...]] = ("x", "series")
     metric_fields: ClassVar[tuple[str, ...]] = ("metrics",)
 
     kind: Literal["percentiles", "sweep"]
-    x: str = Field(description="The property that was varied: a number.")
-    series: tuple[str, ...] = Field(min_length=1, description="Cases alike in these are one line.")
-    metrics: tuple[str, ...] = Field(min_length=1)
+    x: KeyName = Field(description="The property that was varied: a number.")
+    series: Keys = Field(description="Cases alike in these are one line.")
+    metrics: tuple[MetricName, ...] = Field(min_length=1)
     unit: str = Field(description="Title of the upright axis.")
     log: bool = Field(default=False, description="Logarithmic upright axis, also of a sweep.")
 
@@ -140,26 +133,22 @@ class LinesLayout(_Layout):
 class CurveLayout(_Layout):
     """Latency against throughput: one point per load, joined from the lightest on."""
 
-    key_fields: ClassVar[tuple[str, ...]] = ("series", "label")
     metric_fields: ClassVar[tuple[str, ...]] = ("x", "y")
 
     kind: Literal["curve"]
-    x: str = Field(description="A metric: the throughput.")
-    y: str = Field(description="A metric: the latency.")
-    series: tuple[str, ...] = Field(min_length=1, description="Cases alike in these are one line.")
-    label: str = Field(description="What tells the points of a line apart: a number.")
+    x: MetricName = Field(description="A metric: the throughput.")
+    y: MetricName = Field(description="A metric: the latency.")
+    series: Keys = Field(description="Cases alike in these are one line.")
+    label: KeyName = Field(description="What tells the points of a line apart: a number.")
 
 
 class HeatLayout(_Layout):
     """A cell for each pair of two properties."""
 
-    key_fields: ClassVar[tuple[str, ...]] = ("rows", "columns")
-    metric_fields: ClassVar[tuple[str, ...]] = ("metric",)
-
     kind: Literal["heat"]
-    metric: str
-    rows: str
-    columns: str
+    metric: MetricName
+    rows: KeyName
+    columns: KeyName
 
 
 ChartLayout = Annotated[

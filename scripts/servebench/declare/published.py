@@ -13,37 +13,26 @@ from typing import Final, Self
 from pydantic import Field, model_validator
 
 from servebench.core.model import Frozen
-from servebench.declare.layouts import ChartLayout, known_keys, known_metrics
+from servebench.declare.layouts import ChartLayout, KeyName, Keys, MetricName, Selection
 from servebench.declare.schema import read_toml, validated
 from servebench.host import paths
 
 FILE: Final = "published.toml"
 
 
-class TableLayout(Frozen):
+class TableLayout(Selection):
     """A table of an experiment: which cases, told apart by what, with which figures."""
 
-    title: str
-    select: tuple[str, ...] = Field(min_length=1, description="Globs over case ids.")
-    but_not: tuple[str, ...] = Field(
-        default=(), alias="except", description="Globs over case ids that are left out."
-    )
-    keys: tuple[str, ...] = Field(min_length=1, description="Properties of a case: report/keys.py.")
-    columns: tuple[str, ...] = Field(min_length=1, description="Metrics: metrics.py.")
-    headings: dict[str, str] = Field(
+    keys: Keys = Field(description="Properties of a case.")
+    columns: tuple[MetricName, ...] = Field(min_length=1)
+    headings: dict[MetricName, str] = Field(
         default_factory=dict, description="Column headings instead of the metrics' titles."
     )
-    across: str | None = Field(
+    across: KeyName | None = Field(
         default=None,
         description="A property whose values become the columns; a line is then one metric.",
     )
     note: str | None = None
-
-    @model_validator(mode="after")
-    def _known_names(self) -> Self:
-        known_keys({*self.keys, *([self.across] if self.across else [])})
-        known_metrics({*self.columns, *self.headings})
-        return self
 
 
 class Shape(Frozen):
@@ -54,7 +43,7 @@ class Shape(Frozen):
     """
 
     statement: str
-    metric: str | None = None
+    metric: MetricName | None = None
     numerator: str | None = None
     denominator: str | None = None
     least: float | None = None
@@ -75,7 +64,6 @@ class Shape(Frozen):
             raise ValueError("a shape needs metric and numerator (or says why it is pending)")
         if self.least is None and self.most is None:
             raise ValueError("a shape needs least or most, or both")
-        known_metrics({self.metric})
         return self
 
 
@@ -89,12 +77,7 @@ class Headline(Frozen):
     base: str | None = Field(
         default=None, description="Id of the case that it is divided by; null: the figure itself."
     )
-    metric: str
-
-    @model_validator(mode="after")
-    def _known_metric(self) -> Self:
-        known_metrics({self.metric})
-        return self
+    metric: MetricName
 
 
 class Published(Frozen):
@@ -107,7 +90,7 @@ class Published(Frozen):
         description="Short names for case ids, used below. Of several, the first that a run has "
         "is meant; published figures belong to the first of all.",
     )
-    figures: dict[str, dict[str, float]] = Field(
+    figures: dict[str, dict[MetricName, float]] = Field(
         default_factory=dict, description="By case name or id: metric → figure in SI units."
     )
     notes: tuple[str, ...] = Field(default=(), description="How figures were carried over.")
@@ -123,13 +106,10 @@ class Published(Frozen):
     def _known_names(self) -> Self:
         if wrong := [name for name in self.cases if "/" in name]:
             raise ValueError(f"short names without '/' expected, found {wrong}")
-        named = {*self.figures}
-        named.update(
-            name for shape in self.shapes for name in (shape.numerator, shape.denominator) if name
-        )
-        if unknown := sorted(name for name in named if "/" not in name and name not in self.cases):
+        sides = {side for one in self.shapes for side in (one.numerator, one.denominator) if side}
+        unknown = sorted(n for n in {*self.figures, *sides} - {*self.cases} if "/" not in n)
+        if unknown:
             raise ValueError(f"names {unknown} are not in [cases]: {', '.join(self.cases)}")
-        known_metrics({metric for row in self.figures.values() for metric in row})
         anchors = [chart.name for chart in self.charts]
         if len(set(anchors)) < len(anchors):
             raise ValueError(f"charts need names of their own, found {anchors}")
@@ -171,9 +151,9 @@ def load_published(root: Path) -> dict[str, Published]:
     }
 
 
-def headlines(root: Path | None = None) -> tuple[Headline, ...]:
-    """All headlines of a checkout, by default of the one around us, in their order."""
-    return _headlines(root or paths.project_root())
+def headlines() -> tuple[Headline, ...]:
+    """All headlines of the checkout around us, in their order."""
+    return _headlines(paths.project_root())
 
 
 @functools.cache

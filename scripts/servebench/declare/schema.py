@@ -7,7 +7,7 @@ A `Formula` (see `formulas`) is over the profile's parameters and the case's axe
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 
@@ -26,6 +26,9 @@ from servebench.core.model import Expectation, Frozen, Interface, LoadModel, Pro
 FILE: Final = "experiment.toml"
 PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
 UNLIMITED: Final = "unlimited"
+
+Place = tuple[str | int, ...]
+"""Keys and indexes from the top of a file down to a value."""
 
 _Kind = TypeVar("_Kind", bound=BaseModel)
 
@@ -140,42 +143,44 @@ def read_toml(path: Path, shown: str = "") -> dict[str, Any]:
         raise DeclarationError(shown, "file", str(error), "valid TOML in UTF-8") from error
 
 
-def check_form(written: dict[str, Any], shown: str) -> Declaration:
-    """Check the form of an `experiment.toml`; DeclarationError tells the first mistake."""
-    return validated(Declaration, written, shown)
-
-
 def validated(
     kind: type[_Kind], written: dict[str, Any], shown: str, *, table: str = "", keys: str = ""
 ) -> _Kind:
     """What is written in a file (or a `table` of it), as a type.
 
     Raises:
-        DeclarationError: The first mistake, in words of ours instead of pydantic's; it names the
-            file as `shown`, and says of an unknown key `keys`, or which are known.
+        DeclarationError: The first mistake; it names the file as `shown`, and says of an unknown
+            key `keys`, or which are known.
     """
     try:
         return kind.model_validate(written)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = first["loc"][:-1] if first["loc"][-1:] == ("[key]",) else first["loc"]
-        allowed = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-        found: Any = first["input"]
-        if not isinstance(found, str | int | float | list | tuple):
-            found = "a table"
-        if first["type"] == "missing":
-            found, allowed = "nothing", "a value; this key is required"
-        elif first["type"] == "extra_forbidden":
-            found, allowed = place[-1], keys or f"only the keys {', '.join(_fields(place))}"
-        elif first["type"] in {"too_short", "string_too_short"}:
-            allowed = "at least one value"
-        elif first["type"] == "string_pattern_mismatch":
-            allowed = f"text that matches {first['ctx']['pattern']}"
+        place, found, allowed = mistake(error, keys)
         key = key_path((*([table] if table else []), *in_defaults(place, written)))
         raise DeclarationError(shown, key, found, allowed) from error
 
 
-def in_defaults(location: Sequence[str | int], written: Mapping[str, Any]) -> Sequence[str | int]:
+def mistake(error: ValidationError, keys: str = "") -> tuple[Place, Any, str]:
+    """Where the first mistake is, what was found, and, in our words, what is allowed."""
+    first = error.errors(include_url=False)[0]
+    place = first["loc"][:-1] if first["loc"][-1:] == ("[key]",) else first["loc"]
+    allowed = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    found: Any = first["input"]
+    if not isinstance(found, str | int | float | list | tuple):
+        found = "a table"
+    match first["type"]:
+        case "missing":
+            found, allowed = "nothing", "a value; this key is required"
+        case "extra_forbidden":
+            found, allowed = place[-1], keys or f"only the keys {', '.join(_fields(place))}"
+        case "too_short" | "string_too_short":
+            allowed = "at least one value"
+        case "string_pattern_mismatch":
+            allowed = f"text that matches {first['ctx']['pattern']}"
+    return place, found, allowed
+
+
+def in_defaults(location: Place, written: Mapping[str, Any]) -> Place:
     """Name the place where something stands: a block of cases may have it from the defaults."""
     if len(location) > 2 and location[0] == "cases" and isinstance(location[1], int):
         block, defaults = written["cases"][location[1]], written.get("defaults", {})
@@ -184,12 +189,12 @@ def in_defaults(location: Sequence[str | int], written: Mapping[str, Any]) -> Se
     return location
 
 
-def key_path(location: Sequence[str | int]) -> str:
+def key_path(location: Place) -> str:
     """Spell a place in the file: `cases[0].endpoint`."""
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     return path.removeprefix(".") or "file"
 
 
-def _fields(location: Sequence[str | int]) -> list[str]:
+def _fields(location: Place) -> list[str]:
     table = _TABLES.get(str(location[0]), Declaration) if len(location) > 1 else Declaration
     return list((Expectation if "expect" in location[:-1] else table).model_fields)

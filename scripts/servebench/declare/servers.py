@@ -54,6 +54,7 @@ class Server:
             a metrics exporter and one is wanted, a port for it.
         ready: Regular expression of the log line that each worker prints when it serves.
         ready_lines: How many such lines a case must print.
+        worker_kind: How its workers exist, on an interpreter that is free-threaded or not.
         backpressure: Connections that it accepts at once with so many workers, or None.
         grace: Seconds that a clean stop may take after the last answer.
         exit_codes: Exit codes of a clean stop by SIGTERM (negative: ended by that signal).
@@ -71,7 +72,7 @@ class Server:
     ready: re.Pattern[str]
     ready_lines: Callable[[Case], int]
     backpressure: Callable[[int], int | None]
-    worker_kind: Callable[[Case], Literal["process", "thread"]]
+    worker_kind: Callable[[bool], Literal["process", "thread"]]
     grace: float
     exit_codes: frozenset[int]
     counter: str | None = None
@@ -120,7 +121,7 @@ SERVERS: Final[dict[str, Server]] = {
             ready=re.compile(r"Started worker-\d+"),
             ready_lines=lambda case: case.workers,
             backpressure=lambda workers: GRANIAN_BACKLOG // workers * workers,
-            worker_kind=lambda case: "thread" if case.free_threaded else "process",
+            worker_kind=lambda free_threaded: "thread" if free_threaded else "process",
             grace=10.0,
             exit_codes=frozenset({0}),
             counter="granian_requests_handled",
@@ -136,7 +137,7 @@ SERVERS: Final[dict[str, Server]] = {
             ready=re.compile(r"Application startup complete\."),
             ready_lines=lambda case: case.workers,
             backpressure=lambda _workers: None,
-            worker_kind=lambda _case: "process",
+            worker_kind=lambda _free_threaded: "process",
             grace=10.0,
             exit_codes=frozenset({0, -15, 143}),
             loads=lambda case: _loop(case) | {"httptools"},

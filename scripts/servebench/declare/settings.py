@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, Field, StringConstraints
 
 from servebench.core.errors import DeclarationError
-from servebench.core.model import Frozen, is_free_threaded
+from servebench.core.model import Frozen
 from servebench.declare.schema import read_toml, validated
 from servebench.host import paths
 
@@ -121,7 +121,7 @@ def _load(root: Path) -> Settings:
 def _require_names_that_tell_the_build(found: Settings, file: Path) -> None:
     for name, spec in found.interpreters.items():
         key = f"tool.servebench.interpreters.{name}"
-        if is_free_threaded(name) != spec.free_threaded:
+        if name.endswith("t") != spec.free_threaded:
             raise DeclarationError(
                 str(file),
                 f"{key}.free_threaded",

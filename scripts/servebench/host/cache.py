@@ -53,16 +53,18 @@ def facts(target: Path) -> dict[str, Any] | None:
 def exclusive(target: Path, narrator: Narrator) -> Iterator[None]:
     """Hold the lock of an artefact; say so when somebody else holds it first."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(target.parent / f".{target.name}.lock")
+    lock = _lock(target)
     try:
-        lock.acquire(timeout=0)
+        held = lock.acquire(timeout=0)
     except filelock.Timeout:
         narrator.say(f"another set-up is making {target.name}: waiting for it")
-        lock.acquire()
-    try:
+        held = lock.acquire()
+    with held:
         yield
-    finally:
-        lock.release()
+
+
+def _lock(target: Path) -> filelock.BaseFileLock:
+    return filelock.FileLock(target.parent / f".{target.name}.lock")
 
 
 def make(
@@ -86,14 +88,18 @@ def make(
             return False  # whoever held the lock has made it
         if facts(target) is not None:
             narrator.say(f"{target.name} is made again: {found}")
-        sweep(target)
+        for left in target.parent.glob(f"{_STAGING}{target.name}-*"):  # of killed makers
+            shutil.rmtree(left, ignore_errors=True)
         staging = target.parent / f"{_STAGING}{target.name}-{os.getpid()}-{time.monotonic_ns()}"
         staging.mkdir(parents=True)
         try:
             started = time.monotonic()
             remembered = dict(build(staging))
             remembered["seconds"] = round(time.monotonic() - started, 1)
-            _write_stamp(staging, remembered)
+            with (staging / STAMP).open("w") as file:
+                json.dump(remembered, file, indent=1, sort_keys=True)
+                file.flush()
+                os.fsync(file.fileno())
             old = _aside(target) if target.exists() else staging
             staging.rename(target)
             shutil.rmtree(old, ignore_errors=True)
@@ -106,35 +112,18 @@ def make(
     return True
 
 
-def sweep(target: Path) -> None:
-    """Remove what killed makers of this artefact left. Its lock must be held."""
-    for left in target.parent.glob(f"{_STAGING}{target.name}-*"):
-        shutil.rmtree(left, ignore_errors=True)
-
-
 def remove(target: Path) -> bool:
     """Remove an artefact at one go; False if somebody is making it right now, and it stays.
 
     Its lock file stays: somebody may be waiting for it.
     """
-    lock = filelock.FileLock(target.parent / f".{target.name}.lock")
     try:
-        lock.acquire(timeout=0)
+        with _lock(target).acquire(timeout=0):
+            shutil.rmtree(_aside(target), ignore_errors=True)
     except filelock.Timeout:
         return False
-    try:
-        shutil.rmtree(_aside(target), ignore_errors=True)
-    finally:
-        lock.release()
     return True
 
 
 def _aside(target: Path) -> Path:
     return target.rename(target.parent / f"{_STAGING}{target.name}-old-{time.monotonic_ns()}")
-
-
-def _write_stamp(folder: Path, remembered: Facts) -> None:
-    with (folder / STAMP).open("w") as file:
-        json.dump(remembered, file, indent=1, sort_keys=True)
-        file.flush()
-        os.fsync(file.fileno())

@@ -22,22 +22,14 @@ _TAIL_BYTES: Final = 8192
 _SHOWN_CHARACTERS: Final = 600
 """Of a tool's own words: the longest of a resolver's usual reasons; the log has the rest."""
 
-_CAUSES: Final = (
-    (
-        re.compile(r"no space left|disk quota exceeded", re.IGNORECASE),
-        "the disk is full: make room",
-    ),
-    (
-        re.compile(
-            r"dns error|resolve host|name or service not known|connection (refused|reset|timed)"
-            r"|network (is )?unreachable|failed to (fetch|download|connect|lookup)"
-            r"|failed to get .* as a dependency|offline|timed out|tunnel|spurious network"
-            r"|newconnectionerror|no matching distribution",
-            re.IGNORECASE,
-        ),
+_CAUSES: Final = {
+    r"no space left|disk quota exceeded": "the disk is full: make room",
+    r"dns error|resolve host|name or service not known|connection (refused|reset|timed)"
+    r"|network (is )?unreachable|failed to (fetch|download|connect|lookup)"
+    r"|failed to get .* as a dependency|offline|timed out|tunnel|spurious network"
+    r"|newconnectionerror|no matching distribution":
         "the network or the index cannot be reached: check the connection and the proxy settings",
-    ),
-)
+}  # fmt: skip
 
 
 class CommandError(SetupError):
@@ -63,17 +55,14 @@ def require(faults: Sequence[str]) -> None:
 
 def need(tool: str, why: str, remedy: str) -> str:
     """Return the path of a tool; SetupError if it is not on PATH."""
-    found = shutil.which(tool)
-    if found is None:
-        raise SetupError(missing(tool, why, remedy)[0])
-    return found
+    require(missing(tool, why, remedy))
+    return str(shutil.which(tool))
 
 
 def free_gb(folder: Path) -> float:
     """Free space (10⁹ bytes) where a folder is, or will be."""
-    while not folder.exists():
-        folder = folder.parent
-    return shutil.disk_usage(folder).free / 1e9
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    return shutil.disk_usage(there).free / 1e9
 
 
 def space_faults(folder: Path, needed_gb: float) -> list[str]:
@@ -83,12 +72,6 @@ def space_faults(folder: Path, needed_gb: float) -> list[str]:
         return []
     room = f"{folder} has {free:.1f} GB free, and building needs {needed_gb:g} GB"
     return [f"{room}: make room, or set XDG_CACHE_HOME to a folder on a larger disk"]
-
-
-def require_space(folder: Path, needed_gb: float) -> None:
-    """Refuse to start a build that would fill the disk: SetupError."""
-    if lacking := space_faults(folder, needed_gb):
-        raise SetupError(lacking[0])
 
 
 def run(
@@ -109,7 +92,11 @@ def run(
     with log.open("ab") as output:
         try:
             process = subprocess.Popen(
-                [*_dies_with_us(), *map(str, argv)],
+                # The kernel ends the tool when we are killed without a chance to clean up.
+                [
+                    *(["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []),
+                    *map(str, argv),
+                ],
                 cwd=cwd,
                 env={**os.environ, **(env or {})},
                 stdin=subprocess.DEVNULL,
@@ -120,12 +107,8 @@ def run(
         except OSError as error:
             raise CommandError(f"{what}: {argv[0]} cannot be started: {error.strerror}") from error
         try:
-            while True:
-                try:
-                    code = process.wait(timeout=_POLL_S)
-                    break
-                except subprocess.TimeoutExpired:
-                    tick(_last_line(log))
+            while (code := _ended(process)) is None:
+                tick(_last_line(log))
         finally:
             if process.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
@@ -150,19 +133,10 @@ def log_tail(path: Path, most: int = 400) -> str:
 
 def scrub(text: str) -> str:
     """Take this machine's folders, and what acts on a reader's terminal, out of a text."""
-    for folder, name in (
-        (paths.project_root(), "."),
-        (paths.cache_dir(), "$CACHE"),
-        (Path.home(), "~"),
-    ):
+    named = {paths.project_root(): ".", paths.cache_dir(): "$CACHE", Path.home(): "~"}
+    for folder, name in named.items():
         text = text.replace(str(folder), name)
     return without_control(re.sub(r"\s+", " ", text))
-
-
-def _dies_with_us() -> list[str]:
-    """Makes the kernel end the tool when we are killed without a chance to clean up."""
-    setpriv = shutil.which("setpriv")
-    return [setpriv, "--pdeathsig", "KILL"] if setpriv else []
 
 
 def _tail(log: Path) -> str:
@@ -172,8 +146,13 @@ def _tail(log: Path) -> str:
 
 
 def _last_line(log: Path) -> str:
-    lines = [line.strip() for line in _tail(log).splitlines() if line.strip()]
-    return lines[-1] if lines else ""
+    return next((line.strip() for line in reversed(_tail(log).splitlines()) if line.strip()), "")
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int | None:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(timeout=_POLL_S)
+    return None
 
 
 def _explained(log: Path) -> str:
@@ -181,20 +160,17 @@ def _explained(log: Path) -> str:
     words = _words(tail.splitlines()) or _last_line(log)
     if len(words) > _SHOWN_CHARACTERS:
         words = f"{words[:_SHOWN_CHARACTERS]} …"
-    for pattern, cause in _CAUSES:
-        if pattern.search(tail):
+    for pattern, cause in _CAUSES.items():
+        if re.search(pattern, tail, re.IGNORECASE):
             return f"{cause}, then repeat; what is done is kept. It said: {words}"
     return f"it said: {words.removesuffix('.')}"
 
 
 def _words(lines: Sequence[str]) -> str:
     """The first line that calls itself an error, with the causes that uv lists below."""
-    first = next(
-        (n for n, line in enumerate(lines) if re.match(r"\s*(error|fatal)", line, re.I)), None
-    )
-    if first is None:
+    errors = [n for n, line in enumerate(lines) if re.match(r"\s*(error|fatal)", line, re.I)]
+    if not errors:
         return ""
-    causes = [
-        found[1] for line in lines[first + 1 :] if (found := re.match(r"\s+cause: (.*\S)", line))
-    ]
-    return ": ".join((lines[first].strip(), "; ".join(causes))) if causes else lines[first].strip()
+    first, below = lines[errors[0]].strip(), lines[errors[0] + 1 :]
+    causes = [found[1] for line in below if (found := re.match(r"\s+cause: (.*\S)", line))]
+    return f"{first}: {'; '.join(causes)}" if causes else first

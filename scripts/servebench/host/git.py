@@ -43,28 +43,17 @@ _SETTINGS: Final = {
     "http.lowSpeedLimit": "1000",
     "http.lowSpeedTime": "60",
 }
-_HOPELESS: Final = (
-    (
-        re.compile(
-            r"authentication failed|could not read (username|password)|invalid username"
-            r"|permission .{0,80}denied|error: 40[13]|terminal prompts disabled"
-            r"|protected branch|write access to repository not granted",
-            re.IGNORECASE,
-        ),
+_HOPELESS: Final = {
+    r"authentication failed|could not read (username|password)|invalid username"
+    r"|permission .{0,80}denied|error: 40[13]|terminal prompts disabled"
+    r"|protected branch|write access to repository not granted":
         "check the token's rights (contents: write) and the branch's protection",
-    ),
-    (
-        re.compile(
-            r"repository .{0,200}not found|does not appear to be a git repository", re.IGNORECASE
-        ),
+    r"repository .{0,200}not found|does not appear to be a git repository":
         "check the remote's address (--remote)",
-    ),
-    (
-        re.compile(r"no space left|disk quota exceeded|file too large", re.IGNORECASE),
+    r"no space left|disk quota exceeded|file too large":
         "make room, or raise the limit of file sizes (ulimit -f)",
-    ),
-)
-"""What no further try mends, and what to do."""
+}  # fmt: skip
+"""What no further try mends (in any case of letters), and what to do."""
 
 
 class GitError(HistoryError):
@@ -242,7 +231,7 @@ def _failure(verb: str, code: int, said: str) -> HistoryError:
     words = " / ".join(telling[-3:]) or f"nothing (exit code {code})"
     if code == -signal.SIGXFSZ:
         said = "file too large"
-    for pattern, remedy in _HOPELESS:
-        if pattern.search(said):
+    for pattern, remedy in _HOPELESS.items():
+        if re.search(pattern, said, re.IGNORECASE):
             return HopelessError(f"git {verb} failed; it said: {words}; {remedy}")
     return GitError(f"git {verb} failed; it said: {words}")

@@ -1,25 +1,18 @@
-"""The machine: its fingerprint, which cores do what, what disturbs it, and how asv files it.
-
-asv takes every field of a machine's description as a key of its graphs, so a field that changes
-cuts every line in two. It would take the host's name and the kernel's version; here the name is
-that of our run files, and everything else follows from what the name is made of.
-"""
+"""The machine: its fingerprint, which cores do what, what disturbs it, and how asv files it."""
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import psutil
 
-from servebench.core.errors import SetupError
 from servebench.core.flags import Flag, FlagName
 from servebench.core.model import Machine
 from servebench.host import cache
@@ -32,7 +25,6 @@ _OWN_CGROUP: Final = Path("/proc/self/cgroup")
 _UNLIMITED_BYTES: Final = 1 << 60
 """Version 1 writes "no limit" as a number near 2⁶³, rounded to pages."""
 
-_ASV_FORMAT: Final = 1  # of the file, as asv 0.6 writes it
 
 STEAL: Final = 0.01
 """Share of the machine's core time that a hypervisor may take: the smallest change reported."""
@@ -80,17 +72,23 @@ def allocate(allowed: Iterable[int] | None = None) -> Cores:
     return Cores(cores[:-1], cores[-1:], pinned=True)
 
 
-def fingerprint(cores: Cores | None = None) -> Machine:
+def fingerprint() -> Machine:
     """Describe this machine.
 
     The id tells machines apart whose figures must not be compared; it holds neither the kernel's
     version nor the host's name, which change while figures stay comparable.
     """
-    cores = cores or allocate()
-    cpu, memory, virtual = cpu_model(), psutil.virtual_memory().total, hypervisor()
-    system, count = _os_release(), len(cores.all)
-    gigabytes = round(memory / 2**30)
-    rest = cache.digest(cpu, str(count), str(gigabytes), system["ID"], virtual or "")
+    cores, cpu, memory, virtual = (
+        allocate(),
+        cpu_model(),
+        psutil.virtual_memory().total,
+        hypervisor(),
+    )
+    count = len(cores.all)
+    system = {"ID": platform.system().lower(), "PRETTY_NAME": platform.system()}
+    with suppress(OSError):
+        system |= platform.freedesktop_os_release()
+    rest = cache.digest(cpu, str(count), str(round(memory / 2**30)), system["ID"], virtual or "")
     return Machine(
         id=f"{slug(cpu)}-{count}c-{rest[:6]}",
         cpu=cpu,
@@ -137,8 +135,10 @@ def siblings_split(cores: Cores, cpus: Path = _CPUS) -> tuple[int, ...]:
     shared: set[int] = set()
     for core in cores.client:
         text = _read(cpus / f"cpu{core}" / "topology" / "thread_siblings_list")
-        shared |= _core_list(text) & set(cores.server)
-    return tuple(sorted(shared - set(cores.client)))
+        for part in filter(None, text.split(",")):
+            first, _, last = part.partition("-")
+            shared |= set(range(int(first), int(last or first) + 1))
+    return tuple(sorted(shared & set(cores.server) - set(cores.client)))
 
 
 def core_times() -> CoreTimes:
@@ -205,7 +205,11 @@ def limits(mount: Path = _CGROUPS, own: Path = _OWN_CGROUP) -> CgroupLimits:
     cores: list[float] = []
     memory: list[int] = []
     for folder in _folders(mount, own):
-        cores += _quota_v2(folder) + _quota_v1(folder)
+        v1 = (_read(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
+        for text in (_read(folder / "cpu.max"), " ".join(v1)):
+            quota, _, period = text.partition(" ")
+            if quota.isdigit() and period.isdigit():
+                cores.append(int(quota) / int(period))
         memory += [
             int(text)
             for name in ("memory.max", "memory.limit_in_bytes")
@@ -226,16 +230,6 @@ def _folders(mount: Path, own: Path) -> list[Path]:
     return list(dict.fromkeys(folder for folder in found if folder.is_dir()))
 
 
-def _quota_v2(folder: Path) -> list[float]:
-    quota, _, period = _read(folder / "cpu.max").partition(" ")
-    return [int(quota) / int(period)] if quota.isdigit() and period.isdigit() else []
-
-
-def _quota_v1(folder: Path) -> list[float]:
-    quota, period = _read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")
-    return [int(quota) / int(period)] if quota.isdigit() and period.isdigit() else []
-
-
 def _cpuinfo(file: Path) -> dict[str, str]:
     fields: dict[str, str] = {}
     for line in _read(file).splitlines():
@@ -243,22 +237,6 @@ def _cpuinfo(file: Path) -> dict[str, str]:
         if colon:
             fields.setdefault(key.strip().lower(), value.strip())
     return fields
-
-
-def _os_release() -> dict[str, str]:
-    try:
-        release = platform.freedesktop_os_release()
-    except OSError:
-        release = {}
-    return {"ID": platform.system().lower(), "PRETTY_NAME": platform.system(), **release}
-
-
-def _core_list(text: str) -> set[int]:
-    cores: set[int] = set()
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        cores |= set(range(int(first), int(last or first) + 1))
-    return cores
 
 
 def _read(file: Path) -> str:
@@ -269,7 +247,12 @@ def _read(file: Path) -> str:
 
 
 def asv_profile(machine: Machine | None = None) -> dict[str, str]:
-    """Describe a machine (this one if None) in asv's fields, which no update changes."""
+    """Describe a machine (this one if None) in asv's fields, which no update changes.
+
+    asv takes every field as a key of its graphs, so a field that changes cuts every line in two. It
+    would take the host's name and the kernel's version; here the name is that of our run files, and
+    everything else follows from what the name is made of.
+    """
     machine = machine or fingerprint()
     return {
         "machine": machine.id,
@@ -280,58 +263,3 @@ def asv_profile(machine: Machine | None = None) -> dict[str, str]:
         # Rounded as in the machine's id: the kernel keeps a little more or less for itself.
         "ram": f"{round(machine.memory / 2**30)} GiB",
     }
-
-
-def asv_file() -> Path:
-    """Where asv looks for the machines it knows: `~/.asv-machine.json`."""
-    return Path("~/.asv-machine.json").expanduser()
-
-
-def pin_asv(described: Mapping[str, str]) -> bool:
-    """Make sure that asv knows a profile, leaving others; whether its file was changed.
-
-    SetupError: the file is none of asv's, or cannot be written.
-    """
-    target = asv_file()
-    known = _known(target)
-    if known.get(described["machine"]) == described:
-        return False
-    known[described["machine"]] = dict(described)
-    _write(target, {**known, "version": _ASV_FORMAT})
-    return True
-
-
-def _known(target: Path) -> dict[str, Any]:
-    try:
-        known = json.loads(target.read_text("utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise _unusable(target, str(error)) from error
-    if not isinstance(known, dict) or known.get("version", _ASV_FORMAT) != _ASV_FORMAT:
-        raise _unusable(target, "something else")
-    return known
-
-
-def _unusable(target: Path, found: str) -> SetupError:
-    return SetupError(
-        f"{target}: expected asv's list of machines (JSON, version {_ASV_FORMAT}), found {found}: "
-        "mend or remove it"
-    )
-
-
-def _write(target: Path, known: Mapping[str, Any]) -> None:
-    """In one go: asv, which may be running, never reads half of it."""
-    try:
-        handle, name = tempfile.mkstemp(prefix=f"{target.name}-", dir=target.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                json.dump(known, stream, indent=4, sort_keys=True)
-            Path(name).replace(target)
-        finally:
-            Path(name).unlink(missing_ok=True)
-    except OSError as error:
-        raise SetupError(
-            f"{target} cannot be written ({error.strerror}): asv keeps the machine's description "
-            "there; make the home folder writable or set HOME to another"
-        ) from error

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, Literal
 from uuid import UUID
 
+import psutil
 from pydantic import ValidationError
 
 from servebench.core.errors import LaunchError
@@ -27,7 +28,6 @@ MARKER: Final = "SERVEBENCH_SESSION"
 """Environment variable that every process of a session carries, with the session's id."""
 
 Role = Literal["server", "client"]
-_KILL_SECONDS: Final = 10.0  # for processes to end after SIGKILL: they may sit in a system call
 
 
 class SessionRecord(Frozen):
@@ -44,10 +44,6 @@ class SessionRecord(Frozen):
     pid: int | None = None
     sid: int | None = None
     start: int | None = None
-
-    @property
-    def abandoned(self) -> bool:
-        return not proc.lives(self.owner_pid, self.owner_start)
 
 
 def new_record(marker: UUID, role: Role, argv: tuple[str, ...]) -> SessionRecord:
@@ -103,7 +99,9 @@ def reap() -> list[str]:
             continue
         if session.boot != boot:
             forget(session.marker)
-        elif session.namespace == namespace and session.abandoned:
+        elif session.namespace == namespace and not proc.lives(
+            session.owner_pid, session.owner_start
+        ):
             sentences += _end(session)
     return sentences
 
@@ -113,22 +111,17 @@ def carriers(marker: str) -> list[proc.Stat]:
 
     Those can carry it only if servebench itself was started inside an orphaned session.
     """
-    found = {item.pid: item for item in proc.stats() if proc.carries(item.pid, MARKER, marker)}
-    pid = os.getpid()
-    while pid > 0:
-        found.pop(pid, None)
-        current = proc.stat(pid)
-        pid = current.parent if current else 0
-    return list(found.values())
+    ours = {os.getpid(), *(ancestor.pid for ancestor in psutil.Process().parents())}
+    return [
+        item
+        for item in proc.stats()
+        if item.pid not in ours and proc.carries(item.pid, MARKER, marker)
+    ]
 
 
 def _end(session: SessionRecord) -> list[str]:
     ended: set[int] = set()
-    deadline = time.monotonic() + _KILL_SECONDS
-    # Again until none is found: a process may have forked between the listing and its end.
-    while (left := carriers(session.marker)) and time.monotonic() < deadline:
-        ended |= {item.pid for item in left if proc.kill(item.pid, item.start)}
-        proc.wait_ended((item.pid for item in left), max(0.0, deadline - time.monotonic()))
+    left = proc.kill_all(lambda: carriers(session.marker), ended)
     about = f"({shlex.join(session.argv)}, started {session.recorded})"
     if left:
         pids = ", ".join(str(item.pid) for item in left)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import random
-import shlex
 import socket
 import sys
 import time
@@ -26,7 +25,7 @@ import psutil
 from servebench.core.errors import LaunchError
 from servebench.core.flags import FlagName
 from servebench.host import proc
-from servebench.host.session import Session
+from servebench.host.session import Session, describe
 
 _HOST: Final = "127.0.0.1"
 _HEX_HOST: Final = f"{int.from_bytes(socket.inet_aton(_HOST), sys.byteorder):08X}"
@@ -45,14 +44,8 @@ class Listener:
     pid: int | None
 
     def __str__(self) -> str:
-        if self.pid is None:
-            return f"a process that this user may not see listens on {self.address}"
-        try:
-            process = psutil.Process(self.pid)
-            command = shlex.join(process.cmdline()) or process.name()
-        except psutil.Error:
-            command = "it has just ended"
-        return f"process {self.pid} ({command}) listens on {self.address}"
+        who = "a process that this user may not see" if self.pid is None else describe(self.pid)
+        return f"{who} listens on {self.address}"
 
 
 def free_port() -> int:

@@ -11,7 +11,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ TICK: Final[float] = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _CPUCLOCK_SCHED: Final = 2  # clock_getcpuclockid(3): the precise clock of a whole process
 _GONE: Final = (ProcessLookupError, FileNotFoundError)
+_KILL_SECONDS: Final = 10.0  # for processes to end after SIGKILL: they may sit in a system call
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,20 +148,24 @@ def switches(pid: int) -> dict[int, tuple[int, int]]:
 
 def kill(pid: int, start: int) -> bool:
     """Send SIGKILL to exactly the live process of that pid and start time; False: there is none."""
-    try:
+    with suppress(ProcessLookupError), ExitStack() as stack:
         descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return False
-    try:
+        stack.callback(os.close, descriptor)
         # The descriptor holds one process, so what is checked now is what the signal reaches.
-        if not lives(pid, start):
-            return False
-        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-    except ProcessLookupError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
+        if lives(pid, start):
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            return True
+    return False
+
+
+def kill_all(find: Callable[[], list[Stat]], killed: set[int]) -> list[Stat]:
+    """Kill what `find` finds until it finds nothing, adding to `killed`; who is left after 10 s."""
+    deadline = time.monotonic() + _KILL_SECONDS
+    # Again until none is found: a process may fork between the listing and its end.
+    while (left := find()) and time.monotonic() < deadline:
+        killed |= {item.pid for item in left if kill(item.pid, item.start)}
+        wait_ended((item.pid for item in left), max(0.0, deadline - time.monotonic()))
+    return left
 
 
 def wait_ended(pids: Iterable[int], timeout: float) -> bool:

@@ -10,10 +10,12 @@ Source: proc(5); Documentation/filesystems/proc.rst on smaps_rollup.
 
 from __future__ import annotations
 
+import math
 import statistics
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -91,54 +93,32 @@ def between(a: Edge, b: Edge) -> Usage:
         then = before.get(identity)
         if then is None:
             cpu += now.cpu
-        elif now.clock is not None and then.clock is not None:
-            cpu += now.clock - then.clock
         else:
-            cpu += now.ticked - then.ticked
-        if then is not None:
+            clocked = now.clock is not None and then.clock is not None
+            cpu += now.cpu - then.cpu if clocked else now.ticked - then.ticked
             # What it waited for includes the whole life of the children that went.
             known = sum(p.cpu for i, p in before.items() if i not in after and p.parent == now.pid)
             cpu += max(0.0, now.children - then.children - known)
         for thread, counts in now.switches.items():
-            old = (0, 0) if then is None else then.switches.get(thread, (0, 0))
+            old = then.switches.get(thread, (0, 0)) if then else (0, 0)
             voluntary += max(0, counts[0] - old[0])
             involuntary += max(0, counts[1] - old[1])
     return Usage(cpu, b.at - a.at, voluntary, involuntary)
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessMemory:
-    """Memory of one process in bytes. `pss` and `uss` are None where they may not be read."""
+class MemorySample:
+    """Memory of a process tree (bytes) and its threads at one moment of the monotonic clock (s).
 
-    pid: int
+    `pss` and `uss` are None where those of a process may not be read.
+    """
+
+    at: float
+    pids: tuple[int, ...]
     pss: int | None
     uss: int | None
     rss: int
     threads: int
-
-
-@dataclass(frozen=True, slots=True)
-class MemorySample:
-    """Memory of a process tree at one moment of the monotonic clock (s)."""
-
-    at: float
-    processes: tuple[ProcessMemory, ...]
-
-    @property
-    def pss(self) -> int | None:
-        return _total([process.pss for process in self.processes])
-
-    @property
-    def uss(self) -> int | None:
-        return _total([process.uss for process in self.processes])
-
-    @property
-    def rss(self) -> int:
-        return sum(process.rss for process in self.processes)
-
-    @property
-    def threads(self) -> int:
-        return sum(process.threads for process in self.processes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +147,8 @@ class Memory:
 
 def summarise(
     samples: Sequence[MemorySample],
-    start: float | None = None,
-    end: float | None = None,
+    start: float = -math.inf,
+    end: float = math.inf,
     course: Sequence[tuple[float, int]] = (),
 ) -> Memory:
     """Summarise the samples of a window of the monotonic clock.
@@ -178,29 +158,23 @@ def summarise(
     """
     if not samples:
         raise ValueError("no sample of the memory was taken; enter the sampler first")
-    last = [s for s in samples if end is None or s.at <= end] or list(samples[:1])
-    inside = [s for s in last if start is None or s.at >= start] or last[-1:]
+    last = [s for s in samples if s.at <= end] or list(samples[:1])
+    inside = [s for s in last if s.at >= start] or last[-1:]
 
-    def level(read: Callable[[MemorySample], int | None]) -> Level | None:
-        idle, values = read(samples[0]), [read(sample) for sample in inside]
+    def level(idle: int | None, values: list[int | None]) -> Level | None:
         known = [value for value in values if value is not None]
         if idle is None or len(known) < len(values):
             return None
         return Level(idle, statistics.median(known), max(known))
 
-    rss = [sample.rss for sample in inside]
-    pss, uss = level(lambda s: s.pss), level(lambda s: s.uss)
+    rss, first = [sample.rss for sample in inside], samples[0]
     return Memory(
-        pss=pss,
-        uss=uss,
-        rss=Level(samples[0].rss, statistics.median(rss), max(rss)),
+        pss=level(first.pss, [sample.pss for sample in inside]),
+        uss=level(first.uss, [sample.uss for sample in inside]),
+        rss=Level(first.rss, statistics.median(rss), max(rss)),
         threads_peak=max(sample.threads for sample in inside),
         samples=len(inside),
-        course=tuple(
-            (at, size)
-            for at, size in course
-            if (start is None or at >= start) and (end is None or at <= end)
-        ),
+        course=tuple((at, size) for at, size in course if start <= at <= end),
     )
 
 
@@ -232,7 +206,7 @@ class TreeSampler:
         """Take a memory sample now; it counts like those of the thread."""
         began = time.thread_time()
         taken = memory_of(self._session)
-        if taken.processes:  # a tree that has ended has no memory to speak of
+        if taken.pids:  # a tree that has ended has no memory to speak of
             self._samples.append(taken)
         self.cost_seconds += time.thread_time() - began
         return taken
@@ -260,7 +234,7 @@ class TreeSampler:
             ),
         )
 
-    def memory(self, start: float | None = None, end: float | None = None) -> Memory:
+    def memory(self, start: float = -math.inf, end: float = math.inf) -> Memory:
         """Summarise the samples taken between two moments of the monotonic clock."""
         return summarise(tuple(self._samples), start, end, tuple(self._course))
 
@@ -276,7 +250,7 @@ class TreeSampler:
 
     def _look(self) -> None:
         began = time.thread_time()
-        sizes = [proc.resident(process.pid) for process in self._samples[-1].processes]
+        sizes = [proc.resident(pid) for pid in self._samples[-1].pids]
         if None not in sizes:
             self._course.append((time.monotonic(), sum(size for size in sizes if size)))
         self.cost_seconds += time.thread_time() - began
@@ -323,21 +297,20 @@ def host_between(a: HostEdge, b: HostEdge) -> HostUsage:
 
 def memory_of(session: Session) -> MemorySample:
     """Read the memory of a session's processes now."""
-    members = session.members()
-    return MemorySample(time.monotonic(), tuple(m for p in members if (m := _memory(p))))
+    found = [(p.pid, *m) for p in session.members() if (m := _memory(p))]
+    pids, pss, uss, rss, threads = zip(*found, strict=True) if found else ((),) * 5
+    return MemorySample(time.monotonic(), pids, _total(pss), _total(uss), sum(rss), sum(threads))
 
 
-def _memory(process: psutil.Process) -> ProcessMemory | None:
-    try:
-        with process.oneshot():
-            threads = process.num_threads()
-            try:
-                full = process.memory_full_info()
-            except psutil.AccessDenied:
-                return ProcessMemory(process.pid, None, None, process.memory_info().rss, threads)
-            return ProcessMemory(process.pid, full.pss, full.uss, full.rss, threads)
-    except psutil.NoSuchProcess:
-        return None
+def _memory(process: psutil.Process) -> tuple[int | None, int | None, int, int] | None:
+    with suppress(psutil.NoSuchProcess), process.oneshot():
+        threads = process.num_threads()
+        try:
+            full = process.memory_full_info()
+        except psutil.AccessDenied:
+            return None, None, process.memory_info().rss, threads
+        return full.pss, full.uss, full.rss, threads
+    return None
 
 
 def _total(values: Sequence[int | None]) -> int | None:

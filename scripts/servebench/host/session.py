@@ -32,7 +32,6 @@ from servebench.host import orphans, proc
 from servebench.host.orphans import Role
 
 _STRAGGLERS_SECONDS: Final = 2.0  # for members to follow a master that has ended
-_KILL_SECONDS: Final = 10.0  # for processes to end after SIGKILL: they may sit in a system call
 _EXIT_GRACE: Final = 5.0  # for stops that nobody gave a grace: context exit, interpreter exit
 
 
@@ -54,10 +53,8 @@ class Session:
     """A running command with all the processes that it starts. Use it as a context manager."""
 
     def __init__(self, popen: subprocess.Popen[bytes], record: orphans.SessionRecord, log: Path):
-        self.pid: Final = popen.pid
-        self.sid: Final = popen.pid  # the leader of a new session gives it its id
+        self.pid: Final = popen.pid  # and the session's id: its leader gives it that
         self.argv: Final = record.argv
-        self.role: Final[Role] = record.role
         self.marker: Final = record.marker
         self.log: Final = log
         self.started: Final = time.monotonic()
@@ -206,10 +203,8 @@ class Session:
         return sorted((everybody[pid] for pid in mine), key=lambda i: (i.pid != self.pid, i.pid))
 
     def _owns(self, item: proc.Stat) -> bool:
-        if item.session == self.sid:
-            return True
         identity = (item.pid, item.start)
-        if identity in self._known:
+        if item.session == self.pid or identity in self._known:
             return True
         # No stranger can become a member (environments are inherited): each is looked at once.
         if identity in self._strangers:
@@ -248,18 +243,13 @@ class Session:
                 return
 
     def _kill_all(self) -> None:
-        deadline = time.monotonic() + _KILL_SECONDS
-        # Again until none is found: a process may fork between the listing and its end.
-        while left := self._members():
-            if time.monotonic() > deadline:
-                names = "; ".join(_describe(item.pid) for item in left)
-                raise LaunchError(
-                    FlagName.NOT_STOPPED,
-                    f"expected the session of {shlex.join(self.argv)} to end, but after SIGKILL "
-                    f"there still lives {names}; end it by hand before measuring again",
-                )
-            self._killed |= {item.pid for item in left if proc.kill(item.pid, item.start)}
-            proc.wait_ended((item.pid for item in left), max(0.0, deadline - time.monotonic()))
+        if left := proc.kill_all(self._members, self._killed):
+            names = "; ".join(describe(item.pid) for item in left)
+            raise LaunchError(
+                FlagName.NOT_STOPPED,
+                f"expected the session of {shlex.join(self.argv)} to end, but after SIGKILL "
+                f"there still lives {names}; end it by hand before measuring again",
+            )
 
     def _reap(self) -> None:
         self._observe(0)
@@ -288,11 +278,13 @@ def _not_started(
     )
 
 
-def _describe(pid: int) -> str:
+def describe(pid: int) -> str:
+    """Name a process and its command, as far as it is there."""
     try:
-        return f"process {pid} ({shlex.join(psutil.Process(pid).cmdline())})"
+        process = psutil.Process(pid)
+        return f"process {pid} ({shlex.join(process.cmdline()) or process.name()})"
     except psutil.Error:
-        return f"process {pid}"
+        return f"process {pid} (it has just ended)"
 
 
 _live: Final[set[Session]] = set()

@@ -105,7 +105,7 @@ def unshared(
     found = {}
     for name, kind in _SHARED.items():
         before, after = getattr(beside, kind), getattr(alone, kind)
-        if name in metrics and alone.processes and before is not None and after is not None:
+        if name in metrics and alone.pids and before is not None and after is not None:
             found[name] = metrics[name] + (after - before)
     return found
 

@@ -23,7 +23,7 @@ from servebench.host.signals import InterruptedRun
 from servebench.measure.testbed import Rig
 from servebench.plan.duration import RemainingTime
 from servebench.record import store
-from servebench.toolchain import interpreters, tools
+from servebench.toolchain import tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def header(plan: Plan, rig: Rig, root: Path) -> Run:
         machine=rig.machine,
         oha=tools.oha_version(),
         oha_origin=tools.oha_origin(),
-        interpreters=tuple(interpreters.locate(name).record() for name in rig.versions),
+        interpreters=tuple(one.record() for one in rig.interpreters.values()),
         stacks=tuple(stack.record() for stack in rig.stacks.values()),
         results=(),
     )
@@ -137,7 +137,7 @@ def require_resumable(run: Run, rig: Rig, root: Path) -> None:
         "machine": rig.machine.id,
         "oha": (tools.oha_version(), tools.oha_origin()),
         "stacks": {stack.name: stack.digest for stack in rig.stacks.values()},
-        "interpreters": {name: interpreters.locate(name).record() for name in rig.versions},
+        "interpreters": {name: one.record() for name, one in rig.interpreters.items()},
     }
     then = {
         "commit": run.commit,

@@ -111,17 +111,17 @@ class Serving:
 
     def identify(self) -> tuple[identity.Identity, ...]:
         """Ask every worker who it is, and compare it with what the case names."""
-        case = self.case
+        case, python = self.case, self.rig.interpreters[self.case.python]
         asgi = case.endpoint.interface == "asgi"
         # Threads of one process can be told apart by their event loops, which WSGI does not have.
-        visible = asgi or self.server.worker_kind(case) == "process"
+        visible = asgi or self.server.worker_kind(python.free_threaded) == "process"
         identities = identity.probe(
             self.base, workers_expected=case.workers if visible else 1, timeout=READY_SECONDS
         )
         identity.check_identity(
             identities,
-            free_threaded=case.free_threaded,
-            python_version=self.rig.versions[case.python],
+            free_threaded=python.free_threaded,
+            python_version=python.version,
             packages=self.rig.stacks[case.stack].packages,
             loop=case.loop if asgi else None,
             required=(self.server.name,),

@@ -33,15 +33,15 @@ _PLACEHOLDER: Final = re.compile(r"(\$(?:PORT|PYTHON)\b)")
 class Rig:
     """Tools, interpreters, stacks and cores for all launches of a run.
 
-    `pythons` are the executables of each (stack, interpreter), `versions` the interpreters' full
-    versions, `inherited` the environment that servers inherit.
+    `pythons` are the executables of each (stack, interpreter), `inherited` the
+    environment that servers inherit.
     """
 
     apps: Path
     oha: Path
     machine: Machine
     pythons: Mapping[tuple[str, str], Path]
-    versions: Mapping[str, str]
+    interpreters: Mapping[str, Interpreter]
     stacks: Mapping[str, stacks.Stack]
     logs: Path
     inherited: Mapping[str, str]
@@ -163,7 +163,7 @@ def equip(
             (stack, python): stacks.executable(locked[stack], found[python])
             for stack, python in pairs
         },
-        versions={name: interpreter.version for name, interpreter in found.items()},
+        interpreters=found,
         stacks=dict(locked),
         logs=logs,
         inherited={name: os.environ[name] for name in _INHERITED if name in os.environ},

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from servebench.core import units
-from servebench.core.flags import FLAGS
 from servebench.core.metrics import METRICS
 from servebench.record.comparison import Comparison, Event, Verdict
 from servebench.report import formats, rows
@@ -326,4 +325,4 @@ def _flags(comparison: Comparison) -> Iterator[tuple[str, str]]:
         for name in {flag.name: None for flag in (*duet.flags_base, *duet.flags_head)}
     )
     for name, times in counted.most_common():
-        yield f"{name} in {formats.many(times, 'duet')}", FLAGS[name].meaning
+        yield f"{name} in {formats.many(times, 'duet')}", name.meaning

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
-from servebench.core.flags import FLAGS
 from servebench.core.metrics import METRICS
 from servebench.declare.layouts import KEYS, Key
 from servebench.declare.published import Published, TableLayout
@@ -217,12 +216,12 @@ def _notes(
         raised = [(case, one) for case in cases for one in case.warnings if one.name == name]
         example = raised[0][1].detail
         if len(raised) == len(measured) and len(measured) > 1:
-            everywhere.append(f"all rows: {name} — {FLAGS[name].meaning} ({example})")
+            everywhere.append(f"all rows: {name} — {name.meaning} ({example})")
             continue
         letter = next(letters)
         for case, _ in raised:
             marks[case.id] = marks.get(case.id, "") + letter
-        notes.append(f"{letter}  {name} — {FLAGS[name].meaning} (for example: {example})")
+        notes.append(f"{letter}  {name} — {name.meaning} (for example: {example})")
     for case in cases:
         label = " ".join(KEYS[key].text(case.case) for key in keys)
         if case.failures:

@@ -107,7 +107,7 @@ def ensure_go_tool(name: str, spec: GoToolSpec, narrator: Narrator) -> bool | No
     """Build a program if it is not there, as `ensure` installs packages."""
 
     def build(staging: Path) -> cache.Facts:
-        command.require_space(paths.cache_dir(), _GO_ROOM_GB)
+        command.require(command.space_faults(paths.cache_dir(), _GO_ROOM_GB))
         return _build_go_tool(name, spec, staging, narrator)
 
     try:

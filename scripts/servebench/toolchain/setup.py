@@ -68,7 +68,7 @@ def _set_up(narrator: Narrator, tests: bool, with_stacks: bool) -> SetupOutcome:
     made[f"oha {configured.oha.version} ({tools.oha_origin()})"] = oha_now
     described = machine.asv_profile()
     try:
-        made[f"asv's profile {described['machine']}"] = machine.pin_asv(described)
+        made[f"asv's profile {described['machine']}"] = tools.pin_asv(described)
     except SetupError as error:
         # Servers are measured without it; asv says it again when it is started.
         narrator.say(str(error))

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import math
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import uv as uv_package
 
-from servebench.core.errors import SetupError
+from servebench.core.errors import RecordError, SetupError
 from servebench.declare import settings
 from servebench.declare.settings import GoToolSpec, OhaSpec
 from servebench.host import cache, paths
 from servebench.host.progress import Tick
+from servebench.record import files
 
 _TIMEOUT_S: Final = 30
 _CHUNK: Final = 1 << 18
+_ASV_FORMAT: Final = 1  # of its file of machines, as asv 0.6 writes it
 
 
 def oha() -> Path:
@@ -123,6 +127,42 @@ def version(program: Path | str) -> str | None:
         return None
     first = (done.stdout or done.stderr).strip().splitlines()
     return first[0].removeprefix(Path(program).name).strip() if first else None
+
+
+def asv_machines() -> Path:
+    """Where asv looks for the machines it knows: `~/.asv-machine.json`."""
+    return Path("~/.asv-machine.json").expanduser()
+
+
+def pin_asv(described: Mapping[str, str]) -> bool:
+    """Make sure that asv knows a machine's profile, leaving others; whether its file was changed.
+
+    SetupError: the file is none of asv's, or cannot be written.
+    """
+    target, found = asv_machines(), "something else"
+    known: Any = {"version": _ASV_FORMAT}
+    try:
+        known = json.loads(target.read_text("utf-8"))
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:
+        known, found = None, str(error)
+    if not isinstance(known, dict) or known.get("version", _ASV_FORMAT) != _ASV_FORMAT:
+        raise SetupError(
+            f"{target}: expected asv's list of machines (JSON, version {_ASV_FORMAT}), found "
+            f"{found}: mend or remove it"
+        )
+    if known.get(described["machine"]) == described:
+        return False
+    known |= {described["machine"]: dict(described), "version": _ASV_FORMAT}
+    try:
+        # In one go: asv, which may be running, never reads half of it.
+        files.replace(target, json.dumps(known, indent=4, sort_keys=True).encode())
+    except RecordError as error:
+        raise SetupError(
+            f"{error}: asv keeps the machine's description there; set HOME to another"
+        ) from error
+    return True
 
 
 def _place(name: str, version: str, spec: str) -> Path:

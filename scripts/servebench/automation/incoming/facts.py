@@ -21,11 +21,11 @@ from servebench.core.model import (
     InterpreterRecord,
     Machine,
     StackRecord,
-    is_free_threaded,
 )  # fmt: skip
 from servebench.core.text import require_plain, shown
 from servebench.declare import settings
 from servebench.declare.servers import SERVERS
+from servebench.declare.settings import InterpreterSpec
 from servebench.host import git
 from servebench.host.machine import slug
 from servebench.measure.inprocess import suite_runs
@@ -57,7 +57,7 @@ class Checkout:
 
     servebench: str
     oha: str
-    interpreters: Mapping[str, str]  # name → full version
+    interpreters: Mapping[str, InterpreterSpec]
     locks: Mapping[str, Lock]
     suites: frozenset[str] = frozenset()  # names of the suites inside the process
     # Commit → its date as asv counts (the author's, ms since 1970): the one checked out.
@@ -86,10 +86,9 @@ class Checkout:
         """Refuse results of interpreters that are not declared; raises ArtifactError."""
         for record in records:
             self.require_declared(record.name)
-            declared = self.interpreters[record.name]
-            require(f"version of interpreter {record.name}", declared, record.version)
-            free = is_free_threaded(record.name)
-            require(f"build of {record.name}", free, record.free_threaded)
+            declared, name = self.interpreters[record.name], record.name
+            require(f"version of interpreter {name}", declared.version, record.version)
+            require(f"build of {name}", declared.free_threaded, record.free_threaded)
 
     def require_declared(self, interpreter: str) -> None:
         """Refuse an interpreter that is not declared, by its name; raises ArtifactError."""
@@ -116,7 +115,7 @@ def of_checkout(root: Path) -> Checkout:
     return Checkout(
         servebench=__version__,
         oha=settings.load(root).oha.version,
-        interpreters={n: spec.version for n, spec in interpreters.declared(root).items()},
+        interpreters=interpreters.declared(root),
         locks=locks,
         suites=frozenset(suite.name for suite in (*suite_runs.suites(root), suite_runs.GUARD)),
         dates=_dates(root),
@@ -166,7 +165,7 @@ def require_machine(machine: Machine) -> None:
 def rig_of(machine: Machine) -> Rig:
     """What a case needs of a machine, for what is worked out from it, not for launches."""
     return Rig(
-        apps=_NOWHERE, oha=_NOWHERE, machine=machine, pythons={}, versions={}, stacks={},
+        apps=_NOWHERE, oha=_NOWHERE, machine=machine, pythons={}, interpreters={}, stacks={},
         logs=_NOWHERE, inherited={},
     )  # fmt: skip
 

@@ -28,7 +28,7 @@ from servebench.host import machine
 from servebench.host.machine_lock import held_for_us, measuring
 from servebench.host.progress import Narrator
 from servebench.measure.inprocess import suite_runs
-from servebench.toolchain import interpreters, stacks
+from servebench.toolchain import interpreters, stacks, tools
 from servebench.toolchain.stacks import Stack
 
 _LOOKING: Final = ("discover", "check")
@@ -40,7 +40,7 @@ def setup() -> None:
     try:
         interpreters.declared()
         described = machine.asv_profile()
-        machine.pin_asv(described)
+        tools.pin_asv(described)
     except ServebenchError as error:
         raise util.UserError(str(error)) from error
     Machine.hardcoded_machine_name = described["machine"]

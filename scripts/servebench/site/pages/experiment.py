@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from servebench.core.flags import FLAGS, FlagName
+from servebench.core.flags import FlagName
 from servebench.core.model import Run
 from servebench.declare.layouts import ChartLayout
 from servebench.declare.published import FILE
@@ -173,7 +173,6 @@ def _page(site: Site, name: str, cases: tuple[str, ...]) -> PageFile:
         ),
         deviations=about.deviations if about else (),
         validity=[(one, _flags(one), _failures(one)) for one in found],
-        meanings=FLAGS,
         commands=[
             (one.label, trace.experiment_command(name, one.run.profile, one.run.commit))
             for one in found

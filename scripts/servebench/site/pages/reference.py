@@ -9,7 +9,7 @@ from typing import Final
 from markupsafe import Markup
 
 from servebench.compare.selftest import scores
-from servebench.core.flags import FLAGS
+from servebench.core.flags import FlagName
 from servebench.core.metrics import METRICS
 from servebench.declare.published import headlines
 from servebench.host import paths
@@ -42,7 +42,7 @@ def method_pages(site: Site) -> Iterator[PageFile]:
         planted=selftest.planted(scores.plants(trials)),
         way_head=selftest.way_head(sizes),
         ways=[list(selftest.way_cells(way)) for way in ways] if sizes else [],
-        flags=FLAGS,
+        flags=tuple(FlagName),
     )
 
 

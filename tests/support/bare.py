@@ -1,0 +1,32 @@
+"""A machine with nothing on it, for tests of set-up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from servebench.host.progress import Narrator
+
+QUIET: Final = Narrator(Console(quiet=True))
+NOBODY: Final = "http://127.0.0.1:9"  # the discard port, where nothing listens
+
+
+@dataclass(frozen=True)
+class Programs:
+    """A folder of programs: the whole PATH, if a test says nothing else."""
+
+    folder: Path
+
+    def write(self, name: str, text: str) -> Path:
+        program = self.folder / name
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o755)
+        return program
+
+    def said(self, name: str) -> str | None:
+        """What a program has left in a file; None: nothing."""
+        file = self.folder / name
+        return file.read_text() if file.exists() else None
