@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from servebench.automation.github import client, text
 from servebench.automation.github.repository import Issue, Repository
 from servebench.core.text import short
-from servebench.record.change import ChangeRecord, SeriesName
+from servebench.record.change import ChangeRecord
 from servebench.record.comparison import Verdict
 from servebench.report.change import commands, told
 from servebench.report.change import title as metric_title
@@ -182,7 +182,7 @@ def change_body(record: ChangeRecord, site: str) -> str:
         ("Stepped at the same time, not played: not known to have moved", record.unplayed),
     ):
         if many:
-            rows = [_name(series) for series in many]
+            rows = [(one.machine, one.case, metric_title(one.metric), "") for one in many]
             parts.append(_folded(name, ("machine", "case", "metric", ""), rows))
     again = commands(record, None, None)
     if again:
@@ -204,7 +204,3 @@ def _folded(
     more = f"\n\n… and {len(rows) - _ROWS} more" if len(rows) > _ROWS else ""
     table = "\n".join([shown, *lines])
     return f"<details><summary>{name}: {len(rows)}</summary>\n\n{table}{more}\n\n</details>"
-
-
-def _name(series: SeriesName) -> tuple[str, str, str, str]:
-    return series.machine, series.case, metric_title(series.metric), ""

@@ -8,7 +8,7 @@ been checked in it, never from its name.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -77,7 +77,10 @@ def night(
     beside: dict[str, bytes] = {}
 
     def check(name: str, files: tuple[ArtifactFile, ...]) -> None:
-        _require_results(files)
+        if not files:
+            raise ArtifactError("expected at least one file, found none")
+        if others := [file.path for file in files if not file.path.endswith(".json")]:
+            raise ArtifactError(f"expected results (*.json) only, found {shown(others[0])}")
         asv = [file for file in files if inprocess.belongs(file.path)]
         found = [
             nights.run(file.data, name, plan, trusted, now) for file in files if file not in asv
@@ -170,14 +173,6 @@ def _only(found: tuple[ArtifactFile, ...], name: str) -> bytes:
         listed = ", ".join(shown(file.path) for file in found[:3]) or "nothing"
         raise ArtifactError(f"expected {name} and nothing else, found {listed}")
     return found[0].data
-
-
-def _require_results(files: Iterable[ArtifactFile]) -> None:
-    if not files:
-        raise ArtifactError("expected at least one file, found none")
-    for file in files:
-        if not file.path.endswith(".json"):
-            raise ArtifactError(f"expected results (*.json) only, found {shown(file.path)}")
 
 
 def _require_new(found: list[Run], before: list[Run]) -> None:

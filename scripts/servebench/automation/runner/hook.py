@@ -83,7 +83,8 @@ def read_policy(text: str) -> Policy:
 
     def words(key: str) -> tuple[str, ...]:
         values = document.get(key)
-        if not isinstance(values, list) or not values or not all(map(_is_word, values)):
+        right = isinstance(values, list) and all(isinstance(one, str) and one for one in values)
+        if not right or not values:
             raise PolicyError(f"{key}: expected a list of texts, found {values!r}")
         return tuple(values)
 
@@ -96,10 +97,6 @@ def read_policy(text: str) -> Policy:
         repository_id=word("repository_id") if "repository_id" in document else None,
         user=word("user") if "user" in document else None,
     )
-
-
-def _is_word(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
 
 
 def refusals(policy: Policy, environ: Mapping[str, str]) -> tuple[str, ...]:
