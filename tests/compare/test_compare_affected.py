@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -48,57 +49,59 @@ def loaded(cases: tuple[Case, ...], tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def selected(
-    change: Change,
-    cases: Sequence[Case],
-    loaded: Loaded,
-    *,
-    everything: bool = False,
+    change: Change, cases: Sequence[Case], loaded: Loaded, *, everything: bool = False
 ) -> Affected:
-    return affected.select(
-        change, [Pair(case, case) for case in cases], loaded, everything=everything
-    )
+    pairs = [Pair(case, case) for case in cases]
+    return affected.select(change, pairs, loaded, everything=everything)
 
 
-def moved(package: str, before: str | None = "1.0", after: str | None = "1.1") -> Change:
-    return Change(
-        packages=tuple(
-            PackageChange(stack=stack, package=package, base=before, head=after)
-            for stack in ("current", "pydantic-v1", "pydantic-v2")
-        )
-    )
+def package(name: str, before: str | None, after: str | None, stack: str) -> PackageChange:
+    return PackageChange(stack=stack, package=name, base=before, head=after)
+
+
+def moved(name: str, before: str | None = "1.0", after: str | None = "1.1") -> Change:
+    stacks_ = ("current", "pydantic-v1", "pydantic-v2")
+    return Change(packages=tuple(package(name, before, after, stack) for stack in stacks_))
+
+
+WHICH: dict[str, Callable[[Case], bool]] = {
+    "asgi": lambda case: case.endpoint.interface == "asgi",
+    "wsgi": lambda case: case.endpoint.interface == "wsgi",
+    "granian": lambda case: case.server == "granian",
+    "uvicorn": lambda case: case.server == "uvicorn",
+    "uvloop": lambda case: case.loop == "uvloop",
+    "core": lambda case: case.endpoint.interface == "asgi" and case.stack != "pydantic-v1",
+    "one": lambda case: case.experiment == "asgi-wsgi",
+    "half": lambda case: (case.experiment, case.endpoint.interface) == ("asgi-wsgi", "asgi"),
+    "all": lambda _: True,
+    "none": lambda _: False,
+}
 
 
 @pytest.mark.parametrize(
-    ("package", "which"),
+    ("what", "which"),
     [
-        ("granian", lambda case: case.server == "granian"),
-        ("uvicorn", lambda case: case.server == "uvicorn"),
-        ("h11", lambda case: case.server == "uvicorn"),
-        ("httptools", lambda case: case.server == "uvicorn"),
-        ("uvloop", lambda case: case.loop == "uvloop"),
-        ("flask", lambda case: case.endpoint.interface == "wsgi"),
-        ("markupsafe", lambda case: case.endpoint.interface == "wsgi"),
-        ("fastapi", lambda case: case.endpoint.interface == "asgi"),
-        ("starlette", lambda case: case.endpoint.interface == "asgi"),
-        ("pydantic", lambda case: case.endpoint.interface == "asgi"),
-        (
-            "pydantic-core",
-            lambda case: case.endpoint.interface == "asgi" and case.stack != "pydantic-v1",
-        ),
-        ("click", lambda _case: True),
-        ("watchfiles", lambda _case: False),
-        ("websockets", lambda _case: False),
+        ("granian", "granian"), ("uvicorn", "uvicorn"), ("h11", "uvicorn"),
+        ("httptools", "uvicorn"), ("uvloop", "uvloop"), ("flask", "wsgi"), ("markupsafe", "wsgi"),
+        ("fastapi", "asgi"), ("starlette", "asgi"), ("pydantic", "asgi"), ("pydantic-core", "core"),
+        ("click", "all"), ("watchfiles", "none"), ("websockets", "none"),
+        ("apps/asgi-wsgi/asgi_app.py", "half"), ("apps/asgi-wsgi/answers.json", "one"),
+        ("apps/identity.py", "all"), ("apps/answers.json", "all"),
+        ("apps/asgi-wsgi/unused.py", "none"), ("apps/asgi-wsgi/README.md", "none"),
+        ("apps/asgi-wsgi/experiment.toml", "none"), ("apps/pyproject.toml", "none"),
+        ("apps/gil-endpoints/published.toml", "none"), ("apps/stacks/current.txt", "none"),
+        ("scripts/servebench/measure/launch.py", "none"), ("benchmarks/gil.py", "none"),
     ],
-)
-def test_a_package_affects_the_cases_that_load_it(
-    package: str,
-    which: Callable[[Case], bool],
-    cases: tuple[Case, ...],
-    loaded: Loaded,
+)  # fmt: skip
+def test_a_package_or_file_affects_the_cases_that_load_it(
+    what: str, which: str, cases: tuple[Case, ...], loaded: Loaded
 ) -> None:
-    found = selected(moved(package), cases, loaded)
-    assert {pair.head.id for pair in found.pairs} == {case.id for case in cases if which(case)}
-    assert {pair.reason for pair in found.pairs} <= {f"{package} 1.0 → 1.1"}
+    file = "/" in what
+    change = Change(files=(what,), experiments=EXPERIMENTS) if file else moved(what)
+    found = selected(change, cases, loaded)
+    expected = {case.id for case in cases if WHICH[which](case)}
+    assert {pair.head.id for pair in found.pairs} == expected
+    assert {pair.reason for pair in found.pairs} <= {what if file else f"{what} 1.0 → 1.1"}
     assert found.unaffected == len(cases) - len(found.pairs)
 
 
@@ -107,68 +110,26 @@ def test_nothing_of_our_applications_is_unknown(loaded: Loaded) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "which"),
-    [
-        (
-            "apps/asgi-wsgi/asgi_app.py",
-            lambda c: (c.experiment, c.endpoint.interface) == ("asgi-wsgi", "asgi"),
-        ),
-        ("apps/identity.py", lambda _c: True),
-        ("apps/asgi-wsgi/answers.json", lambda c: c.experiment == "asgi-wsgi"),
-        ("apps/answers.json", lambda _c: True),
-        ("apps/asgi-wsgi/unused.py", lambda _c: False),
-        ("apps/asgi-wsgi/README.md", lambda _c: False),
-        ("apps/asgi-wsgi/experiment.toml", lambda _c: False),
-        ("apps/gil-endpoints/published.toml", lambda _c: False),
-        ("apps/pyproject.toml", lambda _c: False),
-        ("apps/stacks/current.txt", lambda _c: False),
-        ("scripts/servebench/measure/launch.py", lambda _c: False),
-        ("benchmarks/gil.py", lambda _c: False),
-    ],
-)
-def test_a_file_affects_the_cases_that_read_it(
-    path: str,
-    which: Callable[[Case], bool],
-    cases: tuple[Case, ...],
-    loaded: Loaded,
-) -> None:
-    found = selected(Change(files=(path,), experiments=EXPERIMENTS), cases, loaded)
-    assert {pair.head.id for pair in found.pairs} == {case.id for case in cases if which(case)}
-    assert {pair.reason for pair in found.pairs} <= {path}
-
-
-@pytest.mark.parametrize(
     ("files", "packages", "sentence"),
     [
-        ((), (), "base and head do not differ."),
-        (
-            ("scripts/servebench/x.py", "tests/test_x.py", "Makefile"),
-            (),
-            "only the harness differs, and the one that runs now measures both sides.",
-        ),
-        (
-            ("README.md", "tests/test_x.py"),
-            (),
-            "only documents and the harness differ, and no measured case depends on them.",
-        ),
-        (
-            ("apps/stacks/current.txt",),
-            moved("watchfiles").packages[:1],
-            (
-                "no measured case loads the packages that moved (watchfiles 1.0 → 1.1); "
-                "of the files, only files of applications differ."
-            ),
-        ),
+        ("", (), "base and head do not differ."),
+        ("scripts/servebench/x.py tests/test_x.py Makefile", (),
+         "only the harness differs, and the one that runs now measures both sides."),
+        ("README.md tests/test_x.py", (),
+         "only documents and the harness differ, and no measured case depends on them."),
+        ("apps/stacks/current.txt", moved("watchfiles").packages[:1],
+         ("no measured case loads the packages that moved (watchfiles 1.0 → 1.1); of the files, "
+          "only files of applications differ.")),
     ],
-)
+)  # fmt: skip
 def test_nothing_to_judge_is_said_in_words(
-    files: tuple[str, ...],
+    files: str,
     packages: tuple[PackageChange, ...],
     sentence: str,
     cases: tuple[Case, ...],
     loaded: Loaded,
 ) -> None:
-    change = Change(files=files, packages=packages, experiments=EXPERIMENTS)
+    change = Change(files=tuple(files.split()), packages=packages, experiments=EXPERIMENTS)
     found = selected(change, cases, loaded)
     assert found.nothing == f"Nothing to judge: {sentence}"
     assert found.unaffected == len(cases)
@@ -195,50 +156,39 @@ def test_the_unknown_counts_as_affected() -> None:
     loaded = {case.id: Dependencies(unknown="app.py loads code with import_module")}
     (pair,) = selected(moved("anything"), [case], loaded).pairs
     assert pair.reason == "anything 1.0 → 1.1; app.py loads code with import_module"
-    files = ("apps/one/other.py",)
-    (pair,) = selected(Change(files=files, experiments=frozenset({"one"})), [case], loaded).pairs
-    assert pair.reason == "apps/one/other.py; app.py loads code with import_module"
-    assert not selected(Change(files=("README.md",)), [case], loaded).pairs
+    both = frozenset({"one", "two"})
     # It may import what another experiment has as well.
-    files = ("apps/two/shared.py",)
-    assert selected(
-        Change(files=files, experiments=frozenset({"one", "two"})), [case], loaded
-    ).pairs
+    for file in ("apps/one/other.py", "apps/two/shared.py"):
+        (pair,) = selected(Change(files=(file,), experiments=both), [case], loaded).pairs
+        assert pair.reason == f"{file}; app.py loads code with import_module"
+    assert not selected(Change(files=("README.md",)), [case], loaded).pairs
+
+
+NEVER = (
+    "README.md docs/how.rst results/runs/one.json .github/workflows/ci.yml .gitignore "
+    "apps/one/experiment.toml apps/stacks/current.txt"
+)
+UNKNOWN = "src/stock/other.py scripts/release.py benchmarks/bench.py apps/two/answers.json"
+ALWAYS = "src/shop/api.py src/shop/prices.json uv.lock pyproject.toml"
 
 
 @pytest.mark.parametrize(
-    ("path", "known", "unknown"),
-    [
-        ("src/shop/api.py", True, True),
-        ("src/stock/other.py", False, True),
-        ("scripts/release.py", False, True),
-        ("benchmarks/bench.py", False, True),
-        ("src/shop/prices.json", True, True),
-        ("uv.lock", True, True),
-        ("pyproject.toml", True, True),
-        ("README.md", False, False),
-        ("docs/how.rst", False, False),
-        ("results/runs/one.json", False, False),
-        (".github/workflows/ci.yml", False, False),
-        (".gitignore", False, False),
-        ("apps/two/answers.json", False, True),
-        ("apps/one/experiment.toml", False, False),
-        ("apps/stacks/current.txt", False, False),
-    ],
+    ("paths_", "known", "unknown"),
+    [(NEVER, False, False), (UNKNOWN, False, True), (ALWAYS, True, True)],
 )
 def test_around_the_applications_of_others_anything_may_be_read(
-    path: str, known: bool, unknown: bool
+    paths_: str, known: bool, unknown: bool
 ) -> None:
-    case = make_case("one/a")
-    experiments = frozenset({"one", "two"})
-    for doubt, expected in (("", known), ("app.py loads code with exec", unknown)):
+    case, both = make_case("one/a"), frozenset({"one", "two"})
+    for path, (doubt, expected) in product(
+        paths_.split(), (("", known), ("app.py loads code with exec", unknown))
+    ):
         loaded = {case.id: Dependencies(frozenset({"src/shop/api.py"}), frozenset(), doubt)}
-        change = Change(files=(path,), experiments=experiments, own=False)
-        found = selected(change, [case], loaded)
-        assert bool(found.pairs) is expected
-        assert ("harness" in found.nothing) is False
+        found = selected(Change(files=(path,), experiments=both, own=False), [case], loaded)
+        assert bool(found.pairs) is expected, path
+        assert "harness" not in found.nothing
     # Ours: only what lies at the top of our repository is the harness.
-    change = Change(files=("lib/shop.py",), experiments=experiments)
+    change = Change(files=("lib/shop.py",), experiments=both)
     loaded = {case.id: Dependencies(unknown="app.py loads code with exec")}
     assert selected(change, [case], loaded).pairs
     loaded = {case.id: Dependencies()}
@@ -259,7 +209,7 @@ def test_the_harness_is_all_that_lies_at_our_top() -> None:
 def test_reasons_are_few_and_the_rest_is_counted() -> None:
     case = make_case("one/a")
     names = [f"package-{number}" for number in range(5)]
-    moves = tuple(PackageChange(stack="current", package=n, base="1", head="2") for n in names)
+    moves = tuple(package(name, "1", "2", "current") for name in names)
     loaded = {case.id: Dependencies(packages=frozenset(names), direct=frozenset(names[3:4]))}
     change = Change(packages=moves, interpreters={"3.14": "3.14.7 → 3.14.8"})
     (pair,) = selected(change, [case], loaded).pairs
@@ -282,11 +232,8 @@ def test_locks_are_compared_by_version_and_by_file(tmp_path: Path) -> None:
     after = locked(tmp_path / "2", f"new==1 {a}\nsame==1 {b} {a}\nup==2 {a}\nwheel==1 {a} {b}\n")
     found = affected.package_changes(before, after)
     assert [(c.package, c.base, c.head) for c in found] == [
-        ("gone", "1", None),
-        ("new", None, "1"),
-        ("up", "1", "2"),
-        ("wheel", "1", "1"),
-    ]
+        ("gone", "1", None), ("new", None, "1"), ("up", "1", "2"), ("wheel", "1", "1"),
+    ]  # fmt: skip
     assert affected.package_changes(before, before) == ()
     case = make_case("one/a")
     loaded = {case.id: Dependencies(packages=frozenset({"wheel"}))}
@@ -295,22 +242,14 @@ def test_locks_are_compared_by_version_and_by_file(tmp_path: Path) -> None:
 
 
 def test_interpreters_of_the_same_name_differ_by_version_or_build() -> None:
-
-    def record(name: str, version: str, build: str) -> InterpreterRecord:
-        return InterpreterRecord(
-            name=name, version=version, build=build, origin="source", free_threaded=False
-        )
-
-    base = [record(name, "3.14.7", "-O3") for name in ("3.14", "3.15", "3.16")]
-    head = [
-        record("3.14", "3.14.8", "-O3"),
-        record("3.15", "3.14.7", "-O2"),
-        record("3.16", "3.14.7", "-O3"),
-    ]
-    assert affected.interpreter_changes(base, head) == {
-        "3.14": "3.14.7 → 3.14.8",
-        "3.15": "built otherwise",
-    }
+    made = InterpreterRecord(
+        name="3.16", version="3.14.7", build="-O3", origin="source", free_threaded=False
+    )
+    base = [made.model_copy(update={"name": name}) for name in ("3.14", "3.15", "3.16")]
+    newer = base[0].model_copy(update={"version": "3.14.8"})
+    other = base[1].model_copy(update={"build": "-O2"})
+    told = {"3.14": "3.14.7 → 3.14.8", "3.15": "built otherwise"}
+    assert affected.interpreter_changes(base, [newer, other, made]) == told
 
 
 def test_cases_are_compared_with_themselves_only() -> None:
@@ -338,55 +277,48 @@ def test_across_interpreters_only_the_interpreter_may_differ() -> None:
     base = make_case("one/py3.14/a", slots=1)
     head = make_case("one/py3.14t/a", slots=40, endpoint=base.endpoint)
     assert not differences(base, head, cross=True)
-    assert differences(base, head) == (
-        "id one/py3.14/a → one/py3.14t/a",
-        "python 3.14 → 3.14t",
-        "slots 1 → 40",
-    )
+    told = ("id one/py3.14/a → one/py3.14t/a", "python 3.14 → 3.14t", "slots 1 → 40")
+    assert differences(base, head) == told
     other = base.endpoint.model_copy(update={"path": "/other"})
-    pairs, missing = paired([base], [make_case("one/py3.14t/a", endpoint=other)], cross=True)
+    pairs, (missing,) = paired([base], [make_case("one/py3.14t/a", endpoint=other)], cross=True)
     assert not pairs
-    assert [one.reason for one in missing] == [
-        "defined otherwise on head: endpoint.path /py3.14 → /other"
-    ]
-
-
-def requirements(*texts: str) -> tuple[Requirement, ...]:
-    return tuple(Requirement(text) for text in texts)
+    assert missing.reason == "defined otherwise on head: endpoint.path /py3.14 → /other"
 
 
 def test_the_closure_follows_markers_and_extras() -> None:
-    environment = Installed(
-        requires={
-            "server": requirements(
-                "Click>=8", "fast_loop; extra == 'speed'", "old; python_version < '3.11'"
-            ),
-            "app": requirements("server[speed]", "windows; sys_platform == 'win32'"),
-            "click": requirements("app; extra == 'never'"),
-            "fast-loop": requirements("app"),  # a circle
-        },
-        provides={},
-    )
-    plain = dependencies.closure(environment, ["Server"], PLATFORM)
-    assert plain == {"server", "click"}
+    texts = {
+        "server": ("Click>=8", "fast_loop; extra == 'speed'", "old; python_version < '3.11'"),
+        "app": ("server[speed]", "windows; sys_platform == 'win32'"),
+        "click": ("app; extra == 'never'",),
+        "fast-loop": ("app",),  # a circle
+    }
+    environment = Installed({one: tuple(map(Requirement, texts[one])) for one in texts}, {})
     full = {"app", "server", "click", "fast-loop"}
-    assert dependencies.closure(environment, ["app"], PLATFORM) == full
-    # The extra is asked for when the distribution has been seen without it.
-    assert dependencies.closure(environment, ["app", "server"], PLATFORM) == full
-    assert dependencies.closure(environment, ["absent"], PLATFORM) == {"absent"}
+    for roots, found in (
+        (["Server"], {"server", "click"}),
+        (["app"], full),
+        # The extra is asked for when the distribution has been seen without it.
+        (["app", "server"], full),
+        (["absent"], {"absent"}),
+    ):
+        assert dependencies.closure(environment, roots, PLATFORM) == found
+
+
+def write_all(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
 
 
 def test_imports_are_followed_through_local_modules(tmp_path: Path) -> None:
-    package = tmp_path / "package"
-    package.mkdir()
-    (package / "__init__.py").write_text("from . import near\n")
-    (package / "near.py").write_text("from ..unreal import x\nfrom .far import y\nimport flask\n")
-    (package / "far.py").write_text("import app\n")
-    (package / "unused.py").write_text("import numpy\n")
-    (tmp_path / "app.py").write_text(
-        "import asyncio, os.path\nfrom fastapi import FastAPI\nimport package\n"
-        "def late():\n    import pydantic.fields\n"
-    )
+    write_all(tmp_path, {
+        "package/__init__.py": "from . import near\n",
+        "package/near.py": "from ..unreal import x\nfrom .far import y\nimport flask\n",
+        "package/far.py": "import app\n",
+        "package/unused.py": "import numpy\n",
+        "app.py": "import asyncio, os.path\nfrom fastapi import FastAPI\nimport package\n"
+        "def late():\n    import pydantic.fields\n",
+    })  # fmt: skip
     found = dependencies.imports("app", [tmp_path])
     assert {path.name for path in found.files} == {"app.py", "__init__.py", "near.py", "far.py"}
     assert found.names == {"fastapi", "flask", "pydantic", "unreal"}
@@ -394,27 +326,18 @@ def test_imports_are_followed_through_local_modules(tmp_path: Path) -> None:
 
 
 def test_code_around_the_applications_is_followed(tmp_path: Path) -> None:
-    for name, text in {
+    files = {
         "apps/one/app.py": "import sys\nsys.path.insert(0, 'src')\nfrom shop.api import app\n",
         "src/shop/__init__.py": "",
         "src/shop/api.py": "from . import models\nimport stock, fastapi\n",
         "src/shop/plugins/by_convention.py": "import redis\n",
         "stock.py": "SETTINGS = 'settings.production'\nWORD = 'unused'\n",
         "settings/production.py": "import orjson\n",
-        "src/other/__init__.py": "",
-    }.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+    }
+    write_all(tmp_path, {**files, "src/other/__init__.py": ""})
     apps, around = tmp_path / "apps", (tmp_path / "src", tmp_path)
     found = dependencies.imports("app", [apps / "one", apps], around)
-    assert {path.relative_to(tmp_path).as_posix() for path in found.files} == {
-        "apps/one/app.py",
-        "src/shop/__init__.py",
-        "src/shop/api.py",
-        "src/shop/plugins/by_convention.py",
-        "stock.py",
-        "settings/production.py",
-    }
+    assert {path.relative_to(tmp_path).as_posix() for path in found.files} == files.keys()
     assert found.around == {"shop", "stock", "settings"}
     assert found.names - found.around == {"fastapi", "redis", "orjson"}
     assert not found.unknown

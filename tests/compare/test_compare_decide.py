@@ -59,15 +59,13 @@ def only(
 
 
 def test_each_kind_of_case_is_judged_by_what_can_move() -> None:
+    waiting = (CPU, "response_p50", "pss_steady")
+    leading = (CPU, "response_p50", "efficiency", "pss_steady")
     assert judged(busy(CASE))[0] == (CPU, "throughput", "pss_steady")
-    assert judged(make_case(CASE))[0] == (CPU, "response_p50", "efficiency", "pss_steady")
-    assert judged(make_case(CASE, ceiling=None))[0] == (CPU, "response_p50", "pss_steady")
-    assert judged(make_case(CASE, ceiling="c / unit"))[0] == (
-        CPU, "response_p50", "pss_steady",
-    )  # fmt: skip
-    assert judged(make_case(CASE))[1] == ("response_p99",)
-    assert judged(paced(CASE))[0] == (CPU, "service_p50", "pss_steady")
-    assert judged(paced(CASE))[1] == ("service_p99",)
+    assert judged(make_case(CASE)) == (leading, ("response_p99",))
+    for ceiling in (None, "c / unit"):
+        assert judged(make_case(CASE, ceiling=ceiling))[0] == waiting
+    assert judged(paced(CASE)) == ((CPU, "service_p50", "pss_steady"), ("service_p99",))
 
 
 def test_a_case_is_open_until_its_first_look() -> None:
@@ -159,17 +157,21 @@ def test_fresh_duets_decide(
     assert found.ratio == pytest.approx(math.exp(fresh))
 
 
-def test_a_candidate_without_time_stays_a_question() -> None:
-    screening = screened(*duets(CASE, CPU, around(0.05, 5)))
+@pytest.mark.parametrize(("logs", "why"), [(around(0.05, 5), SEARCHED), (QUIET, COUNTED)])
+def test_a_candidate_without_time_stays_a_question(logs: list[float], why: str) -> None:
+    screening = screened(*duets(CASE, CPU, logs))
+    if why == COUNTED:
+        hint(screening, CASE, 1)
     for confirmation in (None, Confirmation(screening)):
         if confirmation is not None:
             confirmation.close()
         found = only(screening, confirmation)
         assert found.verdict is Verdict.INCONCLUSIVE
-        assert found.reason == f"{SEARCHED}; no time was left for fresh duets"
-    # It is 40 standard deviations beyond the floor: the fewest duets that are looked at would do.
-    seconds = seconds_to_decide(CASE, screening, confirmation)
-    assert seconds == pytest.approx(5 * 8)
+        assert found.reason == f"{why}; no time was left for fresh duets"
+        assert found.ratio == pytest.approx(math.exp(sum(logs) / 5))
+    if why == SEARCHED:
+        # It is 40 standard deviations beyond the floor: the fewest duets that are looked at do.
+        assert seconds_to_decide(CASE, screening, confirmation) == pytest.approx(5 * 8)
 
 
 def test_when_time_is_up_the_rest_of_the_error_rate_is_spent() -> None:
@@ -252,41 +254,31 @@ def test_a_verdict_takes_the_whole_printed_interval(mean: float, verdict: Verdic
     assert (found.low > 1.002) == (verdict is Verdict.SLOWER)
 
 
-def test_a_side_that_fails_twice_is_not_comparable() -> None:
-    good = duets(CASE, CPU, around(0.05, 4))
-    screening = screened(*good, duet(CASE, head_flags=[WRONG]))
-    assert screening.open() == (CASE,)
-    screening.add(CASE, duet(CASE, head_flags=[WRONG]))
-    assert screening.open() == ()
-    assert closed(screening) == ()
-    assert screening.adjusted() == {}
-    (found,) = judge(screening, Confirmation(screening))[CASE]
+@pytest.mark.parametrize(("stage", "good"), [("screening", 4), ("confirmation", 5)])
+def test_a_side_that_fails_twice_is_not_comparable(stage: Stage, good: int) -> None:
+    """Failures of both stages count together."""
+    screening = screened(*duets(CASE, CPU, around(0.05, good)), duet(CASE, head_flags=[WRONG]))
+    confirmation = Confirmation(screening) if stage == "confirmation" else None
+    under_way = confirmation or screening
+    assert under_way.open() == (CASE,)
+    under_way.add(CASE, duet(CASE, stage=stage, head_flags=[WRONG]))
+    assert under_way.open() == ()
+    assert confirmation or screening.adjusted() == {}
+    (found,) = judge(screening, confirmation)[CASE]
     assert found.verdict is Verdict.NOT_COMPARABLE
     assert found.reason == "head: wrong_body: expected hi, found ho"
     assert (found.ratio, found.low, found.p) == (None, None, None)
-    assert (found.screened, found.excluded) == (4, 2)
-    assert seconds_to_decide(CASE, screening) is None
+    assert (found.screened, found.excluded) == (good, 2)
+    assert seconds_to_decide(CASE, screening, confirmation) is None
 
 
 def test_both_sides_that_fail_are_named_and_an_interruption_is_nobodys_failure() -> None:
     both = duet(CASE, base_flags=[WRONG], head_flags=[WRONG])
     (found,) = judge(screened(both, both))[CASE]
-    assert found.reason == "; ".join(
-        f"{s}: wrong_body: expected hi, found ho" for s in ("head", "base")
-    )
+    said = "wrong_body: expected hi, found ho"
+    assert found.reason == f"head: {said}; base: {said}"
     stopped = Flag(name=FlagName.INTERRUPTED, detail="SIGINT")
-    screening = screened(duet(CASE, head_flags=[stopped]), duet(CASE, head_flags=[stopped]))
-    assert screening.open() == (CASE,)
-
-
-def test_failures_of_both_stages_count_together() -> None:
-    screening = screened(*duets(CASE, CPU, around(0.05, 5)), duet(CASE, head_flags=[WRONG]))
-    confirmation = Confirmation(screening)
-    assert confirmation.open() == (CASE,)
-    confirmation.add(CASE, duet(CASE, stage="confirmation", head_flags=[WRONG]))
-    assert confirmation.open() == ()
-    (found,) = judge(screening, confirmation)[CASE]
-    assert found.verdict is Verdict.NOT_COMPARABLE
+    assert screened(*[duet(CASE, head_flags=[stopped])] * 2).open() == (CASE,)
 
 
 def test_disturbed_duets_decide_nothing() -> None:
@@ -305,8 +297,7 @@ def test_nothing_measured_is_not_called_clean() -> None:
     screening = screened()
     screening.close()
     found = only(screening)
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.reason == "no time for a duet"
+    assert (found.verdict, found.reason) == (Verdict.INCONCLUSIVE, "no time for a duet")
 
 
 def test_a_figure_that_a_duet_lacks_is_not_judged_from_the_others() -> None:
@@ -345,24 +336,21 @@ def test_a_case_stays_open_for_the_metric_that_needs_more() -> None:
     assert only(screening, metric="pss_steady").verdict is Verdict.INCONCLUSIVE
 
 
-def test_the_time_to_decide_follows_from_the_scatter() -> None:
+@pytest.mark.parametrize(
+    ("had", "spread", "lacking"), [(16, 0.015, 6), (16, 0.03, None), (22, 0.03, None)]
+)
+def test_the_time_to_decide_follows_from_the_scatter(
+    had: int, spread: float, lacking: int | None
+) -> None:
     """±1.5 % around nothing: 22 duets settle 1 %, 21 do not quite, and six of them lack.
 
     2.0796 + 0.8591 times 0.015492 / sqrt 22 = 0.00971 < 0.00995; with 21: 2.0860 + 0.8600, 0.00996.
+    ±3 % would need 77 duets, and a screening ends with its 22nd: no comparison would take them.
     """
-    screening = screened(*duets(CASE, CPU, around(0.0, 16, 0.015)))
-    assert screening.open() == (CASE,)
+    screening = screened(*duets(CASE, CPU, around(0.0, had, spread)))
+    assert screening.open() == ((CASE,) if had < 22 else ())
     assert only(screening).verdict is Verdict.INCONCLUSIVE
-    assert seconds_to_decide(CASE, screening) == pytest.approx(6 * 8)
-
-
-@pytest.mark.parametrize("had", [16, 22])
-def test_no_time_is_named_that_a_comparison_would_not_take(had: int) -> None:
-    """±3 % around nothing would need 77 duets, and a screening ends with its 22nd."""
-    screening = screened(*duets(CASE, CPU, around(0.0, had, 0.03)))
-    screening.close()
-    assert only(screening).verdict is Verdict.INCONCLUSIVE
-    assert seconds_to_decide(CASE, screening) is None
+    assert seconds_to_decide(CASE, screening) == (lacking and pytest.approx(lacking * 8))
 
 
 def test_the_time_to_decide_counts_all_that_is_judged() -> None:
@@ -433,16 +421,6 @@ def test_where_duets_contradict_instructions_they_decide() -> None:
     hint(screening, CASE, -1)
     found = {c.metric: c.direction for c in closed(screening)}
     assert found == {CPU: 1, "throughput": 1}
-
-
-def test_a_candidate_by_its_instructions_alone_did_not_move_in_the_screening() -> None:
-    screening = screened(*duets(CASE, CPU, QUIET))
-    hint(screening, CASE, 1)
-    for confirmation in (None, Confirmation(screening)):
-        found = only(screening, confirmation)
-        assert found.verdict is Verdict.INCONCLUSIVE
-        assert found.reason == "its instructions moved; no time was left for fresh duets"
-        assert found.ratio == pytest.approx(1)
 
 
 def test_instructions_say_nothing_of_duets_that_were_too_few() -> None:

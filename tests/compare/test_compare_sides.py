@@ -30,13 +30,13 @@ from servebench.compare.sides import Scope, Sides
 from servebench.core.errors import SetupError, UsageError
 from servebench.host.progress import Narrator
 from servebench.toolchain import locks, stacks, tools
-from tiny_index import Index, serving_beta
+from tiny_index import serving_beta
 
 JSON = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 QUIET = Narrator(rich.console.Console(quiet=True))
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
         monkeypatch.setenv(name, "/dev/null")
@@ -44,11 +44,16 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def repository(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    assert cache.is_dir()
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = make_repository(tmp_path / "repository")
     monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
     return root
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(tmp_path / "shop"))
+    return make_shop(tmp_path / "shop")
 
 
 @pytest.fixture
@@ -62,6 +67,14 @@ def want(place: Path, *globs: str) -> Scope:
     return Scope("quick", globs, place / "logs", QUIET, copies)
 
 
+def append(root: Path, name: str, line: str) -> None:
+    write(root, name, f"{(root / name).read_text()}\n{line}\n")
+
+
+def reasons(found: Affected) -> list[tuple[str, str]]:
+    return [(pair.head.id, pair.reason) for pair in found.pairs]
+
+
 def revised(root: Path, base: str | None, head: str | None, scope: Scope) -> Sides:
     return sides.of_revisions(root, base, head, scope)
 
@@ -71,7 +84,7 @@ def test_each_revision_is_measured_from_its_own_files(repository: Path, scope: S
     second = commit(repository, "Slower", apps__asgi__x="")
     app = "apps/asgi-wsgi/asgi_app.py"
     text = (repository / app).read_text()
-    write(repository, app, text + "\nSLOW = True\n")
+    append(repository, app, "SLOW = True")
     third = commit(repository, "Slower still")
     before = sorted(path for path in (repository / ".git").iterdir())
 
@@ -94,18 +107,12 @@ def test_each_revision_is_measured_from_its_own_files(repository: Path, scope: S
     assert revised(repository, second, third, scope).head.root != both.head.root
 
 
-def test_a_change_of_somebodys_own_code_is_judged(
-    tmp_path: Path, cache: Path, scope: Scope, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert cache.is_dir()
-    root = make_shop(tmp_path / "shop")
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
-    scope = replace(scope, select=())
-    api = "src/shop/api.py"
-    write(root, api, (root / api).read_text() + "\nSLOW = True\n")
+def test_a_change_of_somebodys_own_code_is_judged(shop: Path, everything: Scope) -> None:
+    root, scope, api = shop, everything, "src/shop/api.py"
+    append(root, api, "SLOW = True")
     commit(root, "Slower")
     found = affected.find(revised(root, "HEAD~1", "HEAD", scope))
-    assert [(pair.head.id, pair.reason) for pair in found.pairs] == [(SHOP_CASE, api)]
+    assert reasons(found) == [(SHOP_CASE, api)]
     commit(root, "A test", **{"tests/test_more.py": "import shop\n"})
     found = affected.find(revised(root, "HEAD~1", "HEAD", scope))
     assert (found.pairs, found.unaffected) == ((), 1)
@@ -125,7 +132,7 @@ def test_what_is_not_committed_is_compared_without_being_changed(
     repository: Path, scope: Scope
 ) -> None:
     app = "apps/asgi-wsgi/asgi_app.py"
-    write(repository, app, (repository / app).read_text() + "\nSTAGED = True\n")
+    append(repository, app, "STAGED = True")
     git(repository, "add", app)
     write(repository, "apps/asgi-wsgi/helper.py", "NEW = True\n")
     write(repository, "apps/asgi-wsgi/__pycache__/x.pyc", "")
@@ -147,6 +154,10 @@ def test_what_is_not_committed_is_compared_without_being_changed(
     assert not (both.head.root / "README.md").exists()
 
 
+def left_main(root: Path) -> str:
+    return revisions.where_left_main(root, revisions.working(root)).commit
+
+
 def test_base_is_where_head_left_main(repository: Path) -> None:
     root = repository
     left = git(root, "rev-parse", "HEAD")
@@ -156,14 +167,12 @@ def test_base_is_where_head_left_main(repository: Path) -> None:
     ahead = commit(root, "Main goes on", apps__b="1")
     git(root, "switch", "--quiet", "feature")
     head = revisions.working(root)
-    assert (head.label, head.dirty) == ("feature", False)
-    assert revisions.where_left_main(root, head).commit == left
+    assert (head.label, head.dirty, left_main(root)) == ("feature", False, left)
 
     git(root, "switch", "--quiet", "main")
-    git(root, "update-ref", "refs/remotes/origin/main", left)
-    assert revisions.where_left_main(root, revisions.working(root)).commit == left
-    git(root, "update-ref", "refs/remotes/origin/main", ahead)
-    assert revisions.where_left_main(root, revisions.working(root)).commit == ahead
+    for origin in (left, ahead):
+        git(root, "update-ref", "refs/remotes/origin/main", origin)
+        assert left_main(root) == origin
 
 
 def test_the_main_branch_is_whatever_origin_calls_it(repository: Path) -> None:
@@ -172,46 +181,47 @@ def test_the_main_branch_is_whatever_origin_calls_it(repository: Path) -> None:
     git(root, "branch", "--move", "master")
     git(root, "switch", "--quiet", "--create", "feature")
     commit(root, "Feature", apps__a="1")
-    feature = revisions.working(root)
-    assert revisions.where_left_main(root, feature).commit == left
+    assert left_main(root) == left
     git(root, "symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/next/2")
     with pytest.raises(UsageError, match="expected one of the branches next/2, origin/next/2 to"):
-        revisions.where_left_main(root, feature)
+        left_main(root)
     git(root, "update-ref", "refs/remotes/origin/next/2", left)
     git(root, "branch", "--force", "master", "feature")
-    assert revisions.where_left_main(root, feature).commit == left
+    assert left_main(root) == left
 
 
 def test_what_cannot_be_compared_is_refused_in_a_sentence(
     repository: Path, scope: Scope, tmp_path: Path
 ) -> None:
-    with pytest.raises(UsageError, match="'nowhere' is no revision here: expected a branch"):
-        revised(repository, "nowhere", None, scope)
-    with pytest.raises(UsageError, match="'--all' is no revision here"):
-        revised(repository, "--all", None, scope)
-    with pytest.raises(UsageError, match=r"expected a git repository .* found none"):
-        revised(tmp_path, None, None, scope)
-    with pytest.raises(UsageError, match=r"expected a git repository .* found none"):
-        revised(repository / "apps", None, None, scope)
-    with pytest.raises(UsageError, match=r"selects nothing in profile quick.*near: "):
-        revised(repository, "HEAD", None, want(tmp_path, "asgi-wsgi/x"))
+    def refused(
+        sentence: str,
+        base: str | None = None,
+        head: str | None = None,
+        root: Path = repository,
+        by: Scope = scope,
+    ) -> None:
+        with pytest.raises(UsageError, match=sentence):
+            revised(root, base, head, by)
+
+    refused("'nowhere' is no revision here: expected a branch", "nowhere")
+    refused("'--all' is no revision here", "--all")
+    refused(r"expected a git repository .* found none", root=tmp_path)
+    refused(r"expected a git repository .* found none", root=repository / "apps")
+    nothing = want(tmp_path, "asgi-wsgi/x")
+    refused(r"selects nothing in profile quick.*near: ", "HEAD", by=nothing)
 
     git(repository, "switch", "--quiet", "--orphan", "unborn")
-    with pytest.raises(UsageError, match="found none"):
-        revised(repository, None, None, scope)
+    refused("found none")
     git(repository, "switch", "--quiet", "main")
     git(repository, "checkout", "--quiet", "--orphan", "island")
     commit(repository, "Nothing in common")
-    with pytest.raises(UsageError, match="island and the main branch have no commit in common"):
-        revised(repository, None, None, scope)
+    refused("island and the main branch have no commit in common")
     git(repository, "branch", "--quiet", "--delete", "--force", "main")
-    with pytest.raises(UsageError, match=r"one of the branches main, origin/main, master"):
-        revised(repository, None, None, scope)
+    refused(r"one of the branches main, origin/main, master")
 
     write(repository, "apps/asgi-wsgi/experiment.toml", "question = 3\n")
     commit(repository, "Unreadable")
-    with pytest.raises(UsageError, match=r"HEAD cannot be read by this servebench: apps/asgi-wsgi"):
-        revised(repository, "HEAD~1", "HEAD", scope)
+    refused(r"HEAD cannot be read by this servebench: apps/asgi-wsgi", "HEAD~1", "HEAD")
     # Of base it is no matter: head says what is measured.
     assert [case.id for case in revised(repository, "HEAD", "HEAD~1", scope).base.cases] == [JSON]
 
@@ -241,10 +251,7 @@ def test_what_an_application_writes_is_gone_with_its_comparison(
     assert list(place.iterdir()) == []
 
 
-def test_stacks_are_compared_in_copies_of_the_files_as_they_are(
-    tmp_path: Path, cache: Path
-) -> None:
-    assert cache.is_dir()
+def test_stacks_are_compared_in_copies_of_the_files_as_they_are(tmp_path: Path) -> None:
     root = make_repository(tmp_path / "repository")
     write(root, "apps/asgi-wsgi/new.py", "NEW = True\n")
     write(root, ".venv/x.py", "")
@@ -259,13 +266,12 @@ def test_stacks_are_compared_in_copies_of_the_files_as_they_are(
 
 
 def test_benchmarks_that_a_commit_brings_measure_what_was_before_it(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert cache.is_dir()
     root = make_shop(tmp_path / "shop", declared=False)
     monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
     api, app = "src/shop/api.py", "apps/load/load_app.py"
-    write(root, api, (root / api).read_text() + "\nSLOW = True\n")
+    append(root, api, "SLOW = True")
     slower = commit(root, "Slower")
     declare(root)
     commit(root, "Benchmarks")
@@ -280,48 +286,37 @@ def test_benchmarks_that_a_commit_brings_measure_what_was_before_it(
     assert both.base.rig.pythons == both.head.rig.pythons
 
     both = revised(root, "HEAD~2", "HEAD", want(tmp_path))
-    assert [(pair.head.id, pair.reason) for pair in affected.find(both).pairs] == [(SHOP_CASE, api)]
+    assert reasons(affected.find(both)) == [(SHOP_CASE, api)]
 
     # Both of before there were benchmarks: those of the checkout, committed or not, measure them.
-    write(root, app, (root / app).read_text() + "\nTODAY = True\n")
+    append(root, app, "TODAY = True")
     both = revised(root, "HEAD~2", "HEAD~1", want(tmp_path))
     assert both.head.record.commit == slower
-    assert [(pair.head.id, pair.reason) for pair in affected.find(both).pairs] == [(SHOP_CASE, api)]
-    assert [(side.root / app).read_text().count("TODAY") for side in (both.base, both.head)] == [
-        1,
-        1,
-    ]
+    assert reasons(affected.find(both)) == [(SHOP_CASE, api)]
+    for side in (both.base, both.head):
+        assert (side.root / app).read_text().count("TODAY") == 1
     assert both.notes == tuple(
         f"{name} lacks {lent}: those of the checkout are used on both sides"
         for name in ("HEAD~2", "HEAD~1")
     )
 
 
-def test_the_declarations_of_head_measure_both_sides(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert cache.is_dir()
-    root = make_shop(tmp_path / "shop")
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
-    declared, app, api = "apps/load/experiment.toml", "apps/load/load_app.py", "src/shop/api.py"
+def test_the_declarations_of_head_measure_both_sides(shop: Path, tmp_path: Path) -> None:
+    root, declared, app = shop, "apps/load/experiment.toml", "apps/load/load_app.py"
 
     def found() -> tuple[Sides, Affected]:
         both = revised(root, "HEAD~1", "HEAD", want(tmp_path))
         return both, affected.find(both)
 
     # Another load, and the application's module under another name.
-    text = (root / declared).read_text()
-    text = text.replace("connections = 8", "connections = 16")
+    text = (root / declared).read_text().replace("connections = 8", "connections = 16")
     write(root, declared, text.replace("load_app:app", "shop_app:app"))
     (root / app).rename(root / "apps/load/shop_app.py")
     commit(root, "Twice the load")
     both, change = found()
     (pair,) = change.pairs
     assert [case.load.connections for case in (pair.base, pair.head)] == [16, 16]
-    assert [case.endpoint.app for case in (pair.base, pair.head)] == [
-        "load_app:app",
-        "shop_app:app",
-    ]
+    assert (pair.base.endpoint.app, pair.head.endpoint.app) == ("load_app:app", "shop_app:app")
     assert (both.notes, change.missing) == ((), ())
     assert not (both.base.root / "apps/load/shop_app.py").exists()
 
@@ -332,13 +327,12 @@ def test_the_declarations_of_head_measure_both_sides(
     table = more[more.index("[endpoints.items]") : more.index("[loads.")]
     new = table.replace("endpoints.items", "endpoints.new").replace("/items/7", "/new/7")
     write(root, declared, more.replace("[loads.", f"{new}[loads.", 1))
-    write(root, "apps/load/shop_app.py", (root / "apps/load/shop_app.py").read_text() + "\n# New\n")
+    append(root, "apps/load/shop_app.py", "# New")
     commit(root, "An endpoint")
     _, change = found()
     assert [pair.head.id for pair in change.pairs] == [SHOP_CASE]
-    assert [(one.case, one.reason) for one in change.missing] == [
-        ("load/new/py3.14", "only head has it")
-    ]
+    (missing,) = change.missing
+    assert (missing.case, missing.reason) == ("load/new/py3.14", "only head has it")
 
     # One that base answers as well, since it is the same code there.
     write(root, declared, (root / declared).read_text().replace("/new/7", "/items/8"))
@@ -358,7 +352,7 @@ def test_the_declarations_of_head_measure_both_sides(
         ("load/items/py3.14", "only base has it"),
         ("load/new/py3.14", "only base has it"),
     }
-    write(root, api, (root / api).read_text() + "\nSLOW = True\n")
+    append(root, "src/shop/api.py", "SLOW = True")
     commit(root, "And slower")
     change = affected.find(revised(root, "HEAD~2", "HEAD", want(tmp_path)))
     assert [pair.head.id for pair in change.pairs] == ["perf/items/py3.14", "perf/new/py3.14"]
@@ -389,22 +383,12 @@ def test_interpreters_are_compared_on_the_same_files(repository: Path, tmp_path:
 
 
 @pytest.fixture
-def index() -> Iterator[Index]:
-    with serving_beta() as served:
-        yield served
-
-
-@pytest.fixture
-def tiny(tmp_path: Path, cache: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> Path:
-    assert cache.is_dir()
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     root = make_tiny(tmp_path / "tiny")
     monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
-    monkeypatch.setenv("UV_DEFAULT_INDEX", f"{index.address}/simple")
-    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
-    for name in ("UV_FIND_LINKS", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_OFFLINE"):
-        monkeypatch.delenv(name, raising=False)
-    locks.lock(as_of=date(2026, 2, 20))
-    return root
+    with serving_beta(monkeypatch, tmp_path / "uv"):
+        locks.lock(as_of=date(2026, 2, 20))
+        yield root
 
 
 @pytest.fixture
@@ -420,17 +404,15 @@ def test_stacks_of_two_dates_are_resolved_and_installed(tiny: Path, everything: 
     lock = stacks.lock_file("one").read_bytes()
     both = sides.of_dates(tiny, date(2026, 1, 31), None, everything)
     assert packages(both) == [{"alpha": "1.0", "beta": "1.0"}, {"alpha": "1.0", "beta": "1.5"}]
-    assert (both.base.record.kind, both.base.record.commit) == ("stack", None)
-    assert both.base.record.label == "stacks as of 2026-01-31"
+    base = both.base.record
+    assert (base.kind, base.commit, base.label) == ("stack", None, "stacks as of 2026-01-31")
     assert both.head.record.label == "stacks as locked"
     python = both.base.rig.pythons["one", "3.14"]
     assert list(python.parents[1].glob("lib/python*/site-packages/beta-1.0.dist-info"))
     assert stacks.lock_file("one").read_bytes() == lock
 
     found = affected.find(both)
-    assert [(pair.head.id, pair.reason) for pair in found.pairs] == [
-        ("tiny/dependent/py3.14", "beta 1.0 → 1.5")
-    ]
+    assert reasons(found) == [("tiny/dependent/py3.14", "beta 1.0 → 1.5")]
     assert (found.unaffected, found.nothing) == (1, "")
     (note,) = found.notes
     assert "went by UV_DEFAULT_INDEX of" in note
@@ -462,14 +444,14 @@ def test_what_uv_went_by_is_named_without_its_value(monkeypatch: pytest.MonkeyPa
 
 
 def test_versions_that_cannot_be_had_are_refused(tiny: Path, everything: Scope) -> None:
-    for text in ("beta", "beta @ file:///x", "beta[extra]==1", "beta==1; python_version<'4'", "=="):
-        with pytest.raises(UsageError, match="expected a package and its version"):
+    def refused(text: str, sentence: str, error: type[Exception] = UsageError) -> None:
+        with pytest.raises(error, match=sentence):
             sides.of_packages(tiny, [text], everything)
-    with pytest.raises(UsageError, match=r"--with delta==1 changes nothing: expected a package of"):
-        sides.of_packages(tiny, ["delta==1"], everything)
-    with pytest.raises(SetupError, match="resolving stack one failed"):
-        sides.of_packages(tiny, ["beta==9"], everything)
+
+    for text in ("beta", "beta @ file:///x", "beta[extra]==1", "beta==1; python_version<'4'", "=="):
+        refused(text, "expected a package and its version")
+    refused("delta==1", r"--with delta==1 changes nothing: expected a package of")
+    refused("beta==9", "resolving stack one failed", SetupError)
     project = tiny / "apps" / "pyproject.toml"
     project.write_text(project.read_text().replace('["alpha"]', '["alpha", "beta>=1.5"]'))
-    with pytest.raises(UsageError, match=r"changes nothing: stack one declares beta>=1\.5 and"):
-        sides.of_packages(tiny, ["beta==1.0"], everything)
+    refused("beta==1.0", r"changes nothing: stack one declares beta>=1\.5 and")

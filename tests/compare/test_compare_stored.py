@@ -34,12 +34,8 @@ def of_trial(trial: Trial) -> Iterator[str]:
     said: dict[str, dict[str, int]] = {}
     for one in trial.said:
         said.setdefault(one.case, {})[one.metric] = one.screened
-    counted = trial.instructions
-    hints = (
-        {}
-        if counted is None
-        else {trial.planted: direction(Instructions(base=1, head=counted, spread=0))}
-    )
+    counted = Instructions(base=1, head=trial.instructions or 1, spread=0)
+    hints = {trial.planted: direction(counted)}
     measured = {figures.case for figures in trial.figures} & said.keys()
     cases = [_case(name, said[name].keys()) for name in said if name in measured]
     yield from judged(cases, _duets(trial, said), hints)
@@ -67,15 +63,13 @@ def judged(cases: list[Case], duets: Iterable[Duet], hints: dict[str, Direction]
         if hint := hints.get(case, 0):
             for metric, toward in samples.follows(hint).items():
                 screening.hint(case, metric, toward)
-    fresh = []
+    duets = list(duets)
     for duet in duets:
         if duet.stage == "screening":
             screening.add(duet.case, duet)
-        else:
-            fresh.append(duet)
     confirmation = Confirmation(screening)
-    for duet in fresh:
-        if duet.case in confirmation.samples:  # a candidate of the rules of its day only
+    for duet in duets:  # of a candidate of the rules of its day only: none
+        if duet.stage == "confirmation" and duet.case in confirmation.samples:
             confirmation.add(duet.case, duet)
     confirmation.close()
     for case, judgements in judge(screening, confirmation).items():
@@ -100,24 +94,13 @@ def _duets(trial: Trial, said: dict[str, dict[str, int]]) -> Iterator[Duet]:
     for case, metrics in figures.items():
         screened = max(said.get(case, {"": 0}).values())
         for number in range(max(len(one.base) for one in metrics.values())):
-            sides = {
-                side: {
-                    m: getattr(one, side)[number]
-                    for m, one in metrics.items()
-                    if number < len(one.base)
-                }
-                for side in ("base", "head")
-            }
+            there = {name: one for name, one in metrics.items() if number < len(one.base)}
             yield Duet(
-                case=case,
-                stage="screening" if number < screened else "confirmation",
-                order=number,
-                head_first=False,
-                started=trial.started,
-                seconds=8,
-                load_seconds=4,
-                **sides,
-            )
+                case=case, stage="screening" if number < screened else "confirmation",
+                order=number, head_first=False, started=trial.started, seconds=8, load_seconds=4,
+                base={name: one.base[number] for name, one in there.items()},
+                head={name: one.head[number] for name, one in there.items()},
+            )  # fmt: skip
 
 
 def _pairs(one: MicroComparison) -> list[ProcessPair]:

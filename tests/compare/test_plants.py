@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import sys
 from pathlib import Path
@@ -26,14 +25,9 @@ def apps(tmp_path: Path) -> Path:
     return copy
 
 
-def case(name: str) -> Case:
-    found = [
-        case
-        for experiment in experiments.load_experiments()
-        for case in experiment.cases["quick"]
-        if f"{case.experiment}/{case.endpoint.name}" == name
-    ]
-    return found[0]
+def case(endpoint: str) -> Case:
+    cases = experiments.expand_all(experiments.load_experiments(), "quick")
+    return next(c for c in cases if (c.experiment, c.endpoint.name) == ("asgi-wsgi", endpoint))
 
 
 def source(apps: Path, of: Case) -> str:
@@ -52,26 +46,23 @@ def flask_app(apps: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     vars(fake).update(Flask=Flask, Response=lambda body, **_: body)
     monkeypatch.setitem(sys.modules, "flask", fake)
     monkeypatch.syspath_prepend(str(apps))
-    spec = importlib.util.spec_from_file_location("planted", apps / "asgi-wsgi" / "wsgi_app.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = ModuleType("planted")
+    exec((apps / "asgi-wsgi" / "wsgi_app.py").read_text(), vars(module))
     return module
 
 
 def test_a_busy_handler_loops_first_and_answers_the_same(
     apps: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    json = case("asgi-wsgi/wsgi-json")
+    json = case("wsgi-json")
     injected.into_handler(apps, json, 57)
     assert source(apps, json).count("bytes(57)") == 1
     module = flask_app(apps, monkeypatch)
     assert module.greet() == {"message": "Hello, world!"}
-    assert "bytes(57)" not in source(apps, case("asgi-wsgi/asgi-json"))
+    assert "bytes(57)" not in source(apps, case("asgi-json"))
 
 
-@pytest.mark.parametrize("name", ["asgi-wsgi/wsgi-io", "asgi-wsgi/asgi-io"])
+@pytest.mark.parametrize("name", ["wsgi-io", "asgi-io"])
 def test_a_queue_stands_around_the_whole_handler(apps: Path, name: str) -> None:
     io = case(name)
     injected.into_queue(apps, io, 1)
@@ -82,7 +73,7 @@ def test_a_queue_stands_around_the_whole_handler(apps: Path, name: str) -> None:
 
 
 def test_the_queue_lets_only_so_many_in(apps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    io = case("asgi-wsgi/wsgi-io")
+    io = case("wsgi-io")
     injected.into_queue(apps, io, 1)
     module = flask_app(apps, monkeypatch)
     gate = module._gate(__import__("threading").Semaphore)
@@ -94,7 +85,7 @@ def test_the_queue_lets_only_so_many_in(apps: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_ballast_is_held_and_touched(apps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    injected.into_memory(apps, case("asgi-wsgi/wsgi-json"), 4096)
+    injected.into_memory(apps, case("wsgi-json"), 4096)
     ballast = flask_app(apps, monkeypatch)._BALLAST
     assert len(ballast) == 4096
     assert set(ballast) == {ord("x")}
@@ -106,18 +97,17 @@ def test_a_slower_dependency_leaves_the_original_alone(tmp_path: Path) -> None:
     text = "class Flask:\n    def full_dispatch_request(self):\n        return 1\n"
     (package / "app.py").write_text(text)
     (package / "other.py").write_text("x = 1\n")
-    python = injected.into_dependency(
-        tmp_path / "env", case("asgi-wsgi/wsgi-json"), 9, tmp_path / "copy"
-    )
-    assert python == tmp_path / "copy" / "bin" / "python"
+    copy = tmp_path / "copy"
+    python = injected.into_dependency(tmp_path / "env", case("wsgi-json"), 9, copy)
+    assert python == copy / "bin" / "python"
     assert (package / "app.py").read_text() == text
-    copied = tmp_path / "copy" / "lib" / "python3.14" / "site-packages" / "flask"
+    copied = copy / "lib" / "python3.14" / "site-packages" / "flask"
     assert "bytes(9)" in (copied / "app.py").read_text()
     assert (copied / "other.py").samefile(package / "other.py")
 
 
 def test_a_case_without_such_a_handler_is_refused(apps: Path) -> None:
-    json = case("asgi-wsgi/wsgi-json")
+    json = case("wsgi-json")
     elsewhere = json.model_copy(
         update={"endpoint": json.endpoint.model_copy(update={"path": "/nowhere"})}
     )

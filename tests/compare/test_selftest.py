@@ -37,18 +37,23 @@ def trial(kind: str, *answers: Said, **more: Any) -> Trial:
     return Trial(**{**fields, **more})
 
 
+def slower(kind: str, ratio: float, metric: str = CPU, **more: Any) -> Trial:
+    """One that found what was planted in the case `a`."""
+    answer = said("a", Verdict.SLOWER, ratio, metric)
+    return trial(kind, answer, **{"planted": "a", "size": 0.02, **more})
+
+
 SAME = said("a", Verdict.NO_CHANGE)
 
 
 def test_false_verdicts_are_counted_per_comparison_and_per_case() -> None:
+    both = said("a", Verdict.FASTER, 0.9), said("a", Verdict.FASTER, 1.1, "throughput")
     found = scores.false_verdicts(
         [
             trial("aa", SAME, said("b", Verdict.NO_CHANGE)),
-            trial(
-                "aa", said("a", Verdict.FASTER, 0.9), said("a", Verdict.FASTER, 1.1, "throughput")
-            ),
+            trial("aa", *both),
             trial("aa", said("a", Verdict.INCONCLUSIVE)),
-            trial("busy", said("a", Verdict.SLOWER, 1.1), planted="a", size=0.1),
+            slower("busy", 1.1, size=0.1),
         ]
     )
     assert found is not None
@@ -73,10 +78,13 @@ def test_what_was_not_measured_could_not_alarm() -> None:
 
 
 def test_never_is_not_claimed() -> None:
-    """No false verdict in 30 comparisons leaves a rate of up to 11.6 %."""
+    """No false verdict in 30 comparisons leaves a rate of up to 11.6 %; none at all has none."""
     rate = scores.rate(0, 30)
     assert rate.low == 0
     assert rate.high == pytest.approx(1 - 0.025 ** (1 / 30))
+    assert scores.false_verdicts([]) is None
+    assert report.sentence([]) == ""
+    assert "No trial has been made" in report.page([])
 
 
 def test_what_was_never_asked_is_no_evidence() -> None:
@@ -118,20 +126,15 @@ def test_the_page_says_what_its_tries_do_not_show() -> None:
     assert "a tenth too large" not in text
 
 
-def test_no_trials_no_rate() -> None:
-    assert scores.false_verdicts([]) is None
-    assert report.sentence([]) == ""
-    assert "No trial has been made" in report.page([])
-
-
 def test_power_size_and_bias() -> None:
     """Two of three tries found; 3 % more instructions in 70 % of the CPU predict 2.1 %."""
-    plant: dict[str, Any] = {"planted": "a", "size": 0.02, "instructions": 1.03, "share": 0.7}
+    plant: dict[str, Any] = {"instructions": 1.03, "share": 0.7}
+    missed = said("a", Verdict.NO_CHANGE, 1.004)
     (one,) = scores.plants(
         [
-            trial("busy", said("a", Verdict.SLOWER, 1.022), **plant),
-            trial("busy", said("a", Verdict.SLOWER, 1.018), **plant),
-            trial("busy", said("a", Verdict.NO_CHANGE, 1.004), **plant),
+            slower("busy", 1.022, **plant),
+            slower("busy", 1.018, **plant),
+            trial("busy", missed, planted="a", size=0.02, **plant),
         ]
     )
     assert (one.rate.hits, one.rate.of, one.wrong) == (2, 3, 0)
@@ -146,10 +149,7 @@ def test_what_all_tries_measured_together_is_held_against_each() -> None:
 
     def of(ratio: float, *heads: float) -> Trial:
         figures = Figures(case="a", metric=CPU, base=(1.0,) * len(heads), head=heads)
-        return trial(
-            "busy", said("a", Verdict.SLOWER, ratio),
-            planted="a", size=0.02, figures=(figures,),
-        )  # fmt: skip
+        return slower("busy", ratio, figures=(figures,))
 
     (one,) = scores.plants([of(1.02, 1.01, 1.03), of(1.05, 1.05)])
     assert one.pooled == pytest.approx((1.01 * 1.03 * 1.05) ** (1 / 3) - 1)
@@ -161,28 +161,17 @@ def test_what_all_tries_measured_together_is_held_against_each() -> None:
 
 
 def test_instructions_predict_no_memory() -> None:
-    slower = said("a", Verdict.SLOWER, 1.05, "pss_steady")
-    (one,) = scores.plants(
-        [
-            trial(
-                "memory", slower, planted="a", size=0.05,
-                instructions=1.0, share=0.7, sequential=1.0,
-            )
-        ]
-    )  # fmt: skip
+    plant: dict[str, Any] = {"instructions": 1.0, "share": 0.7, "sequential": 1.0}
+    (one,) = scores.plants([slower("memory", 1.05, "pss_steady", **plant)])
     assert one.reported == pytest.approx(0.05)
     assert (one.error, one.bias) == (None, None)
 
 
-def test_the_opposite_verdict_is_no_find() -> None:
-    (one,) = scores.plants([trial("busy", said("a", Verdict.FASTER, 0.98), planted="a", size=0.02)])
-    assert (one.rate.hits, one.wrong) == (0, 1)
-
-
-def test_a_verdict_on_another_case_or_metric_is_no_find() -> None:
-    answers = (said("b", Verdict.SLOWER, 1.1), said("a", Verdict.SLOWER, 1.1, "throughput"))
-    (one,) = scores.plants([trial("busy", *answers, planted="a", size=0.02)])
-    assert one.rate.hits == 0
+def test_the_opposite_verdict_or_one_on_another_case_or_metric_is_no_find() -> None:
+    others = (said("b", Verdict.SLOWER, 1.1), said("a", Verdict.SLOWER, 1.1, "throughput"))
+    for answers, wrong in (((said("a", Verdict.FASTER, 0.98),), 1), (others, 0)):
+        (one,) = scores.plants([trial("busy", *answers, planted="a", size=0.02)])
+        assert (one.rate.hits, one.wrong) == (0, wrong)
 
 
 def test_lost_concurrency_is_caught_by_latency_or_by_its_proof() -> None:
@@ -203,16 +192,19 @@ def test_lost_concurrency_is_caught_by_latency_or_by_its_proof() -> None:
 
 def test_customary_rules_see_the_same_launches() -> None:
     low, high = [1.0, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06], [1.2, 1.21, 1.22, 1.23, 1.24, 1.25, 1.0]
-    assert scores.single(low, high, 0.05) == "no change"
-    assert scores.single(low, high[:-1], 0.05) == "slower"
-    assert scores.single(high, low, 0.05) == "faster"
-    assert scores.best_of(low, high, 0.05) == "no change"
-    assert scores.best_of(low, high[:-1], 0.05) == "slower"
     apart = [value + 0.2 for value in low]
-    assert scores.asv_continuous(low, apart, 1.1) == "slower"
-    assert scores.asv_continuous(low, apart, 1.3) == "no change"
-    assert scores.asv_continuous(apart, low, 1.1) == "faster"
-    assert scores.asv_continuous(low, [v + 0.001 for v in low], 1.0001) == "no change"
+    for rule, base, head, threshold, call in (
+        (scores.single, low, high, 0.05, "no change"),
+        (scores.single, low, high[:-1], 0.05, "slower"),
+        (scores.single, high, low, 0.05, "faster"),
+        (scores.best_of, low, high, 0.05, "no change"),
+        (scores.best_of, low, high[:-1], 0.05, "slower"),
+        (scores.asv_continuous, low, apart, 1.1, "slower"),
+        (scores.asv_continuous, low, apart, 1.3, "no change"),
+        (scores.asv_continuous, apart, low, 1.1, "faster"),
+        (scores.asv_continuous, low, [v + 0.001 for v in low], 1.0001, "no change"),
+    ):
+        assert rule(base, head, threshold) == call
 
 
 def test_the_contest_uses_throughput_turned_round() -> None:
@@ -220,14 +212,10 @@ def test_the_contest_uses_throughput_turned_round() -> None:
 
     def planted(size: float, head: float) -> Trial:
         figures = Figures(case="a", metric="throughput", base=(1000.0,) * 8, head=(head,) * 8)
-        return trial(
-            "busy", said("a", Verdict.SLOWER, 1 + size), planted="a", size=size, figures=(figures,)
-        )
+        return slower("busy", 1 + size, size=size, figures=(figures,))
 
-    ways = {
-        way.name: way
-        for way in scores.rules([planted(0.02, 980.0), planted(0.1, 900.0), trial("aa", SAME)])
-    }
+    trials = [planted(0.02, 980.0), planted(0.1, 900.0), trial("aa", SAME)]
+    ways = {way.name: way for way in scores.rules(trials)}
     five = ways["one launch each, 5 %"]
     assert [(size, rate.hits, rate.of) for size, rate in five.misses] == [(0.02, 1, 1), (0.1, 0, 1)]
     assert [rate.hits for _, rate in ways["servebench"].misses] == [0, 0]
@@ -250,16 +238,9 @@ def test_trials_are_kept_and_read_whole(tmp_path: Path) -> None:
 
 
 def test_the_page_shows_rates_power_and_the_other_ways() -> None:
-    text = report.page(
-        [
-            trial("aa", SAME),
-            trial(
-                "busy", said("a", Verdict.SLOWER, 1.011), planted="a", size=0.01,
-                instructions=1.02, share=0.6, sequential=1.004,
-                figures=(Figures(case="a", metric=CPU, base=(1.0, 1.0), head=(1.01, 1.01)),),
-            ),
-        ]
-    )  # fmt: skip
+    figures = Figures(case="a", metric=CPU, base=(1.0, 1.0), head=(1.01, 1.01))
+    made: dict[str, Any] = {"instructions": 1.02, "share": 0.6, "sequential": 1.004, "size": 0.01}
+    text = report.page([trial("aa", SAME), slower("busy", 1.011, figures=(figures,), **made)])
     assert "0 of 1 comparisons of a stack with itself gave a false verdict" in text
     plant = "| handler computes longer | 1 % | a |"
     assert text.index("### Was it found?") < text.index("### Which size was reported?")
@@ -272,9 +253,8 @@ def test_the_page_shows_rates_power_and_the_other_ways() -> None:
 
 
 def test_a_plant_that_was_never_found_has_no_size() -> None:
-    plant: dict[str, Any] = {"size": 0.05}
-    missed = trial("busy", said("b", Verdict.NO_CHANGE, 1.0), planted="b", **plant)
-    hit = trial("busy", said("a", Verdict.SLOWER, 1.06), planted="a", **plant)
+    missed = trial("busy", said("b", Verdict.NO_CHANGE, 1.0), planted="b", size=0.05)
+    hit = slower("busy", 1.06, size=0.05)
     tables = report.planted(scores.plants([missed, hit]))
     assert [[row[2] for row in table.rows] for table in tables] == [["a", "b"], ["a"]]
     assert [len(table.head) for table in tables] == [8, 11]

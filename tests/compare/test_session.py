@@ -21,6 +21,7 @@ from servebench.compare.instruments import Reporter
 from servebench.compare.samples import CaseDuets
 from servebench.compare.statistics import Looks
 from servebench.core.errors import RecordError
+from servebench.core.model import Case
 from servebench.measure.duet import DuetOutcome, SideCase
 from servebench.record import comparison_store
 from servebench.record.comparison import Comparison, Verdict
@@ -76,21 +77,22 @@ def test_nothing_changed(compare: Compare, tmp_path: Path) -> None:
     assert saved(tmp_path) == found
     assert told.ended == 1
     assert [duet.order for duet in told.duets] == list(range(len(fake.duets)))
+    for name in names(4):  # sides are swapped
+        first = [head_first for case, head_first in fake.duets if case == name]
+        assert all(one != other for one, other in pairwise(first))
 
 
 def test_one_case_is_slower(compare: Compare) -> None:
     slow, *others = names(3)
     fake, told = FakeInstruments(slower={slow: 0.03}), SilentReporter()
-    found = compare(fake, (slow, *others), told=told)
+    found = compare(fake, names(3), told=told)
     assert verdicts(found, "server_cpu_per_request") == {
         slow: Verdict.SLOWER, **dict.fromkeys(others, Verdict.NO_CHANGE),
     }  # fmt: skip
     assert verdicts(found, "throughput")[slow] is Verdict.SLOWER
     (case, *_) = found.cases
     (cpu,) = [one for one in case.judgements if one.metric == "server_cpu_per_request"]
-    assert cpu.low is not None
-    assert cpu.high is not None
-    assert cpu.low < 1.03 < cpu.high
+    assert (cpu.low or 9) < 1.03 < (cpu.high or 0)
     stages = [duet.stage for duet in case.duets]
     assert stages == ["screening"] * cpu.screened + ["confirmation"] * cpu.confirmed
     assert cpu.confirmed >= 8
@@ -101,19 +103,16 @@ def test_one_case_is_slower(compare: Compare) -> None:
     assert told.stages == ["screening", "confirmation", "closer look"]
 
 
-def test_sides_are_swapped(compare: Compare) -> None:
-    fake = FakeInstruments()
-    compare(fake, names(3))
-    for name in names(3):
-        first = [head_first for case, head_first in fake.duets if case == name]
-        assert all(one != other for one, other in pairwise(first))
+def test_a_confirmation_gets_its_time(compare: Compare) -> None:
+    slow = names(8)[5]
+    found = compare(FakeInstruments(slower={slow: 0.04}), names(8), 1200.0)
+    assert verdicts(found, "server_cpu_per_request")[slow] is Verdict.SLOWER
 
 
 @pytest.mark.parametrize("seconds", [90.0, 300.0, 1200.0])
 @pytest.mark.parametrize("slower", [0.0, 0.03])
 def test_the_budget_is_kept(compare: Compare, seconds: float, slower: float) -> None:
-    fake, told = FakeInstruments(slower=dict.fromkeys(names(24), slower)), SilentReporter()
-    found = compare(fake, names(24), seconds, told)
+    found = compare(FakeInstruments(slower=dict.fromkeys(names(24), slower)), names(24), seconds)
     assert found.wall_seconds <= 1.1 * seconds
     assert len(found.cases) == 24
     measured = {case.case.id for case in found.cases if case.duets}
@@ -124,12 +123,6 @@ def test_the_budget_is_kept(compare: Compare, seconds: float, slower: float) -> 
         assert judged[name] is Verdict.INCONCLUSIVE
     if len(measured) < 24:
         assert any("the budget is too small" in note for note in found.notes)
-
-
-def test_a_confirmation_gets_its_time(compare: Compare) -> None:
-    slow = names(8)[5]
-    found = compare(FakeInstruments(slower={slow: 0.04}), names(8), 1200.0)
-    assert verdicts(found, "server_cpu_per_request")[slow] is Verdict.SLOWER
 
 
 def test_a_head_that_fails(compare: Compare) -> None:
@@ -153,9 +146,7 @@ def test_an_interruption_keeps_what_there_is(compare: Compare, tmp_path: Path) -
     assert partial.status == "partial"
     assert partial == saved(tmp_path)
     assert sum(len(case.duets) for case in partial.cases) == 12
-    assert not set(verdicts(partial, "server_cpu_per_request").values()) & {
-        Verdict.SLOWER, Verdict.FASTER,
-    }  # fmt: skip
+    assert set(verdicts(partial, "server_cpu_per_request").values()).isdisjoint(builder.MOVED)
     assert any("interrupted by SIGINT" in note for note in partial.notes)
     assert told.ended == 1
 
@@ -203,26 +194,26 @@ def test_later_stages_keep_what_they_need() -> None:
     """Of 1000 s: all, while nothing moved; 55 % as soon as both later stages want their shares."""
     found = Budget(1000, began=50)
     assert found.ends == 1050
-    assert found.stage_ends(confirming=0, follow_up=0) == 1050
-    assert found.stage_ends(confirming=60, follow_up=20) == 970
-    assert found.stage_ends(confirming=9999, follow_up=9999) == 500
-    assert found.stage_ends(follow_up=9999) == 850
+    for confirming, follow_up, ends in (
+        (0, 0, 1050),
+        (60, 20, 970),
+        (9999, 9999, 500),
+        (0, 9999, 850),
+    ):
+        assert found.stage_ends(confirming=confirming, follow_up=follow_up) == ends
     assert Budget(None, 0).stage_ends(confirming=9, follow_up=9) == float("inf")
 
 
 def test_too_many_cases_are_left_out_evenly() -> None:
     """650 of 1000 s at 50 s a case: 13 of 24, one of each kind before any second of a kind."""
-    cases = tuple(
-        busy(f"{experiment}/e{number}/py3.14/c1")
-        for experiment in ("a", "b", "c")
-        for number in range(8)
-    )
-    chosen = durations.affordable(cases, lambda _case: 10.0, 5, 1000)
-    assert len(chosen) == 13
-    kinds = [case.experiment for case in chosen]
+    cases = tuple(busy(f"{kind}/e{number}/py3.14/c1") for kind in "abc" for number in range(8))
+
+    def chosen(seconds: float | None) -> tuple[Case, ...]:
+        return durations.affordable(cases, lambda _case: 10.0, 5, seconds)
+
+    kinds = [case.experiment for case in chosen(1000)]
     assert sorted(map(kinds.count, "abc")) == [4, 4, 5]
-    assert durations.affordable(cases, lambda _case: 10.0, 5, None) == cases
-    assert len(durations.affordable(cases, lambda _case: 10.0, 5, 1)) == 1
+    assert (chosen(None), len(chosen(1))) == (cases, 1)
 
 
 def test_first_come_first_finished() -> None:

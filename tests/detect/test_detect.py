@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -23,6 +24,7 @@ from detecting import (
     MACHINE,
     digest,
     dismissed,
+    moved_at,
     pieces,
     recorded,
     run_of,
@@ -49,8 +51,8 @@ from servebench.detect.confirm import confirm
 from servebench.detect.steps import steps
 from servebench.record import change as changes
 from servebench.record import files
-from servebench.record.candidate import Candidate, Candidates, Dismissal, Step, dismissals
-from servebench.record.change import ChangeRecord, SeriesName, StackState
+from servebench.record.candidate import Candidate, Candidates, Dismissal, dismissals
+from servebench.record.change import ChangeRecord, SeriesName
 from servebench.record.comparison import Comparison, PackageChange, Verdict
 from servebench.series import reading
 from servebench.series import table as history
@@ -131,21 +133,18 @@ def test_changes_that_share_a_step_are_one() -> None:
     assert (move.base, move.head) == ("1", "3")
 
 
+STEP = pieces((20, 1e-4), (6, 1.1e-4))
+
+
 @pytest.mark.parametrize(
     ("figures", "options"),
     [
         # Another kernel on the same night: another series begins.
-        (pieces((20, 1e-4), (6, 1.1e-4)), {"kernels": ["6.1"] * 20 + ["6.2"] * 6}),
+        (STEP, {"kernels": ["6.1"] * 20 + ["6.2"] * 6}),
         # A step before a break was judged in its time, on a machine that is no more.
-        (
-            pieces((20, 1e-4), (6, 1.1e-4)) + pieces((10, 1.1e-4)),
-            {"kernels": ["6.1"] * 26 + ["6.2"] * 10},
-        ),
+        (STEP + pieces((10, 1.1e-4)), {"kernels": ["6.1"] * 26 + ["6.2"] * 10}),
         # Nights in which somebody else was busy decide nothing.
-        (
-            pieces((20, 1e-4), (6, 1.1e-4)),
-            {"states": dict.fromkeys(range(20, 26), "disturbed")},
-        ),
+        (STEP, {"states": dict.fromkeys(range(20, 26), "disturbed")}),
         # Two nights may be anything.
         (pieces((24, 1e-4), (2, 1.2e-4)), {}),
         # Up to the relevance floor (0.2 %) nothing has moved, however surely it is seen.
@@ -198,36 +197,16 @@ def test_planted_changes_are_found_and_nothing_else() -> None:
         ]
 
 
-def candidate_of(*steps_: tuple[str, float], tries: int = 0, packages: int = 1) -> Candidate:
+def candidate_of(*moved: tuple[str, float], tries: int = 0, packages: int = 1) -> Candidate:
     """A candidate of steps (case, ratio) of the core time."""
-    names = ["granian", "uvicorn", "rloop"][:packages]
-    return Candidate(
-        id="20261121-current-abc123",
-        machine=MACHINE,
-        when=FIRST + timedelta(days=20),
-        before_run=run_of(19),
-        after_run=run_of(20),
-        base=StackState(stack="current", digest=digest("1")),
-        head=StackState(stack="current", digest=digest("2")),
-        base_commit=COMMIT,
-        head_commit=COMMIT,
-        packages=tuple(
-            PackageChange(stack="current", package=name, base="1", head="2") for name in names
-        ),
-        steps=tuple(
-            Step(
-                series=SeriesName(machine=MACHINE, case=case, metric=CPU),
-                ratio=ratio,
-                strength=9.0,
-                before_run=run_of(19),
-                after_run=run_of(20),
-                when=FIRST + timedelta(days=20),
-                nights=(20, 6),
-            )
-            for case, ratio in steps_
-        ),
-        tries=tries,
-    )
+    series = [SeriesName(machine=MACHINE, case=case, metric=CPU) for case, _ in moved]
+    released = moves(*["granian", "uvicorn", "rloop"][:packages])
+    return moved_at(*series, ratios=[ratio for _, ratio in moved], packages=released, tries=tries)
+
+
+def moves(*names: str) -> tuple[PackageChange, ...]:
+    """Packages that moved."""
+    return tuple(PackageChange(stack="current", package=name, base="1", head="2") for name in names)
 
 
 Compared = Callable[..., Comparison]
@@ -266,34 +245,29 @@ def test_what_the_duets_see_too_becomes_a_record(compared: Compared) -> None:
     assert f"confirmed by {judged.confirmed} duets" in record.method
 
 
-def test_of_several_releases_none_is_blamed(compared: Compared) -> None:
+def test_of_several_releases_none_is_blamed_and_an_improvement_is_closed(
+    compared: Compared,
+) -> None:
     """Which of them it was, the duet between both stacks cannot tell."""
-    record = conclude(candidate_of(("x/a", 1.05), packages=2), compared("a", a=0.05))
+    record = conclude(candidate_of(("x/a", 0.95), packages=2), compared("a", a=-0.05))
     assert isinstance(record, ChangeRecord)
     assert record.culprit is None
-
-
-def test_an_improvement_asks_nobody_to_do_anything(compared: Compared) -> None:
-    """It is recorded, and closed from the start."""
-    record = conclude(candidate_of(("x/a", 0.95)), compared("a", a=-0.05))
-    assert isinstance(record, ChangeRecord)
     assert (record.verdict, record.status, record.note) == (Verdict.FASTER, "closed", IMPROVED)
 
 
 def test_what_the_duets_do_not_see_is_dismissed(compared: Compared) -> None:
     """No change is final; the opposite change, or no verdict, is asked for two times more."""
-    same = conclude(candidate_of(("x/a", 1.05)), compared("a"))
-    assert isinstance(same, Dismissal)
-    assert (same.verdict, same.final, same.tries) == (Verdict.NO_CHANGE, True, 1)
-    opposite = conclude(candidate_of(("x/a", 1.05)), compared("a", a=-0.05))
-    assert isinstance(opposite, Dismissal)
-    assert (opposite.verdict, opposite.final) == (Verdict.INCONCLUSIVE, False)
-    undecided = compared("a", seconds=15.0)
-    for tries, final in ((0, False), (1, False), (2, True)):
-        found = conclude(candidate_of(("x/a", 1.05), tries=tries), undecided)
+    undecided, opposite = compared("a", seconds=15.0), compared("a", a=-0.05)
+    for comparison, tries, verdict, final in (
+        (compared("a"), 0, Verdict.NO_CHANGE, True),
+        (opposite, 0, Verdict.INCONCLUSIVE, False),
+        (undecided, 0, Verdict.INCONCLUSIVE, False),
+        (undecided, 1, Verdict.INCONCLUSIVE, False),
+        (undecided, 2, Verdict.INCONCLUSIVE, True),
+    ):
+        found = conclude(candidate_of(("x/a", 1.05), tries=tries), comparison)
         assert isinstance(found, Dismissal)
-        assert (found.verdict, found.tries) == (Verdict.INCONCLUSIVE, tries + 1)
-        assert found.final is final
+        assert (found.verdict, found.tries, found.final) == (verdict, tries + 1, final)
 
 
 def test_nothing_is_judged_twice() -> None:
@@ -355,10 +329,8 @@ def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path:
     found = confirm(candidates, judge, 330.0, tmp_path, told=lambda _: None, clock=lambda: now[0])
     # 330 s for four; for three; 180 s for two; and 30 s are too few.
     assert shares == [82.5, 110.0, 90.0]
-    assert [(one.id, why) for one, why in found.left] == [
-        ("one-gone", "no lock"),
-        ("four", "the time was up"),
-    ]
+    left = [(one.id, why) for one, why in found.left]
+    assert left == [("one-gone", "no lock"), ("four", "the time was up")]
     assert [record.id for record in found.records] == ["two"]
     assert [one.id for one in found.dismissed] == ["three"]
     assert changes.read(tmp_path / "changes" / "two.json") == found.records[0]
@@ -416,13 +388,8 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     assert [path.name for path in (folder / "out" / "changes").iterdir()] == ["change-20-a.json"]
     lines = (folder / "output").read_text().splitlines()
     matrix = json.loads(next(line for line in lines if line.startswith('{"include"')))["include"]
-    assert matrix == [
-        {
-            "machine": made_up.MACHINE,
-            "runner": made_up.MACHINE,
-            "candidates": len(found.candidates),
-        }
-    ]
+    here = made_up.MACHINE
+    assert matrix == [{"machine": here, "runner": here, "candidates": len(found.candidates)}]
     assert found.candidates[0].id in (folder / "summary.md").read_text()
     assert hashlib.sha256(file.read_bytes()).hexdigest() in lines
     # Of a machine that has left nobody is asked, and the next nights need not wait for it.
@@ -452,20 +419,11 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     assert "no change 'x'; there are: change-20-a" in command("bisect", "x").err
 
 
-def test_nothing_there_is_nothing_found(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_there_is_nothing_found(command: Bench) -> None:
     """A first night has no series yet."""
-    root = make_checkout(tmp_path / "checkout")
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    done = Bench(root, tmp_path, "detecting", capsys, monkeypatch)("detect")
+    shutil.rmtree(command.root / "results")
+    done = command("detect")
     assert (done.code, done.out) == (0, "0 candidates, 0 judged already\n")
-
-
-def moves(*names: str) -> tuple[PackageChange, ...]:
-    """Packages that moved."""
-    return tuple(PackageChange(stack="current", package=name, base="1", head="2") for name in names)
 
 
 @pytest.mark.parametrize("guilty", range(7))
@@ -517,39 +475,41 @@ def test_a_comparison_says_what_a_mixture_did(compared: Compared) -> None:
     """All or half of it, if the whole interval says so; nothing where nothing could differ."""
     series = SeriesName(machine=MACHINE, case="x/a", metric=CPU)
     slower, same = compared("a", a=0.05), compared("a")
-    assert bisect.shown(slower, series, math.log(1.05)) is True
-    assert bisect.shown(slower, series, math.log(1.08)) is True
-    assert bisect.shown(slower, series, math.log(1.30)) is False
-    assert bisect.shown(slower, series, math.log(1.1025)) is None  # of which 1.05 is the half
-    assert bisect.shown(slower, series, math.log(0.95)) is False
-    assert bisect.shown(same, series, math.log(1.05)) is False
-    assert bisect.shown(compared("a", a=-0.05), series, math.log(0.94)) is True
-    assert bisect.shown(compared("a", seconds=5.0), series, math.log(1.05)) is None
-    assert bisect.shown(compared("b"), series, math.log(1.05)) is None
     nothing = same.model_copy(update={"planned": 0, "cases": ()})
-    assert bisect.shown(nothing, series, math.log(1.05)) is False
+    for comparison, whole, shown in (
+        (slower, 1.05, True),
+        (slower, 1.08, True),
+        (slower, 1.30, False),
+        (slower, 1.1025, None),  # of which 1.05 is the half
+        (slower, 0.95, False),
+        (same, 1.05, False),
+        (compared("a", a=-0.05), 0.94, True),
+        (compared("a", seconds=5.0), 1.05, None),
+        (compared("b"), 1.05, None),
+        (nothing, 1.05, False),
+    ):
+        assert bisect.shown(comparison, series, math.log(whole)) is shown
 
 
 def test_only_what_a_search_may_add_follows_from_the_evidence() -> None:
     """A release of its own packages, or one of our sentences about them; all else is another."""
     concluded = recorded("open", 1.05, 20).model_copy(update={"packages": moves("a", "b", "c")})
-    ours = [
-        Suspects(moves("b")),
-        Suspects(moves("a", "b"), NOT_DECIDED),
-        Suspects(moves("a", "b", "c"), NOT_ALONE.format("c")),
-    ]
-    for found in ours:
-        assert follows(blamed(concluded, found), concluded)
-    assert follows(concluded, concluded)
-    twice = blamed(blamed(concluded, ours[1]), ours[2])
-    assert twice == blamed(concluded, ours[2])
-    assert blamed(twice, ours[0]) == blamed(concluded, ours[0])
-    known = blamed(concluded, ours[0])
-    wrong: list[tuple[ChangeRecord, ChangeRecord]] = [
+    one = Suspects(moves("b"))
+    two = Suspects(moves("a", "b"), NOT_DECIDED)
+    three = Suspects(moves("a", "b", "c"), NOT_ALONE.format("c"))
+    known = blamed(concluded, one)
+    for found in (concluded, known, blamed(concluded, two), blamed(concluded, three)):
+        assert follows(found, concluded)
+    twice = blamed(blamed(concluded, two), three)
+    assert (twice, blamed(twice, one)) == (blamed(concluded, three), known)
+    notes = (
+        "Blame granian.",
+        "The cause is among a: the weather.",
+        "The cause is among x: the duets.",
+    )
+    wrong = [
         (blamed(concluded, Suspects(moves("granian"))), concluded),
-        (concluded.model_copy(update={"note": "Blame granian."}), concluded),
-        (concluded.model_copy(update={"note": "The cause is among a: the weather."}), concluded),
-        (concluded.model_copy(update={"note": "The cause is among x: the duets."}), concluded),
+        *((concluded.model_copy(update={"note": note}), concluded) for note in notes),
         (known.model_copy(update={"ratio": 1.051}), concluded),
         (known.model_copy(update={"note": "Blame a."}), concluded),
         (blamed(concluded, Suspects(moves("a"))), known),

@@ -22,6 +22,7 @@ from detecting import (
     digest,
     dismissed,
     header_of,
+    moved_at,
     pieces,
     recorded,
     run_of,
@@ -43,7 +44,7 @@ from servebench.detect.duets import declared_benchmarks
 from servebench.detect.steps import steps
 from servebench.host import paths
 from servebench.record import change, files
-from servebench.record.candidate import Candidate, Candidates, Dismissal, Step
+from servebench.record.candidate import Candidate, Candidates, Dismissal
 from servebench.record.change import ChangeRecord, SeriesName
 from servebench.record.comparison import (
     Comparison,
@@ -361,19 +362,9 @@ def played(
 
 def a_candidate(*series: SeriesName, ratio: float = 1.06, machine: str = MACHINE) -> Candidate:
     """Series that moved together."""
-    (one,) = detect([table({CASE: moved(1.06)}, BUMPED)], inside={CASE}).candidates
-    return one.model_copy(
-        update={
-            "machine": machine,
-            "steps": tuple(
-                Step(
-                    series=name, ratio=ratio, strength=9.0, before_run=one.before_run,
-                    after_run=one.after_run, when=one.when, nights=(20, 6),
-                )
-                for name in series
-            ),
-        }
-    )  # fmt: skip
+    released = PackageChange(stack="current", package="granian", base="1", head="2")
+    ratios = [ratio] * len(series)
+    return moved_at(*series, ratios=ratios, packages=[released], machine=machine)
 
 
 def test_processes_decide_about_a_benchmark(

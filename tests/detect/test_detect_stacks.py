@@ -7,15 +7,16 @@ import json
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 
 import pytest
 import rich.console
 
 from bench import Bench
+from detecting import CPU, MACHINE, moved_at, run_of
 from fake_sessions import SilentReporter
-from histories import FIRST, QUICK
+from histories import QUICK
 from repos import borrow_cache, commit, git, make_tiny, write
 from servebench.automation import branches
 from servebench.compare import session
@@ -27,27 +28,19 @@ from servebench.detect.conclude import conclude
 from servebench.detect.duets import RealDuets, find_locks, lock_text
 from servebench.host.git import Remote
 from servebench.host.progress import Narrator
-from servebench.record.candidate import Candidate, Dismissal, Step
+from servebench.record.candidate import Candidate, Dismissal
 from servebench.record.change import ChangeRecord, SeriesName, StackState
 from servebench.record.comparison import Comparison, PackageChange, Verdict
 from servebench.toolchain import locks, stacks
 from servebench.toolchain.locks import Move
-from tiny_index import Index, serving_beta
+from tiny_index import serving_beta
 
 QUIET = Narrator(rich.console.Console(quiet=True))
-MACHINE = "alpha-2c-000001"
 LOCK = "apps/stacks/one.txt"
 
 
 @pytest.fixture
-def index() -> Iterator[Index]:
-    """`alpha` needs `beta`; of `beta` there are three versions, the newest of March."""
-    with serving_beta() as served:
-        yield served
-
-
-@pytest.fixture
-def tiny(tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> Path:
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A repository whose stack was locked at the end of January, in its only commit."""
     borrow_cache(tmp_path / "cache", monkeypatch)
     for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
@@ -57,26 +50,17 @@ def tiny(tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> Path:
     declared.write_text(declared.read_text().replace("quick", "nightly"))
     monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("UV_DEFAULT_INDEX", f"{index.address}/simple")
-    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
-    for name in ("UV_FIND_LINKS", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_OFFLINE"):
-        monkeypatch.delenv(name, raising=False)
     git(tmp_path, "init", "--quiet", "--initial-branch=main", str(root))
-    locks.lock(as_of=date(2026, 1, 31))
-    write(root, ".gitignore", "__pycache__/\n")
-    commit(root, "Everything")
-    return root
+    with serving_beta(monkeypatch, tmp_path / "uv"):
+        locks.lock(as_of=date(2026, 1, 31))
+        write(root, ".gitignore", "__pycache__/\n")
+        commit(root, "Everything")
+        yield root
 
 
 @dataclass(frozen=True)
 class Bumps:
-    """A repository with two locks.
-
-    Attributes:
-        root: The checkout.
-        commits: At which each lock was measured.
-        digests: Of the locks.
-    """
+    """A repository with two locks: the commits at which each was measured, and their digests."""
 
     root: Path
     commits: tuple[str, str]
@@ -84,30 +68,18 @@ class Bumps:
 
     def candidate(self, **changes: object) -> Candidate:
         """Both cases moved between the locks."""
-        steps = tuple(
-            Step(
-                series=SeriesName(
-                    machine=MACHINE, case=f"tiny/{name}/py3.14", metric="server_cpu_per_request"
-                ),
-                ratio=1.05, strength=9.0, before_run="before", after_run="after",
-                when=FIRST + timedelta(days=20), nights=(20, 6),
-            )
-            for name in ("alone", "dependent")
-        )  # fmt: skip
-        made = Candidate(
-            id="20261121-one-abc123",
-            machine=MACHINE,
-            when=FIRST + timedelta(days=20),
-            before_run="before",
-            after_run="after",
-            base=StackState(stack="one", digest=self.digests[0]),
-            head=StackState(stack="one", digest=self.digests[1]),
-            base_commit=self.commits[0],
-            head_commit=self.commits[1],
+        made = moved_at(
+            *(SeriesName(machine=MACHINE, case=f"tiny/{name}/py3.14", metric=CPU)
+              for name in ("alone", "dependent")),
             packages=(PackageChange(stack="one", package="beta", base="1.0", head="1.5"),),
-            steps=steps,
-        )
-        return made.model_copy(update=changes)
+        )  # fmt: skip
+        ours = {
+            "base": StackState(stack="one", digest=self.digests[0]),
+            "head": StackState(stack="one", digest=self.digests[1]),
+            "base_commit": self.commits[0],
+            "head_commit": self.commits[1],
+        }
+        return made.model_copy(update={**ours, **changes})
 
 
 @pytest.fixture
@@ -147,7 +119,7 @@ def test_both_stacks_are_measured_as_they_were(
         assert list(python.parents[1].glob(f"lib/python*/site-packages/beta-{version}.dist-info"))
     assert [pair.head.id for pair in question.affected.pairs] == ["tiny/dependent/py3.14"]
     assert (question.affected.unaffected, question.affected.targets) == (1, ())
-    assert found.base.label == "one of before"
+    assert found.base.label == f"one of {run_of(19)}"
     assert stacks.read("one").packages["beta"] == "2.0"  # the checkout's own lock stays
 
 

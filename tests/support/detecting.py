@@ -11,9 +11,9 @@ import numpy as np
 
 from histories import FIRST
 from servebench.record import store
-from servebench.record.candidate import Candidate, Dismissal
+from servebench.record.candidate import Candidate, Dismissal, Step
 from servebench.record.change import ChangeRecord, SeriesName, StackState
-from servebench.record.comparison import Verdict
+from servebench.record.comparison import PackageChange, Verdict
 from servebench.series import table as history
 from servebench.series.columns import CaseState, RunColumns, RunHeader, Status, empty
 from servebench.series.table import Table
@@ -92,6 +92,26 @@ def table(
         nights.append(RunColumns(header, mean, low, high, launches))
     (made,) = history.tables(nights)
     return made
+
+
+def moved_at(
+    *series: SeriesName, ratios: Sequence[float] = (), packages: Sequence[PackageChange] = (),
+    tries: int = 0, machine: str = MACHINE,
+) -> Candidate:  # fmt: skip
+    """A candidate of these series, which moved by 5 % or as told when the stack was bumped."""
+    place: dict[str, Any] = {
+        "before_run": run_of(19), "after_run": run_of(20), "when": FIRST + timedelta(days=20),
+    }  # fmt: skip
+    steps = [
+        Step(series=name, ratio=ratio, strength=9.0, nights=(20, 6), **place)
+        for name, ratio in zip(series, ratios or [1.05] * len(series), strict=True)
+    ]
+    return Candidate(
+        id="20261121-current-abc123", machine=machine, base_commit=COMMIT, head_commit=COMMIT,
+        base=StackState(stack="current", digest=digest("1")), packages=tuple(packages),
+        head=StackState(stack="current", digest=digest("2")), steps=tuple(steps), tries=tries,
+        **place,
+    )  # fmt: skip
 
 
 def dismissed(candidate: Candidate, verdict: Verdict, tries: int) -> Dismissal:

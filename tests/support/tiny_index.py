@@ -12,6 +12,9 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
 
 
 def wheel(name: str, version: str, needs: tuple[str, ...] = ()) -> bytes:
@@ -106,9 +109,17 @@ def serving() -> Iterator[Index]:
 
 
 @contextmanager
-def serving_beta() -> Iterator[Index]:
-    """`alpha` needs `beta`; of `beta` there are three versions, the newest of March 2026."""
+def serving_beta(patch: pytest.MonkeyPatch, uv_cache: Path) -> Iterator[Index]:
+    """`alpha` needs `beta`; of `beta` there are three versions, the newest of March 2026.
+
+    uv asks for nothing else.
+    """
     with serving() as served:
+        patch.setenv("UV_DEFAULT_INDEX", f"{served.address}/simple")
+        patch.setenv("UV_CACHE_DIR", str(uv_cache))
+        names = ("UV_FIND_LINKS", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_OFFLINE")
+        for name in names:
+            patch.delenv(name, raising=False)
         served.add("alpha", "1.0", "2026-01-10", ("beta",))
         served.add("beta", "1.0", "2026-01-11")
         served.add("beta", "1.5", "2026-02-11")

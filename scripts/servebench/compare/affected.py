@@ -66,52 +66,39 @@ _AROUND: Final = frozenset(
 class Change:
     """In what the two sides differ.
 
-    Attributes:
-        interpreters: Name → how it differs.
-        experiments: Folders of `apps/` that are experiments, on either side.
-        own: Whether it is our own repository, which holds the harness.
-        new: Files lent to a side with applications of its own: they may have another name there.
+    `new` are files lent to a side with applications of its own: they may have another name there.
     """
 
     files: tuple[str, ...] = ()
     packages: tuple[PackageChange, ...] = ()
-    interpreters: Mapping[str, str] = field(default_factory=dict)
-    experiments: frozenset[str] = frozenset()
-    own: bool = True
+    interpreters: Mapping[str, str] = field(default_factory=dict)  # name → how it differs
+    experiments: frozenset[str] = frozenset()  # folders of `apps/`, on either side
+    own: bool = True  # whether it is our own repository, which holds the harness
     new: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """What is to be compared.
-
-    Attributes:
-        unaffected: How many cases both sides have that it cannot affect.
-        missing: Cases of one side only, or defined otherwise.
-        nothing: Why there is nothing to judge, in a sentence; empty if there is something.
-        targets: What of the in-process benchmarks is compared.
-    """
+    """What is to be compared."""
 
     pairs: tuple[Pair, ...]
-    unaffected: int
-    missing: tuple[Missing, ...]
+    unaffected: int  # cases that both sides have, and that it cannot affect
+    missing: tuple[Missing, ...]  # cases of one side only, or defined otherwise
     packages: tuple[PackageChange, ...]
     notes: tuple[str, ...] = ()
-    nothing: str = ""
-    targets: tuple[Target, ...] = ()
+    nothing: str = ""  # why there is nothing to judge, in a sentence; empty: there is something
+    targets: tuple[Target, ...] = ()  # what of the in-process benchmarks is compared
 
 
 def find(sides: Sides, *, everything: bool = False) -> Affected:
     """Find what can be affected, from both sides' files and environments."""
     base, head = sides.base, sides.head
-    files: tuple[str, ...] = ()
-    if base.tree and head.tree:
-        files = tuple(
-            path
-            for path in revisions.changed(sides.repository, base.tree, head.tree)
-            # What a side was lent is what the other has.
-            if not _lent(path, base, head) and not _only_ours(path, base, head)
-        )
+    trees = (base.tree, head.tree) if base.tree and head.tree else None
+    files = tuple(
+        path
+        for path in (revisions.changed(sides.repository, *trees) if trees else ())
+        if not _without_effect(path, base, head)
+    )
     change = Change(
         files=files,
         packages=package_changes(base.rig.stacks, head.rig.stacks),
@@ -141,7 +128,7 @@ def find(sides: Sides, *, everything: bool = False) -> Affected:
     def reason(pair: Pair) -> str:
         alone = loaded(pair, served=False)
         said = pair.reason or reason_for(pair.head, change, alone, orphans)
-        return said or (EVERYTHING if everything else "")
+        return said or EVERYTHING * everything
 
     roots = base.root, head.root
     suites = inprocess.available(roots)
@@ -149,15 +136,10 @@ def find(sides: Sides, *, everything: bool = False) -> Affected:
     return replace(found, targets=targets, nothing="" if targets else found.nothing)
 
 
-def _lent(path: str, base: Side, head: Side) -> bool:
-    """Whether a file that one side lacks is the other's on both."""
-    return path in base.lent | head.lent and filecmp.cmp(
-        base.root / path, head.root / path, shallow=False
-    )
-
-
-def _only_ours(path: str, base: Side, head: Side) -> bool:
-    """Whether a file differs in what it says to us alone."""
+def _without_effect(path: str, base: Side, head: Side) -> bool:
+    """Whether it was lent to a side as the other has it, or differs in what it tells us alone."""
+    if path in base.lent | head.lent:
+        return filecmp.cmp(base.root / path, head.root / path, shallow=False)
     return path == "pyproject.toml" and paths.others(base.root) == paths.others(head.root)
 
 
@@ -172,12 +154,10 @@ def select(
 ) -> Affected:
     """Choose the affected ones among the cases that both sides have. Pure."""
     orphans = _orphans(change.packages, common, loaded)
-    pairs = []
-    same = []
-    missing = list(missing)
+    pairs, same, missing = [], [], list(missing)
     for pair in common:
         reason = pair.reason or reason_for(pair.head, change, loaded[pair.head.id], orphans)
-        if reason := reason or (EVERYTHING if everything else ""):
+        if reason := reason or EVERYTHING * everything:
             pairs.append(Pair(pair.base, pair.head, reason))
         elif loaded[pair.head.id].files & change.new:
             missing.append(Missing(case=pair.head.id, reason="only one side has its application"))
@@ -185,22 +165,16 @@ def select(
             same.append(pair)
     nothing = _nothing(change.files, change.packages, same, missing, own=change.own)
     return Affected(
-        pairs=tuple(pairs),
-        unaffected=len(same),
-        missing=tuple(missing),
-        packages=change.packages,
-        notes=tuple(notes),
+        tuple(pairs), len(same), tuple(missing), change.packages, tuple(notes),
         nothing="" if pairs else nothing,
-    )
+    )  # fmt: skip
 
 
 def reason_for(
     case: Case, change: Change, loaded: Dependencies, orphans: Collection[tuple[str, str]] = ()
 ) -> str:
     """Say why a change can affect a case; empty if it cannot. `orphans`: see `_orphans`."""
-    said = []
-    if case.python in change.interpreters:
-        said.append(f"interpreter {case.python}: {change.interpreters[case.python]}")
+    interpreter = change.interpreters.get(case.python)
     moved = [
         _moved(move)
         # What the case asks for by itself is the better reason.
@@ -210,14 +184,14 @@ def reason_for(
         or move.package in loaded.packages
         or (case.stack, move.package) in orphans
     ]
-    if moved:
-        said.append(some(moved, _NAMED, "package"))
     files = [path for path in change.files if _affects(path, case, change, loaded)]
-    if files:
-        said.append(some(files, _NAMED, "file"))
-    if loaded.unknown and (moved or files):
-        said.append(loaded.unknown)
-    return "; ".join(said)
+    said = (
+        f"interpreter {case.python}: {interpreter}" if interpreter else "",
+        some(moved, _NAMED, "package"),
+        some(files, _NAMED, "file"),
+        loaded.unknown if moved or files else "",
+    )
+    return "; ".join(filter(None, said))
 
 
 def package_changes(
@@ -226,16 +200,15 @@ def package_changes(
     """List what differs between locks of the stacks that both sides have, files included."""
     changes = []
     for name in sorted(base.keys() & head.keys()):
-        before, after = base[name], head[name]
-        if before.digest == after.digest:
+        if base[name].digest == head[name].digest:
             continue
-        files = before.files(), after.files()
-        for package in sorted(before.packages.keys() | after.packages.keys()):
-            versions = before.packages.get(package), after.packages.get(package)
-            if versions[0] != versions[1] or files[0].get(package) != files[1].get(package):
-                changes.append(
-                    PackageChange(stack=name, package=package, base=versions[0], head=versions[1])
-                )
+        before, after = base[name].packages, head[name].packages
+        files = base[name].files(), head[name].files()
+        changes += [
+            PackageChange(stack=name, package=one, base=before.get(one), head=after.get(one))
+            for one in sorted(before.keys() | after.keys())
+            if before.get(one) != after.get(one) or files[0].get(one) != files[1].get(one)
+        ]
     return tuple(changes)
 
 
@@ -243,20 +216,19 @@ def interpreter_changes(
     base: Sequence[InterpreterRecord], head: Sequence[InterpreterRecord]
 ) -> dict[str, str]:
     """Tell in what interpreters of the same name differ: name → in words."""
-    before = {record.name: record for record in base}
-    both = ((before[after.name], after) for after in head if after.name in before)
+    both = ((old, new) for old in base for new in head if old.name == new.name and old != new)
     return {
-        after.name: "built otherwise"
-        if old.version == after.version
-        else f"{old.version} → {after.version}"
-        for old, after in both
-        if old != after
+        new.name: "built otherwise"
+        if old.version == new.version
+        else f"{old.version} → {new.version}"
+        for old, new in both
     }
 
 
 def _orphans(
     packages: Sequence[PackageChange], common: Sequence[Pair], loaded: Mapping[str, Dependencies]
 ) -> set[tuple[str, str]]:
+    """Stacks and packages that came or went there, and that no case is known to load."""
     known = {
         (pair.head.stack, package) for pair in common for package in loaded[pair.head.id].packages
     }
@@ -302,11 +274,9 @@ def _nothing(
 ) -> str:
     """Say why there is nothing to judge of the cases that both sides have; `own` as in `area`."""
     areas = sorted({area(path, own=own) for path in files})
-    said = []
-    if not common and missing:
-        said.append("the sides have no case in common")
+    moved = some([_moved(move) for move in packages], _NAMED_OF_NONE, "package")
+    said = ["the sides have no case in common"] if missing and not common else []
     if packages:
-        moved = some([_moved(move) for move in packages], _NAMED_OF_NONE, "package")
         said.append(f"no measured case loads the packages that moved ({moved})")
     if areas == [_HARNESS]:
         said.append("only the harness differs, and the one that runs now measures both sides")

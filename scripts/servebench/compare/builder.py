@@ -64,36 +64,25 @@ MOVED: Final = (Verdict.SLOWER, Verdict.FASTER)
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is compared.
-
-    Attributes:
-        seconds: Time for all of it; None: until all is decided.
-        seed: Of the order of the duets.
-        cross: Whether two interpreters are compared.
-        reproduce: Commands for a terminal.
-        follow_up: Whether to take absolute figures of what moved; no verdict depends on them.
-    """
+    """What is compared."""
 
     base: Side
     head: Side
     affected: Affected
-    seconds: float | None = None
-    seed: int = 1
-    cross: bool = False
-    reproduce: tuple[str, ...] = ()
+    seconds: float | None = None  # time for all of it; None: until all is decided
+    seed: int = 1  # of the order of the duets
+    cross: bool = False  # whether two interpreters are compared
+    reproduce: tuple[str, ...] = ()  # commands for a terminal
     notes: tuple[str, ...] = ()
-    follow_up: bool = True
+    follow_up: bool = True  # take absolute figures of what moved; no verdict depends on them
 
 
 @dataclass(slots=True)
 class Findings:
     """What was measured and judged of a question so far.
 
-    Attributes:
-        judgements: By case id; empty while they are open.
-        means: Of sequential launches, of base and of head, by case id.
-        noise: Log ratios of duets of base against itself.
-        absent: In-process benchmarks that only one side has.
+    By case id: judgements, none while they are open, and means of sequential launches, of base and
+    of head.
     """
 
     screening: Screening[str]
@@ -101,10 +90,10 @@ class Findings:
     judgements: dict[str, tuple[Judgement, ...]] = field(default_factory=dict)
     means: Mapping[str, tuple[dict[str, float], dict[str, float]]] = field(default_factory=dict)
     instructions: Callable[[str], Instructions | None] = lambda _: None
-    noise: list[float] = field(default_factory=list)
+    noise: list[float] = field(default_factory=list)  # log ratios of base against itself
     notes: list[str] = field(default_factory=list)
     micro: tuple[MicroComparison, ...] = ()
-    absent: tuple[Missing, ...] = ()
+    absent: tuple[Missing, ...] = ()  # in-process benchmarks that only one side has
     method: Mapping[str, float | int | str] = field(default_factory=dict)
     started: str = field(default_factory=utc_now)
 
@@ -223,10 +212,6 @@ def _together(judged: Iterable[Judgement]) -> tuple[float, float, float]:
     chosen for it, and both push all cases the same way. Of twenty cases slower by 1 % such an
     interval held the truth in three of four tries only.
     """
-    ends = [
-        (one.ratio, one.low, one.high)
-        for one in judged
-        if one.ratio is not None and one.low is not None and one.high is not None
-    ]
+    ends = [(one.ratio, one.low, one.high) for one in judged if one.ratio and one.low and one.high]
     ratio, low, high = (geometric_mean(values) for values in zip(*ends, strict=True))
     return ratio, low, high

@@ -46,18 +46,12 @@ _FOLDERS: Final = frozenset({"apps", *SOURCES})
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """What a case loads.
+    """What a case loads."""
 
-    Attributes:
-        files: Paths from the checkout's root of the modules that its application imports.
-        unknown: Why this is not all; empty if it is.
-        direct: Those of the packages that it asks for by itself.
-    """
-
-    files: frozenset[str] = frozenset()
+    files: frozenset[str] = frozenset()  # modules of its application, from the checkout's root
     packages: frozenset[str] = frozenset()
-    unknown: str = ""
-    direct: frozenset[str] = frozenset()
+    unknown: str = ""  # why this is not all; empty: it is
+    direct: frozenset[str] = frozenset()  # those of the packages that it asks for by itself
 
     def __or__(self, other: Dependencies) -> Dependencies:
         return Dependencies(
@@ -72,14 +66,12 @@ class Dependencies:
 class Imports:
     """What a module imports, with the local modules that it imports.
 
-    Attributes:
-        names: Top-level names of the others, the standard library's left out.
-        around: Those of the names that are found around the applications; their files are among
-            `files`. A package of the same name may be installed.
+    `around` are those of the names that are found around the applications; their files are among
+    `files`. A package of the same name may be installed.
     """
 
     files: frozenset[Path]
-    names: frozenset[str]
+    names: frozenset[str]  # top-level ones of the others, the standard library's left out
     unknown: str = ""
     around: frozenset[str] = frozenset()
 
@@ -113,12 +105,12 @@ class Reader:
         if python not in self._installed:
             self._installed[python] = installed(python)
         environment = self._installed[python]
-        unknown = imported.unknown
-        if not unknown and "PYTHONPATH" in case.env:
-            unknown = "what its PYTHONPATH brings is not known"
         strange = sorted(imported.names - environment.provides.keys() - imported.around)
-        if strange and not unknown:
-            unknown = f"what its import of {strange[0]} loads is not known"
+        doubts = (
+            imported.unknown,
+            "what its PYTHONPATH brings is not known" if "PYTHONPATH" in case.env else "",
+            f"what its import of {strange[0]} loads is not known" if strange else "",
+        )
         server = SERVERS[case.server]
         roots = {server.name, *server.loads(case)} if served else set()
         roots |= set().union(*(environment.provides.get(name, ()) for name in imported.names))
@@ -126,7 +118,7 @@ class Reader:
         return Dependencies(
             files=frozenset(path.relative_to(self.root).as_posix() for path in imported.files),
             packages=closure(environment, roots, markers),
-            unknown=unknown,
+            unknown=next(filter(None, doubts), ""),
             direct=frozenset(map(canonicalize_name, roots)),
         )
 
@@ -141,31 +133,22 @@ def imports(module: str, folders: Iterable[Path], around: tuple[Path, ...] = ())
     names: set[str] = set()
     outside: set[str] = set()
     unknown = searched = ""
-    todo = [module]
-    seen: set[str] = set()
+    todo, seen = [module], set[str]()
     while todo:
         name = todo.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        found = _local(name, folders)
-        top = name.partition(".")[0]
+        top, found = name.partition(".")[0], _local(name, folders)
         if not found and top not in {*sys.stdlib_module_names, *outside}:
             names.add(top)
             found = _packages(top, around)
             outside |= {top} if found else set()
-        for path, dotted in found.items():
-            if path in files:
-                continue
+        for path in [path for path in found if path not in files]:
             files.add(path)
-            read = _imported(path, dotted)
-            todo += read.names
+            read = _imported(path, found[path])
             # Any text may look like a module's name: only that of code around is taken for one.
-            todo += [
-                text
-                for text in read.texts
-                if text not in _FOLDERS and _packages(text.partition(".")[0], around)
-            ]
+            texts = [text for text in read.texts if _packages(text.partition(".")[0], around)]
+            named = (*read.names, *(text for text in texts if text not in _FOLDERS))
+            todo += [one for one in named if one not in seen]
+            seen.update(named)
             unknown = unknown or read.doubt
             searched = searched or read.searched
     if around and searched and not outside:
@@ -189,12 +172,13 @@ def _local(name: str, folders: Iterable[Path]) -> Mapping[Path, str]:
     """The files that importing a dotted name executes, with their own; none if it is not local."""
     parts = name.split(".")
     for folder in folders:
-        found: dict[Path, str] = {}
-        for depth in range(1, len(parts) + 1):
-            place = folder.joinpath(*parts[:depth])
-            for path in (place.with_suffix(".py"), place / "__init__.py"):
-                if path.is_file():
-                    found[path] = ".".join(parts[:depth])
+        found = {
+            path: ".".join(parts[:depth])
+            for depth in range(1, len(parts) + 1)
+            for place in [folder.joinpath(*parts[:depth])]
+            for path in (place.with_suffix(".py"), place / "__init__.py")
+            if path.is_file()
+        }
         if found:
             return found
     return {}
@@ -288,7 +272,6 @@ def closure(
 
 def marker_environment(version: str) -> dict[str, str]:
     """Values of environment markers for a CPython of this version on this machine."""
-    values: dict[str, Any] = {**default_environment()}
-    values["python_full_version"] = values["implementation_version"] = version
-    values["python_version"] = ".".join(version.split(".")[:2])
-    return values
+    full = dict.fromkeys(("python_full_version", "implementation_version"), version)
+    values: dict[str, Any] = {**default_environment(), **full}
+    return {**values, "python_version": ".".join(version.split(".")[:2])}

@@ -17,7 +17,7 @@ same figure: that is what a change in `benchmarks/` is judged for.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -106,30 +106,24 @@ def is_series(name: str) -> bool:
     return _SERIES.fullmatch(name) is not None
 
 
-def changed_suites(roots: Iterable[Path], changed: Sequence[str]) -> dict[str, str]:
+def changed_suites(roots: Sequence[Path], changed: Sequence[str]) -> dict[str, str]:
     """Tell which suites import a changed file of `benchmarks/`: name → which, in words."""
-    roots = tuple(roots)
-    found = {}
-    for suite in _SUITES:
-        read = {
+    read = {
+        suite: {
             path.relative_to(root).as_posix()
             for root in roots
             for path in dependencies.imports(f"benchmarks.{suite}", (root,)).files
         }
-        own = [path for path in changed if path in read]
-        if own:
-            found[suite] = some(own, 3, "file")
-    return found
-
-
-def available(roots: Iterable[Path]) -> frozenset[str]:
-    """The suites that all checkouts have."""
-    roots = tuple(roots)
-    return frozenset(
-        suite
         for suite in _SUITES
-        if all((root / "benchmarks" / f"{suite}.py").is_file() for root in roots)
-    )
+    }
+    own = {suite: [path for path in changed if path in files] for suite, files in read.items()}
+    return {suite: some(paths, 3, "file") for suite, paths in own.items() if paths}
+
+
+def available(roots: Sequence[Path]) -> frozenset[str]:
+    """The suites that all checkouts have."""
+    files = {suite: [root / "benchmarks" / f"{suite}.py" for root in roots] for suite in _SUITES}
+    return frozenset(suite for suite in files if all(path.is_file() for path in files[suite]))
 
 
 def targets(
@@ -143,26 +137,24 @@ def targets(
     `reason` says why the change can affect what a case's application does without a server,
     `changed` which suites it affects by themselves.
     """
+
+    def possible() -> Iterator[tuple[Pair, str, Parameters, str]]:
+        for pair in common if "handlers" in changed else ():
+            for baseline in BASELINES:
+                yield pair, _HANDLER, (("endpoint", baseline),), ""
+        for pair in common:
+            case, why = pair.head, reason(pair)
+            if case.endpoint.takes <= LONGEST:
+                endpoint = f"{case.experiment}/{case.endpoint.name}"
+                yield pair, _HANDLER, (("endpoint", endpoint),), why
+            for benchmark, parameters in _MODELS if case.experiment == PYDANTIC else ():
+                yield pair, benchmark, parameters, why
+
     found: dict[tuple[str, Place, Place], Target] = {}
-
-    def add(pair: Pair, benchmark: str, parameters: Parameters, why: str) -> None:
+    for pair, benchmark, parameters, why in possible():
         suite = benchmark.partition(".")[0]
-        why = why or changed.get(suite, "")
-        if suite not in suites or not why:
-            return
-        base, head = (Place(case.stack, case.python) for case in (pair.base, pair.head))
-        target = Target(benchmark, parameters, base, head, why)
-        found.setdefault((target.name, base, head), target)
-
-    for pair in common if "handlers" in changed else ():
-        for baseline in BASELINES:
-            add(pair, _HANDLER, (("endpoint", baseline),), "")
-    for pair in common:
-        case, why = pair.head, reason(pair)
-        if case.endpoint.takes <= LONGEST:
-            endpoint = f"{case.experiment}/{case.endpoint.name}"
-            add(pair, _HANDLER, (("endpoint", endpoint),), why)
-        if case.experiment == PYDANTIC:
-            for benchmark, parameters in _MODELS:
-                add(pair, benchmark, parameters, why)
+        if suite in suites and (why := why or changed.get(suite, "")):
+            base, head = (Place(case.stack, case.python) for case in (pair.base, pair.head))
+            target = Target(benchmark, parameters, base, head, why)
+            found.setdefault((target.name, base, head), target)
     return tuple(found.values())

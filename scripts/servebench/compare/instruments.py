@@ -51,8 +51,8 @@ EACH_SECONDS: Final = 3.0
 PATIENCE: Final = 3.0
 """So many times the expected seconds are waited for."""
 
-ORDER: Final[tuple[SideName, ...]] = ("base", "head", "head", "base")
-"""Of sequential launches."""
+ORDER: Final = (0, 1, 1, 0)
+"""Of sequential launches: base, head, head, base."""
 
 BothSides = Mapping[str, tuple[SideCase, SideCase]]
 """Base and head, by the case's id."""
@@ -101,7 +101,7 @@ class Real:
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
     ) -> tuple[Instructions | str, ...]:
         """Count both sides at the same time; the counter is this checkout's."""
-        sides = [[pair[0] for pair in pairs], [pair[1] for pair in pairs]]
+        sides = zip(*pairs, strict=True)
         ends = time.monotonic() + limit
         try:
             with ExitStack() as stack:
@@ -147,9 +147,8 @@ def _together(
         return base.reason
     if isinstance(head, counting.Uncounted):
         return head.reason
-    return Instructions(
-        base=base.per_unit, head=head.per_unit, spread=max(base.spread, head.spread)
-    )
+    spread = max(base.spread, head.spread)
+    return Instructions(base=base.per_unit, head=head.per_unit, spread=spread)
 
 
 class Counts:
@@ -164,28 +163,17 @@ class Counts:
         found = self._found.get(self._code(case))
         return found if isinstance(found, Instructions) else None
 
-    def moved(self, case: str) -> Direction:
-        """Whether head executes more (1) or fewer (-1) instructions, beyond what matters of CPU."""
-        return direction(self.of(case))
-
     def count(self, cases: Iterable[str], left: Callable[[], float], reporter: Reporter) -> None:
-        """Count environment by environment, as long as there is time.
-
-        Raises:
-            InterruptedRun: What was complete until then is kept.
-        """
+        """Count environment by environment in the time there is; an interruption keeps the rest."""
         for group in self._groups(cases):
             seconds = START_SECONDS + EACH_SECONDS * len(group)
             if seconds > left():
                 continue
             pairs = [self._sides[case] for case in group]
             found = self._instruments.instructions(pairs, min(left(), PATIENCE * seconds))
-            unknown: dict[str, list[str]] = {}
-            for case, one in zip(group, found, strict=True):
-                self._found[self._code(case)] = one
-                if isinstance(one, str):
-                    unknown.setdefault(one, []).append(case)
-            for reason, names in unknown.items():
+            self._found |= {self._code(case): one for case, one in zip(group, found, strict=True)}
+            for reason in dict.fromkeys(one for one in found if isinstance(one, str)):
+                names = [case for case, one in zip(group, found, strict=True) if one == reason]
                 reporter.note(f"{', '.join(names)}: instructions not counted: {reason}")
 
     def _groups(self, cases: Iterable[str]) -> list[Sequence[str]]:
@@ -204,7 +192,7 @@ class Counts:
 
 
 def direction(counted: Instructions | None) -> Direction:
-    """Where instructions moved to, beyond what matters of CPU; 0: nowhere."""
+    """Whether head executes more (1) or fewer (-1) instructions, beyond what matters of CPU."""
     change = 0.0 if counted is None else math.log(counted.head / counted.base)
     if abs(change) <= math.log1p(METRICS["server_cpu_per_request"].floor):
         return 0
@@ -217,7 +205,7 @@ class FollowUp:
     def __init__(
         self, instruments: Instruments, sides: BothSides, left: Callable[[], float]
     ) -> None:
-        """Prepare; nothing is measured yet. `left` gives the seconds that are left."""
+        """`left` gives the seconds that are left."""
         self._instruments, self._sides, self._left = instruments, sides, left
         self.means: dict[str, tuple[dict[str, float], dict[str, float]]] = {}
 
@@ -227,11 +215,7 @@ class FollowUp:
         return sum(len(ORDER) * expected(head, "quick").total for head in heads)
 
     def launch(self, cases: Sequence[str], reporter: Reporter) -> None:
-        """Launch cases, one after another, as long as there is time.
-
-        Raises:
-            InterruptedRun: What was complete until then is kept.
-        """
+        """Launch cases one after another in the time there is; an interruption keeps the rest."""
         for done, case in enumerate(cases):
             if self.seconds(case) <= self._left():
                 remaining = min(self.seconds(*cases[done:]), self._left())
@@ -239,14 +223,13 @@ class FollowUp:
                 self._launch(case)
 
     def _launch(self, case: str) -> None:
-        sides = dict(zip(("base", "head"), self._sides[case], strict=True))
-        figures: dict[SideName, list[dict[str, float]]] = {"base": [], "head": []}
+        figures: tuple[list[dict[str, float]], ...] = ([], [])
         for side in ORDER:
-            outcome = self._instruments.launch(sides[side])
+            outcome = self._instruments.launch(self._sides[case][side])
             if outcome.status is not Status.OK:
                 return
             figures[side].append(outcome.metrics)
-        self.means[case] = _means(figures["base"]), _means(figures["head"])
+        self.means[case] = _means(figures[0]), _means(figures[1])
 
 
 def _means(launches: Sequence[dict[str, float]]) -> dict[str, float]:
@@ -282,20 +265,16 @@ class Reporter(progress.Progress):
 
 def outcome(duet: Duet) -> str:
     """What a duet gave, in a line: changes of head against base, or why it does not count."""
-    failing = [
-        f"{side}: {flag.name}: {flag.detail}"
-        for side, flags in (("base", duet.flags_base), ("head", duet.flags_head))
-        for flag in flags
-        if flag.severity == "fail"
-    ]
+    sided = [("base", flag) for flag in duet.flags_base] + [("head", f) for f in duet.flags_head]
+    failing = [(side, flag) for side, flag in sided if flag.severity == "fail"]
     if failing:
-        return "void: " + "; ".join(failing)
+        return "void: " + "; ".join(f"{side}: {f.name}: {f.detail}" for side, f in failing)
     changes = [
         f"{METRICS[name].title} {duet.head[name] / duet.base[name] - 1:+.1%}"
         for name in BRIEF
         if duet.base.get(name) and duet.head.get(name)
     ]
-    warnings = sorted({flag.name for flag in (*duet.flags_base, *duet.flags_head)})
+    warnings = sorted({flag.name for _, flag in sided})
     shown = ", ".join(changes) + (f"  [{', '.join(warnings)}]" if warnings else "")
     return shown if duet.usable else f"not used: {shown}"
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import filecmp
 import shutil
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from servebench.core.errors import DeclarationError, UsageError
 from servebench.core.model import Case, Profile
@@ -63,9 +63,7 @@ def paired(
         other = partners.pop(_key(case, cross), None)
         if other is None:
             missing.append(Missing(case=case.id, reason="only head has it"))
-            continue
-        different = differences(other, case, cross=cross)
-        if different:
+        elif different := differences(other, case, cross=cross):
             reason = f"defined otherwise on head: {'; '.join(different)}"
             missing.append(Missing(case=case.id, reason=reason))
         else:
@@ -77,7 +75,7 @@ def paired(
 
 def differences(base: Case, head: Case, *, cross: bool = False) -> tuple[str, ...]:
     """Tell in what two cases are defined otherwise: `load.connections 128 → 256`."""
-    before, after = dict(_flat(base.model_dump())), dict(_flat(head.model_dump()))
+    before, after = _flat(base), _flat(head)
     ignored = _MAY_DIFFER | (_BY_INTERPRETER if cross else frozenset())
     return tuple(
         f"{name} {_shown(before.get(name))} → {_shown(after.get(name))}"
@@ -105,13 +103,12 @@ def _key(case: Case, cross: bool) -> Hashable:
     )  # fmt: skip
 
 
-def _flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Name the fields of endpoint and load by their path; an expected body is one value."""
-    for name, value in values.items():
-        if prefix == "" and name in {"endpoint", "load"}:
-            yield from _flat(value, f"{name}.")
-        else:
-            yield prefix + name, value
+def _flat(case: Case) -> dict[str, object]:
+    """A case's fields; those of endpoint and load by their path, an expected body as one value."""
+    fields = case.model_dump()
+    for part in ("endpoint", "load"):
+        fields |= {f"{part}.{name}": value for name, value in fields.pop(part).items()}
+    return fields
 
 
 def _shown(value: object) -> str:
@@ -126,9 +123,6 @@ _KEPT: Final = frozenset({FILE, PUBLISHED, "pyproject.toml"})
 """Files that declare, and are not lent: the lender's hold anyway."""
 
 _NAMED: Final = 5  # things that a note names
-
-_Endpoints = Mapping[tuple[str, str], EndpointTable]
-"""By experiment and name."""
 
 
 def declares(root: Path) -> bool:
@@ -154,20 +148,19 @@ class Borrower:
     label: str
     root: Path
     lender: Lender
-    declared: bool = field(init=False)
     files: list[str] = field(default_factory=list)
     _others: dict[str, None] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.declared = declares(self.root)
+    @property
+    def declared(self) -> bool:
+        return declares(self.root)  # whatever it is lent: no declarations
 
     @property
-    def note(self) -> str:
+    def notes(self) -> tuple[str, ...]:
         names = [*self.files, *self._others]
-        if not names:
-            return ""
         listed = some(names, _NAMED, "file")
-        return f"{self.label} lacks {listed}: those of {self.lender.label} are used on both sides"
+        note = f"{self.label} lacks {listed}: those of {self.lender.label} are used on both sides"
+        return (note,) if names else ()
 
     def cases(self, profile: Profile) -> tuple[Case, ...]:
         """The cases of a profile, as this side plays them, or else declares them itself."""
@@ -177,13 +170,12 @@ class Borrower:
         own = self._own()
         before = {case.id: case for case in expand_all(own or (), profile)}
         mine, theirs = _endpoints(own or ()), _endpoints(self.lender.experiments)
-        played: list[Case] = []
+        played = []
         for case in found:
             key = case.experiment, case.endpoint.name
             other = before.pop(case.id, None)
-            one = self._played(case, theirs[key], mine.get(key), unknown=own is None) or other
-            played += [] if one is None else [one]
-        return (*played, *before.values())
+            played.append(self._played(case, theirs[key], mine.get(key), own is None) or other)
+        return (*filter(None, played), *before.values())
 
     def lock(self, name: str) -> Stack:
         """The lock of a stack; errors as of `stacks.read`."""
@@ -214,31 +206,28 @@ class Borrower:
             return None
 
     def _played(
-        self, case: Case, table: EndpointTable, own: EndpointTable | None, *, unknown: bool
+        self, case: Case, table: EndpointTable, own: EndpointTable | None, unknown: bool
     ) -> Case | None:
         """The case as this side plays it; None if it has another endpoint of that name, or none."""
-        if own is not None and _same(own, table):
+        if own and own.model_dump(exclude=_APART) == table.model_dump(exclude=_APART):
             endpoint = case.endpoint.model_copy(update={"app": own.app})
             return case.model_copy(update={"endpoint": endpoint})
-        module = self._module(case)
-        if module is None:
-            return case  # an installed one: its answers will tell
-        if not (self.root / module).is_file():
-            if own is not None:
-                return None
-            self._lend(case)
-            return case
-        same = filecmp.cmp(self.root / module, self.lender.root / module, shallow=False)
-        return case if same or unknown else None
-
-    def _module(self, case: Case) -> Path | None:
-        """Where the lender has the case's application, from its root."""
         name = Path(*case.endpoint.app.partition(":")[0].split("."))
-        for folder in (Path("apps", case.experiment), Path("apps")):
-            for path in (folder / name.with_suffix(".py"), folder / name / "__init__.py"):
-                if (self.lender.root / path).is_file():
-                    return path
-        return None
+        places = [
+            path
+            for folder in (Path("apps", case.experiment), Path("apps"))
+            for path in (folder / name.with_suffix(".py"), folder / name / "__init__.py")
+            if (self.lender.root / path).is_file()
+        ]
+        if not places:
+            return case  # an installed one: its answers will tell
+        ours, theirs = (root / places[0] for root in (self.root, self.lender.root))
+        if ours.is_file():
+            return case if unknown or filecmp.cmp(ours, theirs, shallow=False) else None
+        if own is not None:
+            return None
+        self._lend(case)
+        return case
 
     def _lend(self, case: Case) -> None:
         """Write what the case's application consists of, where this side has nothing."""
@@ -252,13 +241,9 @@ class Borrower:
             self.files.append(path.as_posix())
 
 
-def _endpoints(experiments: Iterable[Experiment]) -> _Endpoints:
+def _endpoints(experiments: Iterable[Experiment]) -> dict[tuple[str, str], EndpointTable]:
     return {
         (experiment.name, name): table
         for experiment in experiments
         for name, table in experiment.declared.endpoints.items()
     }
-
-
-def _same(one: EndpointTable, other: EndpointTable) -> bool:
-    return one.model_dump(exclude=_APART) == other.model_dump(exclude=_APART)

@@ -20,7 +20,7 @@ from servebench.compare import builder, durations
 from servebench.compare.builder import MOVED, Findings, Question
 from servebench.compare.decide import Confirmation, Screening, Stage, judge
 from servebench.compare.durations import Budget, DuetSeconds
-from servebench.compare.instruments import Counts, FollowUp, Instruments, Real, Reporter
+from servebench.compare.instruments import Counts, FollowUp, Instruments, Real, Reporter, direction
 from servebench.compare.processes import InprocessComparison, Processes, RealProcesses
 from servebench.compare.samples import CaseDuets
 from servebench.compare.statistics import Method
@@ -158,7 +158,7 @@ class _Session:
         ends = self.clock() + durations.COUNTING * total
         self.counts.count(self.duets, lambda: ends - self.clock(), self.reporter)
         for case, duets in self.duets.items():
-            if toward := self.counts.moved(case):
+            if toward := direction(self.counts.of(case)):
                 for metric, sign in duets.follows(toward).items():
                     self.screening.hint(case, metric, sign)
 

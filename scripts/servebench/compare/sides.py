@@ -38,23 +38,15 @@ from servebench.toolchain.stacks import Stack
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Base or head, ready to be measured.
-
-    Attributes:
-        rig: What its launches need; for the cases that both sides have.
-        root: The copy that its applications (and benchmarks) are read from.
-        tree: The git tree of `root`; None if it is no revision's.
-        lent: Paths of files in `root` that are not its own; see `pairs`.
-        declared: Whether it declares itself what is measured of it.
-    """
+    """Base or head, ready to be measured."""
 
     record: SideRecord
-    rig: Rig
+    rig: Rig  # for the cases that both sides have
     cases: tuple[Case, ...]
-    root: Path
-    tree: str | None = None
-    lent: frozenset[str] = frozenset()
-    declared: bool = True
+    root: Path  # the copy that its applications (and benchmarks) are read from
+    tree: str | None = None  # the git tree of `root`; None: it is no revision's
+    lent: frozenset[str] = frozenset()  # files in `root` that are not its own; see `pairs`
+    declared: bool = True  # whether it declares itself what is measured of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +120,7 @@ def of_revisions(root: Path, base: str | None, head: str | None, scope: Scope) -
 
     parts = part(earlier, revisions.lay_out(root, earlier, scope.copies)), part(later, after)
     both = _prepared(*parts, scope, root)
-    notes = [one.borrower.note for one in parts if one.borrower and one.borrower.note]
+    notes = [note for one in parts if one.borrower for note in one.borrower.notes]
     return replace(both, notes=tuple(notes))
 
 

@@ -79,8 +79,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final, Literal
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,11 +113,15 @@ class Looks:
     def __post_init__(self) -> None:
         rising = list(self.counts) == sorted(set(self.counts))
         if not self.counts or len(self.counts) != len(self.shares) or not rising:
-            raise ValueError(f"looks: one share per rising count; found {self}")
+            raise ValueError(f"looks: one share per rising count; found {self!r}")
         if min(self.shares) <= 0 or not math.isclose(sum(self.shares), 1):
             raise ValueError(f"looks: positive shares that add up to 1; found {self.shares}")
         if not 2 <= self.least <= self.counts[0]:
             raise ValueError(f"looks: least from 2 to {self.counts[0]}; found {self.least}")
+
+    def __str__(self) -> str:
+        pairs = zip(self.counts, self.shares, strict=True)
+        return ", ".join(f"{count} duets: {share:.0%}" for count, share in pairs)
 
     @property
     def last(self) -> int:
@@ -130,15 +134,12 @@ class Looks:
         `final`: nothing will follow, and the last look is taken now, with all that earlier ones
         left.
         """
-        if final and count >= self.least:
-            spent = sum(
-                share for at, share in zip(self.counts, self.shares, strict=True) if at < count
-            )
-            # Beyond the last scheduled look nothing is left to spend: that look stays the last.
-            if spent < 1 - 1e-9:
-                return count, 1 - spent
-        done = [look for look in zip(self.counts, self.shares, strict=True) if look[0] <= count]
-        return done[-1] if done else None
+        looks = list(zip(self.counts, self.shares, strict=True))
+        spent = sum(share for at, share in looks if at < count)
+        # Beyond the last scheduled look nothing is left to spend: that look stays the last.
+        if final and count >= self.least and spent < 1 - 1e-9:
+            return count, 1 - spent
+        return max((look for look in looks if look[0] <= count), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +162,12 @@ def log_ratios(base: Sequence[float], head: Sequence[float]) -> Logs:
     Raises:
         ValueError: Different lengths, or a figure that is not positive and finite.
     """
-    below, above = np.asarray(base, dtype=np.float64), np.asarray(head, dtype=np.float64)
-    if below.shape != above.shape:
-        raise ValueError(f"one figure of each side per duet: found {below.size} and {above.size}")
-    for side in (below, above):
-        if not (np.isfinite(side).all() and (side > 0).all()):
-            raise ValueError(f"ratios are of positive finite figures; found {side.tolist()}")
-    logs: Logs = np.log(above) - np.log(below)
+    if len(base) != len(head):
+        raise ValueError(f"one figure of each side per duet: found {len(base)} and {len(head)}")
+    both = np.asarray([base, head], dtype=np.float64)
+    if not (np.isfinite(both) & (both > 0)).all():
+        raise ValueError(f"ratios are of positive finite figures; found {both.tolist()}")
+    logs: Logs = np.log(both[1]) - np.log(both[0])
     return logs
 
 
@@ -184,7 +184,7 @@ def sample(logs: Logs) -> Sample:
 
 def interval(found: Sample, alpha: float) -> tuple[float, float]:
     """The two-sided t interval of the mean with coverage 1 - alpha, on the log scale."""
-    half = _quantile(1 - alpha / 2, found.n - 1) * found.error
+    half = float(_quantile(1 - alpha / 2, found.n - 1)) * found.error
     return found.mean - half, found.mean + half
 
 
@@ -202,8 +202,7 @@ def same_p(found: Sample, tolerance: float) -> float:
     """P value of the equivalence test: small where |log ratio| is below log(1 + tolerance)."""
     edge = math.log1p(tolerance)
     return max(
-        _tail((edge - found.mean) / found.error, found.n - 1),
-        _tail((edge + found.mean) / found.error, found.n - 1),
+        _tail((edge - mean) / found.error, found.n - 1) for mean in (found.mean, -found.mean)
     )
 
 
@@ -225,7 +224,7 @@ def detectable(
     sd = found.error * math.sqrt(found.n)
 
     def reach(n: int, rate: float, power: float) -> float:
-        return (_quantile(1 - rate, n - 1) + _quantile(power, n - 1)) * sd / math.sqrt(n)
+        return float(_quantile(1 - rate, n - 1) + _quantile(power, n - 1)) * sd / math.sqrt(n)
 
     def lacking(distance: float) -> float:
         called = (_tail(_quantile(1 - a, n - 1) - distance * math.sqrt(n) / sd, n - 1)
@@ -246,10 +245,8 @@ def duets_needed(sd: float, distance: float, *, alpha: float, power: float) -> i
 
     `alpha` is the error rate on that one side.
     """
-    from scipy import special  # noqa: PLC0415 - only those who compare wait for its import
-
     n = np.arange(2, _MOST_DUETS)
-    reach = special.stdtrit(n - 1, 1 - alpha) + special.stdtrit(n - 1, power)
+    reach = _quantile(1 - alpha, n - 1) + _quantile(power, n - 1)
     enough = np.flatnonzero(reach * max(sd, RESOLUTION) / np.sqrt(n) <= distance)
     return int(n[enough[0]]) if len(enough) else None
 
@@ -261,12 +258,9 @@ def adjusted(ps: Sequence[float]) -> list[float]:
     (what costs CPU costs throughput), which the method bears (Benjamini & Yekutieli, Annals of
     Statistics 29 (2001) 1165).
     """
-    if not ps:
-        return []
     from scipy import stats  # noqa: PLC0415 - takes a second to import
 
-    found: list[float] = stats.false_discovery_control(np.asarray(ps), method="bh").tolist()
-    return found
+    return stats.false_discovery_control(np.asarray(ps), method="bh").tolist() if ps else []
 
 
 def _tail(t: float, freedom: int) -> float:
@@ -276,10 +270,11 @@ def _tail(t: float, freedom: int) -> float:
     return float(special.stdtr(freedom, -t))
 
 
-def _quantile(p: float, freedom: int) -> float:
+def _quantile(p: float, freedom: Any) -> Any:
+    """Student's t of a probability, for one number of degrees of freedom or an array of them."""
     from scipy import special  # noqa: PLC0415 - only those who compare wait for its import
 
-    return float(special.stdtrit(freedom, p))
+    return special.stdtrit(freedom, p)
 
 
 CONFIDENCE_RATE: Final = 0.05
@@ -291,31 +286,19 @@ MEMORY: Final = "as without the other side's server"
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """Parameters of a comparison.
+    """Parameters of a comparison: looks, error rates, and for how long.
 
-    Attributes:
-        screening: When the screening looks.
-        confirmation: When the confirmation looks.
-        screening_rate: Rate of false candidates among the candidates.
-        confirmation_rate: Rate of false verdicts among the verdicts; on one side, and at most half
-            of `CONFIDENCE_RATE`.
-        settling_rate: Rate of changes as large as the tolerance among what a stage calls "no
-            change".
-        power: For which detectable changes and missing times are given.
-        patience: Duets that a case may take in a stage, in multiples of the last look: on a
-            disturbed machine the usable ones may never be enough.
+    `settling_rate` is that of changes as large as the tolerance among what a stage calls "no
+    change". `patience` bounds the duets that a case may take in a stage, in multiples of the last
+    look: on a disturbed machine the usable ones may never be enough.
     """
 
-    screening: Looks = field(
-        default_factory=lambda: Looks((5, 8, 12, 22), (0.05, 0.15, 0.3, 0.5), least=3)
-    )
-    confirmation: Looks = field(
-        default_factory=lambda: Looks((10, 18, 28), (0.15, 0.25, 0.6), least=5)
-    )
-    screening_rate: float = 0.20
-    confirmation_rate: float = 0.025
+    screening: Looks = Looks((5, 8, 12, 22), (0.05, 0.15, 0.3, 0.5), least=3)
+    confirmation: Looks = Looks((10, 18, 28), (0.15, 0.25, 0.6), least=5)
+    screening_rate: float = 0.20  # of false candidates among the candidates
+    confirmation_rate: float = 0.025  # of false verdicts; one side, half of `CONFIDENCE_RATE`
     settling_rate: float = 0.05
-    power: float = 0.8
+    power: float = 0.8  # for which detectable changes and missing times are given
     patience: float = 1.5
 
     @property
@@ -325,18 +308,10 @@ class Method:
 
     def record(self) -> dict[str, float | int | str]:
         """The parameters as a comparison's file keeps them."""
+        rates = ("screening_rate", "confirmation_rate", "settling_rate", "power", "patience")
         return {
-            "screening_looks": _text(self.screening),
-            "confirmation_looks": _text(self.confirmation),
-            "screening_rate": self.screening_rate,
-            "confirmation_rate": self.confirmation_rate,
-            "settling_rate": self.settling_rate,
-            "power": self.power,
-            "patience": self.patience,
+            "screening_looks": str(self.screening),
+            "confirmation_looks": str(self.confirmation),
+            **{name: getattr(self, name) for name in rates},
             "memory": MEMORY,
         }
-
-
-def _text(looks: Looks) -> str:
-    pairs = zip(looks.counts, looks.shares, strict=True)
-    return ", ".join(f"{count} duets: {share:.0%}" for count, share in pairs)

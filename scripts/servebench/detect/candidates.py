@@ -12,12 +12,11 @@ and were first seen at the same commit, they are one candidate all the same, and
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from servebench.detect.conclude import is_inprocess
-from servebench.detect.steps import TableStep, steps
+from servebench.detect.steps import steps
 from servebench.host import cache
 from servebench.record.candidate import Candidate, Candidates, Dismissal, Step
 from servebench.record.change import ChangeRecord, StackState
@@ -28,12 +27,8 @@ SLACK: Final = 1
 """Nights that a step may be away from the change of the stack that caused it."""
 
 
-@dataclass(slots=True)
-class _Cluster:
-    """Changes of one stack that share steps: places of the first nights with them."""
-
-    nights: set[int]
-    steps: list[Step] = field(default_factory=list)
+_Cluster = tuple[set[int], list[Step]]
+"""Changes of one stack that share steps: places of the first nights with them, and the steps."""
 
 
 def detect(
@@ -56,17 +51,14 @@ def detect(
         candidates, others = of_table(table, inside)
         unexplained += others
         for candidate in candidates:
+            known: list[ChangeRecord | Dismissal] = [*records, *(dismissed or {}).values()]
             earlier = [
-                dismissal
-                for dismissal in (dismissed or {}).values()
-                if dismissal.id == candidate.id or _same(candidate, dismissal, places)
+                one for one in known if one.id == candidate.id or _same(candidate, one, places)
             ]
-            if any(
-                record.id == candidate.id or _same(candidate, record, places) for record in records
-            ) or any(one.final for one in earlier):
+            if any(isinstance(one, ChangeRecord) or one.final for one in earlier):
                 judged += 1
             else:
-                tries = max((one.tries for one in earlier), default=0)
+                tries = max((one.tries for one in earlier if isinstance(one, Dismissal)), default=0)
                 _join(found, candidate.model_copy(update={"tries": tries}))
     return Candidates(
         candidates=tuple(sorted(found, key=lambda one: (-one.steps[0].strength, one.id))),
@@ -99,16 +91,16 @@ def _same(
     `places` are those of the runs of the candidate's table; names of others sort by time.
     """
     if isinstance(judged, ChangeRecord):
-        machine, stack = judged.series.machine, judged.base.stack
-        series = (judged.series, *judged.others)
+        where, series = (judged.series.machine, judged.base.stack), (judged.series, *judged.others)
     else:
-        machine, stack, series = judged.machine, judged.stack, judged.series
-    if (machine, stack) != (candidate.machine, candidate.base.stack):
-        return False
+        where, series = (judged.machine, judged.stack), judged.series
     kinds = {is_inprocess(one) for one in series} or {False}
-    if is_inprocess(candidate.steps[0].series) not in kinds:
-        return False
-    if judged.before_run is None or judged.after_run is None:
+    if (
+        where != (candidate.machine, candidate.base.stack)
+        or is_inprocess(candidate.steps[0].series) not in kinds
+        or judged.before_run is None
+        or judged.after_run is None
+    ):
         return False
     runs = (judged.before_run, candidate.after_run, candidate.before_run, judged.after_run)
     order: Sequence[Any] = runs
@@ -128,7 +120,8 @@ def of_table(
     clusters: dict[str, list[_Cluster]] = {}
     unexplained: list[Step] = []
     for found in steps(table, inside):
-        stack = _stack_of(table, found)
+        header = table.nights[found.night]
+        stack = header.stack_of[header.cases.index(table.cases[found.case])]
         near = {
             night
             for night in changed.get(stack, ())
@@ -136,42 +129,28 @@ def of_table(
             if found.before - SLACK < night <= found.night + SLACK
         }
         if near:
-            _add(clusters.setdefault(stack, []), near, found.step)
+            # What it may come from, joined with what it connects.
+            apart = [one for one in clusters.get(stack, ()) if not one[0] & near]
+            touching = [one for one in clusters.get(stack, ()) if one[0] & near]
+            nights = near.union(*(one[0] for one in touching))
+            moved = [found.step, *(step for one in touching for step in one[1])]
+            clusters[stack] = [*apart, (nights, moved)]
         elif all(stack in table.nights[night].stacks for night in (found.before, found.night)):
             unexplained.append(found.step)
         # Otherwise nobody knows whether it changed.
     candidates = tuple(
-        _candidate(table, stack, cluster)
+        _candidate(table, stack, *cluster)
         for stack, many in sorted(clusters.items())
         for cluster in many
     )
     return candidates, tuple(unexplained)
 
 
-def _stack_of(table: Table, found: TableStep) -> str:
-    header = table.nights[found.night]
-    return header.stack_of[header.cases.index(table.cases[found.case])]
-
-
-def _add(clusters: list[_Cluster], nights: set[int], step: Step) -> None:
-    """Put a step to the changes that it may come from, and join what it connects."""
-    touching = [cluster for cluster in clusters if cluster.nights & nights]
-    joined = _Cluster(set(nights), [step])
-    for cluster in touching:
-        clusters.remove(cluster)
-        joined.nights |= cluster.nights
-        joined.steps += cluster.steps
-    clusters.append(joined)
-
-
-def _candidate(table: Table, stack: str, cluster: _Cluster) -> Candidate:
-    head = table.nights[max(cluster.nights)]
-    base = next(
-        night for night in reversed(table.nights[: min(cluster.nights)]) if stack in night.stacks
-    )
+def _candidate(table: Table, stack: str, nights: set[int], moved: list[Step]) -> Candidate:
+    head = table.nights[max(nights)]
+    base = next(night for night in reversed(table.nights[: min(nights)]) if stack in night.stacks)
     digests = base.stacks[stack], head.stacks[stack]
     when = datetime.fromtimestamp(head.time, UTC)
-    strongest = sorted(cluster.steps, key=lambda step: -step.strength)
     name = f"{when:%Y%m%d}-{stack}{table.track.suffix}"
     return Candidate(
         id=f"{name}-{cache.digest(table.machine, *digests)[:6]}",
@@ -184,5 +163,5 @@ def _candidate(table: Table, stack: str, cluster: _Cluster) -> Candidate:
         base_commit=base.commit,
         head_commit=head.commit,
         packages=differences(stack, base.packages.get(stack, {}), head.packages.get(stack, {})),
-        steps=tuple(strongest),
+        steps=tuple(sorted(moved, key=lambda step: -step.strength)),
     )

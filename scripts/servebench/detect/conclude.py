@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from servebench.compare import inprocess
 from servebench.core.metrics import METRICS
@@ -22,22 +22,6 @@ IMPROVED = "An improvement: there is nothing to do."
 _MOVED = frozenset({Verdict.SLOWER, Verdict.FASTER})
 
 
-@dataclass(frozen=True, slots=True)
-class _Finding:
-    """A step that the duets saw, too, with an interval."""
-
-    step: Step
-    judgement: Judgement
-    ratio: float
-    low: float
-    high: float
-
-    @property
-    def certain(self) -> float:
-        """How much it moved at the least: the end of the interval that is next to no change."""
-        return min(abs(math.log(self.low)), abs(math.log(self.high)))
-
-
 def conclude(candidate: Candidate, comparison: Comparison) -> ChangeRecord | Dismissal:
     """Judge a candidate.
 
@@ -46,63 +30,82 @@ def conclude(candidate: Candidate, comparison: Comparison) -> ChangeRecord | Dis
     (server runs, or benchmarks inside the process) are confirmed; those that were played and did
     not move, not.
     """
-    found = {
-        step.series: judgement
-        for step in candidate.steps
-        if (judgement := judgement_on(comparison, step.series)) is not None
-    }
-    confirmed = _confirmed(candidate.steps, found)
-    if not confirmed:
-        return _dismissal(candidate, comparison, found)
-    main = max(confirmed, key=lambda one: one.certain)
-    others = [one.step.series for one in confirmed if one is not main]
-    # What only a server loads moves nothing inside the process, which then was not played.
-    kinds = {is_inprocess(one.step.series) for one in confirmed}
-    unplayed = [
-        step.series
-        for step in candidate.steps
-        if is_inprocess(step.series) in kinds and not played(comparison, step.series)
+    found = [(step, judgement_on(comparison, step.series)) for step in candidate.steps]
+    judged = [(step, one) for step, one in found if one is not None]
+    confirmed = [
+        (step, one)
+        for step, one in judged
+        if one.verdict in _MOVED and one.ratio and one.low and one.high
+        if (one.ratio > 1) == (step.ratio > 1)
     ]
-    slower = main.judgement.verdict is Verdict.SLOWER
+    given: dict[str, Any] = {
+        name: getattr(candidate, name) for name in ("id", "when", "before_run", "after_run")
+    }
+    given["evidence"] = comparison.id
+    if not confirmed:
+        verdict, note = _dismissed([one for _, one in judged], untouched(comparison))
+        return Dismissal(
+            machine=candidate.machine,
+            stack=candidate.base.stack,
+            series=tuple(step.series for step in candidate.steps),
+            verdict=verdict,
+            tries=candidate.tries + 1,
+            note=note,
+            **given,
+        )
+    main, said = max(confirmed, key=lambda one: _certain(one[1]))
+    # What only a server loads moves nothing inside the process, which then was not played.
+    kinds = {is_inprocess(step.series) for step, _ in confirmed}
+    slower = said.verdict is Verdict.SLOWER
     return ChangeRecord(
-        id=candidate.id,
         status="open" if slower else "closed",
-        series=main.step.series,
-        others=tuple(others),
-        unplayed=tuple(unplayed),
-        when=candidate.when,
-        before_run=candidate.before_run,
-        after_run=candidate.after_run,
+        series=main.series,
+        others=tuple(step.series for step, _ in confirmed if step is not main),
+        unplayed=tuple(
+            step.series
+            for step in candidate.steps
+            if is_inprocess(step.series) in kinds and not played(comparison, step.series)
+        ),
         base=candidate.base,
         head=candidate.head,
         packages=candidate.packages,
-        ratio=main.ratio,
-        low=main.low,
-        high=main.high,
-        verdict=main.judgement.verdict,
         culprit=culprit(candidate.packages),
-        evidence=comparison.id,
-        method=_method(main),
+        method=_method(main, said),
         note="" if slower else IMPROVED,
+        **said.model_dump(include={"ratio", "low", "high", "verdict"}),
+        **given,
     )
 
 
-def _method(main: _Finding) -> str:
-    before, after = main.step.nights
-    within = is_inprocess(main.step.series)
+def _certain(judged: Judgement) -> float:
+    """How much it moved at the least: the end of the interval that is next to no change."""
+    return min(abs(math.log(end)) for end in (judged.low, judged.high) if end)
+
+
+def _dismissed(judged: Sequence[Judgement], unloaded: bool) -> tuple[Verdict, str]:
+    """The verdict on what no duet confirmed, and why."""
+    if unloaded:
+        return Verdict.NO_CHANGE, "None of the packages that moved is loaded by these cases."
+    if judged and all(one.verdict is Verdict.NO_CHANGE for one in judged):
+        return Verdict.NO_CHANGE, "The duets between the two stacks saw no change."
+    said = sorted({str(one.verdict) for one in judged}) or ["nothing of these series"]
+    return Verdict.INCONCLUSIVE, f"The duets between the two stacks said: {', '.join(said)}."
+
+
+def _method(main: Step, judged: Judgement) -> str:
+    within = is_inprocess(main.series)
     nights, played = ("commits", "pairs of processes") if within else ("nights", "duets")
     return (
-        f"A step between {before} and {after} {nights} (asv's step detection), confirmed by "
-        f"{main.judgement.confirmed} {played} between the two stacks on the same machine."
+        f"A step between {main.nights[0]} and {main.nights[1]} {nights} (asv's step detection), "
+        f"confirmed by {judged.confirmed} {played} between the two stacks on the same machine."
     )
 
 
 def culprit(packages: Sequence[PackageChange]) -> Release | None:
     """The release that caused a change, where only one package moved."""
-    if len(packages) != 1 or packages[0].head is None:
+    if len(packages) != 1 or (version := packages[0].head) is None:
         return None
-    (only,) = packages
-    return Release(package=only.package, version=str(only.head), previous=only.base)
+    return Release(package=packages[0].package, version=version, previous=packages[0].base)
 
 
 def closed(
@@ -115,59 +118,17 @@ def closed(
     """
     found = []
     for record in records:
-        if record.status != "open":
-            continue
-        for later in records:
-            ratio = _ratio_of(later, record.series, evidence)
-            if later.when <= record.when or ratio is None:
-                continue
-            if _worse(record.series.metric, record.ratio * ratio) <= 0:
-                note = f"Undone by the change {later.id}."
-                found.append(record.model_copy(update={"status": "closed", "note": note}))
-                break
+        undone = (
+            later.id
+            for later in records
+            if record.status == "open" and later.when > record.when
+            if (ratio := _ratio_of(later, record.series, evidence)) is not None
+            if _worse(record.series.metric, record.ratio * ratio) <= 0
+        )
+        if by := next(undone, None):
+            note = f"Undone by the change {by}."
+            found.append(record.model_copy(update={"status": "closed", "note": note}))
     return tuple(found)
-
-
-def _confirmed(steps: Sequence[Step], found: Mapping[SeriesName, Judgement]) -> list[_Finding]:
-    confirmed = []
-    for step in steps:
-        judgement = found.get(step.series)
-        if judgement is None or judgement.verdict not in _MOVED:
-            continue
-        ratio, low, high = judgement.ratio, judgement.low, judgement.high
-        if ratio is None or low is None or high is None:
-            continue
-        if (ratio > 1) == (step.ratio > 1):
-            confirmed.append(_Finding(step, judgement, ratio, low, high))
-    return confirmed
-
-
-def _dismissal(
-    candidate: Candidate, comparison: Comparison, found: Mapping[SeriesName, Judgement]
-) -> Dismissal:
-    judged = [found[step.series] for step in candidate.steps if step.series in found]
-    unloaded = untouched(comparison)
-    same = unloaded or (judged and all(one.verdict is Verdict.NO_CHANGE for one in judged))
-    if unloaded:
-        note = "None of the packages that moved is loaded by these cases."
-    elif same:
-        note = "The duets between the two stacks saw no change."
-    else:
-        said = sorted({str(one.verdict) for one in judged}) or ["nothing of these series"]
-        note = f"The duets between the two stacks said: {', '.join(said)}."
-    return Dismissal(
-        id=candidate.id,
-        machine=candidate.machine,
-        when=candidate.when,
-        before_run=candidate.before_run,
-        after_run=candidate.after_run,
-        stack=candidate.base.stack,
-        series=tuple(step.series for step in candidate.steps),
-        verdict=Verdict.NO_CHANGE if same else Verdict.INCONCLUSIVE,
-        tries=candidate.tries + 1,
-        evidence=comparison.id,
-        note=note,
-    )
 
 
 def _ratio_of(
@@ -196,16 +157,9 @@ def judgement_on(comparison: Comparison, series: SeriesName) -> Judgement | None
     """The judgement on a series; None if there is none."""
     if is_inprocess(series):
         return next((one.judgement for one in comparison.micro if one.series == series.case), None)
-    return next(
-        (
-            judgement
-            for case in comparison.cases
-            if case.case.id == series.case
-            for judgement in case.judgements
-            if judgement.metric == series.metric
-        ),
-        None,
-    )
+    cases = [case for case in comparison.cases if case.case.id == series.case]
+    judged = (one for case in cases for one in case.judgements if one.metric == series.metric)
+    return next(judged, None)
 
 
 def played(comparison: Comparison, series: SeriesName) -> bool:
@@ -265,25 +219,14 @@ def follows(found: ChangeRecord, concluded: ChangeRecord) -> bool:
     """
     if found == concluded:
         return True
-    if concluded.culprit is not None:
-        return False
-    names = {move.package for move in concluded.packages}
-    releases = [culprit((move,)) for move in concluded.packages]
     bare = found.model_copy(update={"culprit": None, "note": concluded.note})
-    if bare != concluded:
+    if bare != concluded:  # nor has that a culprit already
         return False
     if found.culprit is not None:
+        releases = [culprit((move,)) for move in concluded.packages]
         return found.culprit in releases and found.note == concluded.note
+    names = {move.package for move in concluded.packages}
+    reasons = {ONLY_CAME_OR_WENT, NOT_DECIDED, ALONE_NOT_DECIDED, *map(NOT_ALONE.format, names)}
     added = found.note.removeprefix(concluded.note).lstrip()
     said = _NOTE.fullmatch(added) if found.note.startswith(concluded.note) else None
-    return (
-        said is not None
-        and set(said[1].split(", ")) <= names
-        and said[2] in _reasons(sorted(names))
-    )
-
-
-def _reasons(names: Sequence[str]) -> set[str]:
-    return {ONLY_CAME_OR_WENT, NOT_DECIDED, ALONE_NOT_DECIDED} | {
-        NOT_ALONE.format(name) for name in names
-    }
+    return said is not None and set(said[1].split(", ")) <= names and said[2] in reasons

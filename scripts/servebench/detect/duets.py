@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -52,25 +52,13 @@ class RealDuets:
     narrator: Narrator
 
     def __call__(self, candidate: Candidate, seconds: float) -> Comparison:
-        """Compare.
-
-        Raises:
-            UsageError: None of its cases is declared any more.
-            HistoryError: The locks cannot be found.
-            SetupError: A stack cannot be made.
-            InterruptedComparison: It was stopped.
-        """
+        """Compare; errors as of `strongest`, `find_locks` and `between`."""
         names = strongest(self.root, candidate)
-        states = find_locks(self.root, candidate, self.narrator)
+        found = find_locks(self.root, candidate, self.narrator)
         stack = candidate.base.stack
-        return self.between(
-            names,
-            stack,
-            (f"{stack} of {candidate.before_run}", states.base),
-            (f"{stack} of {candidate.after_run}", states.head),
-            seconds,
-            states.notes,
-        )
+        base = f"{stack} of {candidate.before_run}", found.base
+        head = f"{stack} of {candidate.after_run}", found.head
+        return self.between(names, stack, base, head, seconds, found.notes)
 
     def between(
         self,
@@ -97,28 +85,19 @@ class RealDuets:
                 f"{', '.join(lost)}: no case of this checkout has this endpoint with this stack "
                 "and interpreter any more; there is nothing to compare"
             )
+        # A benchmark runs in the environments of a case, whose server is not started.
+        globs = tuple(map(glob.escape, (*served, *(carriers[name] for name in inside))))
+        logs = paths.state_dir() / "logs"
         with revisions.copies(self.narrator) as copies:
-            scope = Scope(
-                PROFILE,
-                # A benchmark runs in the environments of a case, whose server is not started.
-                tuple(
-                    glob.escape(name) for name in (*served, *(carriers[name] for name in inside))
-                ),
-                paths.state_dir() / "logs",
-                self.narrator,
-                copies,
-            )
+            scope = Scope(PROFILE, globs, logs, self.narrator, copies)
             both = sides_.of_locks(self.root, stack, base, head, scope)
-            affected_ = affected.find(both)
-            found = replace(
-                affected_,
-                pairs=tuple(pair for pair in affected_.pairs if pair.head.id in served),
-                targets=tuple(target for target in affected_.targets if target.series in inside),
-            )
-            if not found.pairs and not found.targets:
-                found = replace(found, nothing=found.nothing or NOTHING)
+            found = affected.find(both)
+            pairs = tuple(pair for pair in found.pairs if pair.head.id in served)
+            targets = tuple(target for target in found.targets if target.series in inside)
+            nothing = "" if pairs or targets else found.nothing or NOTHING
+            found = replace(found, pairs=pairs, targets=targets, nothing=nothing)
             question = Question(both.base, both.head, found, seconds, self.seed, notes=notes)
-            if not found.pairs and not found.targets:
+            if nothing:
                 return unmeasured(question)
             with measuring():
                 return session.compare(question, self.reporter)
@@ -181,11 +160,8 @@ def find_locks(root: Path, change: Candidate | ChangeRecord, narrator: Narrator)
         HistoryError: Neither can be found.
         SetupError: uv finds no set of the recorded versions.
     """
-    base_commit, head_commit = (
-        (change.base_commit, change.head_commit) if isinstance(change, Candidate) else (None, None)
-    )
-    base = lock_text(root, change.base, base_commit)
-    head = lock_text(root, change.head, head_commit)
+    base = lock_text(root, change.base, getattr(change, "base_commit", None))
+    head = lock_text(root, change.head, getattr(change, "head_commit", None))
     if base is not None and head is not None:
         return Locks(base, head)
     if base is None and head is None:
@@ -193,39 +169,36 @@ def find_locks(root: Path, change: Candidate | ChangeRecord, narrator: Narrator)
             f"{change.id}: neither lock of the stack {change.base.stack} is in the git "
             "history any more: fetch all of it (git fetch --unshallow, or fetch-depth: 0)"
         )
-    name = change.base.stack
-    missing = "base" if base is None else "head"
-    known = str(head if base is None else base)
-    versions = {move.package: move.base if base is None else move.head for move in change.packages}
+    missing, keep = ("base", head or "") if base is None else ("head", base)
+    versions = {move.package: getattr(move, missing) for move in change.packages}
     pins = [f"{package}=={version}" for package, version in versions.items() if version]
+    name = change.base.stack
     with narrator.step(f"stack {name}", f"resolving {', '.join(pins)} again") as tick:
-        text = locks.resolve(name, None, tick, root=root, keep=known, pins=pins)
+        text = locks.resolve(name, None, tick, root=root, keep=keep, pins=pins)
     note = (
         f"The lock of {missing} is not in the git history any more; it was resolved again from the "
         "recorded versions"
     )
-    return Locks(text if base is None else known, known if base is None else text, (note,))
+    return Locks(text if base is None else base, text if head is None else head, (note,))
 
 
 def lock_text(root: Path, state: StackState, commit: str | None) -> str | None:
     """The text of a lock by its digest, of `commit` or any other; None if git does not have it."""
     path = stacks.lock_file(state.stack, root)
     name = path.relative_to(root).as_posix()
-    if path.is_file() and _is(path.read_bytes(), state):
-        return path.read_text("utf-8")
-    if commit is not None and _git(root, "cat-file", "-e", f"{commit}:{name}") is None:
-        # A shallow clone does not have it.
-        _git(root, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
-    log = _git(root, "log", "--all", f"--max-count={_SEARCHED}", "--format=%H", "--", name)
-    for one in (*([commit] if commit else []), *(log or b"").decode().split()):
-        found = _git(root, "cat-file", "blob", f"{one}:{name}")
-        if found is not None and _is(found, state):
-            return found.decode()
-    return None
 
+    def texts() -> Iterator[bytes | None]:
+        yield path.read_bytes() if path.is_file() else None
+        if commit is not None and _git(root, "cat-file", "-e", f"{commit}:{name}") is None:
+            # A shallow clone does not have it.
+            _git(root, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
+        log = _git(root, "log", "--all", f"--max-count={_SEARCHED}", "--format=%H", "--", name)
+        for one in (*([commit] if commit else []), *(log or b"").decode().split()):
+            yield _git(root, "cat-file", "blob", f"{one}:{name}")
 
-def _is(data: bytes, state: StackState) -> bool:
-    return hashlib.sha256(data).hexdigest() == state.digest
+    same = (text for text in texts() if text and hashlib.sha256(text).hexdigest() == state.digest)
+    found = next(same, None)
+    return None if found is None else found.decode()
 
 
 def _git(root: Path, *arguments: str) -> bytes | None:

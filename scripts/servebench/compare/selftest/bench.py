@@ -8,13 +8,13 @@ where they are asked for.
 
 from __future__ import annotations
 
+import fnmatch
 import math
 import os
 import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from statistics import fmean
 from typing import Final
@@ -53,21 +53,21 @@ MEMORY_METRIC: Final = "pss_steady"
 
 _COUNT_SECONDS: Final = 300.0  # limit; it takes about 20 s
 _PROGRAM_SECONDS: Final = 60.0  # limit; it takes a second or so
-_TIME_REQUEST: Final = (
-    "import sys, time\n"
-    "from benchmarks import _requests\n"
-    "call = _requests.open_request(sys.argv[1])\n"
-    "call()\n"  # the first imports what the handler needs: the second says how long one takes
-    "began = time.perf_counter()\n"
-    "call()\n"
-    "number = max(1, min(1000, round(0.3 / (time.perf_counter() - began))))\n"
-    "def once():\n"
-    "    began = time.process_time()\n"
-    "    for _ in range(number):\n"
-    "        call()\n"
-    "    return (time.process_time() - began) / number\n"
-    "print(min(once() for _ in range(9)))\n"
-)
+_TIME_REQUEST: Final = """
+import sys, time
+from benchmarks import _requests
+call = _requests.open_request(sys.argv[1])
+call()  # imports what the handler needs: the second says how long one takes
+began = time.perf_counter()
+call()
+number = max(1, min(1000, round(0.3 / (time.perf_counter() - began))))
+def once():
+    began = time.process_time()
+    for _ in range(number):
+        call()
+    return (time.process_time() - began) / number
+print(min(once() for _ in range(9)))
+"""
 """Prints the CPU seconds of one request: the least of nine means of up to 1,000 requests, of fewer
 where a request waits, so that a mean takes about 0.3 s."""
 
@@ -93,10 +93,11 @@ def chosen(globs: Sequence[str], profile: Profile = "quick") -> tuple[Case, ...]
         UsageError: A glob selects none.
     """
     cases = experiments.expand_all(experiments.load_experiments(), profile)
-    for glob in globs:
-        if not any(fnmatchcase(case.id, glob) for case in cases):
-            raise UsageError(f"--select {glob!r} selects no case of the profile {profile}")
-    return tuple(c for c in cases if not globs or any(fnmatchcase(c.id, g) for g in globs))
+    names = [case.id for case in cases]
+    found = {glob: fnmatch.filter(names, glob) for glob in globs or ("*",)}
+    for glob in [glob for glob in found if not found[glob]]:
+        raise UsageError(f"--select {glob!r} selects no case of the profile {profile}")
+    return tuple(case for case in cases if any(case.id in many for many in found.values()))
 
 
 class CountingOnce:
@@ -150,37 +151,33 @@ class Bench:
             InterruptedRun: The comparison was stopped: there is no trial.
             NothingMeasuredError: The calibration found no usable launch.
         """
-        cases = tuple(self.cases[name] for name in task.cases)
-        base = self._side(cases, "base", self.rig)
         if task.kind == "aa":
-            head = self._side(cases, "head", self.rig)
-            return of_comparison(self._compare(base, head, task), "aa")
-        planted = cases[0]
+            return of_comparison(self._compare("head", self.rig, task), "aa")
+        planted = self.cases[task.cases[0]]
         folder = self.scratch / f"{task.kind}-{task.size:g}-{planted.id.replace('/', '_')}"
-        head_rig = self._with(task.kind, planted, self._amount(task, planted), folder)
-        head = self._side(cases, f"{task.kind} {task.size:g}", head_rig)
+        rig = self._with(task.kind, planted, self._amount(task, planted), folder)
         share = self._share(planted) if task.kind in _COUNTED_KINDS else None
-        return of_comparison(
-            self._compare(base, head, task), task.kind,
-            size=task.size, planted=planted.id, share=share,
-        )  # fmt: skip
+        compared = self._compare(f"{task.kind} {task.size:g}", rig, task)
+        return of_comparison(compared, task.kind, size=task.size, planted=planted.id, share=share)
 
-    def _compare(self, base: Side, head: Side, task: Task) -> Comparison:
-        pairs = tuple(Pair(case, case, "self-test") for case in base.cases)
+    def _compare(self, label: str, rig: testbed.Rig, task: Task) -> Comparison:
+        cases = tuple(self.cases[name] for name in task.cases)
+
+        def side(name: str, of: testbed.Rig) -> Side:
+            record = SideRecord(
+                label=name, kind="revision", commit=self.commit, dirty=self.dirty,
+                stacks=tuple(stack.record() for stack in of.stacks.values()), interpreters=(),
+            )  # fmt: skip
+            return Side(record, of, cases, of.apps.parent)
+
+        pairs = tuple(Pair(case, case, "self-test") for case in cases)
         question = Question(
-            base, head, Affected(pairs, unaffected=0, missing=(), packages=()),
+            side("base", self.rig), side(label, rig), Affected(pairs, 0, (), ()),
             task.budget, task.seed, notes=("a self-test: the right answer is known",),
             follow_up=task.follow_up,
         )  # fmt: skip
         equipment = session.Equipment(self.instruments, folder=self.scratch / "comparisons")
         return session.compare(question, self.reporter, equipment)
-
-    def _side(self, cases: tuple[Case, ...], label: str, of: testbed.Rig) -> Side:
-        record = SideRecord(
-            label=label, kind="revision", commit=self.commit, dirty=self.dirty,
-            stacks=tuple(stack.record() for stack in of.stacks.values()), interpreters=(),
-        )  # fmt: skip
-        return Side(record, of, cases, of.apps.parent)
 
     def _amount(self, task: Task, case: Case) -> int:
         """Bytes, requests at once, or steps of a loop."""
@@ -213,7 +210,9 @@ class Bench:
         kind, size = task.kind, task.size
         key = (kind, case.id, size)
         if key not in self._calibrated:
-            steps = self._counted(kind, case, size)
+            # As many instructions more of the application's as `size` of all CPU.
+            besides, step = self._line(kind, case)
+            steps = max(1, round((size / self._share(case) - besides) / step))
             grown = self._grown(kind, case, steps) if size >= CALIBRATED_FROM else size
             if grown <= 0:
                 raise NothingMeasuredError(
@@ -223,14 +222,13 @@ class Bench:
             self._calibrated[key] = max(1, round(steps * size / grown))
         return self._calibrated[key]
 
-    def _counted(self, kind: Kind, case: Case, size: float) -> int:
-        """Steps whose instructions are as many of the application's as `size` of all CPU."""
+    def _line(self, kind: Kind, case: Case) -> tuple[float, float]:
+        """Growth of the application's instructions by a loop, relative: besides, and by a step."""
         if (kind, case.id) not in self._lines:
             few, many = (self._more(kind, case, steps) for steps in COUNTED_STEPS)
             slope = (many - few) / (COUNTED_STEPS[1] - COUNTED_STEPS[0])
             self._lines[kind, case.id] = (few - slope * COUNTED_STEPS[0], slope)
-        besides, step = self._lines[kind, case.id]
-        return max(1, round((size / self._share(case) - besides) / step))
+        return self._lines[kind, case.id]
 
     def _more(self, kind: Kind, case: Case, steps: int) -> float:
         """Growth of the application's instructions per request by a loop, relative."""

@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 from servebench.core.errors import SetupError, UsageError
 from servebench.core.model import Case
@@ -40,14 +40,10 @@ def into_queue(apps: Path, case: Case, at_once: int) -> None:
     """Let at most so many requests into the case's handler at once; errors as `into_handler`."""
 
     def enclose(handler: _Function) -> None:
-        kind = "asyncio" if isinstance(handler, ast.AsyncFunctionDef) else "threading"
-        with_ = "async with" if kind == "asyncio" else "with"
-        wrapped = ast.parse(
-            f"async def _() -> None:\n {with_} _gate(__import__('{kind}').Semaphore):\n  pass"
-        ).body[0]
-        block = cast(ast.With | ast.AsyncWith, cast(ast.AsyncFunctionDef, wrapped).body[0])
-        block.body = handler.body
-        handler.body = [block]
+        waits = isinstance(handler, ast.AsyncFunctionDef)
+        kind, block = ("asyncio", ast.AsyncWith) if waits else ("threading", ast.With)
+        gate = ast.parse(f"_gate(__import__('{kind}').Semaphore)", mode="eval").body
+        handler.body = [block(items=[ast.withitem(gate)], body=handler.body)]
 
     gate = (
         "import functools as _functools\n"
@@ -68,11 +64,7 @@ def into_memory(apps: Path, case: Case, size: int) -> None:
 def into_dependency(environment: Path, case: Case, loops: int, target: Path) -> Path:
     """Copy an environment, and let the framework in it run an empty loop per request.
 
-    Args:
-        environment: The environment's folder; it is not changed.
-        case: Names the interface.
-        loops: Steps of the loop.
-        target: Folder for the copy; hard links, except for what differs.
+    The copy in `target` has hard links, except for what differs.
 
     Returns:
         The copy's Python executable.
@@ -138,23 +130,12 @@ def _change(
     path = _module(apps, case)
     tree = ast.parse(path.read_text("utf-8"))
     route = case.endpoint.path.partition("?")[0]
-    handlers = [
-        (index, node)
-        for index, node in enumerate(tree.body)
-        if isinstance(node, _Function) and any(_serves(d, route) for d in node.decorator_list)
-    ]
-    if not handlers:
-        raise UsageError(f"{path}: expected a function decorated with the route {route!r}")
-    index, handler = handlers[0]
-    edit(handler)
-    tree.body[index:index] = list(before)
-    path.write_text(ast.unparse(ast.fix_missing_locations(tree)) + "\n", "utf-8")
-
-
-def _serves(decorator: ast.expr, route: str) -> bool:
-    return (
-        isinstance(decorator, ast.Call)
-        and bool(decorator.args)
-        and isinstance(decorator.args[0], ast.Constant)
-        and decorator.args[0].value == route
-    )
+    for index, node in enumerate(tree.body):
+        decorators = node.decorator_list if isinstance(node, _Function) else []
+        arguments = [d.args[0] for d in decorators if isinstance(d, ast.Call) and d.args]
+        if isinstance(node, _Function) and route in [getattr(a, "value", None) for a in arguments]:
+            edit(node)
+            tree.body[index:index] = before
+            path.write_text(ast.unparse(ast.fix_missing_locations(tree)) + "\n", "utf-8")
+            return
+    raise UsageError(f"{path}: expected a function decorated with the route {route!r}")

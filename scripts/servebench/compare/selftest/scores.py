@@ -10,7 +10,7 @@ honest for none: 0 of 30 is "below 12 %", not "never".
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -60,43 +60,29 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class PlantScore:
-    """How well one kind and size of plant is found on one case.
+    """How well one kind and size of plant is found on one case. Sizes are relative.
 
-    Attributes:
-        kind: What was planted.
-        size: How much of it.
-        case: Where.
-        rate: How often the verdict was the right one.
-        wrong: How often it was the opposite.
-        error: Mean of the reported size minus what instructions predict, relative; None without,
-            and for what is no CPU time.
-        worst: The largest such difference, in size.
-        bias: Mean of the reported size minus that of sequential launches; None as `error`.
-        pooled: Size that the duets of all tries together say, those included in which nothing was
-            found, relative: the best that is known of what was really planted. None without duets.
-        apart: Mean of the reported size minus what the duets of the other tries together say: how
-            far the instrument, not the plant, is off; None for fewer than two tries.
-        apart_worst: The largest such difference, in size.
-        spread: Standard deviation of the reported sizes; None for fewer than two.
-        reported: Mean reported size, relative.
-        screening: Mean seconds of screening per try.
-        confirmation: Mean seconds of confirmation per try.
+    `error` and `bias` are those of the reported size against what instructions predict, and against
+    sequential launches; None without, and for what is no CPU time. `pooled` is what the duets of
+    all tries together say, those included in which nothing was found: the best that is known of
+    what was really planted; None without duets. `apart` holds each reported size against what the
+    other tries' duets say: how far the instrument, not the plant, is off; None for a single try.
     """
 
     kind: Kind
     size: float
     case: str
-    rate: Rate
-    wrong: int
-    error: float | None
-    worst: float | None
-    bias: float | None
+    rate: Rate  # how often the verdict was the right one
+    wrong: int  # how often it was the opposite
+    error: float | None  # mean
+    worst: float | None  # the largest such difference, in size
+    bias: float | None  # mean
     pooled: float | None
-    apart: float | None
+    apart: float | None  # mean
     apart_worst: float | None
-    spread: float | None
-    reported: float | None
-    screening: float
+    spread: float | None  # standard deviation of the reported sizes; None for fewer than two
+    reported: float | None  # mean
+    screening: float  # mean seconds per try
     confirmation: float
 
 
@@ -127,7 +113,13 @@ def rate(hits: int, of: int) -> Rate:
     return Rate(hits, of, low, high)
 
 
-def false_verdicts(trials: Iterable[Trial]) -> tuple[Rate, Rate] | None:
+def _alarmed(trial: Trial) -> frozenset[str]:
+    return frozenset(one.case for one in trial.said if one.verdict in _MOVED)
+
+
+def false_verdicts(
+    trials: Iterable[Trial], alarmed: Callable[[Trial], frozenset[str]] = _alarmed
+) -> tuple[Rate, Rate] | None:
     """Rates of A/A comparisons, and of cases in them, with any verdict that something moved.
 
     Only what was measured counts: of a case without a usable duet nothing wrong can be said, and a
@@ -136,7 +128,15 @@ def false_verdicts(trials: Iterable[Trial]) -> tuple[Rate, Rate] | None:
     Returns:
         None without any A/A comparison that measured something.
     """
-    return _alarm_rates(trials, _alarmed)
+    both = []
+    for trial in trials:
+        measured = {one.case for one in trial.said if one.screened or one.confirmed}
+        if trial.kind == "aa" and measured:
+            both.append((len(alarmed(trial)), len(measured)))
+    if not both:
+        return None
+    whole = rate(sum(hits > 0 for hits, _ in both), len(both))
+    return whole, rate(sum(hits for hits, _ in both), sum(of for _, of in both))
 
 
 def plants(trials: Iterable[Trial]) -> tuple[PlantScore, ...]:
@@ -161,13 +161,15 @@ REFERENCE: Final = (
 
 def rules(trials: Sequence[Trial]) -> tuple[RuleScore, ...]:
     """Our rule and the reference ones on the same launches: CPU slowdowns and A/A only."""
-    ours = _rule("servebench", trials, _alarmed, _caught)
-    others = []
-    for way in REFERENCE:
-        called = partial(_called, rule=way.rule)
-        planted = partial(_calls_planted, rule=way.rule)
-        others.append(_rule(way.name, trials, called, planted, way.launches))
-    return (ours, *others)
+
+    def by(way: Reference) -> RuleScore:
+        def caught(trial: Trial) -> bool:
+            return trial.planted in _called(trial, way.rule, ("slower",))
+
+        alarmed = partial(_called, rule=way.rule)
+        return _rule(way.name, trials, alarmed, caught, way.launches)
+
+    return (_rule("servebench", trials, _alarmed, _caught), *map(by, REFERENCE))
 
 
 def single(base: Sequence[float], head: Sequence[float], threshold: float) -> Call:
@@ -264,17 +266,14 @@ def _rule(
     launches: int | None = None,
 ) -> RuleScore:
     planted = [trial for trial in trials if trial.kind == "busy"]
-    hits: dict[float, list[bool]] = defaultdict(list)
-    for trial in planted:
-        hits[trial.size].append(caught(trial))
-    alarms, case_alarms = _alarm_rates(trials, alarmed) or (None, None)
+    tried = Counter(trial.size for trial in planted)
+    missed = Counter(trial.size for trial in planted if not caught(trial))
+    alarms, case_alarms = false_verdicts(trials, alarmed) or (None, None)
     return RuleScore(
         name=name,
         alarms=alarms,
         case_alarms=case_alarms,
-        misses=tuple(
-            (size, rate(many.count(False), len(many))) for size, many in sorted(hits.items())
-        ),
+        misses=tuple((size, rate(missed[size], tried[size])) for size in sorted(tried)),
         minutes=fmean(_seconds(trial, launches) for trial in planted) / 60 if planted else 0.0,
     )
 
@@ -285,25 +284,6 @@ def _seconds(trial: Trial, launches: int | None) -> float:
     if launches is None or not taken:
         return trial.wall_seconds
     return (trial.screening_seconds + trial.confirmation_seconds) * launches / taken
-
-
-def _alarm_rates(
-    trials: Iterable[Trial], alarmed: Callable[[Trial], frozenset[str]]
-) -> tuple[Rate, Rate] | None:
-    """Rates of A/A comparisons and of measured cases in them; None where none was measured."""
-    both = []
-    for trial in trials:
-        measured = {one.case for one in trial.said if one.screened or one.confirmed}
-        if trial.kind == "aa" and measured:
-            both.append((len(alarmed(trial)), len(measured)))
-    if not both:
-        return None
-    whole = rate(sum(hits > 0 for hits, _ in both), len(both))
-    return whole, rate(sum(hits for hits, _ in both), sum(of for _, of in both))
-
-
-def _alarmed(trial: Trial) -> frozenset[str]:
-    return frozenset(one.case for one in trial.said if one.verdict in _MOVED)
 
 
 def _caught(trial: Trial) -> bool:
@@ -324,27 +304,21 @@ def _caught(trial: Trial) -> bool:
     )
 
 
-def _calls_planted(trial: Trial, rule: Rule) -> bool:
-    return trial.planted in _called(trial, rule, ("slower",))
-
-
 def _called(
     trial: Trial, rule: Rule, calls: tuple[str, ...] = ("slower", "faster")
 ) -> frozenset[str]:
     """Cases that a reference rule calls, by throughput where that is judged, or else by CPU."""
     chosen: dict[str, Figures] = {}
-    for figures in trial.figures:
-        if figures.metric in {CPU_METRIC, "throughput"} and len(figures.base) > 1:
-            known = chosen.get(figures.case)
-            if known is None or known.metric != "throughput":
-                chosen[figures.case] = figures
-    return frozenset(
-        case
+    for metric in (CPU_METRIC, "throughput"):
+        many = (figures for figures in trial.figures if len(figures.base) > 1)
+        chosen |= {figures.case: figures for figures in many if figures.metric == metric}
+
+    def costs(metric: str, values: Sequence[float]) -> list[float]:
+        # What is better when it is higher is turned round.
+        return [1 / v for v in values] if METRICS[metric].better == "higher" else list(values)
+
+    called = {
+        case: rule(costs(figures.metric, figures.base), costs(figures.metric, figures.head))
         for case, figures in chosen.items()
-        if rule(_costs(figures.metric, figures.base), _costs(figures.metric, figures.head)) in calls
-    )
-
-
-def _costs(metric: str, values: Sequence[float]) -> list[float]:
-    """Figures of which lower is better: what is better when it is higher is turned round."""
-    return [1 / v for v in values] if METRICS[metric].better == "higher" else list(values)
+    }
+    return frozenset(case for case, call in called.items() if call in calls)
