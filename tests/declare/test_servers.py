@@ -44,10 +44,9 @@ def test_an_entry_is_complete(server: Server) -> None:
             assert {server.worker_kind(free) for free in (False, True)} <= {"process", "thread"}
             line = [str(word) for word in server.arguments(case, 12345, None)]
             assert line[-1] == case.endpoint.app
-            for option, value in (("--port", "12345"), ("--workers", str(workers))):
-                assert line[line.index(option) + 1] == value
-            assert line[line.index("--host") + 1] == "127.0.0.1"
-            assert line[line.index("--loop") + 1] == case.loop, "never left to the server"
+            assert line[line.index("--workers") + 1] == str(workers)
+            assert {"127.0.0.1", "12345"} <= set(" ".join(line).replace(":", " ").split())
+            assert case.loop in line, "never left to the server"
 
 
 @EVERY

@@ -20,6 +20,7 @@ from servebench.core.errors import DeclarationError
 from servebench.core.formula import CEILING_NAMES, FormulaError, evaluate
 from servebench.core.model import Case, Endpoint, Load, Profile
 from servebench.declare.schema import (
+    ALL,
     UNLIMITED,
     CasesTable,
     Declaration,
@@ -70,6 +71,8 @@ class Expansion:
             "profiles": self.declared.profiles,
         }
         for (index, block), axis in itertools.product(enumerate(self.declared.cases), allowed):
+            if axis == "python" and block.python == ALL:
+                continue
             for place, name in enumerate(getattr(block, axis)):
                 if name not in (names := allowed[axis]):
                     raise self._wrong(("cases", index, axis, place), name, ", ".join(names))
@@ -121,6 +124,9 @@ class Expansion:
 
     def _combinations(self, index: int, block: CasesTable) -> Iterator[dict[str, Value]]:
         axes: dict[str, Collection[Value]] = {name: getattr(block, name) for name in _WORDS}
+        if block.python == ALL:
+            stacks = [self.known.stacks[name] for name in block.stack]
+            axes["python"] = [p for p in self.known.interpreters if all(p in s for s in stacks)]
         for name in _COUNTS:
             if (values := getattr(block, name)) is not None:
                 axes[name] = values

@@ -44,6 +44,8 @@ def _several(value: object) -> object:
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 Formula = Annotated[str, BeforeValidator(_formula), StringConstraints(min_length=1)]
 Names = Annotated[tuple[Text, ...], BeforeValidator(_several), Field(min_length=1)]
+ALL: Final = ("all",)
+"""Of interpreters: whichever are declared, and the block's stacks can be made for."""
 Counts = Annotated[
     tuple[Annotated[int, Field(gt=0)], ...], BeforeValidator(_several), Field(min_length=1)
 ]

@@ -89,7 +89,7 @@ class Rig:
         """The case's command lines for people, with names in place of this machine's paths."""
         variables = {"PYTHONPATH": f"apps/{case.experiment}:apps", **case.env}
         server, port = SERVERS[case.server], 65_000
-        arguments = ["$PORT" if a == str(port) else a for a in server.arguments(case, port, None)]
+        arguments = [a.replace(str(port), "$PORT") for a in server.arguments(case, port, None)]
         clients = self.client_cores(case)
         generator = load.command(
             Path("oha"), case.load, f"http://127.0.0.1:$PORT{case.endpoint.path}",

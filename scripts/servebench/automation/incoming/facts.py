@@ -117,7 +117,7 @@ def of_checkout(root: Path) -> Checkout:
         oha=settings.load(root).oha.version,
         interpreters=interpreters.declared(root),
         locks=locks,
-        suites=frozenset(suite.name for suite in (*suite_runs.suites(root), suite_runs.GUARD)),
+        suites=frozenset({suite_runs.GUARD, *(suite.name for suite in suite_runs.suites(root))}),
         dates=_dates(root),
     )
 

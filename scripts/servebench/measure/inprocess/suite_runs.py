@@ -25,7 +25,7 @@ from servebench.host import cache, paths
 from servebench.host.machine_lock import HOLDER
 from servebench.host.session import Session
 from servebench.measure import runner
-from servebench.toolchain import stacks
+from servebench.toolchain import interpreters, stacks
 
 CONFIGURATION: Final = "asv.conf.json"
 _FOLDERS: Final = ("repo", "benchmark_dir", "results_dir", "env_dir", "html_dir")
@@ -47,8 +47,9 @@ class Suite:
     stacks: tuple[str, ...]
 
 
-GUARD: Final = Suite("guard", ("current", "pydantic-v1", "pydantic-v2", "gil-in-process"))
-"""Run with whatever is kept: it proves with which interpreter and packages that was measured."""
+GUARD: Final = "guard"
+"""A suite that runs, on every stack, with whatever is kept: it proves with which interpreter and
+packages that was measured."""
 
 ATTRIBUTES: Final = ("repeat=(2,5,0.5)",)
 """Five samples a process, or as many, from two on, as half a second holds."""
@@ -84,7 +85,8 @@ def steps(selected: Sequence[str] = (), *, guarded: bool = False) -> tuple[Suite
     known = suites(paths.project_root())
     whole = {suite.name: f"{suite.name}.*" for suite in known}
     selected = [whole.get(glob, glob) for glob in selected]
-    wanted = [SuiteRun(GUARD.name, (expression("*", GUARD.name),), environments(GUARD))] * guarded
+    guard = Suite(GUARD, stacks.names())
+    wanted = [SuiteRun(GUARD, (expression("*", GUARD),), environments(guard))] * guarded
     for suite in known:
         globs = [glob for glob in selected if _touches(glob, suite)]
         if selected and not globs:
@@ -199,9 +201,21 @@ def run(
 
 
 def write_configuration(conf: Mapping[str, Any], folder: Path) -> Path:
-    """Write a configuration for asv to a folder."""
+    """Write a configuration for asv to a folder, with the interpreters and stacks declared now."""
+    made = {name: stacks.pythons(name) for name in stacks.names()}
+    every = tuple(interpreters.declared())
+    declared = {
+        "pythons": every,
+        "matrix": {"req": {"stack": list(made)}},
+        "exclude": [
+            {"python": re.escape(python), "req": {"stack": re.escape(stack)}}
+            for stack, pythons in made.items()
+            for python in every
+            if python not in pythons
+        ],
+    }
     file = folder / CONFIGURATION
-    file.write_text(json.dumps(conf), "utf-8")
+    file.write_text(json.dumps({**conf, **declared}), "utf-8")
     return file
 
 
