@@ -17,7 +17,7 @@ from pytest_httpserver import HTTPServer
 
 from acting import REPOSITORY
 from bench import Bench
-from fake_github import FakeGitHub, Fault
+from fake_github import FakeGitHub
 from repos import commit, git, write
 from servebench.declare import settings
 from servebench.host import paths
@@ -38,6 +38,7 @@ class Scene:
     github: FakeGitHub
     root: Path
     remote: Path
+    programs: Path
 
     def renew(self, *options: str) -> dict[str, Any]:
         """Run the verb, as in a process of its own; what it says as JSON."""
@@ -51,6 +52,23 @@ class Scene:
         """The lock on the branch of the pull request."""
         return git(self.remote, "show", "servebench/deps:requirements.txt")
 
+    def script(self, name: str, text: str) -> None:
+        """Put a program that is asked on PATH."""
+        (self.programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (self.programs / name).chmod(0o755)
+
+    def declared(self) -> dict[str, Any]:
+        """What the checkout pins now."""
+        document = tomllib.loads((self.root / "pyproject.toml").read_text())
+        found: dict[str, Any] = document["tool"]["servebench"]
+        return found
+
+    def release(self, version: str, programs: dict[str, str]) -> None:
+        """What GitHub says of a release of oha."""
+        assets = [{"name": name, "digest": f"sha256:{it}"} for name, it in programs.items()]
+        path = f"/repos/hatoo/oha/releases/tags/v{version}$"
+        self.github.fail(method="GET", path=path, times=-1, status=200, body={"assets": assets})
+
 
 @pytest.fixture
 def scene(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
@@ -63,7 +81,7 @@ def scene(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iter
         for name in ("alpha", "beta"):
             index.add(name, "1.0", "2026-01-01")
         write(stage.tree, "pyproject.toml", PROJECT)
-        scene = Scene(bench, index, stage.github, stage.tree, stage.remote)
+        scene = Scene(bench, index, stage.github, stage.tree, stage.remote, tmp_path / "asked")
         assert [move["after"] for move in scene.renew()["moves"]] == ["1.0", "1.0"]
         keep(stage.tree)
         publish(stage.tree, stage.remote)
@@ -171,37 +189,10 @@ esac
 """
 
 
-@dataclass
-class Pinned:
-    """A scene whose checkout pins all that ours does, and the programs that are asked."""
-
-    scene: Scene
-    programs: Path
-
-    def script(self, name: str, text: str) -> None:
-        """Put a program on PATH."""
-        (self.programs / name).write_text(f"#!/bin/sh\n{text}\n")
-        (self.programs / name).chmod(0o755)
-
-    def declared(self) -> dict[str, Any]:
-        """What the checkout pins now."""
-        text = (self.scene.root / "pyproject.toml").read_text()
-        found: dict[str, Any] = tomllib.loads(text)["tool"]["servebench"]
-        return found
-
-    def release(self, version: str, programs: dict[str, str]) -> None:
-        """What GitHub says of a release of oha."""
-        assets = [{"name": name, "digest": f"sha256:{it}"} for name, it in programs.items()]
-        path = f"/repos/hatoo/oha/releases/tags/v{version}$"
-        self.scene.github.faults.append(
-            Fault("GET", path, times=-1, status=200, body={"assets": assets})
-        )
-
-
 @pytest.fixture
 def pinned(
     scene: Scene, tmp_path: Path, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
-) -> Pinned:
+) -> Scene:
     """Our own pins; cargo, apt and Go are stand-ins, npm and uv are real and ask stand-ins."""
     ours = (ROOT / "pyproject.toml").read_text("utf-8")
     tables = ours[ours.index("[tool.servebench.interpreters") : ours.index("[tool.ruff]")]
@@ -215,11 +206,10 @@ def pinned(
     crate.parent.mkdir(parents=True)
     crate.write_bytes(CRATE)
     monkeypatch.setenv("CARGO_HOME", str(tmp_path / "cargo"))
-    (tmp_path / "asked").mkdir()
-    monkeypatch.setenv("PATH", f"{tmp_path / 'asked'}:/usr/bin:/bin")
-    found = Pinned(scene, tmp_path / "asked")
+    scene.programs.mkdir()
+    monkeypatch.setenv("PATH", f"{scene.programs}:/usr/bin:/bin")
     for name, text in (("cargo", CARGO), ("apt-get", APT), ("go", GO)):
-        found.script(name, text)
+        scene.script(name, text)
     prebuilt = tmp_path / "downloads.json"
     prebuilt.write_text(json.dumps(dict(_row(kind) for kind in (None, "freethreaded"))))
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS_JSON_URL", prebuilt.as_uri())
@@ -236,30 +226,29 @@ def pinned(
             for each in listed
         }  # fmt: skip
         httpserver.expect_request(f"/{name}").respond_with_json(document)
-    return found
+    return scene
 
 
 def _row(variant: str | None) -> tuple[str, dict[str, object]]:
     """A prebuilt interpreter for this machine, as uv lists them."""
     machine = os.uname().machine
     key = f"cpython-{NEW['CPython']}{f'+{variant}' if variant else ''}-linux-{machine}-gnu"
-    major, minor, patch = map(int, NEW["CPython"].split("."))
+    numbers = zip(("major", "minor", "patch"), map(int, NEW["CPython"].split(".")), strict=True)
     return key, {
-        "name": "cpython", "arch": {"family": machine, "variant": None}, "os": "linux",
-        "libc": "gnu", "major": major, "minor": minor, "patch": patch, "prerelease": "",
-        "url": "http://127.0.0.1:9/x.tar.gz", "sha256": "0" * 64, "variant": variant,
-        "build": "20260101",
+        **dict(numbers), "name": "cpython", "arch": {"family": machine, "variant": None},
+        "os": "linux", "libc": "gnu", "prerelease": "", "url": "http://127.0.0.1:9/x.tar.gz",
+        "sha256": "0" * 64, "variant": variant, "build": "20260101",
     }  # fmt: skip
 
 
-def test_every_pin_is_renewed_with_its_checksum_in_the_same_pull_request(pinned: Pinned) -> None:
+def test_every_pin_is_renewed_with_its_checksum_in_the_same_pull_request(pinned: Scene) -> None:
     """Nothing else of the file changes, and it is for the branch that is the remote's default."""
-    scene, before = pinned.scene, (pinned.scene.root / "pyproject.toml").read_text()
+    before = (pinned.root / "pyproject.toml").read_text()
     old = settings.load(ROOT)
     pinned.release(NEW["oha"], {**PROGRAMS, "oha-windows-amd64.exe": "d" * 64})
-    git(scene.remote, "branch", "trunk", "main")
-    git(scene.remote, "symbolic-ref", "HEAD", "refs/heads/trunk")
-    found = scene.renew("--propose")
+    git(pinned.remote, "branch", "trunk", "main")
+    git(pinned.remote, "symbolic-ref", "HEAD", "refs/heads/trunk")
+    found = pinned.renew("--propose")
     assert {move["package"]: move["after"] for move in found["moves"]} == NEW
     assert found["told"] == [f"oha {NEW['oha']} needs Rust 1.999, not 1.88"]
 
@@ -275,28 +264,28 @@ def test_every_pin_is_renewed_with_its_checksum_in_the_same_pull_request(pinned:
     assert (declared["go-tools"]["act"]["version"], declared["go-tools"]["act"]["sum"]) == (
         NEW["act"], SUM,
     )  # fmt: skip
-    after = (scene.root / "pyproject.toml").read_text()
+    after = (pinned.root / "pyproject.toml").read_text()
     changed = [pair for pair in zip(before.splitlines(), after.splitlines(), strict=True)
                if pair[0] != pair[1]]  # fmt: skip
     assert len(changed) == 2 + 3 + 4 + 2  # interpreters, their archive, oha, act
     settings._load.cache_clear()
-    settings.load(scene.root)  # and it is a declaration still
+    settings.load(pinned.root)  # and it is a declaration still
 
-    lock = (scene.root / "scripts/typescript/package-lock.json").read_text()
+    lock = (pinned.root / "scripts/typescript/package-lock.json").read_text()
     assert json.loads(lock)["packages"]["node_modules/typescript"]["version"] == NEW["typescript"]
     assert "127.0.0.1" not in lock
 
-    (pull,) = scene.github.state.pulls.values()
+    (pull,) = pinned.github.state.pulls.values()
     assert pull["base"]["ref"] == "trunk"
     assert f"- CPython {next(iter(old.source_build))} → {NEW['CPython']}" in pull["body"]
     assert "needs Rust 1.999" in pull["body"]
-    assert git(scene.remote, "diff", "--name-only", "main", "servebench/deps").split() == [
+    assert git(pinned.remote, "diff", "--name-only", "main", "servebench/deps").split() == [
         "pyproject.toml", "scripts/typescript/package-lock.json", "scripts/typescript/package.json",
     ]  # fmt: skip
 
 
 def test_what_cannot_be_asked_stays_as_it_is_and_is_told(
-    pinned: Pinned, monkeypatch: pytest.MonkeyPatch
+    pinned: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each by itself: the others are renewed. GitHub is asked in a workflow only."""
     monkeypatch.delenv("GITHUB_TOKEN")
@@ -305,7 +294,7 @@ def test_what_cannot_be_asked_stays_as_it_is_and_is_told(
     )
     pinned.script("go", "echo no route >&2; exit 1")
     before = pinned.declared()
-    found = pinned.scene.renew()
+    found = pinned.renew()
     assert [move["package"] for move in found["moves"]] == ["typescript"]
     assert pinned.declared() == before
     oha, cpython, act, actionlint = found["told"]
@@ -315,43 +304,41 @@ def test_what_cannot_be_asked_stays_as_it_is_and_is_told(
     assert actionlint.startswith("actionlint stays as it is")
 
 
-def test_an_interpreter_that_is_not_prebuilt_yet_waits(pinned: Pinned) -> None:
+def test_an_interpreter_that_is_not_prebuilt_yet_waits(pinned: Scene) -> None:
     """Both ways have to lead to the same release; and a mirror may be behind its own index."""
     downloads = pinned.programs.parent / "downloads.json"
     downloads.write_text(json.dumps(dict([_row(None)])))
     pinned.release(NEW["oha"], PROGRAMS)
-    found = pinned.scene.renew()
+    found = pinned.renew()
     assert "CPython" not in {move["package"] for move in found["moves"]}
     assert f"{NEW['CPython']} is out, but uv has no prebuilt 3.14t of it yet" in found["told"][-1]
 
     downloads.write_text(json.dumps(dict(_row(kind) for kind in (None, "freethreaded"))))
     pinned.script("apt-get", APT.replace("printf", "echo E: Failed to fetch it; exit 100; printf"))
     before = pinned.declared()
-    assert pinned.scene.renew()["told"][-1].endswith(
-        "apt-get failed; it said: E: Failed to fetch it"
-    )
+    assert pinned.renew()["told"][-1].endswith("apt-get failed; it said: E: Failed to fetch it")
     assert pinned.declared() == before
 
 
 @pytest.mark.parametrize("programs", [{}, {**PROGRAMS, "oha-linux-arm64": "no digest"}])
-def test_a_release_without_checksums_is_not_taken(pinned: Pinned, programs: dict[str, str]) -> None:
+def test_a_release_without_checksums_is_not_taken(pinned: Scene, programs: dict[str, str]) -> None:
     """Neither its crate: a version has one way or the other, and all of its pins."""
     before = pinned.declared()["oha"]
     pinned.release(NEW["oha"], programs)
-    told = pinned.scene.renew()["told"]
+    told = pinned.renew()["told"]
     assert "has no checksum of " in told[0]
     assert pinned.declared()["oha"] == before
 
 
-def test_programs_that_changed_since_they_were_pinned_are_told(pinned: Pinned) -> None:
+def test_programs_that_changed_since_they_were_pinned_are_told(pinned: Scene) -> None:
     """The pinned release is the newest, and GitHub states other checksums than ours."""
     spec = settings.load(ROOT).oha
     pinned.script("cargo", CARGO.replace(NEW["oha"], spec.version))
     crate = next((pinned.programs.parent / "cargo").rglob("*.crate"))
     crate.rename(crate.with_name(f"oha-{spec.version}.crate"))
     pinned.release(spec.version, spec.prebuilt)
-    assert pinned.scene.renew()["told"] == []
-    pinned.scene.github.faults.clear()
+    assert pinned.renew()["told"] == []
+    pinned.github.faults.clear()
     pinned.release(spec.version, PROGRAMS)
-    (told,) = pinned.scene.renew()["told"]
+    (told,) = pinned.renew()["told"]
     assert "has other programs than those that are pinned" in told

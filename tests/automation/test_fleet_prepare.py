@@ -79,6 +79,7 @@ def test_users_and_services_are_made(root: Path) -> None:
     assert commands[-2:] == ["systemctl daemon-reload", f"systemctl enable {' '.join(units)}"]
 
 
+in_both_shells = pytest.mark.parametrize("shell", ["bash", "sh"])
 WORKER: Final = """\
 #!/bin/sh
 # Stands in for the runner's process of a job: the next step runs whatever the hook has said.
@@ -105,6 +106,7 @@ class Machine:
     launcher: Path
     policy: Path
     journal: Path
+    python: str = getattr(sys, "_base_executable", sys.executable)
 
     def job(self, shell: str = "bash", **changed: str) -> Job:
         """Let the runner's stand-in begin a job, as the runner does, with the night's variables."""
@@ -152,14 +154,30 @@ def machine(tmp_path: Path) -> Machine:
     made = Machine(tmp_path, root / LIBRARY / "job-started.sh", policy, journal)
     for path in ("/usr/local/lib/servebench/", "/etc/servebench/"):
         made.edit(f" {path}", f" {root}{path}")
-    made.edit("/usr/bin/python3", getattr(sys, "_base_executable", sys.executable))
+    made.edit("/usr/bin/python3", made.python)
     made.edit("\nPATH=", f"\nPATH={stands}:")
     return made
 
 
-@pytest.mark.parametrize("shell", ["bash", "sh"])
+WRITES: Final = ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT")
+REF: Final = "x\n::add-mask::y\r::set-env name=LD_PRELOAD::/tmp/x.so%0A\\n::stop-commands::z"
+
+
+@in_both_shells
 def test_a_job_that_is_refused_is_over(machine: Machine, shell: str) -> None:
-    """Not even its next step runs, which the runner would start whatever the hook says."""
+    """Not even its next step runs, which the runner would start whatever the hook has said.
+
+    The log gets one line, whatever a ref is called, and Python's own variables and modules beside
+    the hook, or the job, change nothing.
+    """
+    for place in (machine.folder, machine.policy.parent, machine.launcher.parent):
+        (place / "json.py").write_text("raise SystemExit(0)\n")
+    written = machine.folder / "env"
+    written.touch()
+    chosen = dict.fromkeys(WRITES, str(written)) | {
+        "PYTHONPATH": str(machine.folder), "PYTHONSTARTUP": str(machine.folder / "json.py"),
+        "PYTHONINSPECT": "1",
+    }  # fmt: skip
     allowed = machine.job(shell)
     assert (allowed.code, allowed.went_on, allowed.told) == (0, True, ""), allowed
     assert (machine.folder / "job" / "hook").read_text() == "yes\n"
@@ -168,18 +186,21 @@ def test_a_job_that_is_refused_is_over(machine: Machine, shell: str) -> None:
     for name, value, reason in (
         ("GITHUB_EVENT_NAME", "pull_request", "expected schedule, found 'pull_request'"),
         ("GITHUB_EVENT_NAME", "workflow_dispatch", "found 'workflow_dispatch'"),
-        ("GITHUB_REF", "x\n::add-mask::y\\n::z", r"found 'x\n::add-mask::y\\n::z'"),
+        ("GITHUB_REF", REF, f"found {REF!r}"),
     ):
-        refused = machine.job(shell, **{name: value})
+        refused = machine.job(shell, **chosen, **{name: value})
         assert (refused.code, refused.went_on) == (-signal.SIGKILL, False), refused
         assert refused.said.startswith("::error title=Refused by the machine::this machine does ")
         assert refused.said.count("\n") == refused.told.count("\n") == 1
+        assert "\r" not in refused.said
+        assert "%0A" not in refused.said
+        assert written.read_text() == ""
         assert refused.told.startswith("this machine does not run ")
         for words in (refused.said, refused.told, machine.journal.read_text()):
-            assert reason in words
+            assert reason in words.replace("%25", "%")
 
 
-@pytest.mark.parametrize("shell", ["bash", "sh"])
+@in_both_shells
 def test_a_job_is_over_where_nobody_can_decide(machine: Machine, shell: str) -> None:
     """Without a policy, with half of one, without a Python, or when the launcher is ended."""
     text, launcher = machine.policy.read_text(), machine.launcher.read_text()
@@ -190,8 +211,7 @@ def test_a_job_is_over_where_nobody_can_decide(machine: Machine, shell: str) -> 
     assert (found.code, found.went_on) == (-signal.SIGKILL, False)
     assert "the policy of this machine cannot be applied" in found.told
     machine.policy.write_text(text)
-    python = getattr(sys, "_base_executable", sys.executable)
-    machine.edit(f"{python} -I", "/nowhere/python3 -I")
+    machine.edit(f"{machine.python} -I", "/nowhere/python3 -I")
     found = machine.job(shell)
     assert (found.code, found.went_on) == (-signal.SIGKILL, False)
     assert "/nowhere/python3" in found.told
@@ -202,7 +222,7 @@ def test_a_job_is_over_where_nobody_can_decide(machine: Machine, shell: str) -> 
     assert machine.job(shell).went_on
 
 
-@pytest.mark.parametrize("shell", ["bash", "sh"])
+@in_both_shells
 def test_a_launcher_that_could_end_no_job_lets_none_start(machine: Machine, shell: str) -> None:
     """A runner that calls its processes otherwise is noticed by the first job, not by an attack."""
     machine.edit("/proc/", f"{machine.folder}/no-proc/")

@@ -210,14 +210,11 @@ def hostile(parent: Path, repository: Path, more: str) -> tuple[Path, Path]:
     """Commit an application that looks for our secret; the scene's folder, and what it found."""
     folder = parent / "scene"
     folder.mkdir()
-    loot, secret = folder / "loot", folder / "secret"
+    loot = folder / "loot"
     loot.touch()
     loot.chmod(0o666)
-    secret.write_text("token")
-    secret.chmod(0o600)
-    evil = HOSTILE.format(
-        secret=str(secret), checkout=str(repository), cache=str(parent), loot=str(loot)
-    )
+    places = {"secret": folder / "secret", "checkout": repository, "cache": parent, "loot": loot}
+    evil = HOSTILE.format(**{name: str(place) for name, place in places.items()})
     application = repository / "apps" / "short" / "short.py"
     application.write_text(application.read_text() + evil + more)
     commit(repository, "A release")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import yaml
@@ -91,15 +91,6 @@ def test_a_stale_commit_starts_nothing(step: Step) -> None:
     assert reactions(step) == ["confused"]
 
 
-@pytest.mark.parametrize("action", ["edited", "deleted", "pinned"])
-def test_only_what_was_said_at_first_counts(action: str, step: Step) -> None:
-    """Somebody else may have edited the comment; nobody is even asked about it."""
-    step.comment(f"/bench {HEAD}", action=action)
-    assert step("slash").out.startswith("ignored: the comment was not created just now")
-    assert nothing_started(step)
-    assert step.github.state.requests == []
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -117,30 +108,32 @@ def test_only_a_full_commit_is_a_commit(words: str, step: Step) -> None:
     assert not words or f"/bench {words}" not in body.replace(f"/bench {HEAD}\n", "")
 
 
+ASKED: Final = f"/bench {HEAD}"
+NO_COMMAND: Final = "the comment does not begin with /bench"
+NO_PERSON: Final = "no person wrote the comment"
+
+
 @pytest.mark.parametrize(
-    "body",
+    ("body", "login", "more", "reason"),
     [
-        "", "thanks", f"please /bench {HEAD}", f"> /bench {HEAD}", f"\n/bench {HEAD}",
-        f" /bench {HEAD}", f"/benchmark {HEAD}", f"/Bench {HEAD}", f"/bench{HEAD}"],
+        *((body, "alice", {}, NO_COMMAND) for body in (
+            "", "thanks", f"please /bench {HEAD}", f"> /bench {HEAD}", f"\n/bench {HEAD}",
+            f" /bench {HEAD}", f"/benchmark {HEAD}", f"/Bench {HEAD}", f"/bench{HEAD}")),
+        *((ASKED, "alice", {"action": action}, "the comment was not created just now")
+          for action in ("edited", "deleted", "pinned")),
+        *((ASKED, login, {}, NO_PERSON) for login in (BOT, "helper[bot]", "../../../x")),
+        (ASKED, "mallory", {"sender": {"login": "alice", "type": "User"}},
+         "the comment is not by the person"),
+        (ASKED, "alice", {"issue": {"number": 12}}, "the comment is not on a pull request"),
+    ],
 )  # fmt: skip
-def test_other_comments_are_none_of_our_business(body: str, step: Step) -> None:
-    step.comment(body)
-    assert step("slash").out.startswith("ignored: the comment does not begin with /bench")
-    assert step.github.state.requests == []
-
-
-def test_robots_and_senders_of_others_words_are_not_heard(step: Step) -> None:
-    """Our own comments quote the command; and who sends an event has written the comment."""
+def test_other_comments_are_none_of_our_business(
+    body: str, login: str, more: Table, reason: str, step: Step
+) -> None:
+    """Nobody is even asked: no command, edited by somebody, quoted by ourselves, or passed on."""
     step.github.state.permissions.update({BOT: "write", "helper[bot]": "admin"})
-    for login in (BOT, "helper[bot]", "../../../x"):
-        step.comment(f"/bench {HEAD}", login)
-        assert step("slash").out.startswith("ignored: no person wrote the comment")
-    event = step.comment(f"/bench {HEAD}", "mallory")
-    step.set_event({**event, "sender": {"login": "alice", "type": "User"}})
-    assert step("slash").out.startswith("ignored: the comment is not by the person")
-    del event["issue"]["pull_request"]
-    step.set_event(event)
-    assert step("slash").out.startswith("ignored: the comment is not on a pull request")
+    step.set_event(step.comment(body, login) | more)
+    assert step("slash").out.startswith(f"ignored: {reason}")
     assert nothing_started(step)
     assert step.github.state.requests == []
 

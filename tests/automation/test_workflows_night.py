@@ -16,19 +16,18 @@ import yaml
 import asv_files
 from acting import HOSTED, PROJECT, Acted, Stage, load, need
 from bench import Bench, eventually
-from foreign import MACHINES, commands, comparison, inside
+from foreign import MACHINES, commands, conclusion, inside
 from histories import FIRST, good, night_run, result_of, save
 from repos import commit, git
 from servebench.automation.branches import BRANCH
 from servebench.core.model import Run, StackRecord, Status
 from servebench.declare import settings
 from servebench.detect.candidates import detect
-from servebench.detect.conclude import conclude
 from servebench.host.machine import fingerprint
 from servebench.record import change as changes
 from servebench.record import store
 from servebench.record.change import ChangeRecord, Release, SeriesName, StackState
-from servebench.record.comparison import Judgement, PackageChange, SideRecord, Verdict
+from servebench.record.comparison import Judgement, PackageChange, Verdict
 from servebench.series import table as history
 from servebench.series.columns import of_run
 from staging import ENDPOINTS, staged
@@ -84,22 +83,12 @@ def confirmed(folder: Path, runs: Sequence[Run]) -> ChangeRecord:
     saw = Judgement(
         metric=CPU, verdict=Verdict.SLOWER, ratio=1.2, low=1.15, high=1.25, confirmed=12
     )
-    (case,) = comparison().cases
-    sides = {
-        side: SideRecord(
-            label=side, kind="stack", commit=None, interpreters=(),
-            stacks=(StackRecord(name="current", digest=state.digest, packages={}),))
-        for side, state in (("base", candidate.base), ("head", candidate.head))
-    }  # fmt: skip
     short = make_case("short/one")
-    played = {"case": short, "commands": commands(short, MACHINE), "judgements": (saw,)}
-    evidence = comparison(
-        reproduce=(),
-        **sides, oha=settings.load(PROJECT).oha.version, started=datetime.now(UTC).isoformat(),
-        cases=(case.model_copy(update=played),),
+    evidence, record = conclusion(
+        candidate, saw, oha=settings.load(PROJECT).oha.version,
+        started=datetime.now(UTC).isoformat(),
+        played={"case": short, "commands": commands(short, MACHINE)},
     )  # fmt: skip
-    record = conclude(candidate, evidence)
-    assert isinstance(record, ChangeRecord)
     for below, value in (("changes", record), ("comparisons", evidence)):
         (folder / below).mkdir(parents=True)
         (folder / below / f"{value.id}.json").write_text(value.model_dump_json(indent=1) + "\n")

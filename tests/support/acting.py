@@ -20,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import pytest
@@ -102,10 +103,10 @@ class Stage:
         payload: Mapping[str, Any],
         *,
         labels: Iterable[str] = ("self-hosted",),
-        env: Mapping[str, str] | None = None,
-        variables: Mapping[str, str] | None = None,
+        env: Mapping[str, str] = MappingProxyType({}),
+        variables: Mapping[str, str] = MappingProxyType({}),
         tree: Path | None = None,
-        local: Mapping[str, Path] | None = None,
+        local: Mapping[str, Path] = MappingProxyType({}),
         job: str | None = None,
     ) -> Running:
         tree = tree or self.tree
@@ -115,14 +116,16 @@ class Stage:
         place = self.folder / "runs" / str(number)
         place.mkdir(parents=True)
         (place / "event.json").write_text(json.dumps(payload))
-        (place / "actrc").touch()
+        configured = place / "config" / "act" / "actrc"  # empty, so that act does not ask for one
+        configured.parent.mkdir(parents=True)
+        configured.touch()
         given = {
             **self.variables,
             "GITHUB_API_URL": self.github.url,
             "GITHUB_REPOSITORY": REPOSITORY,
             "GITHUB_RUN_ID": str(number),
             "NO_PROXY": "127.0.0.1",
-            **(env or {}),
+            **env,
         }
         argv: list[str | Path] = [need("act"), event, "--directory", tree, "--json"]
         argv += ["--workflows", f".github/workflows/{workflow}"]
@@ -130,32 +133,23 @@ class Stage:
         argv += ["--defaultbranch", "main", "--action-cache-path", place / "work"]
         # No Docker, no servers of act's own, and checkouts from the bare repository.
         argv += ["--container-daemon-socket", "-", "--artifact-server-addr", "127.0.0.1"]
-        argv += [
-            "--no-cache-server",
-            "--no-skip-checkout",
-            "--rm",
-            "--secret",
-            f"GITHUB_TOKEN={TOKEN}",
-        ]
+        argv += ["--no-cache-server", "--no-skip-checkout", "--rm"]
+        argv += ["--secret", f"GITHUB_TOKEN={TOKEN}"]
         if job is not None:
             argv += ["--job", job]
         for label in (HOSTED, *labels):
             argv += ["--platform", f"{label}=-self-hosted"]
         for name, value in given.items():
             argv += ["--env", f"{name}={value}"]
-        for name, value in (variables or {}).items():
+        for name, value in variables.items():
             argv += ["--var", f"{name}={value}"]
-        for pin, folder in {**pinned(PROJECT / ".github"), **(local or {})}.items():
+        for pin, folder in {**pinned(PROJECT / ".github"), **local}.items():
             argv += ["--local-repository", f"{pin}={folder}"]
         heard = place / "act.log"  # no pipe: two that run at once would wait for their reader
         with heard.open("w") as output:
+            inherited = {**_clean(), **given, "XDG_CONFIG_HOME": str(place / "config")}
             process = subprocess.Popen(
-                argv,
-                env={**_clean(), **given, "XDG_CONFIG_HOME": str(_configured(place))},
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                text=True,
-                start_new_session=True,
+                argv, env=inherited, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
             )
         return Running(process, heard, number)
 
@@ -164,7 +158,7 @@ class Stage:
 class Running:
     """A workflow that runs."""
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[bytes]
     heard: Path
     number: int
 
@@ -219,14 +213,6 @@ def pinned(folder: Path) -> dict[str, Path]:
     return found
 
 
-def workflows(folder: Path = PROJECT / ".github") -> dict[str, dict[str, Any]]:
-    """All workflows by file name, as YAML 1.2 means them: `on` is a word."""
-    return {
-        file.name: load(file.read_text("utf-8"))
-        for file in sorted((folder / "workflows").glob("*.yml"))
-    }
-
-
 def load(text: str) -> dict[str, Any]:
     document = yaml.safe_load(text)
     # YAML 1.1, which the library reads, takes the key `on` for a truth value.
@@ -238,9 +224,7 @@ def forker() -> str:
     """Where a process listens that forks a `servebench` for each call, while these tests run."""
     place = Path(tempfile.mkdtemp(prefix="servebench-forking-")) / "socket"
     argv: list[str | Path] = [sys.executable, "-P", _FORKING, place]
-    process = subprocess.Popen(
-        argv, env=_clean(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )  # fmt: skip
+    process = subprocess.Popen(argv, env=_clean(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     _kept.append(process)
     assert process.stdout is not None
     assert process.stdout.readline() == b"listens\n"
@@ -276,14 +260,6 @@ setup tools: harness
 check test:
 \t@echo "stand-in for make $@"
 """
-
-
-def _configured(place: Path) -> Path:
-    """A folder in which act finds an (empty) configuration, so that it does not ask for one."""
-    folder = place / "config" / "act"
-    folder.mkdir(parents=True)
-    (place / "actrc").rename(folder / "actrc")
-    return place / "config"
 
 
 def _clean() -> dict[str, str]:

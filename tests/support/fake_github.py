@@ -68,29 +68,17 @@ _ROUTES = Map(
 
 @dataclass
 class Fault:
-    """Something that goes wrong with the next requests that match.
+    """Something that goes wrong with the next requests that match."""
 
-    Attributes:
-        method: Regular expression for the whole method.
-        path: Regular expression that is searched for in the path.
-        times: How many requests it hits; -1: all.
-        status: Answer with this status instead.
-        headers: Of that answer.
-        body: Of that answer, as JSON.
-        delay: Wait so long first, s.
-        cut: Close the connection instead of answering.
-        after: Do what was asked before it goes wrong: the answer is lost, not the request.
-    """
-
-    method: str = ".*"
-    path: str = ""
-    times: int = 1
-    status: int = 0
+    method: str = ".*"  # regular expression for the whole method
+    path: str = ""  # regular expression that is searched for in the path
+    times: int = 1  # how many requests it hits; -1: all
+    status: int = 0  # answer with this status instead, these headers, and this body as JSON
     headers: dict[str, str] = field(default_factory=dict)
     body: Table = field(default_factory=lambda: {"message": "Something went wrong"})
-    delay: float = 0.0
-    cut: bool = False
-    after: bool = False
+    delay: float = 0.0  # wait so long first, s
+    cut: bool = False  # close the connection instead of answering
+    after: bool = False  # do what was asked before it goes wrong: the answer is lost
 
     def hits(self, request: Request) -> bool:
         """Whether it goes wrong for this request."""
@@ -103,25 +91,15 @@ class Fault:
 
 @dataclass
 class State:
-    """What it holds; everything can be written as JSON.
+    """What it holds; everything can be written as JSON."""
 
-    Attributes:
-        repository: The only one.
-        now: Time that it says it is, ISO 8601; empty: the clock.
-        login: Who every token stands for.
-        permissions: Login → admin, write, read or none; nobody else is known.
-        merge_bases: Branch → where every head left it. Other branches are known as the base of
-            a pull request, and were left there; a commit's is itself.
-        files: `branch:path` → text of a file.
-        run_names: Workflow file → title of its runs, with the inputs' names in braces.
-        uploads: A folder of artifacts, `<run>/<name>/`, that are there besides those of `leave`.
-        requests: Method and path of everything that was asked, in order.
-    """
-
-    repository: str = "owner/name"
-    now: str = ""
-    login: str = BOT
+    repository: str = "owner/name"  # the only one
+    now: str = ""  # time that it says it is, ISO 8601; empty: the clock
+    login: str = BOT  # who every token stands for
+    # Login → admin, write, read or none; nobody else is known.
     permissions: dict[str, str] = field(default_factory=dict)
+    # Branch → where every head left it. Other branches are known as the base of a pull request, and
+    # were left there; a commit's is itself.
     merge_bases: dict[str, str] = field(default_factory=dict)
     pulls: dict[str, Table] = field(default_factory=dict)
     issues: list[Table] = field(default_factory=list)
@@ -131,12 +109,13 @@ class State:
     dispatches: list[Table] = field(default_factory=list)
     workflows: dict[str, str] = field(default_factory=dict)
     environments: dict[str, Table] = field(default_factory=lambda: {"bench": GUARDED})
-    files: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)  # `branch:path` → text
+    # Workflow file → title of its runs, with the inputs' names in braces.
     run_names: dict[str, str] = field(default_factory=dict)
     runs: list[Table] = field(default_factory=list)
     jobs: dict[str, list[Table]] = field(default_factory=dict)
-    uploads: str = ""
-    requests: list[str] = field(default_factory=list)
+    uploads: str = ""  # folder of artifacts, `<run>/<name>/`, besides those of `leave`
+    requests: list[str] = field(default_factory=list)  # method and path of all that was asked
 
 
 class RefusalError(Exception):
@@ -151,14 +130,14 @@ class RefusalError(Exception):
 class FakeGitHub:
     """The server; `state` may be read and changed between requests."""
 
-    def __init__(self, state: State | None = None, port: int = 0) -> None:
+    def __init__(self, state: State | None = None) -> None:
         self.state = state or State()
         self.faults: list[Fault] = []
         self.artifacts: list[Table] = []
         self.told_elsewhere: list[str | None] = []  # the token, by who keeps the archives
         self._next = 1000
         self._lock = threading.RLock()
-        self._server = HTTPServer(host="127.0.0.1", port=port, threaded=True)
+        self._server = HTTPServer(host="127.0.0.1", port=0, threaded=True)
         self._server.expect_request(re.compile("")).respond_with_handler(self._answer)
 
     def __enter__(self) -> FakeGitHub:
@@ -194,67 +173,43 @@ class FakeGitHub:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.port}"
 
-    @property
-    def port(self) -> int:
-        return self._server.port
-
     def fail(self, **what: Any) -> None:
         self.faults.append(Fault(**what))
 
     def add_pull(self, number: int, head: str, base: str, **more: Any) -> Table:
         """Open a pull request; a second call with the same number moves its head."""
-        pull = {
-            "number": number,
-            "state": "open",
-            "title": "A title",
-            "head": {"sha": head, "ref": "feature"},
-            "base": {"sha": base, "ref": "main"},
-            **more,
-        }
+        ends = {"head": {"sha": head, "ref": "feature"}, "base": {"sha": base, "ref": "main"}}
+        pull = {"number": number, "state": "open", "title": "A title", **ends, **more}
         self.state.pulls[str(number)] = pull
         return pull
 
     def say(self, number: int, login: str, body: str) -> Table:
         kind = "Bot" if login.endswith("[bot]") else "User"
         comment = {
-            "id": self._new(),
-            "issue": number,
-            "body": body,
-            "user": {"login": login, "type": kind},
-            "created_at": self._now(),
+            "id": self._new(), "issue": number, "body": body,
+            "user": {"login": login, "type": kind}, "created_at": self._now(),
             "html_url": f"https://github.example/{number}#comment",
-        }
+        }  # fmt: skip
         self.state.comments.append(comment)
         return comment
 
     def add_run(self, file: str, **more: Any) -> Table:
         number = self._new()
         run = {
-            "id": number,
-            "path": f".github/workflows/{file}",
-            "event": "workflow_dispatch",
-            "status": "queued",
-            "conclusion": None,
-            "head_branch": "main",
-            "display_title": file,
+            "id": number, "path": f".github/workflows/{file}", "event": "workflow_dispatch",
+            "status": "queued", "conclusion": None, "head_branch": "main", "display_title": file,
             "created_at": self._now(),
-            "html_url": f"https://github.example/actions/runs/{number}",
-            **more,
-        }
+            "html_url": f"https://github.example/actions/runs/{number}", **more,
+        }  # fmt: skip
         self.state.runs.append(run)
         return run
 
     def leave(self, run: int, name: str, data: bytes, **more: Any) -> Table:
         artifact = {
-            "id": self._new(),
-            "run": run,
-            "name": name,
-            "size_in_bytes": len(data),
-            "expired": False,
-            "digest": f"sha256:{hashlib.sha256(data).hexdigest()}",
-            "data": data,
-            **more,
-        }
+            "id": self._new(), "run": run, "name": name, "size_in_bytes": len(data),
+            "expired": False, "digest": f"sha256:{hashlib.sha256(data).hexdigest()}",
+            "data": data, **more,
+        }  # fmt: skip
         self.artifacts.append(artifact)
         return artifact
 
@@ -289,10 +244,7 @@ class FakeGitHub:
         return pull
 
     def _patch_pull(self, request: Request, number: int) -> Any:
-        pull = self._found(self.state.pulls.get(str(number)))
-        given = self._body(request)
-        pull.update({key: given[key] for key in ("title", "body", "state") if key in given})
-        return pull
+        return self._edited(request, self._get_pull(request, number))
 
     def _get_compare(self, _: Request, span: str) -> Any:
         base = span.partition("...")[0]
@@ -318,25 +270,17 @@ class FakeGitHub:
         if len(given["title"]) > 256:
             raise _invalid("Issue", "title", "title is too long (maximum is 256 characters)")
         issue = {
-            "number": self._new(),
-            "title": given["title"],
-            "body": given.get("body"),
-            "labels": [{"name": name} for name in given.get("labels", [])],
-            "state": "open",
-            "state_reason": None,
-            "user": {"login": self.state.login, "type": "Bot"},
+            "number": self._new(), "title": given["title"], "body": given.get("body"),
+            "labels": [{"name": name} for name in given.get("labels", [])], "state": "open",
+            "state_reason": None, "user": {"login": self.state.login, "type": "Bot"},
             "created_at": self._now(),
-        }
+        }  # fmt: skip
         issue["html_url"] = f"https://github.example/issues/{issue['number']}"
         self.state.issues.append(issue)
         return issue
 
     def _patch_issue(self, request: Request, number: int) -> Any:
-        issue = self._found(next((i for i in self.state.issues if i["number"] == number), None))
-        given = self._body(request)
-        issue.update({key: given[key] for key in ("title", "body", "state", "state_reason")
-                      if key in given})  # fmt: skip
-        return issue
+        return self._edited(request, self._one(self.state.issues, number, "number"))
 
     def _get_comments(self, _: Request, number: int) -> Any:
         return self.comments_of(number)
@@ -345,15 +289,13 @@ class FakeGitHub:
         return self.say(number, self.state.login, self._body(request, "body")["body"])
 
     def _patch_comment(self, request: Request, number: int) -> Any:
-        comment = self._comment(number)
-        comment["body"] = self._body(request, "body")["body"]
-        return comment
+        return self._edited(request, self._one(self.state.comments, number), "body")
 
     def _delete_comment(self, _: Request, number: int) -> Any:
-        self.state.comments.remove(self._comment(number))
+        self.state.comments.remove(self._one(self.state.comments, number))
 
     def _post_reaction(self, request: Request, number: int) -> Any:
-        reaction = {"comment": self._comment(number)["id"], **self._body(request, "content")}
+        reaction = {**self._one(self.state.comments, number), **self._body(request, "content")}
         self.state.reactions.append(reaction)
         return reaction
 
@@ -431,7 +373,7 @@ class FakeGitHub:
         return {"total_count": len(jobs), "jobs": jobs}
 
     def _post_cancel(self, _: Request, number: int) -> Any:
-        run = self._found(next((r for r in self.state.runs if r["id"] == number), None))
+        run = self._one(self.state.runs, number)
         if run["status"] == "completed":
             raise RefusalError(409, "Cannot cancel a workflow run that is completed.")
         run.update(status="completed", conclusion="cancelled")
@@ -517,10 +459,15 @@ class FakeGitHub:
             raise _invalid("IssueComment", "body", "body is too long (maximum is 65536 characters)")
         return given
 
-    def _comment(self, number: int) -> Table:
-        found: Table = self._found(
-            next((one for one in self.state.comments if one["id"] == number), None)
-        )
+    def _edited(self, request: Request, one: Table, *required: str) -> Table:
+        given = self._body(request, *required)
+        one |= {
+            key: given[key] for key in ("title", "body", "state", "state_reason") if key in given
+        }
+        return one
+
+    def _one(self, listed: list[Table], number: int, key: str = "id") -> Table:
+        found: Table = self._found(next((one for one in listed if one[key] == number), None))
         return found
 
     @staticmethod

@@ -96,14 +96,8 @@ def shard_run(number: int, plan: NightPlan | None = None, **changes: Any) -> Run
         )
         for case in shard.plan.cases
     ]
-    fields = {
-        "servebench": __version__,
-        "machine": machine,
-        "night": plan.id,
-        "shard": number,
-        **changes,
-    }
-    return make_run(results, **fields)
+    fields = {"servebench": __version__, "machine": machine, "night": plan.id, "shard": number}
+    return make_run(results, **{**fields, **changes})
 
 
 def put(folder: Path, artifact: str, *runs: Run) -> None:
@@ -145,7 +139,7 @@ def put_inside(folder: Path, artifact: str, document: Any, machine: Machine = MA
     (place / "machine.json").write_text("{}")
     (place.parent / "benchmarks.json").write_text("{}")
     file = place / f"{COMMIT[:8]}-servebench-py3.14-stackcurrent.json"
-    file.write_text(document if isinstance(document, str) else json.dumps(document))
+    file.write_text(json.dumps(document))
     return file
 
 
@@ -153,9 +147,7 @@ def comparison(**changes: Any) -> Comparison:
     machine = MACHINES[0]
     case = make_case("asgi-wsgi/e/py3.14/w1/c128")
     sides = {
-        name: SideRecord(
-            label=name, kind="revision", commit=commit, dirty=False, stacks=(), interpreters=()
-        )
+        name: SideRecord(label=name, kind="revision", commit=commit, stacks=(), interpreters=())
         for name, commit in (("base", BASE), ("head", HEAD))
     }
     fields: dict[str, Any] = {
@@ -197,39 +189,38 @@ def change(**changes: Any) -> ChangeRecord:
     return change_record(**{**fields, **changes})
 
 
+def conclusion(candidate: Candidate, judgement: Judgement, **changes: Any) -> tuple[
+    Comparison, ChangeRecord
+]:  # fmt: skip
+    """The comparison of a candidate's two stacks, with this judgement, and what follows from it."""
+    sides = {
+        side: SideRecord(
+            label="stacks", kind="stack", commit=None, interpreters=(),
+            stacks=(StackRecord(name="current", digest=state.digest, packages={}),))
+        for side, state in (("base", candidate.base), ("head", candidate.head))
+    }  # fmt: skip
+    (case,) = comparison().cases
+    cases = (case.model_copy(update={"judgements": (judgement,), **changes.pop("played", {})}),)
+    evidence = comparison(reproduce=(), **sides, cases=cases, **changes)
+    record = conclude(candidate, evidence)
+    assert isinstance(record, ChangeRecord)
+    return evidence, record
+
+
 def judged() -> tuple[Candidate, Comparison, ChangeRecord]:
     """A candidate, the comparison of its two stacks, and what follows from it."""
     series = change().series
     judgement = Judgement(
         metric=series.metric, verdict=Verdict.SLOWER, ratio=1.05, low=1.04, high=1.06, confirmed=12
     )
-    states = [StackState(stack="current", digest=str(number) * 64) for number in (1, 2)]
-    sides = [
-        SideRecord(
-            label="stacks",
-            kind="stack",
-            commit=None,
-            stacks=(StackRecord(name="current", digest=state.digest, packages={}),),
-            interpreters=(),
-        )
-        for state in states
-    ]
-    (case,) = comparison().cases
-    evidence = comparison(
-        reproduce=(),
-        base=sides[0],
-        head=sides[1],
-        cases=(case.model_copy(update={"judgements": (judgement,)}),),
-    )
+    base, head = (StackState(stack="current", digest=str(number) * 64) for number in (1, 2))
     step = Step(
         series=series, ratio=1.06, strength=8, before_run="a", after_run="b",
         when="2026-11-19T01:17:00Z", nights=(9, 5),
     )  # fmt: skip
     candidate = Candidate(
         id="current-20261119-0a1b", machine=series.machine, when=step.when, before_run="a",
-        after_run="b", base=states[0], head=states[1], base_commit=None, head_commit=None,
-        packages=(), steps=(step,),
+        after_run="b", base=base, head=head, base_commit=None, head_commit=None, packages=(),
+        steps=(step,),
     )  # fmt: skip
-    record = conclude(candidate, evidence)
-    assert isinstance(record, ChangeRecord)
-    return candidate, evidence, record
+    return candidate, *conclusion(candidate, judgement)

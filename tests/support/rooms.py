@@ -36,6 +36,7 @@ _ASV: Final = """
 import sys, pathlib, servebench.measure.inprocess.suite_runs as micro
 print(micro.configuration(pathlib.Path(sys.argv[1]), None)["env_dir"])
 """
+CACHED: Final = "for f in cache/servebench/tools/oha-*/made.json; do : >>$f; done"
 LINGERING: Final = """
 trap '' TERM HUP INT
 setsid sh -c 'trap "" TERM; exec sleep 600' >/dev/null 2>&1 </dev/null &
@@ -47,25 +48,16 @@ echo $!
 
 def seen(folder: Path) -> dict[str, Any]:
     """What foreign code is, and what it can reach."""
-    secret = folder / "secret"
-    secret.write_text("token")
-    secret.chmod(0o600)
     with a_room() as room:
         os.environ["ACTIONS_RUNTIME_TOKEN"] = "hidden"  # the runner has such variables
-        room.empty()
-        room.furnish(paths.cache_dir())
         answers = {
             "id": ["id", "-u"],
             "groups": ["id", "-G"],
             "privileges": ["grep", "NoNewPrivs", "/proc/self/status"],
             "environment": ["env"],
-            "secret": ["cat", str(secret)],
+            "secret": ["cat", str(folder / "secret")],
             "parent": ["sh", "-c", "cat /proc/$PPID/environ"],
-            "cache": [
-                "sh",
-                "-c",
-                "for f in cache/servebench/tools/oha-*/made.json; do : >>$f; done",
-            ],
+            "cache": ["sh", "-c", CACHED],
             "asv": [sys.executable, "-I", "-c", _ASV, str(paths.project_root())],
             "oha": ["sh", "-c", "cache/servebench/tools/oha-*/bin/oha --version"],
         }
@@ -76,8 +68,6 @@ def cleared(_: Path) -> dict[str, Any]:
     """What is left of foreign code that does not want to go."""
     bystander = subprocess.Popen(["sleep", "600"])
     with a_room() as room:
-        room.empty()
-        room.furnish(paths.cache_dir())
         pid = int(said(room, ["sh", "-c", LINGERING]).splitlines()[-1])
         until(lambda: "sleep" in command(pid))
         before = sorted(p.name for p in Path("/tmp").glob("sb-left-*"))
@@ -96,41 +86,29 @@ def cleared(_: Path) -> dict[str, Any]:
 
 def collected(folder: Path) -> dict[str, Any]:
     """What a result can be that is none."""
-    secret = folder / "secret"
-    secret.write_text("token")
-    secret.chmod(0o600)
     makers = {
         "file": "printf right > out/result",
-        "link": f"ln -s {secret} out/result",
+        "link": f"ln -s {folder / 'secret'} out/result",
         "pipe": "mkfifo out/result",
         "large": "head -c 100 /dev/zero > out/result",
         "absent": "true",
     }
-    found = {}
-    with a_room() as room:
-        for name, maker in makers.items():
-            room.empty()
-            room.furnish(paths.cache_dir())
-            said(room, ["sh", "-c", maker])
-            room_.PATIENCE_S = 1 if name == "pipe" else 30  # which nobody writes to
-            try:
-                found[name] = room.collect("out/result", 50).decode()
-            except ArtifactError as error:
-                found[name] = f"refused: {error}"
-    return found
+
+    def taken(room: Room, name: str) -> str:
+        room_.PATIENCE_S = 1 if name == "pipe" else 30  # which nobody writes to
+        return room.collect("out/result", 50).decode()
+
+    return each(makers, taken)
 
 
 def brought(folder: Path) -> dict[str, Any]:
     """What a folder of results can be that is none."""
-    secret = folder / "secret"
-    secret.write_text("token")
-    secret.chmod(0o600)
     here = folder / "here"
     here.mkdir()
     os.chdir(here)
     makers = {
         "right": "mkdir runs && echo right > runs/a.json",
-        "link": f"ln -s {secret} a.json",
+        "link": f"ln -s {folder / 'secret'} a.json",
         "whole link": f"cd .. && rmdir result && ln -s {folder} result",
         "hard link": "echo x > a.json && ln a.json b.json",
         "pipe": "mkfifo a.json",
@@ -140,19 +118,28 @@ def brought(folder: Path) -> dict[str, Any]:
         "hidden": "echo x > .bashrc",
         "absent": "cd .. && rmdir result",
     }
-    found = {}
-    with a_room() as room:
-        for name, maker in makers.items():
-            room.empty()
-            room.furnish(paths.cache_dir())
-            said(room, ["sh", "-c", f"mkdir out/result && cd out/result && {maker}"])
-            try:
-                foreign.bring(room, "result")
-                found[name] = "came"
-            except ArtifactError as error:
-                found[name] = f"refused: {error}"
+
+    def taken(room: Room, _: str) -> str:
+        foreign.bring(room, "result")
+        return "came"
+
+    started = {name: f"mkdir out/result && cd out/result && {one}" for name, one in makers.items()}
+    found = each(started, taken)
     there = [path for path in here.rglob("*") if path.is_file()]
     return {**found, "there": {str(path.relative_to(here)): path.read_text() for path in there}}
+
+
+def each(makers: dict[str, str], taken: Callable[[Room, str], str]) -> dict[str, str]:
+    """What becomes of what each of these programs leaves in a room."""
+    found = {}
+    for name, maker in makers.items():
+        with a_room() as room:
+            said(room, ["sh", "-c", maker])
+            try:
+                found[name] = taken(room, name)
+            except ArtifactError as error:
+                found[name] = f"refused: {error}"
+    return found
 
 
 def fleet(folder: Path) -> dict[str, Any]:
@@ -177,12 +164,15 @@ def fleet(folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def a_room() -> Iterator[Room]:
-    """An empty room of the other user."""
+    """An empty room of the other user, with the machine's cache."""
     user = OtherUser(USER)
     made = user.run(["mktemp", "-d", "/tmp/servebench-room-XXXXXX"])
     folder = Path(made.stdout.decode().strip())
+    room = Room(user, folder)
+    room.empty()
+    room.furnish(paths.cache_dir())
     try:
-        yield Room(user, folder)
+        yield room
     finally:
         user.run(["chmod", "-R", "u+rwx", "--", folder], check=False)
         user.run(["rm", "-rf", "--", folder], check=False)
@@ -233,11 +223,7 @@ def mount(*arguments: str) -> None:
     subprocess.run(["mount", *arguments], check=True, env={"PATH": PATH})
 
 
-def run(_: Path) -> dict[str, Any]:
-    return {"code": subprocess.run(sys.argv[3:], check=False).returncode}
-
-
-SCENES: Final = {f.__name__: f for f in (seen, cleared, collected, brought, fleet, run)}
+SCENES: Final = {f.__name__: f for f in (seen, cleared, collected, brought, fleet)}
 
 
 def main() -> None:
@@ -246,8 +232,10 @@ def main() -> None:
     # The harness's own checkout too, which need not be the one that is measured.
     checkouts = [Path(__file__).resolve().parents[2], paths.project_root()]
     needed = [python.parents[1], *checkouts, Path(sys.prefix), paths.cache_dir(), folder]
-    needed += [Path(text) for text in os.environ.get("ROOMS_NEED", "").split(":") if text]
     open_up([path.resolve() for path in needed])
+    secret = folder / "secret"
+    secret.write_text("token")
+    secret.chmod(0o600)
     try:
         found = scene(folder)
     except ServebenchError as error:
