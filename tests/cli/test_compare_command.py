@@ -17,7 +17,7 @@ from servebench.compare import session
 from servebench.compare.builder import Findings, Question, build
 from servebench.compare.decide import Screening
 from servebench.core.errors import UsageError
-from servebench.record import comparison_store
+from servebench.record import comparison_store, files
 from servebench.record.comparison import Comparison, Judgement, Missing, Verdict
 from servebench.report.comparison import exit_code
 
@@ -99,7 +99,7 @@ def test_only_what_head_alone_fails_at_is_broken_by_the_change() -> None:
 def test_a_gate_can_trust_a_recorded_comparison(recorded: str, reference_results: Path) -> None:
     """Of two that measured seven cases in 11 minutes, about half was decided, some of it slower."""
     (path,) = (reference_results / "comparisons").glob(f"*{recorded}*.json")
-    found = comparison_store.read(path)
+    found = files.read(Comparison, path)
     assert exit_code(found) == 1
     kept = [
         case.model_copy(update={"judgements": tuple(

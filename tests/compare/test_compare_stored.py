@@ -13,7 +13,7 @@ from servebench.compare.samples import CaseDuets, ProcessPair, ProcessPairs, Pro
 from servebench.compare.statistics import Direction
 from servebench.core.model import Case
 from servebench.host import paths
-from servebench.record import comparison_store
+from servebench.record import files
 from servebench.record.comparison import Comparison, Duet, Instructions, Judgement, MicroComparison
 from servebench.record.trial import Trial, load_trials
 from synthetic import make_case
@@ -119,7 +119,7 @@ def everything() -> str:
     results = paths.results_dir()
     lines = []
     for path in sorted((results / "comparisons").glob("*.json")):
-        lines += [f"# {path.stem}", *of_comparison(comparison_store.read(path))]
+        lines += [f"# {path.stem}", *of_comparison(files.read(Comparison, path))]
     for trial in load_trials(results):
         lines += [f"# {trial.id} {trial.kind}", *of_trial(trial)]
     return "\n".join(lines) + "\n"

@@ -18,13 +18,14 @@ from comparing import (
     SAME,
     SLOWER,
     duet,
+    lines,
     made,
     micro,
     one,
 )  # fmt: skip
 from servebench.compare import inprocess
 from servebench.compare.statistics import Method
-from servebench.record import comparison_store
+from servebench.record import files
 from servebench.record.comparison import CaseComparison, Comparison, Instructions, Missing
 from servebench.record.reproduce import rebuilt
 from servebench.report.comparison import make_view
@@ -77,20 +78,22 @@ def test_people_read_one_sentence(found: Comparison, headline: str) -> None:
 def test_coverage_and_notes_stand_beside_it() -> None:
     partly = make_view(made(one(A, SAME, MEMORY_OPEN), one(B, SAME)))
     both = made(one(A, SLOWER), micro=(micro("b.One", SLOWER), micro("b.Two", SAME)))
-    assert [dict(view.facts)["coverage"] for view in (partly, make_view(both))] == [
+    assert [dict(lines(view, "facts"))["coverage"] for view in (partly, make_view(both))] == [
         "1 of 2 cases judged, 1 more in part; 3 others cannot have changed",
         "1 of 1 cases judged; 2 of 2 in-process benchmarks; 3 others cannot have changed",
     ]
-    assert make_view(made(notes=(UNTOUCHED, "another note"))).notes == ("another note",)
+    assert lines(make_view(made(notes=(UNTOUCHED, "another note"))), "Notes") == (
+        ("", "another note"),
+    )
     apart = make_view(made(untouched=0, missing=MISSING, notes=(APART,)))
-    assert apart.notes == ("x/a: defined otherwise on head: load.connections 1 → 2",)
+    assert lines(apart, "Notes") == (("", f"x/a: {MISSING[0].reason}"),)
 
 
 def test_a_choice_of_interpreters_names_both_and_mends_nothing() -> None:
     sides = labelled("interpreter", "3.14", "3.14t")
     view = make_view(made(one("x/a/py3.14t", SLOWER), cross=True, **sides))
     assert view.headline.startswith("3.14t against 3.14: worse in 1 of 1 cases")
-    assert view.steps == ()
+    assert lines(view, "Next") == ()
 
 
 def test_a_row_s_words_follow_its_metric_and_its_samples() -> None:
@@ -110,7 +113,8 @@ def test_what_the_report_may_not_import_is_what_decides() -> None:
 
 
 def steps(*cases: CaseComparison, **more: Any) -> tuple[str, ...]:
-    return make_view(made(*cases, **{"method": LOOKS, **more})).steps
+    view = make_view(made(*cases, **{"method": LOOKS, **more}))
+    return tuple(step for _, step in lines(view, "Next"))
 
 
 WAITING = one(A, OPEN, seconds_to_decide=240.0)
@@ -187,11 +191,13 @@ def test_a_candidate_whose_fresh_duets_were_disturbed_is_not_short_of_time() -> 
 def test_instructions_tell_added_work_from_the_rest(head: float, told: str) -> None:
     counted = Instructions(base=300_000.0, head=head, spread=0.0)
     view = make_view(made(one("x/a/py3.14", SLOWER, instructions=counted)))
-    assert told in view.steps[0]
-    (shown,) = view.counts
+    assert told in lines(view, "Next")[0][1]
+    (counts,) = (block.grid for block in view.blocks if block.name == "Instructions")
+    assert counts
+    (shown,) = counts.rows
     assert shown[1:3] == ("300,000", f"{head:,.0f}")
     # More memory is not explained by them.
-    assert make_view(made(one("x/a/py3.14", LARGER, instructions=counted))).steps == ()
+    assert lines(make_view(made(one("x/a/py3.14", LARGER, instructions=counted))), "Next") == ()
 
 
 def test_the_first_row_can_be_measured_alone() -> None:
@@ -199,7 +205,7 @@ def test_the_first_row_can_be_measured_alone() -> None:
     alone = "the first that got worse, alone", f"{AGAIN} --select 'x/a b/py3.14'"
     for asked, more in ((AGAIN, (alone,)), (chosen, ())):
         view = make_view(made(one("x/a b/py3.14", SLOWER), reproduce=(asked,)))
-        assert view.commands == (("all of it", asked), *more)
+        assert lines(view, "Commands") == (("all of it", asked), *more)
 
 
 SELECTED = "--select 'x/*' --seed 1 --all --budget 20m"
@@ -257,29 +263,28 @@ def test_the_command_is_made_from_what_was_compared(
     written: str, facts: dict[str, Any], shown: str | None
 ) -> None:
     found = make_view(made(one("x/a/py3.14", SAME), **{**facts, "reproduce": (written,)}))
-    assert found.commands == (() if shown is None else (("all of it", shown),))
+    assert lines(found, "Commands") == (() if shown is None else (("all of it", shown),))
 
 
 def test_what_was_recorded_in_this_repository_can_be_asked_for_again() -> None:
-    files = sorted((Path(__file__).parents[2] / "results" / "comparisons").glob("*.json"))
-    assert files
-    for file in files:
-        found = comparison_store.read(file)
+    recorded = sorted((Path(__file__).parents[2] / "results" / "comparisons").glob("*.json"))
+    assert recorded
+    for file in recorded:
+        found = files.read(Comparison, file)
         assert found.reproduce == (rebuilt(found),)
 
 
 def test_a_broken_case_is_the_next_thing_to_look_at() -> None:
     view = make_view(made(one("x/a/py3.14", BROKEN), reproduce=(AGAIN,)))
-    assert view.steps == (
-        "Not comparable: look at x/a/py3.14 first: head: wrong_body: found <script>.",
-    )
-    assert view.commands[1][1] == "servebench run --select x/a/py3.14"
+    told = "Not comparable: look at x/a/py3.14 first: head: wrong_body: found <script>."
+    assert lines(view, "Next") == (("", told),)
+    assert lines(view, "Commands")[1][1] == "servebench run --select x/a/py3.14"
 
 
 def test_duets_that_were_not_used_are_counted() -> None:
     """Eight of forty-one say something: a reader should know, once per case."""
     noisy = SAME.model_copy(update={"excluded": 33})
     memory = noisy.model_copy(update={"metric": "pss_steady"})
-    facts = dict(make_view(made(one("x/a/py3.14", noisy, memory))).facts)
+    facts = dict(lines(make_view(made(one("x/a/py3.14", noisy, memory))), "facts"))
     assert facts["duets"] == "8 usable, 33 not: disturbed or failed"
-    assert "duets" not in dict(make_view(made(one("x/a/py3.14", SAME))).facts)
+    assert "duets" not in dict(lines(make_view(made(one("x/a/py3.14", SAME))), "facts"))

@@ -21,6 +21,7 @@ from comparing import (
     SAME,
     SLOWER,
     duet,
+    lines,
     made,
     micro,
     one,
@@ -53,7 +54,7 @@ EVENT = Event(
 
 def test_an_event_is_one_sentence() -> None:
     view = make_view(made(one("x/a/py3.14", SLOWER), events=(EVENT,)))
-    (told,) = view.events
+    ((_, told),) = lines(view, "events")
     assert told == (
         "One event: 3 cases that share the server granian moved alike: CPU/request ▼ slower, "
         "+2.00 % (+1.80…+2.20 %)."
@@ -76,22 +77,22 @@ def test_the_legend_says_from_which_size_on_a_change_counts() -> None:
     """Each metric's floor once, that of benchmarks as the record has it; none without figures."""
     cases = one("x/a/py3.14", SLOWER, LARGER), one("x/b/py3.14", SAME)
     found = made(*cases, micro=(micro("b.One", SAME),), method={"inprocess_floor": 0.01})
-    legend = dict(make_view(found).legend)
+    legend = dict(lines(make_view(found), "legend"))
     assert legend["relevance floor"].endswith(
         ": PSS steady 0.4 %, CPU/request 0.2 %, time in process 1 %"
     )
     assert "base → head" not in legend
     assert f"relevance floor: {legend['relevance floor']}" in printed(found, 120)
-    assert make_view(made(one("x/a/py3.14", LATE))).legend == ()
+    assert lines(make_view(made(one("x/a/py3.14", LATE))), "legend") == ()
 
 
 def test_what_older_comparisons_decided_by_is_said_beside_them() -> None:
     """One-sided verdicts, and memory that the other server shared: their rows bear another word."""
     then = made(one("x/a/py3.14", SLOWER, LARGER), method={"confirmation_rate": 0.05})
-    told = dict(make_view(then).legend)
+    told = dict(lines(make_view(then), "legend"))
     assert "By the rule of that time a verdict asked on one side only" in told["95 % interval"]
     assert "changes are shown up to a tenth larger than they are" in told["PSS steady"]
-    now = dict(make_view(then.model_copy(update={"method": Method().record()})).legend)
+    now = dict(lines(make_view(then.model_copy(update={"method": Method().record()})), "legend"))
     assert "all of it to lie beyond the relevance floor" in now["95 % interval"]
     assert "PSS steady" not in now
 

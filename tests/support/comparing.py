@@ -19,6 +19,7 @@ from servebench.record.comparison import (
     Stage,
     Verdict,
 )
+from servebench.report.comparison import ComparisonView
 from synthetic import MACHINE, make_case
 
 CPU: Final = "server_cpu_per_request"
@@ -147,3 +148,8 @@ def _figures(ratios: Mapping[str, float]) -> dict[str, dict[str, float]]:
     base = {**BASE, **{metric: BASE.get(metric, 1.0) for metric in ratios}}
     head = {metric: value * ratios.get(metric, 1.0) for metric, value in base.items()}
     return {"base": base, "head": head}
+
+
+def lines(view: ComparisonView, name: str) -> tuple[tuple[str, str], ...]:
+    """The lines of a block; none where it is left out."""
+    return next((block.lines for block in view.blocks if block.name == name), ())

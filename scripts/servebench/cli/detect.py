@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -38,6 +39,7 @@ from servebench.plan.night_plan import present
 from servebench.record import change, comparison_store, files
 from servebench.record.candidate import Candidate, Candidates, Dismissal, dismissals
 from servebench.record.change import ChangeRecord
+from servebench.record.comparison import Comparison
 from servebench.report.change import title
 from servebench.report.formats import percent
 from servebench.series import reading
@@ -120,7 +122,7 @@ def _detected(results: Path) -> tuple[Candidates, tuple[ChangeRecord, ...], froz
     names = sorted({record.evidence for record in sources.changes if record.evidence})
     kept = (results / comparison_store.FOLDER / f"{name}.json" for name in names)
     unread: list[str] = []
-    read = reading.attempted(filter(Path.is_file, kept), comparison_store.read, unread)
+    read = files.attempted(filter(Path.is_file, kept), partial(files.read, Comparison), unread)
     evidence = {comparison.id: comparison for comparison in read}
     dismissed, unreadable = dismissals(results)
     for problem in (*sources.problems, *sources.notes, *unread, *unreadable):

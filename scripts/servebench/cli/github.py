@@ -24,8 +24,7 @@ from servebench.core.errors import ArtifactError, RecordError, ServiceError, Usa
 from servebench.core.text import short
 from servebench.host import paths
 from servebench.host.console import Console, errors
-from servebench.record import change
-from servebench.record.change import ChangeRecord
+from servebench.record import change, files
 
 _URL: Final = re.compile(r"https?://[^\s()<>\[\]\\]{1,500}")
 
@@ -258,13 +257,9 @@ def announce_command(
     Needs GITHUB_TOKEN with issues: write. Exit code 0: all as it should be; 1: a record cannot be
     read, or more than --most were new; 4: GitHub could not be told. What is left is done next time.
     """
-    records: list[ChangeRecord] = []
     problems: list[str] = []
-    for path in change.files(results or paths.results_dir()):
-        try:
-            records.append(change.read(path))
-        except RecordError as error:
-            problems.append(str(error))
+    found = change.files(results or paths.results_dir())
+    records = files.attempted(found, change.read, problems)
     with connected(patience) as (context, repository):
         wanted = issues.of_changes(records, site_address(site, context))
         kept = issues.keep(repository, wanted, author, most=most, dry=dry)

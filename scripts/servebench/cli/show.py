@@ -15,7 +15,8 @@ from servebench.declare.published import load_published
 from servebench.declare.suites import read_suites
 from servebench.host import paths
 from servebench.host.console import Console, print_json, write
-from servebench.record import asv_results, comparison_store, store
+from servebench.record import asv_results, comparison_store, files, store
+from servebench.record.comparison import Comparison
 from servebench.report import inprocess, markdown, terminal
 from servebench.report import page as pages
 from servebench.report.findings import RunSource, write_findings
@@ -59,7 +60,7 @@ def show_command(
     if _is_comparison(path):
         if select:
             raise UsageError(f"--select narrows runs; {path} is a comparison, and shown whole")
-        comparison = comparison_store.read(path)
+        comparison = files.read(Comparison, path)
         if svg is not None:
             write(forest.of_comparison(comparison), svg)
         if as_json_:

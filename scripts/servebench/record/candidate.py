@@ -7,7 +7,6 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import AwareDatetime, Field
 
-from servebench.core.errors import RecordError
 from servebench.core.model import Artefact, Frozen
 from servebench.record import files
 from servebench.record.change import SeriesName, StackState
@@ -94,10 +93,7 @@ class Dismissal(Artefact):
 
 def dismissals(results: Path) -> tuple[dict[str, Dismissal], tuple[str, ...]]:
     """All dismissals by id, and sentences about those that cannot be read."""
-    found, problems = {}, []
-    for path in sorted((results / DISMISSED).glob("*.json")):
-        try:
-            found[path.stem] = files.read(Dismissal, path)
-        except RecordError as problem:
-            problems.append(str(problem))
-    return found, tuple(problems)
+    problems: list[str] = []
+    paths = sorted((results / DISMISSED).glob("*.json"))
+    found = files.attempted(paths, lambda path: (path.stem, files.read(Dismissal, path)), problems)
+    return dict(found), tuple(problems)

@@ -43,11 +43,6 @@ def save(comparison: Comparison, place: Path | None = None) -> Path:
     return path
 
 
-def read(path: Path) -> Comparison:
-    """Read a comparison; RecordError if it cannot be read, or is none."""
-    return files.read(Comparison, path)
-
-
 def find(name: str, results: Path) -> Path | None:
     """The file of the comparison that a person means by enough of its id; raises UsageError.
 

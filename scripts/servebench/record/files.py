@@ -12,7 +12,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -29,6 +29,7 @@ Document = dict[str, Any]
 Upgrades = Mapping[int, Callable[[Document], Document]]
 """By format: what turns a document of that format into one of the next."""
 
+_T = TypeVar("_T")
 _Kind = TypeVar("_Kind", bound=Artefact)
 _SHOWN_PROBLEMS: Final = 3
 _ROOM: Final = 500_000
@@ -96,6 +97,22 @@ def read(
             "rename one of them"
         )
     return value
+
+
+def attempted(
+    paths: Iterable[Path], read_one: Callable[[Path], _T], problems: list[str]
+) -> list[_T]:
+    """What was read of each file; one more problem instead, whatever goes wrong with one."""
+    found = []
+    for path in paths:
+        try:
+            found.append(read_one(path))
+        except (RecordError, OSError) as problem:
+            problems.append(str(problem))
+        except Exception as problem:
+            what = f"{type(problem).__name__}: {problem}"
+            problems.append(f"{path}: cannot be used ({what}); it is left out")
+    return found
 
 
 def contents(path: Path, most: int = MOST_BYTES) -> bytes:

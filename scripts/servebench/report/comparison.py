@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -45,30 +45,6 @@ _NAMED: Final = 6  # cases that are named where all of them would be too many
 
 
 @dataclass(frozen=True, slots=True)
-class ComparisonView:
-    """A comparison, ready to be written in any format; empty is what there is nothing to say of.
-
-    `unjudged` and `because` are pairs of how many with a reason, and which; `counts` instructions
-    per request, the largest change first; `packages` and `counts` name base before head.
-    """
-
-    headline: str
-    facts: tuple[tuple[str, str], ...]
-    events: tuple[str, ...]
-    groups: Groups
-    unjudged: tuple[tuple[str, str], ...]
-    same: str
-    legend: tuple[tuple[str, str], ...]
-    counts: tuple[tuple[str, str, str, str], ...]
-    because: tuple[tuple[str, str], ...]
-    packages: tuple[tuple[str, str, str, str], ...]
-    flags: tuple[tuple[str, str], ...]
-    steps: tuple[str, ...]
-    commands: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Block:
     """A part of a report, called `name` where it did not fit.
 
@@ -78,98 +54,85 @@ class Block:
 
     name: str
     title: str = ""
-    kind: Literal["facts", "news", "list", "legend", "commands"] = "list"
     lines: tuple[tuple[str, str], ...] = ()
     grid: Grid | None = None
+    kind: Literal["facts", "news", "list", "legend", "commands"] = "list"
     folded: bool = False
     under: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ComparisonView:
+    """A comparison, ready to be written in any format: blocks in the order of their importance."""
+
+    headline: str
+    groups: Groups
+    blocks: tuple[Block, ...]
+
+
 def make_view(comparison: Comparison) -> ComparisonView:
-    """Arrange a comparison for reading."""
+    """Arrange a comparison for reading; there is no block of what there is nothing to say of."""
     found = rows.grouped(comparison)
-    sentence = rows.headline(comparison, found)
-    same = _sizes(comparison, found.unchanged, "tolerance")
-    missing = tuple(f"{one.case}: {one.reason}" for one in comparison.missing)
-    return ComparisonView(
-        headline=sentence,
-        facts=tuple(_facts(comparison, found)),
-        events=tuple(_event(event) for event in comparison.events),
-        groups=found,
-        unjudged=_by_reason((row.why, row.case) for row in found.unjudged),
-        same=same and f"'No change' is said where a change as large as this is excluded: {same}.",
-        legend=tuple(_legend(comparison, found)),
-        counts=_counts(comparison),
-        because=_by_reason((case.because, case.case.id) for case in comparison.cases),
-        packages=tuple(
-            (change.stack, change.package, change.base or formats.MISSING,
-             change.head or formats.MISSING)
-            for change in comparison.packages
-        ),
-        flags=tuple(_flags(comparison)),
-        steps=tuple(rows.steps(comparison, found)),
-        commands=rows.commands(comparison, found),
-        notes=(*(note for note in comparison.notes if note != sentence), *missing),
-    )  # fmt: skip
+    headline = rows.headline(comparison, found)
+    blocks = (*_open(comparison, found), *_folded(comparison, found, headline))
+    said = (block for block in blocks if block.lines or (block.grid and block.grid.rows))
+    return ComparisonView(headline, found, tuple(said))
 
 
-def blocks(view: ComparisonView) -> Iterator[Block]:
-    """Its parts, in the order of their importance."""
-    groups = view.groups
-    yield Block("facts", kind="facts", lines=view.facts)
-    if view.events:
-        yield Block("events", kind="news", lines=tuple(("", event) for event in view.events))
-    yield from _moved("Worse", groups.worse, len(view.events))
-    yield from _moved("Better", groups.better, len(view.events))
-    if groups.broken:
-        lines = tuple(dict.fromkeys((row.case, row.why) for row in groups.broken))
-        yield Block("Not comparable", "Not comparable", lines=lines)
-    if groups.undecided:
-        shown = rows.table(groups.undecided, "verdict", "base → head")
-        yield Block("Not decided", "Not decided", grid=shown)
-    if view.unjudged:
-        yield Block("Not judged", "Not judged", lines=view.unjudged)
-    if view.steps:
-        yield Block("Next", "Next", lines=tuple(("", step) for step in view.steps))
-    if view.legend:
-        yield Block("legend", kind="legend", lines=view.legend)
-    yield from _folded(view)
+def _open(comparison: Comparison, found: Groups) -> Iterator[Block]:
+    yield Block("facts", lines=tuple(_facts(comparison, found)), kind="facts")
+    yield Block("events", lines=_plain(map(_event, comparison.events)), kind="news")
+    yield from _moved("Worse", found.worse, len(comparison.events))
+    yield from _moved("Better", found.better, len(comparison.events))
+    broken = tuple(dict.fromkeys((row.case, row.why) for row in found.broken))
+    yield Block("Not comparable", "Not comparable", broken)
+    undecided = rows.table(found.undecided, "verdict", "base → head")
+    yield Block("Not decided", "Not decided", grid=undecided)
+    unjudged = _by_reason((row.why, row.case) for row in found.unjudged)
+    yield Block("Not judged", "Not judged", unjudged)
+    yield Block("Next", "Next", _plain(rows.steps(comparison, found)))
+    yield Block("legend", lines=tuple(_legend(comparison, found)), kind="legend")
 
 
 def _moved(title: str, moved: Sequence[ComparisonRow], events: int) -> Iterator[Block]:
-    alone = [row for row in moved if not row.grouped]
-    together = [row for row in moved if row.grouped]
-    if alone:
-        yield Block(title, title, grid=rows.table(alone, "why"))
-    if together:
-        told = f"{formats.many(len(together), 'row')} of the event{'s' * (events != 1)} above"
-        shown = rows.table(together, "why")
-        yield Block(title, told, grid=shown, folded=True, under="" if alone else title)
+    alone, together = (
+        rows.table((row for row in moved if row.grouped is grouped), "why")
+        for grouped in (False, True)
+    )
+    yield Block(title, title, grid=alone)
+    told = f"{formats.many(len(together.rows), 'row')} of the event{'s' * (events != 1)} above"
+    yield Block(title, told, grid=together, folded=True, under="" if alone.rows else title)
 
 
-def _folded(view: ComparisonView) -> Iterator[Block]:
-    if unchanged := view.groups.unchanged:
-        told = f"No change: {formats.many(len(unchanged), 'row')}"
-        shown = rows.table(unchanged, "verdict", "base → head", "why")
-        same = (("", view.same),) if view.same else ()
-        yield Block("No change", told, "news", same, shown, folded=True)
-    if view.counts:
-        told = f"Instructions per request, without a server: {len(view.counts)}"
-        shown = grid(("case", "base", "head", "change"), view.counts, ("case",))
-        yield Block("Instructions", told, grid=shown, folded=True)
-    if view.packages:
-        head = ("stack", "package", "base", "head")
-        told = f"Packages that differ: {len(view.packages)}"
-        yield Block("Packages", told, grid=grid(head, view.packages, head), folded=True)
-    for name, title, lines in (
-        ("Reasons", "Why these were judged", view.because),
-        ("Flags", "Validity flags", view.flags),
-        ("Notes", "Notes", tuple(("", note) for note in view.notes)),
-    ):
-        if lines:
-            yield Block(name, title, lines=lines, folded=True)
-    if view.commands:
-        yield Block("Commands", "Reproduce", "commands", view.commands, folded=True)
+def _folded(comparison: Comparison, found: Groups, headline: str) -> Iterator[Block]:
+    told = f"No change: {formats.many(len(found.unchanged), 'row')}"
+    shown = rows.table(found.unchanged, "verdict", "base → head", "why")
+    same = _sizes(comparison, found.unchanged, "tolerance")
+    excluded = f"'No change' is said where a change as large as this is excluded: {same}."
+    yield Block("No change", told, _plain([excluded] if same else []), shown, "news", folded=True)
+    counts = _counts(comparison)
+    told = f"Instructions per request, without a server: {len(counts)}"
+    shown = grid(("case", "base", "head", "change"), counts, ("case",))
+    yield Block("Instructions", told, grid=shown, folded=True)
+    head = ("stack", "package", "base", "head")
+    packages = (
+        (one.stack, one.package, one.base or formats.MISSING, one.head or formats.MISSING)
+        for one in comparison.packages
+    )
+    told = f"Packages that differ: {len(comparison.packages)}"
+    yield Block("Packages", told, grid=grid(head, packages, head), folded=True)
+    because = _by_reason((case.because, case.case.id) for case in comparison.cases)
+    yield Block("Reasons", "Why these were judged", because, folded=True)
+    yield Block("Flags", "Validity flags", tuple(_flags(comparison)), folded=True)
+    notes = [note for note in comparison.notes if note != headline]
+    notes += [f"{one.case}: {one.reason}" for one in comparison.missing]
+    yield Block("Notes", "Notes", _plain(notes), folded=True)
+    again = rows.commands(comparison, found)
+    yield Block("Commands", "Reproduce", again, kind="commands", folded=True)
+
+
+def _plain(lines: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    return tuple(("", line) for line in lines)
 
 
 def exit_code(comparison: Comparison, *, lenient: bool = False) -> int:
@@ -296,14 +259,15 @@ def _sizes(
     return ", ".join(f"{label} {100 * size:g} %" for label, size in told.items())
 
 
-def _counts(comparison: Comparison) -> tuple[tuple[str, str, str, str], ...]:
+def _counts(comparison: Comparison) -> list[tuple[str, str, str, str]]:
+    """Instructions per request, the largest change first."""
     found = [
         (ratio, (case.case.id, units.count(counted.base), units.count(counted.head)))
         for case in comparison.cases
         if (counted := case.instructions) and (ratio := counted.ratio) is not None
     ]
     found.sort(key=lambda one: -abs(one[0] - 1))
-    return tuple((*row, formats.percent(ratio)) for ratio, row in found)
+    return [(*row, formats.percent(ratio)) for ratio, row in found]
 
 
 def _by_reason(pairs: Iterator[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

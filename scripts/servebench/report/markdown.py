@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from servebench.core.text import visible
 from servebench.report import formats
-from servebench.report.comparison import Block, blocks, make_view
+from servebench.report.comparison import Block, make_view
 
 if TYPE_CHECKING:  # pages are made with numpy and jinja2; Markdown alone needs neither
     from servebench.record.comparison import Comparison
@@ -55,7 +55,7 @@ def comparison(found: Comparison, *, limit: int = LIMIT, end: str = WORDS) -> st
     """
     view = make_view(found)
     text, lost = f"## {escape(view.headline)}\n\n", []
-    for block in blocks(view):
+    for block in view.blocks:
         opening, lines, closing = _block(block)
         room = limit - len(text) - _ROOM - len(opening) - len(closing)
         kept = sum(size <= room for size in accumulate(map(len, lines)))

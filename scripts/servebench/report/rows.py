@@ -187,14 +187,20 @@ def grouped(comparison: Comparison) -> Groups:
     )
 
 
-def count(rows: Iterable[ComparisonRow]) -> str:
-    """How many cases and in-process benchmarks rows are about: `2 cases and 1 benchmark`."""
-    rows = tuple(rows)
-    cases = len({row.case for row in rows if row.metric})
-    inprocess = len({row.case for row in rows if not row.metric})
-    parts = [formats.many(cases, "case")] if cases else []
-    parts += [formats.many(inprocess, "in-process benchmark")] if inprocess else []
-    return " and ".join(parts)
+def _count(
+    rows: Sequence[ComparisonRow], comparison: Comparison | None = None, *, more: int = 0
+) -> str:
+    """What rows are about: `2 cases and 1 in-process benchmark`, or `2 of 34 cases` of all."""
+    cases = len({row.case for row in rows if row.metric}) + more
+    inside = len({row.case for row in rows if not row.metric})
+    every = (comparison.planned, len(comparison.micro)) if comparison else (None, None)
+    return " and ".join(
+        formats.many(found, noun) if of is None else f"{found} of {of} {noun}s"
+        for found, of, noun in zip(
+            (cases, inside), every, ("case", "in-process benchmark"), strict=True
+        )
+        if found
+    )
 
 
 def _figures(case: CaseComparison, judged: Judgement) -> str:
@@ -222,32 +228,23 @@ def _parts(comparison: Comparison, found: Groups) -> Iterator[str]:
         if rows:
             top = rows[0]
             yield (
-                f"{word} in {_where(rows, comparison)}, most of all {top.label} of {top.case} "
+                f"{word} in {_count(rows, comparison)}, most of all {top.label} of {top.case} "
                 f"by {top.change} ({top.interval})"
             )
     if found.broken:
-        yield f"not comparable in {_where(found.broken, comparison)}"
+        yield f"not comparable in {_count(found.broken, comparison)}"
     # Of a case of which anything else was said: one open metric is not 'no change'.
     doubtful = {row.case for row in (*found.broken, *found.undecided, *found.unjudged)}
     clean = [row for row in found.unchanged if row.case not in doubtful]
     if clean and not found.worse and not found.better:
-        yield f"no change in {_where(clean, comparison)}{_could(clean)}"
+        yield f"no change in {_count(clean, comparison)}{_could(clean)}"
     if found.undecided:
         labels = formats.some(tuple(dict.fromkeys(row.label for row in found.undecided)), _LABELS)
-        yield f"not decided in {_where(found.undecided, comparison)} ({labels})"
+        yield f"not decided in {_count(found.undecided, comparison)} ({labels})"
     # Cases that should have been judged and have no row at all.
     lost = max(0, comparison.planned - len({row.case for row in found.all if row.metric}))
     if found.unjudged or lost:
-        yield f"not judged in {_where(found.unjudged, comparison, more=lost)}"
-
-
-def _where(rows: Sequence[ComparisonRow], comparison: Comparison, *, more: int = 0) -> str:
-    """`3 of 34 cases and 1 of 12 in-process benchmarks`."""
-    cases = len({row.case for row in rows if row.metric}) + more
-    inside = len({row.case for row in rows if not row.metric})
-    parts = [f"{cases} of {comparison.planned} cases"] if cases else []
-    parts += [f"{inside} of {len(comparison.micro)} in-process benchmarks"] if inside else []
-    return " and ".join(parts)
+        yield f"not judged in {_count(found.unjudged, comparison, more=lost)}"
 
 
 def _could(rows: Sequence[ComparisonRow]) -> str:
@@ -275,13 +272,13 @@ def steps(comparison: Comparison, found: Groups) -> Iterator[str]:
     disturbed = [row for row in found.unjudged if row.judged.excluded]
     if disturbed:
         yield (
-            f"Not judged: in {count(disturbed)} too few duets were usable; the reasons say what "
+            f"Not judged: in {_count(disturbed)} too few duets were usable; the reasons say what "
             "disturbed them. A quieter machine would tell."
         )
     unmeasured = [row for row in found.unjudged if not row.judged.excluded]
     if unmeasured:
         yield (
-            f"Not judged: there was no time for {count(unmeasured)}: a larger --budget, or fewer "
+            f"Not judged: there was no time for {_count(unmeasured)}: a larger --budget, or fewer "
             "cases with --select."
         )
 
@@ -336,7 +333,7 @@ def _more_time(comparison: Comparison, found: Groups) -> Iterator[str]:
             for case in comparison.cases
             if case.case.id in names and case.seconds_to_decide
         ]
-        sentence = f"Not decided, for lack of time: {count(waiting)}."
+        sentence = f"Not decided, for lack of time: {_count(waiting)}."
         if known:
             which = "it" if len(known) == len(names) else f"{len(known)} of them"
             sentence += (
@@ -346,12 +343,12 @@ def _more_time(comparison: Comparison, found: Groups) -> Iterator[str]:
         yield sentence
     if loud := open_["quiet"]:
         yield (
-            f"Not decided, because too few duets were usable: {count(loud)}. A quieter machine "
+            f"Not decided, because too few duets were usable: {_count(loud)}. A quieter machine "
             "would tell; more time on this one may not."
         )
     if spent := open_["nothing"]:
         yield (
-            f"Not decided with all the samples that a comparison takes: {count(spent)}. What is "
+            f"Not decided with all the samples that a comparison takes: {_count(spent)}. What is "
             "there, if anything, is too small or too unsteady for this machine; more time does "
             "not help."
         )

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from servebench.record.comparison import Comparison, Verdict
 from servebench.report import formats
-from servebench.report.comparison import blocks, make_view
+from servebench.report.comparison import make_view
 from servebench.report.rows import Grid
 
 if TYPE_CHECKING:  # pages are made with numpy and jinja2; comparisons need neither
@@ -44,7 +44,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     """Print a comparison."""
     view = make_view(comparison)
     console.print(Text(view.headline, style="bold"))
-    for block in blocks(view):
+    for block in view.blocks:
         title = ", ".join(filter(None, (block.under, block.title)))
         if title or block.kind == "legend":
             console.print()

@@ -8,7 +8,6 @@ problems, and the rest is read: the history is never rewritten, so that a bad fi
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -60,16 +59,16 @@ def read(results: Path, cache_dir: Path, root: Path) -> Sources:
     results = results.absolute()
     problems: list[str] = []
     kept = cache.opened(cache_dir, results)
-    found = attempted(store.runs(results), partial(_of_run, kept), problems)
-    (of_asv,) = attempted([results / asv.FOLDER], partial(asv.read, kept, problems), problems) or (
-        [],
-    )
+    found = files.attempted(store.runs(results), partial(_of_run, kept), problems)
+    (of_asv,) = files.attempted(
+        [results / asv.FOLDER], partial(asv.read, kept, problems), problems
+    ) or ([],)
     of_asv, notes = asv.with_git(of_asv, root)
-    records = attempted(change.files(results), change.read, problems)
-    (trials,) = attempted(
+    records = files.attempted(change.files(results), change.read, problems)
+    (trials,) = files.attempted(
         [results / trials_.FOLDER], lambda folder: trials_.load_trials(folder.parent), problems
     ) or ((),)
-    nights = attempted(sorted((results / NIGHTS).glob("*/*.json")), _night, problems)
+    nights = files.attempted(sorted((results / NIGHTS).glob("*/*.json")), _night, problems)
     nights.sort(key=lambda record: (record.created, record.id))
     kept.save()
     return Sources(
@@ -82,20 +81,6 @@ def read(results: Path, cache_dir: Path, root: Path) -> Sources:
         night_records=tuple(nights),
         notes=notes,
     )
-
-
-def attempted(paths: Iterable[Path], read_one: Callable[[Path], T], problems: list[str]) -> list[T]:
-    """What was read of each file; one more problem instead, whatever goes wrong with one."""
-    found = []
-    for path in paths:
-        try:
-            found.append(read_one(path))
-        except (RecordError, OSError) as problem:
-            problems.append(str(problem))
-        except Exception as problem:
-            what = f"{type(problem).__name__}: {problem}"
-            problems.append(f"{path}: cannot be used ({what}); it is left out")
-    return found
 
 
 def _of_run(kept: cache.Cache, path: Path) -> tuple[Path, tuple[RunColumns, ...]]:
