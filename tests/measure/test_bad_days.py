@@ -26,7 +26,7 @@ from servebench.core.model import Case, Launch, Run, RunStatus, Status
 from servebench.declare.servers import SERVERS
 from servebench.host import orphans, ports
 from servebench.host.session import Session
-from servebench.measure import launch, oha, oha_results, runner, warmup
+from servebench.measure import figures, launch, oha, oha_results, runner, warmup
 from servebench.measure import server as serving
 from servebench.measure.testbed import Rig
 from servebench.record import store
@@ -42,15 +42,14 @@ GRACE = 0.5  # s to stop, and 1 s to get ready, are plenty where it never happen
 @pytest.fixture
 def computed(monkeypatch: pytest.MonkeyPatch) -> Figures:
     found: Figures = {}
-    real = launch._Launch.run
+    real = figures._conclude
 
-    def run(self: launch._Launch) -> None:
-        try:
-            real(self)
-        finally:
-            found[_name(self.case)] = dict(self.metrics)
+    def conclude(seen: figures.Watch, beside: figures.Beside) -> tuple[Any, Any]:
+        metrics, flags = real(seen, beside)
+        found[_name(seen.serving.case)] = metrics
+        return metrics, flags
 
-    monkeypatch.setattr(launch._Launch, "run", run)
+    monkeypatch.setattr(figures, "_conclude", conclude)
     return found
 
 
@@ -148,11 +147,11 @@ def no_figure(bench: Bench, run: Run, computed: Figures) -> None:
     assert not any(letter.isdigit() for row in rows for letter in row.partition("failed")[2])
     text = path.read_text("utf-8") + described.out
     right = {f"{value:.6g}" for value in launches(run)["right"][0].metrics.values()}
-    for bad, figures in computed.items():
+    for bad, known in computed.items():
         case = cases[f"badapps/{bad}"]
         assert (case["status"], case["metrics"]) == ("failed", {})
         assert launches(run)[bad][0].metrics == {}
-        for name, value in figures.items():
+        for name, value in known.items():
             digits = f"{value:.6g}"
             # Shorter ones, such as 24 requests, are in every file; and chance makes some equal.
             if "." in digits and len(digits) >= 7 and digits not in right:
@@ -209,14 +208,13 @@ def swapped(given: Rig) -> Rig:
 
 def killed(patch: pytest.MonkeyPatch) -> None:
     """SIGKILL in the middle of the load."""
-    real = oha.Generation.start
+    real = oha.Generation.__init__
 
-    def start(*arguments: Any, **named: Any) -> oha.Generation:
-        generation = real(*arguments, **named)
+    def start(generation: oha.Generation, client: oha.Client) -> None:
+        real(generation, client)
         threading.Timer(0.2, os.kill, (generation.session.pid, signal.SIGKILL)).start()
-        return generation
 
-    patch.setattr(oha.Generation, "start", start)
+    patch.setattr(oha.Generation, "__init__", start)
 
 
 def mistaken(patch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,8 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -21,8 +22,7 @@ from servebench.core.model import Case, LoadModel
 from servebench.host import ports, resource_usage
 from servebench.host.session import Session
 from servebench.host.signals import InterruptedRun
-from servebench.measure import duet, oha, oha_results, validity, warmup
-from servebench.measure import figures as observation
+from servebench.measure import duet, figures, oha, oha_results, validity
 from servebench.measure.duet import DuetOutcome, SideCase
 from servebench.measure.testbed import assemble
 from servebench.record.comparison import SideName
@@ -68,16 +68,15 @@ def play(state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 
 def kill_in_the_middle(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    real, started = oha.Generation.start, [0]
+    real, started = oha.Generation.__init__, [0]
 
-    def start(*arguments: Any, **named: Any) -> oha.Generation:
-        generation = real(*arguments, **named)
+    def start(generation: oha.Generation, client: oha.Client) -> None:
+        real(generation, client)
         if started[0] == number:
             threading.Timer(0.2, os.kill, (generation.session.pid, signal.SIGKILL)).start()
         started[0] += 1
-        return generation
 
-    monkeypatch.setattr(oha.Generation, "start", start)
+    monkeypatch.setattr(oha.Generation, "__init__", start)
 
 
 def void(outcome: DuetOutcome, failed: dict[SideName, str]) -> None:
@@ -170,9 +169,9 @@ def test_both_sides_gain_what_they_shared() -> None:
 @pytest.mark.real
 def test_a_case_that_waits(bench: Bench, play: Play) -> None:
     case = declared("badapps/right", root=bench.root)
-    for figures in unfailed(play(case, case), case):
-        assert figures["throughput"] <= 40 * 1.01
-        assert figures["response_min"] >= 0.099
+    for found in unfailed(play(case, case), case):
+        assert found["throughput"] <= 40 * 1.01
+        assert found["response_min"] >= 0.099
 
 
 @pytest.mark.real
@@ -313,10 +312,8 @@ def test_two_generators_share_their_cores() -> None:
 
 def test_the_other_side_is_no_noise_of_the_host() -> None:
     """1.6 cores busy: 0.5 + 0.2 this side, 0.45 + 0.25 the other, 0.1 harness: 0.1 of others."""
-    usage = resource_usage.Usage(1.0, 2.0, 0, 0)
-    level = resource_usage.Level(1, 1, 1)
-    empty = np.zeros(0)
-    seen = observation.Observation(
+    empty, level = np.zeros(0), resource_usage.Level(1, 1, 1)
+    seen = SimpleNamespace(
         result=oha.LoadResult(
             oha_results.Rows(empty, empty, empty, empty.astype("i8"), empty.astype("i8")),
             oha_results.OhaSummary.model_validate(
@@ -325,18 +322,13 @@ def test_the_other_side_is_no_noise_of_the_host() -> None:
             2.0,
             0.2,
         ),
-        usage=usage,
+        usage=resource_usage.Usage(1.0, 2.0, 0, 0),
         host=resource_usage.HostUsage(2.0, busy_cores=1.6, steal_share=0.0, harness_cores=0.1),
         memory=resource_usage.Memory(level, level, level, 1, 1),
-        pids_before=frozenset({1}),
-        pids_after=frozenset({1}),
-        connections={},
-        warm_up=warmup.WarmUp(1.0, (), steady=True),
-        handled=None,
-        opened=1,
+        checks=SimpleNamespace(asked=0),
     )
-    beside = observation.Beside(server=0.45, client=0.25)
-    assert observation._costs({}, seen, beside)["host_other"] == pytest.approx(0.1)
+    beside = figures.Beside(server=0.45, client=0.25)
+    assert figures._costs({}, cast(figures.Watch, seen), beside)["host_other"] == pytest.approx(0.1)
 
 
 def answers(*ends: float) -> oha_results.Rows:

@@ -56,7 +56,7 @@ def generate(
     cores: Sequence[int] | None = None,
     on_load_end: Callable[[], None] = lambda: None,
 ) -> load.LoadResult:
-    with load.Generation.start(oha, asked, url, cores=cores) as generation:
+    with load.Generation(load.Client(oha, asked, url, cores)) as generation:
         generation.wait_load()
         on_load_end()
         return generation.collect()
@@ -80,18 +80,15 @@ def busy(server: TinyServer, requests: int = 1) -> None:
 def test_a_command_line_says_everything() -> None:
     """Rates are latency-corrected, requests in flight are waited for, threads are pinned."""
     paced = Load(model=LoadModel.PACED, connections=5, rate=10, duration=10, timeout=30)
-    argv = load.command(Path("oha"), paced, "http://127.0.0.1:1/x", Path("rows.sqlite"), threads=1)
+    argv = load.command(load.Client(Path("oha"), paced, "http://127.0.0.1:1/x"))
     assert argv == [
         "oha", "--no-tui", "--output-format", "json", "--worker-threads", "1", "-t", "30000ms",
         "--redirect", "0", "--disable-compression", "-c", "5", "-z", "10000ms", "-w",
         "-q", "10", "--latency-correction", "--db-url", "rows.sqlite", "http://127.0.0.1:1/x",
     ]  # fmt: skip
-    argv = load.command(
-        Path("oha"), closed(duration=0.05), "u", Path("d"), output=Path("o"), threads=2
-    )
+    argv = load.command(load.Client(Path("oha"), closed(duration=0.05), "u", (1, 3)))
     assert "-q" not in argv
     assert argv[argv.index("-z") + 1] == "50ms"
-    assert argv[argv.index("-o") + 1] == "o"
     assert argv[argv.index("--worker-threads") + 1] == "2"
 
 
@@ -147,7 +144,7 @@ def test_the_bytes_of_a_body_are_those_that_came(oha: Path, chunked: bool) -> No
     endpoint = Endpoint(name="x", app="a:a", interface="asgi", path="/", expect=expect, floor=0)
     with serving(Answer(body=body, encoding="gzip", chunked=chunked)) as server:
         result = generate(oha, closed(), server.url, cores=None)
-        assert verify(endpoint, server.url).sizes == {len(body)}
+        assert {size for _, size in verify(endpoint, server.url)} == {len(body)}
     assert sizes(result.rows, 200) == {len(body): len(result.rows)}
 
 
@@ -170,7 +167,7 @@ def test_a_redirect_is_counted_not_followed(oha: Path) -> None:
 def test_a_server_that_dies_in_the_middle_leaves_errors(oha: Path) -> None:
     with (
         serving(Answer(delay=0.01)) as server,
-        load.Generation.start(oha, closed(duration=2), server.url, cores=None) as generation,
+        load.Generation(load.Client(oha, closed(duration=2), server.url)) as generation,
     ):
         busy(server)
         server.die()
@@ -238,7 +235,7 @@ def test_a_generator_that_is_ended_early_gives_no_figure(oha: Path, name: str, w
     """On SIGINT oha stores what it has and exits with 0: its time betrays it."""
     with (
         serving(Answer(delay=0.01)) as server,
-        load.Generation.start(oha, closed(duration=20), server.url, cores=None) as generation,
+        load.Generation(load.Client(oha, closed(duration=20), server.url)) as generation,
     ):
         busy(server, 50)  # oha listens for signals a moment after it has begun to send
         os.kill(generation.session.pid, signal.Signals[name])
@@ -255,9 +252,14 @@ def test_a_generator_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.Mon
     assert "it still runs" in error.detail
 
 
+def wave(client: load.Client, requests: int) -> warmup.WarmUp:
+    with warmup.Burst(client, requests=requests) as running:
+        return running.collect()
+
+
 def test_a_wave_sends_all_at_once(oha: Path) -> None:
     with serving(Answer(delay=0.1)) as server:
-        seconds = warmup.wave(oha, closed(), server.url, requests=8, cores=None).seconds
+        seconds = wave(load.Client(oha, closed(), server.url), 8).seconds
         assert (server.requests, server.connections) == (8, 8)
     assert 0.1 <= seconds < 0.1 * 8
 
@@ -275,19 +277,19 @@ def test_a_warm_up_fails_at_the_first_bad_answer(
 ) -> None:
     with serving(answer) as server:
         with pytest.raises(LaunchError) as caught:
-            warmup.wave(oha, closed(timeout=timeout), server.url, requests=2, cores=None)
+            wave(load.Client(oha, closed(timeout=timeout), server.url), 2)
         assert caught.value.flag is flag
         with pytest.raises(LaunchError) as caught:
-            warmup.warm_up(oha, closed(timeout=timeout), server.url, cores=None, window=0.1)
+            warmup.warm_up(load.Client(oha, closed(timeout=timeout), server.url), window=0.1)
         assert caught.value.flag is flag
 
 
 def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(oha: Path) -> None:
     with serving(Answer(delay=0.01)) as server:
-        found = warmup.warm_up(oha, closed(), server.url, cores=None, window=0.1, limit=30)
+        found = warmup.warm_up(load.Client(oha, closed(), server.url), window=0.1, limit=30)
         assert found.steady == warmup.is_steady(found.windows)
         assert len(found.windows) >= warmup.STEADY_WINDOWS
-        short = warmup.warm_up(oha, closed(), server.url, cores=None, window=0.1, limit=0.05)
+        short = warmup.warm_up(load.Client(oha, closed(), server.url), window=0.1, limit=0.05)
         assert (len(short.windows), short.steady) == (1, False)
 
 
@@ -295,7 +297,7 @@ def test_a_rate_is_warmed_up_with_two_windows_of_a_small_closed_loop(oha: Path) 
     """Its own rate is far below what a window shows, so steadiness is not asked for."""
     rate = Load(model=LoadModel.PACED, connections=500, rate=500, duration=60, timeout=30)
     with serving(Answer(delay=0.01)) as server:
-        found = warmup.warm_up(oha, rate, server.url, cores=None, window=0.1, limit=30)
+        found = warmup.warm_up(load.Client(oha, rate, server.url), window=0.1, limit=30)
         assert (len(found.windows), found.steady) == (2, True)
         assert server.connections == 2 * warmup.RATE_CONNECTIONS
 

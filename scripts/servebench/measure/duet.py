@@ -27,12 +27,10 @@ from servebench.core.protocol import (
     DUET_SECONDS,
     DUET_WARM_UP,
     DUET_WAVES,
-    SLOW_SECONDS,
     UNIT_REQUESTS,
 )
 from servebench.host import resource_usage
-from servebench.measure import figures, oha, warmup
-from servebench.measure.identity import Identity
+from servebench.measure import figures, warmup
 from servebench.measure.oha_results import Rows
 from servebench.measure.server import Serving
 from servebench.measure.testbed import Rig
@@ -79,12 +77,12 @@ def perform(
     )
 
 
-def settled(base: Rows, head: Rows, duration: float) -> bool:
+def settled(one: Rows, other: Rows, duration: float) -> bool:
     """Tell whether the ratio of the throughputs moved by at most 5 % between a load's halves.
 
     Both sides may still get quicker: as long as they do so together, their ratio is what it is.
     """
-    sides = (base, head)
+    sides = (one, other)
     first = [int((rows.end <= duration / 2).sum()) for rows in sides]
     second = [int((rows.end <= duration).sum()) - n for rows, n in zip(sides, first, strict=True)]
     if not min(*first, *second):
@@ -133,11 +131,10 @@ class SideRun:
     """One side under way. What goes wrong inside of `blamed` is noted as this side's failure."""
 
     def __init__(self, name: SideName, launched: SideCase, log: Path, shared: Load) -> None:
-        self.name, self.rig = name, launched.rig
+        self.name = name
         self.case = launched.case.model_copy(update={"load": shared})
-        self.serving = Serving(self.case, self.rig, log)
-        self.workers: tuple[Identity, ...] = ()
-        self.unit = self.ready_time = self.load_seconds = 0.0
+        self.serving = Serving(self.case, launched.rig, log)
+        self.load_seconds = 0.0
         self.warm_up = warmup.WarmUp(0.0, (), steady=False)
         self.metrics: dict[str, float] = {}
 
@@ -157,23 +154,9 @@ class SideRun:
             # One duet must not end the comparison, not even by a mistake of ours.
             self.serving.fail_by_mistake(error)
 
-    def start(self) -> None:
-        self.serving.start()
-
-    def await_ready(self) -> None:
+    def meet(self) -> None:
         self.serving.await_ready()
-        self.workers = self.serving.identify()
-        self.ready_time = time.monotonic() - self.serving.session.started
-
-    def verify(self) -> None:
-        self.unit = self.serving.verify(UNIT_REQUESTS)
-
-    def burst(self, *, wave: bool) -> oha.Burst:
-        """Start a generator that warms up: by one full wave, or for some time."""
-        return warmup.burst(
-            self.rig.oha, self.case.load, self.serving.url, cores=self.serving.client_cores,
-            seconds=0 if wave else DUET_WARM_UP, requests=warmup.wave_size(self.case) * wave,
-        )  # fmt: skip
+        self.serving.meet()
 
     def end(self, *, in_order: bool) -> None:
         """Stop the server; a bad stop is a failure, unless the duet is void anyway."""
@@ -200,10 +183,10 @@ class _Duet:
             stack.callback(self._end, first)
             stack.callback(self._unshare, first)  # when the other has ended
             stack.callback(self._end, second)
-            self._each(SideRun.start)
-            self._each(SideRun.await_ready)
+            self._each(lambda side: side.serving.start())
+            self._each(SideRun.meet)
             # Each side is questioned even if the other has failed: is it only the other?
-            self._each(SideRun.verify)
+            self._each(lambda side: side.serving.verify(UNIT_REQUESTS))
             seen = self._measure() if self._warm_up() else None
             if seen is not None:
                 self._each(lambda side: self._finish(side, seen))
@@ -234,25 +217,25 @@ class _Duet:
         """Warm up both at once, slow ones by one full wave; False if an answer was not good."""
         wave = self._slow()
         with ExitStack() as stack:
-            bursts: dict[SideRun, oha.Burst] = {}
+            bursts: dict[SideRun, warmup.Burst] = {}
             for side in self.order:
                 with side.blamed():
                     if not self._void:
-                        bursts[side] = stack.enter_context(side.burst(wave=wave))
+                        requests = warmup.wave_size(side.case) * wave
+                        seconds = 0 if wave else DUET_WARM_UP
+                        bursts[side] = stack.enter_context(
+                            warmup.Burst(side.serving.client, seconds=seconds, requests=requests)
+                        )
             for side, burst in bursts.items() if not self._void else ():
                 with side.blamed():
-                    summary = burst.collect()
-                    warmup.only_good(summary, side.case.endpoint.expect.status)
-                    windows = () if wave else (summary.answered / summary.seconds,)
-                    side.warm_up = warmup.WarmUp(summary.seconds, windows, steady=True)
+                    side.warm_up = burst.collect()
         return not self._void
 
     def _slow(self) -> bool:
-        return any(max(s.unit, s.case.endpoint.floor) >= SLOW_SECONDS for s in self.order)
+        return any(side.serving.slow for side in self.order)
 
-    def _measure(self) -> dict[SideName, figures.Observation] | None:
+    def _measure(self) -> dict[SideRun, figures.Watch] | None:
         """Load both sides at once and look at everything together; None if one failed."""
-        seen: dict[SideName, figures.Observation] = {}
         watches: dict[SideRun, figures.Watch] = {}
         with ExitStack() as stack:
 
@@ -266,7 +249,7 @@ class _Duet:
             def observe(side: SideRun) -> None:
                 result = watches[side].generation.collect()
                 side.load_seconds = result.seconds
-                seen[side.name] = watches[side].observation(result)
+                watches[side].keep(result)
 
             for step in (watch, offer):
                 self._each(step)
@@ -283,13 +266,12 @@ class _Duet:
             return None
         # Waves are too few, and rates too low, to tell one half from the other.
         load = self.order[0].case.load
-        if self._slow() or load.rate is not None:
-            return seen
-        steady = settled(seen["base"].result.rows, seen["head"].result.rows, load.duration)
-        return {
-            name: replace(one, warm_up=replace(one.warm_up, steady=steady))
-            for name, one in seen.items()
-        }
+        if not self._slow() and load.rate is None:
+            rows, others = (one.result.rows for one in watches.values())
+            steady = settled(rows, others, load.duration)
+            for one in watches.values():
+                one.warm_up = replace(one.warm_up, steady=steady)
+        return watches
 
     def _await_loads(self, watches: Mapping[SideRun, figures.Watch]) -> bool:
         """Wait until both loads are over; returns False as soon as either side has failed."""
@@ -304,17 +286,7 @@ class _Duet:
                 watches[pending[0]].generation.session.wait(_POLL_SECONDS)
         return not self._void
 
-    def _finish(self, side: SideRun, seen: dict[SideName, figures.Observation]) -> None:
-        """Verify once more, and conclude; what was wrong with the load comes first."""
-        other = seen["head" if side.name == "base" else "base"]
+    def _finish(self, side: SideRun, seen: Mapping[SideRun, figures.Watch]) -> None:
+        (other,) = (watch for one, watch in seen.items() if one is not side)
         beside = figures.Beside(server=other.usage.cores, client=other.result.client_cores or 0.0)
-        try:
-            side.unit = min(side.unit, side.serving.verify(repeats=1))
-        finally:
-            side.metrics, flags = figures.conclude(
-                side.case, side.rig, seen[side.name],
-                workers=side.workers, unit=side.unit, ready_time=side.ready_time,
-                sizes=side.serving.sizes, beside=beside,
-            )  # fmt: skip
-            side.serving.flags += flags
-        side.serving.require_same(side.workers)
+        side.metrics = figures.finish(seen[side], beside)

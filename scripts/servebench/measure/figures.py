@@ -3,67 +3,46 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from servebench.core.flags import Flag, FlagName
 from servebench.core.formula import NO_UNIT
-from servebench.core.model import Case
-from servebench.declare.servers import SERVERS
 from servebench.host import machine, ports, resource_usage
 from servebench.measure import identity, oha, oha_results, validity, warmup
 from servebench.measure.server import Serving
-from servebench.measure.testbed import Rig
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """What a measurement saw, before anything is concluded from it.
-
-    Usage, host and memory span from before the load until its last answer; `connections` are per
-    process in the middle of it (empty: nobody looked); `opened` are those that clients opened,
-    `checks` of them for spot checks; `handled` is the server's own count.
-    """
-
-    result: oha.LoadResult
-    usage: resource_usage.Usage
-    host: resource_usage.HostUsage
-    memory: resource_usage.Memory
-    pids_before: frozenset[int]
-    pids_after: frozenset[int]
-    connections: dict[int, int]
-    warm_up: warmup.WarmUp
-    handled: int | None
-    opened: int
-    checks: int = 0
 
 
 class Watch:
-    """Looks at a server and its generator, from before the first request on.
+    """Looks at a server and its generator, from before the first request until the last answer.
 
-    `load` starts the generator, `end` follows its last answer, `observation` tells what was seen.
+    `load` starts the generator, `end` follows its last answer, `keep` its result. Usage, host and
+    memory span that time; `connections` are per process in the middle of it (empty: nobody
+    looked); `opened` are those that clients opened, for spot checks too; `handled` is the server's
+    own count.
     """
+
+    result: oha.LoadResult
+    handled: int | None = None
 
     def __init__(
         self, serving: Serving, tree: resource_usage.TreeSampler, warm_up: warmup.WarmUp
     ) -> None:
         serving.require_ours()
         self.serving, self.tree, self.warm_up = serving, tree, warm_up
-        self.earlier = ports.clients(serving.port)
-        self.host, self.before = resource_usage.host_edge(), tree.edge()
+        self._earlier = ports.clients(serving.port)
+        self._host, self.before = resource_usage.host_edge(), tree.edge()
 
     @contextmanager
     def load(self, *, count: bool = True) -> Iterator[oha.Generation]:
         """Offer the load, `count` connections in the middle of it, and check answers meanwhile."""
-        serving, load = self.serving, self.serving.case.load
+        serving = self.serving
         counted: AbstractContextManager[dict[int, int]] = (
-            serving.connections(load.duration / 2) if count else nullcontext({})
+            serving.connections(serving.case.load.duration / 2) if count else nullcontext({})
         )
         with (
-            oha.Generation.start(
-                serving.rig.oha, load, serving.url, cores=serving.client_cores
-            ) as self.generation,
+            oha.Generation(serving.client) as self.generation,
             counted as self.connections,
             serving.spot_checks(self.warm_up) as self.checks,
         ):
@@ -73,32 +52,18 @@ class Watch:
         """The last request has ended. All checks must, too, before anything else is read."""
         self.checks.end()
         self.after = self.tree.edge()
-        self.used = resource_usage.host_between(self.host, resource_usage.host_edge())
+        self.usage = resource_usage.between(self.before, self.after)
+        self.host = resource_usage.host_between(self._host, resource_usage.host_edge())
         seconds = time.monotonic() - self.before.at
-        self.opened = len(ports.clients(self.serving.port, seconds) - self.earlier)
+        self.opened = len(ports.clients(self.serving.port, seconds) - self._earlier)
 
-    def observation(
-        self, result: oha.LoadResult, handled: Callable[[], int | None] = lambda: None
-    ) -> Observation:
-        """What was seen beside the result; LaunchError if the server died or is not alone."""
-        before, after = self.before, self.after
-        memory = self.tree.memory(before.at, after.at)
+    def keep(self, result: oha.LoadResult) -> None:
+        """Keep what was measured; LaunchError if the server died or is not alone."""
+        self.result = result
+        self.memory = self.tree.memory(self.before.at, self.after.at)
         self.serving.require_alive()
         self.serving.require_ours()
         self.serving.heed(self.checks)
-        return Observation(
-            result=result,
-            usage=resource_usage.between(before, after),
-            host=self.used,
-            memory=memory,
-            pids_before=frozenset(process.pid for process in before.processes),
-            pids_after=frozenset(process.pid for process in after.processes),
-            connections=dict(self.connections),
-            warm_up=self.warm_up,
-            handled=handled(),
-            opened=self.opened,
-            checks=self.checks.asked,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,32 +77,33 @@ class Beside:
 ALONE = Beside()
 
 
-def conclude(
-    case: Case,
-    rig: Rig,
-    seen: Observation,
-    *,
-    workers: tuple[identity.Identity, ...],
-    unit: float,
-    ready_time: float,
-    sizes: Iterable[int] = (),
-    beside: Beside = ALONE,
-) -> tuple[dict[str, float], tuple[Flag, ...]]:
-    """Compute the metrics of a measurement, and all flags that they call for.
+def finish(watch: Watch, beside: Beside = ALONE) -> dict[str, float]:
+    """Verify once more, and conclude; LaunchError as `Serving.verify` and `require_same`."""
+    try:
+        watch.serving.verify(repeats=1)
+    finally:
+        # What was wrong with the load explains why the server is not right after it.
+        metrics, flags = _conclude(watch, beside)
+        watch.serving.flags += flags
+    watch.serving.require_same()
+    return metrics
 
-    `unit` is the fastest single request to the idle server, `ready_time` from the server's start
-    until every worker had answered (s); `sizes` are the bytes of bodies that verification found
-    right.
-    """
+
+def _conclude(seen: Watch, beside: Beside) -> tuple[dict[str, float], tuple[Flag, ...]]:
+    """Compute the metrics of a measurement, and all flags that they call for."""
+    serving, result = seen.serving, seen.result
+    case, rig, unit = serving.case, serving.rig, serving.unit
     status = case.endpoint.expect.status
     figures = oha_results.figures(
-        seen.result.rows, seen.result.summary, case.load,
-        status=status, floor=case.endpoint.floor,
-    )  # fmt: skip
+        result.rows, result.summary, case.load, status=status, floor=case.endpoint.floor
+    )
     figures |= _costs(figures, seen, beside)
-    figures["connections_reopened"] = max(0, seen.opened - seen.checks - case.load.connections)
-    figures |= {"ready_time": ready_time, "unit_service": unit, "warm_up": seen.warm_up.seconds}
-    held = _by_worker(seen.connections, workers)
+    figures["connections_reopened"] = max(
+        0, seen.opened - seen.checks.asked - case.load.connections
+    )
+    figures |= {"ready_time": serving.ready_time, "unit_service": unit}
+    figures["warm_up"] = seen.warm_up.seconds
+    held = _by_worker(seen.connections, serving.workers)
     if any(held):
         figures["connections_max_share"] = max(held) / sum(held)
     ceiling, sure = (rig.ceiling(case, one) for one in (unit, NO_UNIT))
@@ -155,22 +121,22 @@ def conclude(
             client_cores=len(rig.client_cores(case)),
             client_beside=beside.client,
             pinned=rig.machine.pinned,
-            pids_before=seen.pids_before,
-            pids_after=seen.pids_after,
+            pids_before=frozenset(process.pid for process in seen.before.processes),
+            pids_after=frozenset(process.pid for process in seen.after.processes),
             connections=held,
             steady=seen.warm_up.steady,
-            backpressure=SERVERS[case.server].backpressure(case.workers),
+            backpressure=serving.server.backpressure(case.workers),
             server_handled=seen.handled,
-            client_total=seen.result.summary.answered + seen.checks,
-            right_sizes=frozenset(sizes),
-            sizes=oha_results.sizes(seen.result.rows, status),
+            client_total=result.summary.answered + seen.checks.asked,
+            right_sizes=frozenset(serving.sizes),
+            sizes=oha_results.sizes(result.rows, status),
             throughputs=(
                 # In a duet only the ratio has to be steady.
-                oha_results.throughput_thirds(seen.result.rows, case.load, status=status)
+                oha_results.throughput_thirds(result.rows, case.load, status=status)
                 if beside is ALONE
                 else ()
             ),
-            times=oha_results.time_thirds(seen.result.rows, case.load, status=status),
+            times=oha_results.time_thirds(result.rows, case.load, status=status),
         )
     )
     changes = machine.environment_changes(rig.machine, machine.fingerprint())
@@ -178,7 +144,7 @@ def conclude(
     return figures, (*judged, *changed)
 
 
-def _costs(figures: dict[str, float], seen: Observation, beside: Beside) -> dict[str, float]:
+def _costs(figures: dict[str, float], seen: Watch, beside: Beside) -> dict[str, float]:
     usage, result, memory, host = seen.usage, seen.result, seen.memory, seen.host
     found: dict[str, float] = {
         # The whole load, with the drain after the deadline: its answers cost core time as well.
@@ -187,7 +153,7 @@ def _costs(figures: dict[str, float], seen: Observation, beside: Beside) -> dict
         "threads_peak": memory.threads_peak,
         "host_steal": host.steal_share,
     }
-    if requests := figures.get("requests", 0) + seen.checks:
+    if requests := figures.get("requests", 0) + seen.checks.asked:
         found |= {
             "server_cpu_per_request": usage.cpu_seconds / requests,
             "switches_voluntary": usage.voluntary / requests,

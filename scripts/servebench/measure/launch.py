@@ -13,7 +13,7 @@ from pathlib import Path
 
 from servebench.core.errors import LaunchError
 from servebench.core.model import Case
-from servebench.core.protocol import SLOW_SECONDS, UNIT_REQUESTS
+from servebench.core.protocol import UNIT_REQUESTS
 from servebench.host import resource_usage
 from servebench.measure import figures, warmup
 from servebench.measure.runner import LaunchOutcome
@@ -59,7 +59,7 @@ def perform(case: Case, rig: Rig, options: Options, log: Path) -> LaunchOutcome:
 
 class _Launch:
     def __init__(self, case: Case, rig: Rig, options: Options, log: Path) -> None:
-        self.case, self.rig, self.options = case, rig, options
+        self.options = options
         self.serving = Serving(case, rig, log, count=options.count)
         self.metrics: dict[str, float] = {}
         self.load_seconds = 0.0
@@ -71,31 +71,20 @@ class _Launch:
         with self._stopped():
             serving.await_ready()
             phase("verifying")
-            workers = serving.identify()
-            ready_time = time.monotonic() - serving.session.started
-            unit = serving.verify(repeats=UNIT_REQUESTS)
-            observed = self._measure(unit)
+            serving.meet()
+            serving.verify(repeats=UNIT_REQUESTS)
+            watch = self._measure()
             phase("verifying")
-            try:
-                # The fastest of both: a disturbed unit would be a ceiling that is too low.
-                unit = min(unit, serving.verify(repeats=1))
-            finally:
-                # What was wrong with the load explains why the server is not right after it.
-                self.metrics, flags = figures.conclude(
-                    self.case, self.rig, observed,
-                    workers=workers, unit=unit, ready_time=ready_time, sizes=serving.sizes,
-                )  # fmt: skip
-                serving.flags += flags
-            serving.require_same(workers)
+            self.metrics = figures.finish(watch)
 
-    def _measure(self, unit: float) -> figures.Observation:
+    def _measure(self) -> figures.Watch:
         serving, phase = self.serving, self.options.phase
         counter = None
         if serving.metrics_port is not None and serving.server.counter is not None:
             counter = Counter(serving.metrics_port, serving.server.counter)
         with resource_usage.TreeSampler(serving.session) as tree:
             phase("warming up")
-            warm = self._warm_up(unit)
+            warm = self._warm_up()
             earlier = counter.settled() if counter else 0
             phase("measuring")
             watch = figures.Watch(serving, tree, warm)
@@ -104,20 +93,17 @@ class _Launch:
                 watch.end()
                 result = generation.collect()
             self.load_seconds = result.seconds
-            return watch.observation(
-                result, lambda: counter.settled() - earlier if counter else None
-            )
+            watch.keep(result)
+            watch.handled = counter.settled() - earlier if counter else None
+            return watch
 
-    def _warm_up(self, unit: float) -> warmup.WarmUp:
+    def _warm_up(self) -> warmup.WarmUp:
         """Slow endpoints by one full wave, all others until steady."""
-        case, window, serving = self.case, self.options.window, self.serving
-        given = (self.rig.oha, case.load, serving.url)
-        cores, status = serving.client_cores, case.endpoint.expect.status
-        if max(unit, case.endpoint.floor) >= SLOW_SECONDS:
-            requests = warmup.wave_size(case)
-            return warmup.wave(*given, cores=cores, requests=requests, status=status)
-        limit = 10 * window
-        return warmup.warm_up(*given, cores=cores, window=window, limit=limit, status=status)
+        serving, window = self.serving, self.options.window
+        if serving.slow:
+            with warmup.Burst(serving.client, requests=warmup.wave_size(serving.case)) as wave:
+                return wave.collect()
+        return warmup.warm_up(serving.client, window=window, limit=10 * window)
 
     @contextmanager
     def _stopped(self) -> Iterator[None]:

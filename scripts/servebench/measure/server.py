@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import traceback
@@ -16,11 +17,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from servebench.core.errors import LaunchError
 from servebench.core.flags import Flag, FlagName
 from servebench.core.model import Case
+from servebench.core.protocol import SLOW_SECONDS
 from servebench.declare.servers import SERVERS
 from servebench.host import ports
 from servebench.host.command import log_tail, read_log, scrub
 from servebench.host.session import Session
 from servebench.measure import identity, verify
+from servebench.measure.oha import Client
 from servebench.measure.testbed import Rig
 from servebench.measure.verify import SpotChecks
 from servebench.measure.warmup import WarmUp
@@ -47,12 +50,19 @@ class Serving:
         self.flags: list[Flag] = []
         self.sizes: set[int] = set()
         """Bytes of the right bodies that verification has seen so far."""
-        self.client_cores = rig.client_cores(case) if rig.machine.pinned else None
+        self.workers: tuple[identity.Identity, ...] = ()
+        self.unit = math.inf
+        """Fastest single request to the idle server so far, s."""
+        self.ready_time = 0.0
+        """From the start until every worker had answered, s."""
         self.port = ports.free_port()
         counting = count and self.server.counter is not None
         self.metrics_port = ports.free_port() if counting else None
         self.base = f"http://127.0.0.1:{self.port}"
-        self.url = self.base + case.endpoint.path
+        self.client = Client(
+            rig.oha, case.load, self.base + case.endpoint.path,
+            rig.client_cores(case) if rig.machine.pinned else None, case.endpoint.expect.status,
+        )  # fmt: skip
         self._session: Session | None = None
 
     @property
@@ -109,6 +119,11 @@ class Serving:
                     f"{READY_SECONDS:.0f} s, found {found}; it said: {log_tail(self.log)}",
                 )
 
+    def meet(self) -> None:
+        """Identify the workers of a server that has just become ready."""
+        self.workers = self.identify()
+        self.ready_time = time.monotonic() - self.session.started
+
     def identify(self) -> tuple[identity.Identity, ...]:
         """Ask every worker who it is, and compare it with what the case names."""
         case, python = self.case, self.rig.interpreters[self.case.python]
@@ -128,22 +143,31 @@ class Serving:
         )
         return identities
 
-    def require_same(self, workers: tuple[identity.Identity, ...]) -> None:
+    def require_same(self) -> None:
         """Identify the workers once more; LaunchError worker_restarted if they are others."""
-        was, now = {w.worker for w in workers}, {w.worker for w in self.identify()}
+        was, now = {w.worker for w in self.workers}, {w.worker for w in self.identify()}
         if was != now:
             raise LaunchError(
                 FlagName.WORKER_RESTARTED,
                 f"expected the workers {sorted(was)} to the end, found {sorted(now)}",
             )
 
-    def verify(self, repeats: int) -> float:
-        """Check the answers of the idle server; give its fastest single request in s."""
-        found = verify.verify(
-            self.case.endpoint, self.base, repeats=repeats, timeout=self.case.load.timeout
+    def verify(self, repeats: int) -> None:
+        """Check the answers of the idle server."""
+        seconds, sizes = zip(
+            *verify.verify(
+                self.case.endpoint, self.base, repeats=repeats, timeout=self.case.load.timeout
+            ),
+            strict=True,
         )
-        self.sizes |= found.sizes
-        return found.unit
+        # The fastest of all: a disturbed unit would be a ceiling that is too low.
+        self.unit = min(self.unit, *seconds)
+        self.sizes |= {*sizes}
+
+    @property
+    def slow(self) -> bool:
+        """Too slow for windows: one full wave warms it up."""
+        return max(self.unit, self.case.endpoint.floor) >= SLOW_SECONDS
 
     def require_ours(self) -> None:
         """Prove that only our server listens on its port; LaunchError foreign_listener."""
@@ -189,7 +213,7 @@ class Serving:
     def spot_checks(self, warm_up: WarmUp) -> SpotChecks:
         case, windows = self.case, warm_up.windows
         return SpotChecks(
-            case.endpoint, self.port, timeout=case.load.timeout, cores=self.client_cores,
+            case.endpoint, self.port, timeout=case.load.timeout, cores=self.client.cores,
             throughput=case.load.rate or (windows[-1] if windows else 0.0),
         )  # fmt: skip
 

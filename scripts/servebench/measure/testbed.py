@@ -92,9 +92,10 @@ class Rig:
         arguments = [a.replace(str(port), "$PORT") for a in server.arguments(case, port, None)]
         clients = self.client_cores(case)
         generator = load.command(
-            Path("oha"), case.load, f"http://127.0.0.1:$PORT{case.endpoint.path}",
-            Path("rows.sqlite"), threads=len(clients),
-        )  # fmt: skip
+            load.Client(
+                Path("oha"), case.load, f"http://127.0.0.1:$PORT{case.endpoint.path}", clients
+            )
+        )
         serve = ["env", *(f"{name}={value}" for name, value in variables.items())]
         serve += ["taskset", "-c", _list(self.server_cores(case)), "$PYTHON", "-m", server.name]
         return Commands(

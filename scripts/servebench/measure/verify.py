@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Final, Self
 
 import httpx
@@ -38,23 +37,13 @@ _OVERLAP_TRIES: Final = 3
 _OVERLAP_SECONDS: Final = 3.0  # something else keeps a machine busy for a second or two
 _EXCERPT: Final = 80
 
-_Answer = tuple[float, int]
+Answer = tuple[float, int]
 """Seconds that a right answer took, and bytes of its body."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """What an idle server showed, times in s; `sizes` are the bytes of right bodies."""
-
-    unit: float
-    requests: int
-    overlap_seconds: float | None
-    sizes: frozenset[int]
 
 
 def verify(
     endpoint: Endpoint, base_url: str, *, repeats: int = 3, timeout: float = 60.0
-) -> Verification:
+) -> list[Answer]:
     """Ask an idle server and check every answer; all connections are closed afterwards.
 
     `repeats` requests go one after another; slow endpoints that overlap need none. LaunchError
@@ -182,7 +171,7 @@ def _excerpt(body: bytes) -> str:
     return repr(text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}…")
 
 
-async def _verify(endpoint: Endpoint, base_url: str, repeats: int, timeout: float) -> Verification:
+async def _verify(endpoint: Endpoint, base_url: str, repeats: int, timeout: float) -> list[Answer]:
     limits = httpx.Limits(max_connections=None)
     # No proxy of the environment: the server is on this machine.
     async with httpx.AsyncClient(
@@ -196,16 +185,12 @@ async def _verify(endpoint: Endpoint, base_url: str, repeats: int, timeout: floa
         overlaps = endpoint.overlap > 1
         alone = 0 if overlaps and endpoint.floor >= SLOW_FLOOR else max(1, repeats)
         answers = [await _ask(client, endpoint) for _ in range(alone)]
-        together = await _overlap(client, endpoint, answers) if overlaps else None
-    return Verification(
-        unit=min(seconds for seconds, _ in answers),
-        requests=len(answers),
-        overlap_seconds=together,
-        sizes=frozenset(size for _, size in answers),
-    )
+        if overlaps:
+            await _overlap(client, endpoint, answers)
+    return answers
 
 
-async def _ask(client: httpx.AsyncClient, endpoint: Endpoint) -> _Answer:
+async def _ask(client: httpx.AsyncClient, endpoint: Endpoint) -> Answer:
     where = f"GET {endpoint.path}"
     began = time.perf_counter()
     try:
@@ -230,8 +215,8 @@ async def _ask(client: httpx.AsyncClient, endpoint: Endpoint) -> _Answer:
     return seconds, answer.num_bytes_downloaded  # as received, like the generator's rows
 
 
-async def _overlap(client: httpx.AsyncClient, endpoint: Endpoint, answers: list[_Answer]) -> float:
-    """Send the overlapping requests, and append their answers; give the best total, s.
+async def _overlap(client: httpx.AsyncClient, endpoint: Endpoint, answers: list[Answer]) -> None:
+    """Send the overlapping requests, and append their answers; LaunchError not_concurrent.
 
     A busy machine can make a try slow, never a serial server fast: the best of them counts, and
     before a server is called serial there are at least three, over at least three seconds.
@@ -247,7 +232,7 @@ async def _overlap(client: httpx.AsyncClient, endpoint: Endpoint, answers: list[
         single = min(seconds for seconds, _ in answers)
         limit = min(SERIAL_SHARE * wanted * single, TOGETHER * single + fixed + each * wanted)
         if min(totals) < limit:
-            return min(totals)
+            return
         waited = time.perf_counter() - first
         if len(totals) >= _OVERLAP_TRIES and waited >= _OVERLAP_SECONDS:
             raise LaunchError(

@@ -5,17 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from servebench.core.errors import LaunchError
 from servebench.core.flags import FlagName
-from servebench.core.model import Case, Load
+from servebench.core.model import Case
 from servebench.core.protocol import RATE_WINDOWS
-from servebench.measure.oha import Burst
-from servebench.measure.oha_results import OhaSummary
+from servebench.host.command import read_log
+from servebench.measure.oha import (
+    START_SECONDS,
+    SUMMARY,
+    Client,
+    Generator,
+    common_arguments,
+    milliseconds,
+)
+from servebench.measure.oha_results import read_summary
 
 STEADY_WINDOWS: Final = 5
 STEADY_SPREAD: Final = 0.05
@@ -60,98 +67,71 @@ def is_steady(windows: Sequence[float]) -> bool:
     return max(spread, change) <= STEADY_SPREAD * mean * (1 + 1e-9)
 
 
-def burst(
-    oha: Path,
-    load: Load,
-    url: str,
-    *,
-    cores: Sequence[int] | None,
-    seconds: float = 0.0,
-    requests: int = 0,
-) -> Burst:
-    """Start a warm-up of so many seconds, or of so many requests all at once, one a connection."""
-    arguments = ["-c", str(requests), "-n", str(requests)]
-    if not requests:
-        most = load.connections if load.rate is None else RATE_CONNECTIONS
-        duration = f"{max(1, round(seconds * 1000))}ms"
-        arguments = ["-c", str(min(load.connections, most)), "-z", duration, "-w"]
-    limit = seconds + load.timeout
-    return Burst.start(oha, [*arguments, url], timeout=load.timeout, limit=limit, cores=cores)
+class Burst(Generator):
+    """A load without rows, which is not measured."""
+
+    def __init__(self, client: Client, *, seconds: float = 0.0, requests: int = 0) -> None:
+        """Send for so many seconds, or so many requests all at once, one per connection."""
+        load = client.load
+        self._limit, self._requests = seconds + load.timeout, requests
+        arguments = ["-c", str(requests), "-n", str(requests)]
+        if not requests:
+            most = load.connections if load.rate is None else RATE_CONNECTIONS
+            connections = min(load.connections, most)
+            arguments = ["-c", str(connections), "-z", milliseconds(seconds), "-w"]
+        super().__init__(client, [*common_arguments(client), *arguments, client.url])
+
+    def collect(self) -> WarmUp:
+        """Wait until all have ended; a window of what was sent, or none of requests at once.
+
+        LaunchError client_failed; wrong_status or transport_errors unless all answers are good.
+        """
+        code = self.session.wait(self._limit + 2 * START_SECONDS)
+        if code is None or code:
+            found = f"it still runs after {self._limit:.0f} s" if code is None else f"{code}"
+            raise self.failed("exit code 0", found)
+        summary = read_summary(read_log(self.folder / SUMMARY))
+        if summary.failures:
+            kinds = ", ".join(f"{number} times {text}" for text, number in summary.failures.items())
+            raise LaunchError(
+                FlagName.TRANSPORT_ERRORS,
+                f"expected every request of the warm-up to be answered, found {kinds}; "
+                "see the server's log",
+            )
+        good, status = summary.answered, self.client.status
+        if summary.statuses.get(status, 0) != good:
+            raise LaunchError(
+                FlagName.WRONG_STATUS,
+                f"expected status {status} for the {good} requests of the warm-up, "
+                f"found {summary.statuses}; see the server's log",
+            )
+        if not good or good != (self._requests or good):
+            raise self.failed(f"{self._requests or 'some'} requests to end", f"{good}")
+        # All that were sent, over the time until the last was answered: no cut waves.
+        windows = () if self._requests else (good / summary.seconds,)
+        return WarmUp(summary.seconds, windows, steady=True)
 
 
-def warm_up(
-    oha: Path,
-    load: Load,
-    url: str,
-    *,
-    cores: Sequence[int] | None,
-    window: float = 1.0,
-    limit: float = 20.0,
-    status: int = 200,
-) -> WarmUp:
+def warm_up(client: Client, *, window: float = 1.0, limit: float = 20.0) -> WarmUp:
     """Load the server in windows until its throughput is steady, or the limit is reached.
 
-    Each window is one run of oha without rows: between two of them lie about 20 ms. No window
-    begins later than `limit` s. LaunchError client_failed; wrong_status or transport_errors at the
-    first.
+    Each window is a burst: between two of them lie about 20 ms. No window begins later than `limit`
+    s. LaunchError as of `Burst.collect`, at the first bad answer.
     """
     began = time.monotonic()
-    windows: list[float] = []
+    windows: tuple[float, ...] = ()
     steady = False
     while not steady and time.monotonic() - began < limit:
-        with burst(oha, load, url, cores=cores, seconds=window) as running:
-            summary = running.collect()
-        # All that were sent, over the time until the last was answered: no cut waves.
-        windows.append(only_good(summary, status) / summary.seconds)
-        steady = is_steady(windows) if load.rate is None else len(windows) >= RATE_WINDOWS
-    return WarmUp(time.monotonic() - began, tuple(windows), steady)
+        with Burst(client, seconds=window) as running:
+            windows += running.collect().windows
+        paced = client.load.rate is not None
+        steady = len(windows) >= RATE_WINDOWS if paced else is_steady(windows)
+    return WarmUp(time.monotonic() - began, windows, steady)
 
 
 def wave_size(case: Case) -> int:
-    """Requests that occupy every place of a case at once: its slots, or all its connections."""
-    return min(case.load.connections, case.slots or case.load.connections)
+    """Requests that occupy every place of a case at once: its slots, or all its connections.
 
-
-def wave(
-    oha: Path,
-    load: Load,
-    url: str,
-    *,
-    cores: Sequence[int] | None,
-    requests: int,
-    status: int = 200,
-) -> WarmUp:
-    """Send requests all at once, one per connection, and wait until all have ended.
-
-    This is the warm-up of endpoints that wait too long for windows: it fills every pool once.
-    LaunchError client_failed; wrong_status or transport_errors unless all are good.
+    A burst of them warms up endpoints that wait too long for windows: it fills every pool once.
     """
-    with burst(oha, load, url, cores=cores, requests=requests) as running:
-        summary = running.collect()
-    good = only_good(summary, status)
-    if good != requests:
-        raise LaunchError(
-            FlagName.CLIENT_FAILED, f"oha: expected {requests} requests to end, found {good}"
-        )
-    return WarmUp(summary.seconds, (), steady=True)
-
-
-def only_good(summary: OhaSummary, status: int) -> int:
-    """Count the good answers of a warm-up; LaunchError if there is anything else, or nothing."""
-    if summary.failures:
-        kinds = ", ".join(f"{number} times {text}" for text, number in summary.failures.items())
-        raise LaunchError(
-            FlagName.TRANSPORT_ERRORS,
-            f"expected every request of the warm-up to be answered, found {kinds}; "
-            "see the server's log",
-        )
-    good = summary.statuses.get(status, 0)
-    if good != summary.answered:
-        raise LaunchError(
-            FlagName.WRONG_STATUS,
-            f"expected status {status} for the {summary.answered} requests of the warm-up, "
-            f"found {summary.statuses}; see the server's log",
-        )
-    if not good:
-        raise LaunchError(FlagName.CLIENT_FAILED, "oha: expected requests, found none was sent")
-    return good
+    return min(case.load.connections, case.slots or case.load.connections)
