@@ -26,7 +26,7 @@ from servebench.core.errors import ArtifactError, RecordError
 from servebench.core.metrics import METRICS
 from servebench.core.model import Run
 from servebench.detect.conclude import conclude
-from servebench.plan import night_plan
+from servebench.plan import nights as planning
 from servebench.record import files, store
 from servebench.record.change import ChangeRecord
 from servebench.record.comparison import Comparison
@@ -200,8 +200,8 @@ def test_whatever_the_door_lets_in_everything_behind_it_survives(
     done = invoke(capsys, monkeypatch, ("detect", "--json"))
     assert done.code == 0, done.err
     machines = [machine.id for machine in MACHINES]
-    again = night_plan.make(night().shards[0].plan, machines, results=results, commit=COMMIT)
-    assert json.loads(night_plan.outputs(again)["matrix"])["include"]
+    again = planning.make(night().shards[0].plan, machines, results=results, commit=COMMIT)
+    assert json.loads(planning.outputs(again)["matrix"])["include"]
 
 
 def history(root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:

@@ -16,7 +16,8 @@ from servebench.core.model import Case, Commands, Plan, Run, RunStatus, Status
 from servebench.host.progress import Progress
 from servebench.host.signals import InterruptedRun
 from servebench.measure import runner
-from servebench.measure.runner import LaunchOutcome, LaunchStep
+from servebench.measure.runner import LaunchOutcome
+from servebench.plan.run_plan import launch_order
 from servebench.record import store
 from synthetic import make_case, make_run
 
@@ -89,12 +90,12 @@ def execute(
 def test_every_round_holds_every_case_once() -> None:
     """Interleaved: no case is launched a second time before all have been launched once."""
     plan = make_plan(launches=4)
-    steps = runner.sequence(plan)
+    steps = launch_order(plan)
     assert len(steps) == 12
     for number in range(4):
         part = steps[3 * number : 3 * number + 3]
-        assert {step.round for step in part} == {number}
-        assert sorted(step.case.id for step in part) == [case.id for case in CASES]
+        assert {round_ for _, round_ in part} == {number}
+        assert sorted(case.id for case, _ in part) == [case.id for case in CASES]
 
 
 def test_the_order_is_random_and_can_be_repeated() -> None:
@@ -102,8 +103,8 @@ def test_the_order_is_random_and_can_be_repeated() -> None:
     cases = tuple(make_case(f"experiment/e{number}") for number in range(20))
 
     def order(seed: int) -> list[list[str]]:
-        steps = runner.sequence(make_plan(3, seed, cases))
-        return [[s.case.id for s in steps[20 * r : 20 * r + 20]] for r in range(3)]
+        steps = launch_order(make_plan(3, seed, cases))
+        return [[case.id for case, _ in steps[20 * r : 20 * r + 20]] for r in range(3)]
 
     assert order(1) == order(1)
     assert order(1) != order(2)
@@ -132,7 +133,7 @@ def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
     }
     done = sorted((x for r in run.results for x in r.launches), key=lambda x: x.order)
     assert [(x.case, x.round) for x in done] == [
-        (step.case.id, step.round) for step in runner.sequence(plan)
+        (case.id, round_) for case, round_ in launch_order(plan)
     ]
     assert told.started == [(6, 18.0)]
     assert told.work_ == [(x.case, x.order) for x in done]
@@ -166,7 +167,7 @@ def test_nothing_usable_is_said_and_saved(tmp_path: Path) -> None:
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
     """Good launches are kept as they are; the failed and the interrupted ones are done again."""
     plan, told, calls = make_plan(), Told(), 0
-    first_bad = runner.sequence(plan)[1]
+    first_bad = launch_order(plan)[1]
 
     def perform(_case: Case) -> LaunchOutcome:
         nonlocal calls
@@ -183,17 +184,17 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
     assert partial.notes[0].startswith("interrupted by SIGTERM at ")
     before = {x.order: x for r in partial.results for x in r.launches}
     assert sorted(before) == [0, 1, 2]
-    assert (before[1].case, before[1].round) == (first_bad.case.id, first_bad.round)
+    assert (before[1].case, before[1].round) == (first_bad[0].id, first_bad[1])
 
-    again: list[LaunchStep] = []
+    again: list[tuple[Case, int]] = []
     told = Told()
 
     def go_on(case: Case) -> LaunchOutcome:
-        again.append(LaunchStep(case, told.work_[-1][1] // 3))
+        again.append((case, told.work_[-1][1] // 3))
         return GOOD
 
     run, _ = execute(plan, partial, go_on, tmp_path, told)
-    assert again == [first_bad, *runner.sequence(plan)[3:]]
+    assert again == [first_bad, *launch_order(plan)[3:]]
     assert told.started == [(6, 12.0)]
     after = {x.order: x for r in run.results for x in r.launches}
     assert sorted(after) == list(range(6))

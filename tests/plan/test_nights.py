@@ -21,8 +21,8 @@ from servebench.core.flags import FlagName
 from servebench.core.model import Case, Load, LoadModel, Plan, Run, RunStatus
 from servebench.host import machine
 from servebench.host.git import Remote
-from servebench.plan import night_outcome, night_plan
-from servebench.plan.night_plan import Recorded, share_out
+from servebench.plan import nights as nights_
+from servebench.plan.nights import Recorded, share_out
 from servebench.record import files, store
 from servebench.record.night import NightPlan, NightRecord, Shard, assignment
 
@@ -160,18 +160,18 @@ def test_recent_runs_say_who_measured_what_and_how_long(tmp_path: Path) -> None:
         night_run(1, B, [result_of(one, good(one, 7))]),
     )
     (tmp_path / "runs" / A / "2026" / "20261103T030000Z-nightly-x.json").write_text("{")
-    known = night_plan.recorded(tmp_path, "nightly")
+    known = nights_.recorded(tmp_path, "nightly")
     assert known.seconds == {(A, one.id): 30, (A, two.id): 20, (B, one.id): 7}
     assert known.nights == {(A, one.id): 2, (A, two.id): 1, (B, one.id): 1}
     assert known.latest[A, one.id] == night_run(1).id
-    assert not night_plan.recorded(tmp_path, "quick").seconds
+    assert not nights_.recorded(tmp_path, "quick").seconds
 
 
 def test_a_machine_that_has_left_is_not_waited_for() -> None:
     """A week after its last night; by the nights of the others, whatever the clock says."""
     latest = {A: night_run(0).id, B: night_run(1).id, C: night_run(8).id, "copy": "mine"}
-    assert night_plan.present(latest) == {B, C}
-    assert night_plan.present({}) == set()
+    assert nights_.present(latest) == {B, C}
+    assert nights_.present({}) == set()
 
 
 @pytest.mark.parametrize(
@@ -190,12 +190,12 @@ def test_the_fleet_is_named_or_counted(
     shards: int | None, machines: tuple[str, ...], fleet: tuple[str | None, ...] | None
 ) -> None:
     with nullcontext() if fleet else pytest.raises(UsageError, match="expected"):
-        assert night_plan.fleet(shards, machines) == fleet
+        assert nights_.fleet(shards, machines) == fleet
 
 
 def night_of(plan: Plan, machines: Sequence[str | None], results: Path) -> NightPlan:
     """The plan of a night at a fixed time."""
-    return night_plan.make(
+    return nights_.make(
         plan, machines, results=results, commit="3f2a9c17" * 5,
         now=datetime(2026, 11, 20, 3, tzinfo=UTC),
     )  # fmt: skip
@@ -213,10 +213,10 @@ def test_a_plan_of_a_night_says_what_moves(tmp_path: Path) -> None:
     assert not night_of(plan_of(*"ab"), (A,), tmp_path).notes
     files.write(tmp_path / "night.json", night)
     assert files.read(NightPlan, tmp_path / "night.json") == night
-    matrix = json.loads(night_plan.outputs(night)["matrix"])["include"]
+    matrix = json.loads(nights_.outputs(night)["matrix"])["include"]
     who = [(one["shard"], one["machine"], one["runner"]) for one in matrix]
     assert who == [(1, A, A), (2, B, B)]
-    anywhere = json.loads(night_plan.outputs(night_of(plan_of("a"), (None,), tmp_path))["matrix"])
+    anywhere = json.loads(nights_.outputs(night_of(plan_of("a"), (None,), tmp_path))["matrix"])
     (one,) = anywhere["include"]
     assert (one["machine"], one["runner"]) == ("", "servebench")
     (tmp_path / "night.json").write_bytes(files.encode(night)[:-30])
@@ -248,9 +248,9 @@ def arrived(planned_: NightPlan, number: int, who: str, **changes: Any) -> Run:
 def test_a_whole_night_is_complete() -> None:
     night = shards_of("a", "b", "c")
     runs = [arrived(night, n, who) for n, who in enumerate((A, B, C), start=1)]
-    record = night_outcome.outcome(night, runs)
+    record = nights_.outcome(night, runs)
     assert (record.status, record.missing) == ("complete", ())
-    assert night_outcome.sentences(record) == ()
+    assert nights_.sentences(record) == ()
     assert [shard.runs for shard in record.shards] == [
         (f"{who}/{night_run(0).id}",) for who in (A, B, C)
     ]
@@ -264,7 +264,7 @@ def test_what_is_missing_is_recorded_with_its_reason() -> None:
     failed = arrived(night, 3, C).model_copy(update={"results": (result_of(case("c"), broken),)})
     another = arrived(night, 1, A, night="20261119T030000Z-nightly-3f2a9c17")
     useful = arrived(night, 3, C, notes=("the other launches",))
-    record = night_outcome.outcome(night, [cut, failed, another])
+    record = nights_.outcome(night, [cut, failed, another])
     assert record.status == "empty"
     assert [(one.missing, one.failed, one.reason) for one in record.shards] == [
         (("experiment/a",), (), "no run of this shard arrived"),
@@ -272,8 +272,8 @@ def test_what_is_missing_is_recorded_with_its_reason() -> None:
         ((), ("experiment/c",), ""),
     ]
     assert [one.shard for one in record.missing] == [1, 2]
-    assert night_outcome.outcome(night, [cut, useful]).status == "incomplete"
-    text = night_outcome.markdown(record)
+    assert nights_.outcome(night, [cut, useful]).status == "incomplete"
+    text = nights_.markdown(record)
     assert f"| 1 | {A} | none | 1 | 1 | 0 |" in text
     assert "- `experiment/b`" in text
 

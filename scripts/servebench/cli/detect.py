@@ -35,7 +35,7 @@ from servebench.host import machine, paths
 from servebench.host.console import Console, errors, print_json
 from servebench.host.progress import Narrator
 from servebench.host.signals import interruptible
-from servebench.plan.night_plan import present
+from servebench.plan.nights import present
 from servebench.record import change, comparison_store, files
 from servebench.record.candidate import Candidate, Candidates, Dismissal, dismissals
 from servebench.record.change import ChangeRecord

@@ -15,7 +15,7 @@ from servebench.core.model import Run
 from servebench.host import paths
 from servebench.host.console import Console, errors
 from servebench.host.git import BRANCH, remote_of
-from servebench.plan import night_outcome as outcome_
+from servebench.plan import nights
 from servebench.record import files as files_
 from servebench.record.history.kinds import File, collect
 from servebench.record.history.sync import pull, push
@@ -107,7 +107,7 @@ def push_command(
         warn(f"note: and {len(others) - _SHOWN} more were left out")
     record = None
     if plan is not None:
-        record = outcome_.outcome(files_.read(NightPlan, plan), runs)
+        record = nights.outcome(files_.read(NightPlan, plan), runs)
         files = (*files, File(record.path, files_.encode(record), replaceable=True))
     if not files:
         Console().say(f"{folder}: nothing to push")
@@ -125,8 +125,8 @@ def push_command(
 
 
 def _judge(record: NightRecord) -> None:
-    actions.summary(outcome_.markdown(record))
-    for sentence in outcome_.sentences(record):
+    actions.summary(nights.markdown(record))
+    for sentence in nights.sentences(record):
         errors().say(sentence)
     if record.status == "empty":
         raise NothingMeasuredError(

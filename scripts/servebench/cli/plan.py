@@ -27,7 +27,7 @@ from servebench.host import paths
 from servebench.host.console import Console, print_json
 from servebench.host.progress import duration
 from servebench.measure import runner, testbed
-from servebench.plan import night_plan as nights
+from servebench.plan import nights
 from servebench.plan import run_plan as planning
 from servebench.plan.duration import expected
 from servebench.record import files

@@ -242,6 +242,11 @@ class CaseResult(Frozen):
     commands: Commands | None = None
     launches: tuple[Launch, ...] = ()
 
+    @property
+    def usable(self) -> tuple[Launch, ...]:
+        """The launches that did not fail."""
+        return tuple(launch for launch in self.launches if launch.status is Status.OK)
+
 
 class RunStatus(StrEnum):
     """How a run ended."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from servebench.host.progress import Progress, duration
 from servebench.host.signals import InterruptedRun
 from servebench.measure.testbed import Rig
 from servebench.plan.duration import RemainingTime
+from servebench.plan.run_plan import launch_order
 from servebench.record import store
 from servebench.toolchain import tools
 
@@ -41,60 +41,9 @@ class LaunchOutcome:
         return Status.FAILED if failed else Status.OK
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchStep:
-    """One launch to be done: its case and which launch of the case it is."""
-
-    case: Case
-    round: int
-
-
-def sequence(plan: Plan) -> tuple[LaunchStep, ...]:
-    """All launches of a plan, interleaved: each round holds every case once, in its own order.
-
-    Drift of the machine then falls on all cases alike, and no case always follows the same other.
-    """
-    order = random.Random(plan.seed)  # noqa: S311 - an order that can be repeated, not a secret
-    steps: list[LaunchStep] = []
-    for round_ in range(plan.launches):
-        cases = list(plan.cases)
-        order.shuffle(cases)
-        steps += [LaunchStep(case, round_) for case in cases]
-    return tuple(steps)
-
-
 def utc_now() -> str:
     """UTC with seconds, ISO 8601."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-@dataclass(slots=True)
-class _Progressing:
-    header: Run
-    cases: Sequence[Case]
-    commands: Callable[[Case], Commands]
-    launches: dict[str, list[Launch]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    begun: float = field(default_factory=time.monotonic)
-
-    def snapshot(self, status: RunStatus) -> Run:
-        results = tuple(
-            CaseResult(
-                case=case,
-                commands=self.commands(case),
-                launches=tuple(sorted(self.launches.get(case.id, ()), key=lambda x: x.round)),
-            )
-            for case in self.cases
-        )
-        return self.header.model_copy(
-            update={
-                "status": status,
-                "results": results,
-                "notes": (*self.header.notes, *self.notes),
-                "finished": utc_now() if status is RunStatus.COMPLETE else None,
-                "wall_seconds": self.header.wall_seconds + time.monotonic() - self.begun,
-            }
-        )
 
 
 def header(plan: Plan, rig: Rig, root: Path) -> Run:
@@ -157,7 +106,7 @@ def require_resumable(run: Run, rig: Rig, root: Path) -> None:
 def resumable(run: Run) -> Iterator[Launch]:
     """The launches of a partial run that need not be repeated."""
     for result in run.results:
-        yield from (launch for launch in result.launches if launch.status is Status.OK)
+        yield from result.usable
 
 
 def execute(
@@ -186,59 +135,77 @@ def execute(
         RecordError: The run could not be saved at its end (earlier failures are only noted).
         NothingMeasuredError: No launch of any case was usable. The run has been saved.
     """
-    growing = _Progressing(header, plan.cases, commands)
-    for launch in resumable(header):
-        growing.launches.setdefault(launch.case, []).append(launch)
-    done = {(launch.case, launch.round) for many in growing.launches.values() for launch in many}
-    steps = sequence(plan)
+    begun, notes = time.monotonic(), list(header.notes)
+    launches = {(launch.case, launch.round): launch for launch in resumable(header)}
+
+    def grown(status: RunStatus) -> Run:
+        results = tuple(
+            CaseResult(
+                case=case,
+                commands=commands(case),
+                launches=tuple(
+                    launches[case.id, number]
+                    for number in range(plan.launches)
+                    if (case.id, number) in launches
+                ),
+            )
+            for case in plan.cases
+        )
+        return header.model_copy(
+            update={
+                "status": status,
+                "results": results,
+                "notes": tuple(notes),
+                "finished": utc_now() if status is RunStatus.COMPLETE else None,
+                "wall_seconds": header.wall_seconds + time.monotonic() - begun,
+            }
+        )
+
+    steps = launch_order(plan)
     todo = [
-        (order, step) for order, step in enumerate(steps) if (step.case.id, step.round) not in done
+        (order, case, number)
+        for order, (case, number) in enumerate(steps)
+        if (case.id, number) not in launches
     ]
-    estimate = RemainingTime([expected(step.case) for _, step in todo])
+    estimate = RemainingTime([expected(case) for _, case, _ in todo])
     counted = f"{len(steps)} launch{'es' * (len(steps) != 1)}"
     progress.start(
         f"{counted}, about {duration(estimate.remaining)}", estimate.remaining, len(steps)
     )
     try:
-        for order, step in todo:
-            progress.work(step.case.id, order, estimate.remaining)
-            launch = _launch(step, order, perform)
+        for order, case, number in todo:
+            progress.work(case.id, order, estimate.remaining)
+            started, outcome = utc_now(), perform(case)
+            launch = launches[case.id, number] = Launch(
+                case=case.id,
+                round=number,
+                order=order,
+                started=started,
+                seconds=outcome.seconds,
+                load_seconds=outcome.load_seconds,
+                status=outcome.status,
+                flags=outcome.flags,
+                metrics=outcome.metrics if outcome.status is Status.OK else {},
+            )
             estimate.observe(launch.seconds)
-            growing.launches.setdefault(step.case.id, []).append(launch)
             progress.say(_line(launch, len(steps)))
             try:
-                store.save_partial(results, growing.snapshot(RunStatus.PARTIAL))
+                store.save_partial(results, grown(RunStatus.PARTIAL))
             except RecordError as error:  # a full disk: what was measured is still in memory
                 progress.note(f"not saved yet, going on: {error}")
     except InterruptedRun as interruption:
-        growing.notes.append(f"interrupted by {interruption} at {utc_now()}")
-        store.save_partial(results, growing.snapshot(RunStatus.PARTIAL))
+        notes.append(f"interrupted by {interruption} at {utc_now()}")
+        store.save_partial(results, grown(RunStatus.PARTIAL))
         raise
     finally:
         progress.end()
-    run = growing.snapshot(RunStatus.COMPLETE)
+    run = grown(RunStatus.COMPLETE)
     path = store.finalise(results, run)
-    if not any(launch.status is Status.OK for r in run.results for launch in r.launches):
+    if not any(result.usable for result in run.results):
         raise NothingMeasuredError(
             f"none of {len(steps)} launches was usable; the reasons: `servebench show {path}`"
         )
     return run, path
-
-
-def _launch(step: LaunchStep, order: int, perform: Callable[[Case], LaunchOutcome]) -> Launch:
-    started = utc_now()
-    outcome = perform(step.case)
-    return Launch(
-        case=step.case.id,
-        round=step.round,
-        order=order,
-        started=started,
-        seconds=outcome.seconds,
-        load_seconds=outcome.load_seconds,
-        status=outcome.status,
-        flags=outcome.flags,
-        metrics=outcome.metrics if outcome.status is Status.OK else {},
-    )
 
 
 def _line(launch: Launch, launches: int) -> Text:

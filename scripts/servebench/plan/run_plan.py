@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import random
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
@@ -56,6 +57,20 @@ def of_run(run: Run) -> Plan:
         seed=run.seed,
         cases=tuple(result.case for result in run.results),
     )
+
+
+def launch_order(plan: Plan) -> tuple[tuple[Case, int], ...]:
+    """All launches of a plan: each round, numbered from 0, holds every case once in its own order.
+
+    Drift of the machine then falls on all cases alike, and no case always follows the same other.
+    """
+    order = random.Random(plan.seed)  # noqa: S311 - an order that can be repeated, not a secret
+    steps: list[tuple[Case, int]] = []
+    for number in range(plan.launches):
+        cases = list(plan.cases)
+        order.shuffle(cases)
+        steps += [(case, number) for case in cases]
+    return tuple(steps)
 
 
 def lasting(plan: Plan, seconds: float) -> Plan:

@@ -99,7 +99,7 @@ def too_few(launches: int) -> str:
 
 def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
     """Summarise one case of which `expected` launches were planned."""
-    good = [launch for launch in result.launches if launch.status is Status.OK]
+    good = result.usable
     failures = tuple(
         Failure(round=launch.round, reason=_reasons(launch, result.case))
         for launch in result.launches

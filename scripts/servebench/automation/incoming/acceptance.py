@@ -19,7 +19,7 @@ from servebench.automation.incoming.folder import ArtifactFile, Limits, Refusal
 from servebench.core.errors import ArtifactError, RecordError
 from servebench.core.model import Frozen, Run
 from servebench.core.text import shown
-from servebench.plan import night_outcome
+from servebench.plan.nights import outcome, sentences
 from servebench.record import files as files_
 from servebench.record import store
 from servebench.record.candidate import Candidate
@@ -95,13 +95,13 @@ def night(
     written = [store.finalise(target, run) for run in runs]
     for path, data in beside.items():
         files_.replace(target / path, data)
-    record = night_outcome.outcome(plan, runs)
+    record = outcome(plan, runs)
     awaited = tuple(one for one in record.shards if shard in {None, one.shard})
     record = record.model_copy(update={"shards": awaited})
     return Acceptance(
         accepted=(*(path.relative_to(target).as_posix() for path in written), *beside),
         refused=refused,
-        missing=night_outcome.sentences(record) if record.missing else (),
+        missing=sentences(record) if record.missing else (),
     )
 
 
