@@ -319,7 +319,6 @@ def test_the_other_side_is_no_noise_of_the_host() -> None:
             oha_results.OhaSummary.model_validate(
                 {"summary": {"total": 2.0}, "statusCodeDistribution": {}, "errorDistribution": {}}
             ),
-            2.0,
             0.2,
         ),
         usage=resource_usage.Usage(1.0, 2.0, 0, 0),

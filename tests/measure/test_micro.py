@@ -24,6 +24,7 @@ import pytest
 from bench import carrying, eventually
 from servebench.cli import inprocess as cli
 from servebench.core.errors import NothingMeasuredError, SetupError, UsageError
+from servebench.declare.suites import read_suites
 from servebench.host import paths
 from servebench.host.console import Console
 from servebench.measure.inprocess import suite_runs
@@ -38,7 +39,7 @@ def chosen(*globs: str) -> dict[str, tuple[str, ...]]:
 
 def test_every_suite_runs_where_it_says_something() -> None:
     steps = {step.suite: step for step in suite_runs.steps()}
-    assert tuple(steps) == tuple(suite.name for suite in suite_runs.suites(ROOT))
+    assert tuple(steps) == tuple(suite.suite for suite in read_suites(ROOT))
     assert steps["gil"].environments == (
         "servebench-py3.14-stackgil-in-process",
         "servebench-py3.14t-stackgil-in-process",
@@ -68,7 +69,7 @@ def test_globs_mean_what_they_mean_elsewhere(glob: str, name: str, matches: bool
 
 def test_a_glob_selects_its_suites_and_a_wrong_one_is_refused() -> None:
     assert list(chosen("scaling.*", "gil.Cpu*")) == ["gil", "scaling"]
-    assert len(chosen("*")) == len(suite_runs.suites(ROOT))
+    assert len(chosen("*")) == len(read_suites(ROOT))
     for wrong in ("guard.*", "gil-endpoints/*", "gi"):
         with pytest.raises(UsageError, match=r"expected globs .* gil\., handlers\."):
             suite_runs.steps([wrong, "gil.*"])

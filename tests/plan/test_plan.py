@@ -17,7 +17,7 @@ from servebench.core.protocol import WINDOW_SECONDS
 from servebench.declare.schema import PROFILES
 from servebench.measure import testbed
 from servebench.plan import run_plan as planning
-from servebench.plan.duration import COSTS, Expected, RemainingTime, drain, expected
+from servebench.plan.duration import Costs, Expected, RemainingTime, drain, expected
 from servebench.plan.run_plan import make_plan, plan_seconds
 from synthetic import make_case
 
@@ -82,9 +82,9 @@ def test_a_floor_bound_launch_is_verified_and_warmed_up_in_whole_floors() -> Non
     one = expected(
         case(floor=3, overlap=5, ceiling=BLOCKING, connections=10, duration=30), "nightly"
     )
-    assert one.verify == pytest.approx(COSTS.probes + 2 * 3)
-    assert one.warm_up == pytest.approx(COSTS.generator + 3)
-    assert one.load == pytest.approx(COSTS.generator + 30)
+    assert one.verify == pytest.approx(Costs.probes + 2 * 3)
+    assert one.warm_up == pytest.approx(Costs.generator + 3)
+    assert one.load == pytest.approx(Costs.generator + 30)
     assert Expected(start=1, verify=2, warm_up=3, load=4, finish=5).total == 15
 
 
@@ -105,15 +105,14 @@ def test_the_nightly_profile_keeps_to_its_hour_and_measures_most_of_it() -> None
 def test_the_correction_grows_in() -> None:
     """Nothing is known at first; 2 s more: 2/5 of it after one launch, 8/8 after four."""
     estimate = RemainingTime([10.0] * 5)
-    assert (estimate.correction, estimate.remaining, estimate.total) == (0.0, 50.0, 50.0)
+    assert (estimate.correction, estimate.remaining) == (0.0, 50.0)
     estimate.observe(12)
     assert estimate.correction == pytest.approx(0.4)
     assert estimate.remaining == pytest.approx(4 * 10.4)
-    assert estimate.total == pytest.approx(12 + 4 * 10.4)
     for _ in range(3):
         estimate.observe(12)
     assert estimate.correction == pytest.approx(1.0)
-    assert estimate.total == pytest.approx(48 + 11)
+    assert estimate.remaining == pytest.approx(11)
 
 
 @pytest.mark.parametrize(
@@ -138,8 +137,8 @@ def test_honest_after_the_first_tenth(overhead: float) -> None:
     estimate = RemainingTime(declared)
     for seconds in declared[:10]:
         estimate.observe(seconds + overhead)
-    truth = sum(declared) + 100 * overhead
-    assert estimate.total == pytest.approx(truth, rel=0.2)
+    truth, done = sum(declared) + 100 * overhead, sum(declared[:10]) + 10 * overhead
+    assert done + estimate.remaining == pytest.approx(truth, rel=0.2)
 
 
 @pytest.mark.parametrize(("profile", "launches"), [("quick", 1), ("nightly", 3), ("published", 1)])

@@ -88,7 +88,7 @@ def inprocess_command(
             log = _logs() / f"inprocess-{step.suite}.log"
             with _watcher(progress, name) as watch:
                 for seen in suite_runs.run(step, config, root, folder, log, rounds=rounds):
-                    watch(seen)
+                    watch(*seen)
         suites = tuple(step.suite for step in wanted)
         snapshots = _of_now(asv_results.read(Path(conf["results_dir"])), commit, suites, began)
     page = pages.make_page(snapshots, read_suites(root), _newest_run())
@@ -196,17 +196,17 @@ def _logs() -> Path:
 
 
 @contextmanager
-def _watcher(console: Console, name: str) -> Iterator[Callable[[suite_runs.SuiteProgress], None]]:
+def _watcher(console: Console, name: str) -> Iterator[Callable[[float, str], None]]:
     """A bar on a terminal; elsewhere a line whenever asv has something else to say."""
     if not console.is_terminal:
         said = ""
 
-        def tell(seen: suite_runs.SuiteProgress) -> None:
+        def tell(share: float, doing: str) -> None:
             nonlocal said
             # asv first names a benchmark, then writes its result behind the name.
-            if (first := seen.doing.partition(" ")[0]) != said:
+            if (first := doing.partition(" ")[0]) != said:
                 said = first
-                console.say(f"{name} [{seen.share:4.0%}] {seen.doing}")
+                console.say(f"{name} [{share:4.0%}] {doing}")
 
         yield tell
         return
@@ -219,4 +219,4 @@ def _watcher(console: Console, name: str) -> Iterator[Callable[[suite_runs.Suite
     )
     with Bar(*columns, console=console, transient=True) as bar:
         task = bar.add_task(name, total=1.0, doing="starting asv")
-        yield lambda seen: bar.update(task, completed=seen.share, doing=seen.doing)
+        yield lambda share, doing: bar.update(task, completed=share, doing=doing)

@@ -23,7 +23,7 @@ from servebench.core.model import Case
 from servebench.core.protocol import DUET_SECONDS, DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS
 from servebench.declare.servers import costs
 from servebench.measure.duet import duet_load
-from servebench.plan.duration import COSTS, PRIOR_LAUNCHES, drain
+from servebench.plan.duration import PRIOR_LAUNCHES, Costs, drain
 
 _Item = TypeVar("_Item")
 
@@ -102,11 +102,11 @@ def expected(case: Case, seconds: float = DUET_SECONDS) -> float:
     """Seconds that a duet of a case (with its load) will take, before one has been seen."""
     single = max(case.endpoint.takes, case.endpoint.floor)
     start = costs(case.server).start(case.workers)
-    verify = COSTS.probes + (UNIT_REQUESTS + 1) * single
-    warm_up = 2 * single if single >= SLOW_SECONDS else DUET_WARM_UP + COSTS.window_gap
-    load = max(seconds, case.load.duration) + COSTS.generator
+    verify = Costs.probes + (UNIT_REQUESTS + 1) * single
+    warm_up = 2 * single if single >= SLOW_SECONDS else DUET_WARM_UP + Costs.window_gap
+    load = max(seconds, case.load.duration) + Costs.generator
     # Both sides share the cores, so each step of one also waits for the other's.
-    return 2 * (start + verify + drain(case) + COSTS.stop) + warm_up + load
+    return 2 * (start + verify + drain(case) + Costs.stop) + warm_up + load
 
 
 def missing(usable: int, looks: Looks) -> int:

@@ -248,7 +248,7 @@ class _Duet:
 
             def observe(side: SideRun) -> None:
                 result = watches[side].generation.collect()
-                side.load_seconds = result.seconds
+                side.load_seconds = result.summary.seconds
                 watches[side].keep(result)
 
             for step in (watch, offer):

@@ -148,7 +148,7 @@ def _costs(figures: dict[str, float], seen: Watch, beside: Beside) -> dict[str, 
     usage, result, memory, host = seen.usage, seen.result, seen.memory, seen.host
     found: dict[str, float] = {
         # The whole load, with the drain after the deadline: its answers cost core time as well.
-        "server_cores": usage.cpu_seconds / result.seconds,
+        "server_cores": usage.cpu_seconds / result.summary.seconds,
         "rss_steady": memory.rss.steady,
         "threads_peak": memory.threads_peak,
         "host_steal": host.steal_share,

@@ -92,7 +92,7 @@ class _Launch:
                 generation.wait_load()
                 watch.end()
                 result = generation.collect()
-            self.load_seconds = result.seconds
+            self.load_seconds = result.summary.seconds
             watch.keep(result)
             watch.handled = counter.settled() - earlier if counter else None
             return watch

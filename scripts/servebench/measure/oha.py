@@ -39,7 +39,6 @@ class LoadResult:
     """A load that was offered in full: one row per answered request, and kinds of failures.
 
     Attributes:
-        seconds: From the start of the load until its last request had ended.
         client_cores: Cores that the generator used while it sent; None if the load was too short to
             tell (0.2 s).
         began: When the clock of the rows began, on the monotonic clock (s; up to 50 ms late); None
@@ -48,7 +47,6 @@ class LoadResult:
 
     rows: Rows
     summary: OhaSummary
-    seconds: float
     client_cores: float | None
     began: float | None = None
 
@@ -192,7 +190,7 @@ class Generation(Generator):
             raise self.failed(f"{summary.answered} rows", f"{len(rows)}")
         if not len(rows) and not summary.failures:
             raise self.failed("requests", "none was sent")
-        result = LoadResult(rows, summary, summary.seconds, self._cores(), self._began)
+        result = LoadResult(rows, summary, self._cores(), self._began)
         self.stop()
         return result
 

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
 
 from servebench.core.errors import LaunchError
 from servebench.core.flags import FlagName
@@ -69,24 +69,16 @@ class Rows:
         return len(self.start)
 
 
-class _Totals(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-    total: float = Field(gt=0, allow_inf_nan=False)
-
-
 class OhaSummary(BaseModel):
     """The part of oha's JSON that the rows do not hold."""
 
     model_config = ConfigDict(frozen=True)
 
-    totals: _Totals = Field(alias="summary")
+    seconds: float = Field(
+        validation_alias=AliasPath("summary", "total"), gt=0, allow_inf_nan=False
+    )
     statuses: dict[int, int] = Field(alias="statusCodeDistribution")
     failures: dict[str, int] = Field(alias="errorDistribution")
-
-    @property
-    def seconds(self) -> float:
-        return self.totals.total
 
     @property
     def answered(self) -> int:
@@ -102,8 +94,7 @@ class OhaSummary(BaseModel):
         return sum(self.failures.values()) - self.timeouts
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """The time that throughput refers to, on the clock of the rows, in s."""
 
     begin: float

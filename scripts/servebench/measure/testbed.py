@@ -22,9 +22,9 @@ from servebench.measure import oha as load
 from servebench.toolchain import interpreters, stacks, tools
 from servebench.toolchain.interpreters import Interpreter
 
-_INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
-"""What a server gets of our environment. Anything else (PYTHON_GIL, UVICORN_WORKERS, a proxy)
-could change what is measured without anybody seeing it in the record."""
+INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
+"""What servers and benchmarks get of our environment. Anything else (PYTHON_GIL, UVICORN_WORKERS, a
+proxy) could change what is measured without anybody seeing it in the record."""
 
 _PLACEHOLDER: Final = re.compile(r"(\$(?:PORT|PYTHON)\b)")
 
@@ -167,5 +167,5 @@ def equip(
         interpreters=found,
         stacks=dict(locked),
         logs=logs,
-        inherited={name: os.environ[name] for name in _INHERITED if name in os.environ},
+        inherited={name: os.environ[name] for name in INHERITED if name in os.environ},
     )

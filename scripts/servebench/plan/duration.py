@@ -1,7 +1,7 @@
 """How long a launch will take, and what remains of a run, corrected by what its launches took.
 
 Waits, durations and drains follow from the case by arithmetic. What only a machine can tell stands
-in `COSTS`, and in the costs of a server's entry in `servers`.
+in `Costs`, and in the costs of a server's entry in `servers`.
 """
 
 from __future__ import annotations
@@ -17,45 +17,22 @@ from servebench.core.protocol import RATE_WINDOWS, SLOW_SECONDS, UNIT_REQUESTS, 
 from servebench.declare.servers import costs
 
 
-@dataclass(frozen=True, slots=True)
 class Costs:
-    """What was measured on a 2-core virtual machine.
+    """What was measured on a 2-core virtual machine, in seconds where nothing else is said."""
 
-    Attributes:
-        probes: Identifying all workers twice, and the fast requests of both verifications, s.
-        windows: Windows of a warm-up until the throughput is steady (5 at least, 10 at most; short
-            ones differ more).
-        window_gap: Between two windows, s.
-        generator: Start of the generator, s.
-        row: Writing and reading one request's row, s.
-        rate: Requests/s of a closed loop that no ceiling limits; also the most of any load.
-        stop: Stopping the server and proving that it is gone, s.
-        cores: Server cores that a plan may count on.
-        left: Share of its service that a paced load in flight at the deadline still has before it.
-    """
+    # Identifying all workers twice, and the fast requests of both verifications.
+    probes: Final = 0.25
+    # Windows of a warm-up until the throughput is steady: 5 to 10; short ones differ more.
+    windows: Final[dict[Profile, float]] = {"quick": 7.5, "nightly": 6.0, "published": 6.0}
+    window_gap: Final = 0.05
+    generator: Final = 0.1  # its start
+    row: Final = 4e-6  # writing and reading one request's
+    rate: Final = 8_000  # requests/s of a closed loop without a ceiling; also the most of any load
+    stop: Final = 0.2  # stopping the server and proving that it is gone
+    cores: Final = 2  # of a server that a plan may count on
+    # Share of its service that a paced load in flight at the deadline still has before it.
+    left: Final = 0.8
 
-    probes: float
-    windows: dict[Profile, float]
-    window_gap: float
-    generator: float
-    row: float
-    rate: float
-    stop: float
-    cores: int
-    left: float
-
-
-COSTS: Final = Costs(
-    probes=0.25,
-    windows={"quick": 7.5, "nightly": 6.0, "published": 6.0},
-    window_gap=0.05,
-    generator=0.1,
-    row=4e-6,
-    rate=8_000,
-    stop=0.2,
-    cores=2,
-    left=0.8,
-)
 
 PRIOR_LAUNCHES: Final = 4.0
 """Weight of the declared expectation, in launches: the correction grows in over the first few."""
@@ -85,10 +62,10 @@ def expected(case: Case, profile: Profile) -> Expected:
     asked = 1 if case.endpoint.overlap > 1 and single >= SLOW_SECONDS else UNIT_REQUESTS
     return Expected(
         start=costs(case.server).start(case.workers),
-        verify=COSTS.probes + (asked + 1) * single,
+        verify=Costs.probes + (asked + 1) * single,
         warm_up=_warm_up(case, single, profile),
-        load=COSTS.generator + duration + drain(case),
-        finish=COSTS.stop + COSTS.row * _rate(case) * duration,
+        load=Costs.generator + duration + drain(case),
+        finish=Costs.stop + Costs.row * _rate(case) * duration,
     )
 
 
@@ -100,7 +77,7 @@ def drain(case: Case) -> float:
     if case.load.model is LoadModel.OPEN and rate is not None:
         return max(single, rate * duration / capacity - duration)
     if case.load.model is LoadModel.PACED and rate is not None:
-        return COSTS.left * (connections / capacity if capacity < rate else single)
+        return Costs.left * (connections / capacity if capacity < rate else single)
     if case.slots is None or case.slots >= connections:
         # All connections move in waves: the last one ends a multiple of the service time.
         waves = math.ceil(duration / single - 0.01) if single else 0
@@ -111,11 +88,11 @@ def drain(case: Case) -> float:
 
 def _warm_up(case: Case, single: float, profile: Profile) -> float:
     if single < SLOW_SECONDS and case.load.rate is not None:
-        return RATE_WINDOWS * (WINDOW_SECONDS[profile] + COSTS.window_gap)
+        return RATE_WINDOWS * (WINDOW_SECONDS[profile] + Costs.window_gap)
     if single < SLOW_SECONDS:
-        return COSTS.windows[profile] * (WINDOW_SECONDS[profile] + COSTS.window_gap)
+        return Costs.windows[profile] * (WINDOW_SECONDS[profile] + Costs.window_gap)
     requests = min(case.load.connections, case.slots or math.inf)
-    return COSTS.generator + max(single, requests / _capacity(case))
+    return Costs.generator + max(single, requests / _capacity(case))
 
 
 def _capacity(case: Case) -> float:
@@ -130,7 +107,7 @@ def _capacity(case: Case) -> float:
             "slots": case.slots or math.inf,
             "floor": case.endpoint.floor,
             "unit": single,
-            "cores": COSTS.cores,
+            "cores": Costs.cores,
             "rate": math.inf,
             "workers": case.workers,
             "threads": case.threads or math.inf,
@@ -139,7 +116,7 @@ def _capacity(case: Case) -> float:
 
 
 def _rate(case: Case) -> float:
-    return min(COSTS.rate, case.load.rate or math.inf, _capacity(case))
+    return min(Costs.rate, case.load.rate or math.inf, _capacity(case))
 
 
 @dataclass(slots=True)
@@ -165,8 +142,3 @@ class RemainingTime:
     def remaining(self) -> float:
         left = self.expected[len(self._errors) :]
         return sum(max(0.0, seconds + self.correction) for seconds in left)
-
-    @property
-    def total(self) -> float:
-        done = len(self._errors)
-        return sum(self.expected[:done]) + sum(self._errors) + self.remaining

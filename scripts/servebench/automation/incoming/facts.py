@@ -26,6 +26,7 @@ from servebench.core.text import require_plain, shown
 from servebench.declare import settings
 from servebench.declare.servers import SERVERS
 from servebench.declare.settings import InterpreterSpec
+from servebench.declare.suites import read_suites
 from servebench.host import git
 from servebench.host.machine import slug
 from servebench.measure.inprocess import suite_runs
@@ -117,7 +118,7 @@ def of_checkout(root: Path) -> Checkout:
         oha=settings.load(root).oha.version,
         interpreters=interpreters.declared(root),
         locks=locks,
-        suites=frozenset({suite_runs.GUARD, *(suite.name for suite in suite_runs.suites(root))}),
+        suites=frozenset({suite_runs.GUARD, *(suite.suite for suite in read_suites(root))}),
         dates=_dates(root),
     )
 

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import translate
@@ -25,6 +25,7 @@ from servebench.host import cache, paths
 from servebench.host.machine_lock import HOLDER
 from servebench.host.session import Session
 from servebench.measure import runner
+from servebench.measure.testbed import INHERITED
 from servebench.toolchain import interpreters, stacks
 
 CONFIGURATION: Final = "asv.conf.json"
@@ -33,18 +34,8 @@ _POLL_S: Final = 0.25
 _PROGRESS: Final = re.compile(r"^\[ *([\d.]+)%\] ·+ *(.*)$")
 _FAILED: Final = 2  # asv's exit code when a benchmark failed
 
-_INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
 _INHERITED_FAMILIES: Final = ("ASV_", "SERVEBENCH_")
-"""What benchmarks get of our environment, as servers do. Anything else (PYTHON_GIL, a proxy,
-PYTHONDONTWRITEBYTECODE) could change what is measured without anybody seeing it in the record."""
-
-
-@dataclass(frozen=True, slots=True)
-class Suite:
-    """A suite, and the stacks on which it says something."""
-
-    name: str
-    stacks: tuple[str, ...]
+"""What benchmarks get of our environment beside what servers get."""
 
 
 GUARD: Final = "guard"
@@ -64,40 +55,27 @@ class SuiteRun:
     environments: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SuiteProgress:
-    """How far a step is (0 to 1), and asv's last line."""
-
-    share: float
-    doing: str
-
-
-def suites(root: Path) -> tuple[Suite, ...]:
-    """The suites that a checkout declares, without the guard; DeclarationError if it is wrong."""
-    return tuple(Suite(one.suite, one.stacks) for one in read_suites(root))
-
-
 def steps(selected: Sequence[str] = (), *, guarded: bool = False) -> tuple[SuiteRun, ...]:
     """What to run: all suites, or what globs such as `gil.Cpu*` or `gil.Cpu.time_tasks(*, 4)` name.
 
     `guarded` runs begin with the guard. UsageError: a glob names no suite.
     """
-    known = suites(paths.project_root())
-    whole = {suite.name: f"{suite.name}.*" for suite in known}
+    known = {one.suite: one for one in read_suites(paths.project_root())}
+    whole = {name: f"{name}.*" for name in known}
     selected = [whole.get(glob, glob) for glob in selected]
-    guard = Suite(GUARD, stacks.names())
-    wanted = [SuiteRun(GUARD, (expression("*", GUARD),), environments(guard))] * guarded
-    for suite in known:
-        globs = [glob for glob in selected if _touches(glob, suite)]
+    every = stacks.names()
+    wanted = [SuiteRun(GUARD, (expression("*", GUARD),), environments(every))] * guarded
+    for name, suite in known.items():
+        globs = [glob for glob in selected if _touches(glob, name)]
         if selected and not globs:
             continue
-        benches = tuple(expression(glob, suite.name) for glob in globs or ["*"])
-        wanted.append(SuiteRun(suite.name, benches, environments(suite)))
-    lost = [glob for glob in selected if not any(_touches(glob, suite) for suite in known)]
+        benches = tuple(expression(glob, name) for glob in globs or ["*"])
+        wanted.append(SuiteRun(name, benches, environments(suite.stacks)))
+    lost = [glob for glob in selected if not any(_touches(glob, name) for name in known)]
     if lost:
         raise UsageError(
             f"{' and '.join(lost)}: expected globs over benchmark names, which begin with "
-            f"{', '.join(f'{suite.name}.' for suite in known)}, for example 'gil.Cpu*'"
+            f"{', '.join(f'{name}.' for name in known)}, for example 'gil.Cpu*'"
         )
     return tuple(wanted)
 
@@ -110,13 +88,13 @@ def expression(glob: str, suite: str) -> str:
     return rf"^(?={suite}\.){inner}{params}$"
 
 
-def environments(suite: Suite) -> tuple[str, ...]:
-    """Name the environments of a suite as asv does."""
+def environments(on: Iterable[str]) -> tuple[str, ...]:
+    """Name the environments of some stacks as asv does."""
     from asv.environment import get_env_name  # noqa: PLC0415 - only those who run asv wait for it
 
     return tuple(
         str(get_env_name("servebench", python, {"stack": stack}, {}))
-        for stack in suite.stacks
+        for stack in on
         for python in stacks.pythons(stack)
     )
 
@@ -170,10 +148,10 @@ def run(
     *,
     rounds: int = 1,
     commit: str = "HEAD",
-) -> Iterator[SuiteProgress]:
-    """Run a step, telling how far it is; asv and all that it started end with the iteration.
+) -> Iterator[tuple[float, str]]:
+    """Run a step, telling how far it is (0 to 1) and asv's last line.
 
-    `rounds` are processes per benchmark, `commit` is HEAD or 40 hex digits. SetupError: asv could
+    asv and all that it started end with the iteration. `rounds` are processes per benchmark, `commit` is HEAD or 40 hex digits. SetupError: asv could
     not do its work (benchmarks that fail are no error). LaunchError: it could not be started, or
     ended.
     """
@@ -189,7 +167,7 @@ def run(
     with Session.start(
         argv, role="client", cores=None, env=_variables(root, scratch), cwd=root, log=log
     ) as session:
-        last = SuiteProgress(0.0, "starting asv")
+        last = 0.0, "starting asv"
         while session.wait(_POLL_S) is None:
             last = _progress(log, last)
             yield last
@@ -240,7 +218,7 @@ def runner_variables(
     kept = {
         name: value
         for name, value in inherited.items()
-        if name in _INHERITED or name.startswith(_INHERITED_FAMILIES)
+        if name in INHERITED or name.startswith(_INHERITED_FAMILIES)
     }
     place = str(runner_folder())
     return {
@@ -255,10 +233,10 @@ def runner_variables(
     }
 
 
-def _touches(glob: str, suite: Suite) -> bool:
+def _touches(glob: str, suite: str) -> bool:
     """Whether a glob can name benchmarks of a suite: it begins like them, or with a wildcard."""
     literal = re.split(r"[*?\[]", glob, maxsplit=1)[0]
-    prefix = f"{suite.name}."
+    prefix = f"{suite}."
     return literal.startswith(prefix) or (prefix.startswith(literal) and literal != glob)
 
 
@@ -273,13 +251,13 @@ def _variables(root: Path, scratch: Path) -> dict[str, str]:
     }
 
 
-def _progress(log: Path, last: SuiteProgress) -> SuiteProgress:
+def _progress(log: Path, last: tuple[float, str]) -> tuple[float, str]:
     lines = log.read_text("utf-8", errors="replace").splitlines()
     for line in reversed(lines[-200:]):
         found = _PROGRESS.match(line)
         # Not the lines of a table, nor what a benchmark printed.
         if found and found[2][:1].isalpha() and not found[2].startswith("For parameters"):
-            return SuiteProgress(float(found[1]) / 100, " ".join(found[2].split()))
+            return float(found[1]) / 100, " ".join(found[2].split())
     return last
 
 
