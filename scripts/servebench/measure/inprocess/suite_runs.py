@@ -151,9 +151,9 @@ def run(
 ) -> Iterator[tuple[float, str]]:
     """Run a step, telling how far it is (0 to 1) and asv's last line.
 
-    asv and all that it started end with the iteration. `rounds` are processes per benchmark, `commit` is HEAD or 40 hex digits. SetupError: asv could
-    not do its work (benchmarks that fail are no error). LaunchError: it could not be started, or
-    ended.
+    asv and all that it started end with the iteration. `rounds` are processes per benchmark,
+    `commit` is HEAD or 40 hex digits. SetupError: asv could not do its work (benchmarks that fail
+    are no error). LaunchError: it could not be started, or ended.
     """
     which = commit if commit == "HEAD" else f"{commit}^!"
     argv = [sys.executable, "-m", "asv", "run", "--config", str(config), which]
