@@ -8,7 +8,7 @@
     judge(screening, confirmation)
 
 A stage only collects: every answer is computed from the samples so far, and each can be asked at
-any time. `statistics` says how and why.
+any time. docs/comparing.md says why.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Stage(Generic[K]):
     def alone(self) -> float:
         """Error rate of one test, both sides together, if it were the only one that moved.
 
-        Benjamini-Hochberg gives the smallest of n p values the rate / n (see `statistics`).
+        Benjamini-Hochberg gives the smallest of n p values the rate / n (see docs/comparing.md).
         """
         return self.sides * self.rate / max(1, len(self.adjusted()))
 

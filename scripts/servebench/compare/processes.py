@@ -16,7 +16,7 @@ Times are therefore CPU times here, also of benchmarks that asv times by the wal
 The method is that of the duets (`statistics`), with a process of each side in a duet's place. All
 benchmarks of a comparison are judged together, apart from its duets, so that a comparison in which
 nothing changed has twice the chances for a false verdict that its duets alone have: 2 * 0.5 % at
-most, by the arithmetic in `statistics`.
+most, by the arithmetic in docs/comparing.md.
 """
 
 from __future__ import annotations

@@ -166,11 +166,7 @@ class CaseDuets(Samples[Duet]):
         return {case.id: cls(case) for case in cases}
 
     def add(self, sample: Duet) -> None:
-        """Take another duet.
-
-        Raises:
-            ValueError: It is another case's, or another stage's.
-        """
+        """Take another duet; `ValueError`: it is another case's, or another stage's."""
         if sample.case != self.case.id:
             raise ValueError(f"expected a duet of {self.case.id}, found one of {sample.case}")
         if sample.stage != self.stage:

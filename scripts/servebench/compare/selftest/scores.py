@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import starmap
 from statistics import fmean, geometric_mean, stdev
 from typing import Final, Literal
 
@@ -35,17 +35,8 @@ _MOVED: Final = (Verdict.FASTER, Verdict.SLOWER)
 Call = Literal["slower", "faster", "no change"]
 """What a rule says of head."""
 
-Rule = Callable[[Sequence[float], Sequence[float]], Call]
-"""From figures of base and of head, lower is better, to a call."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A usual way of judging; `launches` of each side that it looks at, None: all."""
-
-    name: str
-    rule: Rule
-    launches: int | None = None
+Rule = Callable[[Sequence[float], Sequence[float], float], Call]
+"""From figures of base and of head, lower is better, and a threshold, to a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +89,7 @@ class RuleScore:
 
 
 def rate(hits: int, of: int) -> Rate:
-    """A rate with its interval.
-
-    Raises:
-        ValueError: Of nothing.
-    """
+    """A rate with its interval; `ValueError`: of nothing."""
     # scipy.stats has it too, and takes a second more to import.
     from scipy import special  # noqa: PLC0415 - only those who read rates wait for its import
 
@@ -148,30 +135,6 @@ def plants(trials: Iterable[Trial]) -> tuple[PlantScore, ...]:
     return tuple(_plant(*key, groups[key]) for key in sorted(groups))
 
 
-REFERENCE: Final = (
-    Reference("one launch each, 5 %", lambda base, head: single(base, head, 0.05), 1),
-    Reference("one launch each, 2 %", lambda base, head: single(base, head, 0.02), 1),
-    Reference("best of all launches, 5 %", lambda base, head: best_of(base, head, 0.05)),
-    Reference("best of all launches, 1 %", lambda base, head: best_of(base, head, 0.01)),
-    Reference("asv continuous, factor 1.1", lambda base, head: asv_continuous(base, head, 1.1)),
-    Reference("asv continuous, factor 1.02", lambda base, head: asv_continuous(base, head, 1.02)),
-)
-"""To add one, add a row here."""
-
-
-def rules(trials: Sequence[Trial]) -> tuple[RuleScore, ...]:
-    """Our rule and the reference ones on the same launches: CPU slowdowns and A/A only."""
-
-    def by(way: Reference) -> RuleScore:
-        def caught(trial: Trial) -> bool:
-            return trial.planted in _called(trial, way.rule, ("slower",))
-
-        alarmed = partial(_called, rule=way.rule)
-        return _rule(way.name, trials, alarmed, caught, way.launches)
-
-    return (_rule("servebench", trials, _alarmed, _caught), *map(by, REFERENCE))
-
-
 def single(base: Sequence[float], head: Sequence[float], threshold: float) -> Call:
     """One launch of each, the change beyond a threshold: base's first and head's last.
 
@@ -195,13 +158,43 @@ def asv_continuous(base: Sequence[float], head: Sequence[float], factor: float) 
     from asv import _stats  # noqa: PLC0415
     from asv_runner import statistics  # noqa: PLC0415
 
-    before, after = float(np.median(base)), float(np.median(head))
     found = [statistics.compute_stats(list(side), 1)[1] for side in (base, head)]
     if not _stats.is_different(list(base), list(head), *found):
         return "no change"
+    before, after = float(np.median(base)), float(np.median(head))
     if after > before * factor:
         return "slower"
     return "faster" if before > after * factor else "no change"
+
+
+REFERENCE: Final[tuple[tuple[str, Rule, float, int | None], ...]] = (
+    ("one launch each, 5 %", single, 0.05, 1),
+    ("one launch each, 2 %", single, 0.02, 1),
+    ("best of all launches, 5 %", best_of, 0.05, None),
+    ("best of all launches, 1 %", best_of, 0.01, None),
+    ("asv continuous, factor 1.1", asv_continuous, 1.1, None),
+    ("asv continuous, factor 1.02", asv_continuous, 1.02, None),
+)
+"""Usual ways: name, rule, threshold, launches of a side that it looks at (None: all)."""
+
+
+def rules(trials: Sequence[Trial]) -> tuple[RuleScore, ...]:
+    """Our rule and the reference ones on the same launches: CPU slowdowns and A/A only."""
+
+    def by(name: str, rule: Rule, threshold: float, launches: int | None) -> RuleScore:
+        def called(trial: Trial, *calls: Call) -> frozenset[str]:
+            found = _called(trial, rule, threshold)
+            return frozenset(case for case in found if found[case] in calls)
+
+        return _rule(
+            name,
+            trials,
+            lambda trial: called(trial, "slower", "faster"),
+            lambda trial: trial.planted in called(trial, "slower"),
+            launches,
+        )
+
+    return (_rule("servebench", trials, _alarmed, _caught), *starmap(by, REFERENCE))
 
 
 def _beyond(before: float, after: float, threshold: float) -> Call:
@@ -304,10 +297,8 @@ def _caught(trial: Trial) -> bool:
     )
 
 
-def _called(
-    trial: Trial, rule: Rule, calls: tuple[str, ...] = ("slower", "faster")
-) -> frozenset[str]:
-    """Cases that a reference rule calls, by throughput where that is judged, or else by CPU."""
+def _called(trial: Trial, rule: Rule, threshold: float) -> dict[str, Call]:
+    """What a rule says of each case, by throughput where that is judged, or else by CPU."""
     chosen: dict[str, Figures] = {}
     for metric in (CPU_METRIC, "throughput"):
         many = (figures for figures in trial.figures if len(figures.base) > 1)
@@ -317,8 +308,7 @@ def _called(
         # What is better when it is higher is turned round.
         return [1 / v for v in values] if METRICS[metric].better == "higher" else list(values)
 
-    called = {
-        case: rule(costs(figures.metric, figures.base), costs(figures.metric, figures.head))
-        for case, figures in chosen.items()
+    return {
+        case: rule(costs(one.metric, one.base), costs(one.metric, one.head), threshold)
+        for case, one in chosen.items()
     }
-    return frozenset(case for case, call in called.items() if call in calls)
