@@ -49,16 +49,13 @@ class Scene:
         return found
 
     def proposed(self) -> str:
-        """The lock on the branch of the pull request."""
         return git(self.remote, "show", "servebench/deps:requirements.txt")
 
     def script(self, name: str, text: str) -> None:
-        """Put a program that is asked on PATH."""
         (self.programs / name).write_text(f"#!/bin/sh\n{text}\n")
         (self.programs / name).chmod(0o755)
 
     def declared(self) -> dict[str, Any]:
-        """What the checkout pins now."""
         document = tomllib.loads((self.root / "pyproject.toml").read_text())
         found: dict[str, Any] = document["tool"]["servebench"]
         return found

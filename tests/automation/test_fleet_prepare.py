@@ -36,7 +36,6 @@ def prepare(root: Path, *words: str, script: Path = SCRIPT) -> subprocess.Comple
 
 
 def contents(root: Path) -> dict[str, tuple[int, bytes]]:
-    """The files that were written, with their modes."""
     return {
         str(path.relative_to(root)): (path.stat().st_mode & 0o777, path.read_bytes())
         for path in root.rglob("*")
@@ -127,7 +126,6 @@ class Machine:
         return Job(done.returncode, went_on, done.stdout, done.stderr)
 
     def edit(self, old: str, new: str) -> None:
-        """Change the launcher."""
         text = self.launcher.read_text()
         assert old in text
         self.launcher.write_text(text.replace(old, new))

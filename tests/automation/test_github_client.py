@@ -25,9 +25,7 @@ def test_long_lists_are_read_to_their_end(step: Step) -> None:
     assert step.asked("GET") == ["/issues/12/comments"] * 3
 
 
-def test_the_token_follows_no_page_to_another_host(step: Step, github_server: FakeGitHub) -> None:
-    """A list whose next page is elsewhere is an error, and nobody there is asked."""
-    assert github_server is step.github
+def test_the_token_follows_no_page_to_another_host(step: Step) -> None:
     with FakeGitHub() as foreign:
         link = f'<{foreign.url}/repos/owner/name/issues/12/comments?page=2>; rel="next"'
         step.github.fail(path="comments", status=200, body=[], headers={"Link": link})
@@ -48,7 +46,6 @@ def test_what_goes_wrong_on_their_side_is_asked_again(status: int, step: Step) -
 
 
 def test_patience_ends(step: Step) -> None:
-    """An API that stays down is given up after so many tries, and the message says so."""
     step.github.fail(status=503, times=-1)
     with (
         step.repository(patience=1e9) as repository,
@@ -105,15 +102,11 @@ def test_it_does_not_wait_longer_than_it_may(step: Step) -> None:
     assert step.waits == []
 
 
-@pytest.mark.parametrize(
-    ("status", "hint"),
-    [
-        (401, "valid token"),
-        (403, "permissions"),
-        (404, "see that it exists"),
-        (422, "does not take these values"),
-    ],
-)
+HINTS = {401: "valid token", 403: "permissions", 404: "see that it exists",
+         422: "does not take these values"}  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "hint"), HINTS.items())
 def test_a_refusal_is_told_at_once_with_what_to_do(status: int, hint: str, step: Step) -> None:
     errors = [{"field": "body", "message": "is too long"}, "odd"]
     step.github.fail(status=status, body={"message": "No", "errors": errors})

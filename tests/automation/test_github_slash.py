@@ -26,7 +26,6 @@ def people(step: Step) -> None:
 
 
 def reactions(step: Step) -> list[str]:
-    """What was reacted with, in order."""
     return [one["content"] for one in step.github.state.reactions]
 
 

@@ -54,7 +54,6 @@ def zizmor(root: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A copy of all that the linters read."""
     shutil.copytree(PROJECT / ".github", tmp_path / ".github")
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
     return tmp_path
@@ -76,7 +75,6 @@ def test_actionlint_finds_nothing_in_ours(repository: Path) -> None:
 
 
 def test_zizmor_finds_nothing_in_ours(repository: Path) -> None:
-    """Offline, strict, pedantic."""
     done = zizmor(repository)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -114,7 +114,6 @@ def breaks_one(stage: Stage) -> str:
 
 
 def protect(stage: Stage) -> None:
-    """Let the repository refuse whatever is pushed to main."""
     hook = stage.remote / "hooks" / "pre-receive"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(
@@ -158,7 +157,6 @@ def remember(stage: Stage, record: ChangeRecord, *runs: Run) -> None:
 
 
 def night(stage: Stage, shards: int, **more: Any) -> Acted:
-    """A night on so many machines."""
     variables = {"SERVEBENCH_SHARDS": str(shards)}
     return stage.act("nightly.yml", "schedule", SCHEDULED, variables=variables, **more)
 
@@ -187,7 +185,6 @@ def recorded(stage: Stage, folder: str) -> dict[str, Any]:
 
 
 def runs_of(stage: Stage) -> list[Run]:
-    """The runs that shards have sent to the history."""
     runs = (
         store.decode(stage.git("show", f"gh-pages:{path}").encode(), path)
         for path in stage.branch("gh-pages")

@@ -56,7 +56,6 @@ def test_instructions_are_counted_where_the_label_is(scene: tuple[Stage, Index])
 
 
 def test_the_lock_is_proposed(scene: tuple[Stage, Index]) -> None:
-    """One pull request, with the lock of this repository, from an index."""
     stage, _ = scene
     done = stage.act("deps.yml", "schedule", {})
     assert done.results == {"lock": "success"}, done.text

@@ -21,7 +21,6 @@ FENCE = re.compile(r"^```\w+ (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def example() -> dict[str, str]:
-    """The files that the page shows, by name."""
     return dict(FENCE.findall(PAGE.read_text("utf-8")))
 
 
@@ -47,13 +46,11 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[S
 
 
 def run(stage: Stage, revision: str, event: str, payload: dict[str, Any]) -> Acted:
-    """Let GitHub start the example's workflow."""
     ours = {f"{OURS}@{revision}": stage.folder / "ours"}
     return stage.act("benchmark.yml", event, payload, local=ours)
 
 
 def artifact(stage: Stage, done: Acted) -> dict[str, Path]:
-    """The files of the artifact, by name."""
     folder = stage.folder / "artifacts" / str(done.number) / "servebench"
     return {path.name: path for path in folder.rglob("*.json")}
 

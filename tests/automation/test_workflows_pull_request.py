@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from acting import REPOSITORY, Acted, Stage, need
+from acting import Acted, Stage, need
 from fake_github import BOT
 from repos import commit, git
 from staging import staged
@@ -37,19 +37,11 @@ class Request:
         return head
 
     def ask(self, login: str, body: str, action: str = "created") -> Acted:
-        """Comment, and run what that starts."""
-        event = {
-            "action": action,
-            "comment": self.stage.github.say(PULL, login, body),
-            "issue": {"number": PULL, "title": NASTY, "pull_request": {"url": "https://x.example"}},
-            "repository": {"full_name": REPOSITORY, "default_branch": "main"},
-            "sender": {"login": login, "type": "User"},
-        }
+        event = self.stage.github.comment_event(PULL, login, body, action, NASTY)
         return self.stage.act("slash.yml", "issue_comment", event)
 
     @property
     def started(self) -> dict[str, str]:
-        """The inputs of the last comparison that was started."""
         inputs: dict[str, str] = self.stage.github.state.dispatches[-1]["inputs"]
         return inputs
 
@@ -61,7 +53,6 @@ class Request:
 
     @property
     def said(self) -> list[str]:
-        """Our comments."""
         comments = self.stage.github.comments_of(PULL)
         return [one["body"] for one in comments if one["user"]["login"] == BOT]
 

@@ -81,7 +81,6 @@ class Fault:
     after: bool = False  # do what was asked before it goes wrong: the answer is lost
 
     def hits(self, request: Request) -> bool:
-        """Whether it goes wrong for this request."""
         return (
             self.times != 0
             and re.fullmatch(self.method, request.method) is not None
@@ -192,6 +191,17 @@ class FakeGitHub:
         }  # fmt: skip
         self.state.comments.append(comment)
         return comment
+
+    def comment_event(
+        self, number: int, login: str, body: str, action: str = "created", title: str = "A title"
+    ) -> Table:
+        """Let somebody comment on a pull request; the event that a workflow gets."""
+        comment = self.say(number, login, body)
+        return {
+            "action": action, "comment": comment, "sender": comment["user"],
+            "issue": {"number": number, "title": title, "pull_request": {"url": "x"}},
+            "repository": {"full_name": self.state.repository, "default_branch": "main"},
+        }  # fmt: skip
 
     def add_run(self, file: str, **more: Any) -> Table:
         number = self._new()

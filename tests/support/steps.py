@@ -111,14 +111,7 @@ class Step:
 
     def comment(self, body: str, login: str = "alice", action: str = "created") -> Table:
         """Let somebody comment on the pull request, and make that the event of this step."""
-        comment = self.github.say(12, login, body)
-        event = {
-            "action": action,
-            "comment": comment,
-            "issue": {"number": 12, "pull_request": {"url": "x"}, "title": "A title"},
-            "repository": {"full_name": "owner/name", "default_branch": "main"},
-            "sender": comment["user"],
-        }
+        event = self.github.comment_event(12, login, body, action)
         self.set_event(event)
         return event
 

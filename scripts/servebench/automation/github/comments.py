@@ -8,7 +8,9 @@ order in which they start: what an overtaken one still has to say is dropped.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import Final, Literal, cast, get_args
+from typing import Final, Literal
+
+from pydantic import TypeAdapter, ValidationError
 
 from servebench.automation.github import text
 from servebench.automation.github.repository import Comment, Repository, StatusState
@@ -65,6 +67,9 @@ class Note:
         return text.bounded(f"{line}\n{said.rstrip()}")
 
 
+_NOTE: Final = TypeAdapter(Note)
+
+
 @dataclass(frozen=True, slots=True)
 class CommentOutcome:
     """What became of a comment."""
@@ -77,13 +82,10 @@ class CommentOutcome:
 
 def read_note(body: str | None) -> Note | None:
     """What a comment says about itself; None: it is not of this kind."""
-    found = text.marker_values(KIND, body) or {}
-    head, run, attempt, stage = (found.get(key) for key in ("head", "run", "attempt", "stage"))
-    if not isinstance(head, str) or not isinstance(run, int) or not isinstance(attempt, int):
+    try:
+        return _NOTE.validate_python(text.marker_values(KIND, body))
+    except ValidationError:
         return None
-    if stage not in get_args(Stage):
-        return None
-    return Note(head, run, attempt, cast(Stage, stage), bool(found.get("outdated")))
 
 
 def publish(

@@ -199,8 +199,7 @@ def change_body(record: ChangeRecord, site: str) -> str:
 def _folded(
     name: str, head: Sequence[str], rows: Sequence[tuple[str, str, str, str]]
 ) -> str:  # fmt: skip
-    shown = grid(head, ["---"] * len(head), [])
     lines = [f"| {' | '.join(text.plain(cell) for cell in row)} |" for row in rows[:_ROWS]]
     more = f"\n\n… and {len(rows) - _ROWS} more" if len(rows) > _ROWS else ""
-    table = "\n".join([shown, *lines])
+    table = "\n".join([grid(head, ["---"] * len(head), []), *lines])
     return f"<details><summary>{name}: {len(rows)}</summary>\n\n{table}{more}\n\n</details>"

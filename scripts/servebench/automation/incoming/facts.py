@@ -15,13 +15,7 @@ from packaging.utils import canonicalize_name
 
 from servebench import __version__
 from servebench.core.errors import ArtifactError, RecordError
-from servebench.core.model import (
-    Case,
-    Commands,
-    InterpreterRecord,
-    Machine,
-    StackRecord,
-)  # fmt: skip
+from servebench.core.model import Case, Commands, InterpreterRecord, Machine, StackRecord
 from servebench.core.text import require_plain, shown
 from servebench.declare import settings
 from servebench.declare.servers import SERVERS

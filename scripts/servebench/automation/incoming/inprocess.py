@@ -154,7 +154,8 @@ def check(
         place = f"{FOLDER}/{machine.id}/{str(night.commit)[:8]}-{found.env_name}.json"
         require("name of a file", place, path)
         checked[path] = ours
-        profile = {**_profile(machine, found.params["arch"]), "version": 1}
+        # The architecture is not in a run, and is not always ours.
+        profile = {**asv_profile(machine), "arch": found.params["arch"], "version": 1}
         text = json.dumps(profile, indent=4, sort_keys=True).encode()  # as asv writes it
         if checked.setdefault(described, text) != text:
             raise ArtifactError("results of one machine with two architectures")
@@ -190,13 +191,8 @@ def _require_origin(
     arch = found.params.get("arch", "")
     if arch not in _ARCHITECTURES:
         raise ArtifactError(f"the architecture {shown(arch)}, which is none of ours")
-    expected = {**_profile(machine, arch), "python": found.python, "stack": stack}
+    expected = {**asv_profile(machine), "arch": arch, "python": found.python, "stack": stack}
     require("machine of asv's results", expected, found.params)
-
-
-def _profile(machine: Machine, arch: str) -> dict[str, str]:
-    """How asv describes the machine; its architecture is not in a run, and is not always ours."""
-    return {**asv_profile(machine), "arch": arch}
 
 
 def _require_time(what: str, milliseconds: int, earliest: str | None, now: datetime) -> None:

@@ -120,7 +120,7 @@ def _asked(where: RunnerPaths) -> str:
 
 
 def _one_runner(_: RunnerPaths) -> str:
-    found = [p.pid for p in psutil.process_iter(["name"]) if p.info["name"] == LISTENER]
+    found = [process.pid for process in _listeners()]
     if len(found) > 1:
         raise ServebenchError(
             f"{len(found)} runners wait for jobs here (pids {found}): two jobs at once would each "
@@ -152,18 +152,18 @@ def _foreign(where: RunnerPaths) -> str:
     if user.run(["test", "-w", described.room], check=False).returncode != 0:
         raise SetupError(f"{user.name} cannot write to its room {described.room}")
     room.require_readable(Path(sys.executable), where.root / "pyproject.toml")
-    for closed in (Path.home(), *filter(None, [_runner_folder()])):
+    # A runner's credentials are where it is running.
+    folders = (process.info["cwd"] for process in _listeners())
+    for closed in (Path.home(), *filter(None, folders)):
         if user.run(["test", "-r", closed], check=False).returncode == 0:
             raise ServebenchError(f"{user.name} can read {closed}: expected it closed (mode 700)")
     return f"{user.name}, with the room {described.room}"
 
 
-def _runner_folder() -> Path | None:
-    """Where the runner's credentials are, as far as one is running."""
-    for process in psutil.process_iter(["name", "cwd"]):
-        if process.info["name"] == LISTENER and process.info["cwd"]:
-            return Path(process.info["cwd"])
-    return None
+def _listeners() -> list[psutil.Process]:
+    """The runners that wait for jobs, with their folders as `cwd` where that can be seen."""
+    found = psutil.process_iter(["name", "cwd"])
+    return [process for process in found if process.info["name"] == LISTENER]
 
 
 def _clock(_: RunnerPaths) -> str:

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +31,7 @@ from servebench.host import machine, paths
 from servebench.record import files
 from servebench.record.comparison import Comparison
 
-PROGRAM: Final = "from servebench.cli import main; main()"
+VERB: Final = (sys.executable, "-I", "-c", "from servebench.cli import main; main()")
 RESULT: Final = "out/comparison.json"
 HANDED: Final = ("--plan", "--from")
 """Options of verbs that name a file to read."""
@@ -59,7 +60,7 @@ def compare(
     """
     with _furnished(root, place) as (room, env):
         words = ["compare", base, head, "--output", str(room.folder / RESULT), *options]
-        code = _heard(room, _verb(words), env)
+        code = _heard(room, [*VERB, *words], env)
         room.user.end_all()  # nobody is left who could change it while it is read
         try:
             data = room.collect(RESULT, Limits().file_bytes)
@@ -87,11 +88,13 @@ def measure(root: Path, words: Sequence[str], place: RunnerConfig) -> int:
         UsageError: A file or folder is not named as one of this folder.
         ArtifactError: What came out is no folder of plain files within bounds.
     """
-    named = {
-        option: _plain(option, words[number + 1])
-        for number, option in enumerate(words[:-1])
-        if option in {*HANDED, *FILLED}
-    }
+    named = {}
+    for option, name in pairwise(words):
+        if option not in {*HANDED, *FILLED}:
+            continue
+        named[option] = name
+        if not _NAME.fullmatch(name):  # it is the same in the room as here
+            raise UsageError(f"{option} {name!r}: expected a name in this folder")
     filled = [name for option, name in named.items() if option in FILLED]
     if not filled:
         raise UsageError(
@@ -104,9 +107,9 @@ def measure(root: Path, words: Sequence[str], place: RunnerConfig) -> int:
                     room.hand(f"out/{file}", file.read_bytes())
         if words[0] == "run":
             # Also this runs code of packages: an environment's files for `site`, for example.
-            _heard(room, _verb(["setup"]), env)
+            _heard(room, [*VERB, "setup"], env)
         try:
-            code = _heard(room, _verb(words), env)
+            code = _heard(room, [*VERB, *words], env)
             if code:  # its logs go with the room
                 _heard(room, ["/bin/sh", "-c", _LOGS, room.folder / "state"], env)
             return code
@@ -114,13 +117,6 @@ def measure(root: Path, words: Sequence[str], place: RunnerConfig) -> int:
             room.user.end_all()
             for name in filled:
                 bring(room, name)
-
-
-def _plain(option: str, name: str) -> str:
-    """A name that is the same in the room as here; raises UsageError."""
-    if not _NAME.fullmatch(name):
-        raise UsageError(f"{option} {name!r}: expected a name in this folder")
-    return name
 
 
 def bring(room: Room, name: str) -> None:
@@ -156,10 +152,6 @@ def _furnished(root: Path, place: RunnerConfig) -> Iterator[tuple[Room, dict[str
         yield room, env
     finally:
         room.empty()
-
-
-def _verb(words: Sequence[str]) -> list[str]:
-    return [sys.executable, "-I", "-c", PROGRAM, *words]
 
 
 def _heard(room: Room, argv: Sequence[str | Path], env: dict[str, str]) -> int:
