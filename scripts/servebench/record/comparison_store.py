@@ -9,7 +9,7 @@ from servebench.core.errors import UsageError
 from servebench.host import paths
 from servebench.record import files
 from servebench.record.comparison import FORMAT_VERSION, Comparison
-from servebench.record.store import PARTIAL
+from servebench.record.store import PARTIAL, named
 
 FOLDER: Final = "comparisons"
 """Where comparisons are kept, below the state folder and below `results/` (evidence)."""
@@ -50,12 +50,8 @@ def find(name: str, results: Path) -> Path | None:
     """
     if _MARK not in name:
         return None
-    known = _known(results)
-    matching = [one for one in known if name in one]
-    if len(matching) == 1:
-        return known[matching[0]]
-    if matching:
-        raise UsageError(f"{name!r} could be any of {', '.join(matching[-5:])}; say more of it")
+    if (meant := named(_known(results), name)) is not None:
+        return meant
     there = ", ".join(newest(results)) or "none"
     raise UsageError(
         f"no comparison goes by {name!r}; the newest that are kept: {there}. Of another machine, "

@@ -13,7 +13,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -127,17 +127,22 @@ def find(results: Path, name: str, others: Sequence[str] = ()) -> Path:
     for candidate in (name, f"{name}.partial"):
         if candidate in known:
             return known[candidate]
-    matching = [run for run in known if name in run]
-    if len(matching) == 1:
-        return known[matching[0]]
-    if matching:
-        raise UsageError(f"{name!r} could be any of {', '.join(matching[-5:])}; say more of it")
+    if (meant := named(known, name)) is not None:
+        return meant
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.3) or list(known)[-3:]
     raise UsageError(
         f"no run goes by {name!r} (expected 'latest', a run's id, or a file); "
         + (f"there are, for example: {', '.join(near)}" if near else f"{results} has no runs yet")
         + (f"; comparisons: {', '.join(others)}" if others else "")
     )
+
+
+def named(known: Mapping[str, Path], name: str) -> Path | None:
+    """The only file whose name holds this one; None: there is none. UsageError: several have it."""
+    matching = [one for one in known if name in one]
+    if len(matching) > 1:
+        raise UsageError(f"{name!r} could be any of {', '.join(matching[-5:])}; say more of it")
+    return known[matching[0]] if matching else None
 
 
 DIGITS: Final = 6

@@ -48,6 +48,11 @@ class Sentence:
     measured: bool
     flags: tuple[str, ...] = ()
 
+    @property
+    def flagged(self) -> str:
+        """Its flags behind it, in brackets."""
+        return _bracketed(self.flags)
+
 
 class _NotMeasuredError(Exception):
     """A sentence asked for a figure that the run does not have."""
@@ -159,6 +164,10 @@ def _flags(summary: RunSummary, cases: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(flag.name) for case in found for flag in case.warnings))
 
 
+def _bracketed(flags: tuple[str, ...]) -> str:
+    return f" [{', '.join(flags)}]" if flags else ""
+
+
 def _known(metric: str) -> str:
     if metric not in METRICS:
         raise ValueError(f"unknown metric {metric!r}")
@@ -188,7 +197,7 @@ class ShapeResult(Frozen):
     @property
     def told(self) -> str:
         told = f"{self.verdict}: {self.reason}" if self.reason else self.verdict
-        return f"{told} [{', '.join(self.flags)}]" if self.flags else told
+        return told + _bracketed(self.flags)
 
 
 def check_all(summary: RunSummary, published: Published) -> tuple[ShapeResult, ...]:

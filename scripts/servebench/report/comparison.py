@@ -11,7 +11,7 @@ from servebench.core import units
 from servebench.core.metrics import METRICS
 from servebench.record.comparison import Comparison, Event, Verdict
 from servebench.report import formats, rows
-from servebench.report.rows import ComparisonRow, Grid, Groups, grid
+from servebench.report.rows import ComparisonRow, Grid, Groups
 
 _INTERVAL: Final = (
     "each row's own and two-sided, good whenever measuring stopped. A verdict takes all of it to "
@@ -112,15 +112,15 @@ def _folded(comparison: Comparison, found: Groups, headline: str) -> Iterator[Bl
     yield Block("No change", told, _plain([excluded] if same else []), shown, "news", folded=True)
     counts = _counts(comparison)
     told = f"Instructions per request, without a server: {len(counts)}"
-    shown = grid(("case", "base", "head", "change"), counts, ("case",))
+    shown = Grid(("case", "base", "head", "change"), counts, ("case",))
     yield Block("Instructions", told, grid=shown, folded=True)
     head = ("stack", "package", "base", "head")
-    packages = (
+    packages = [
         (one.stack, one.package, one.base or formats.MISSING, one.head or formats.MISSING)
         for one in comparison.packages
-    )
-    told = f"Packages that differ: {len(comparison.packages)}"
-    yield Block("Packages", told, grid=grid(head, packages, head), folded=True)
+    ]
+    told = f"Packages that differ: {len(packages)}"
+    yield Block("Packages", told, grid=Grid(head, packages, head), folded=True)
     because = _by_reason((case.because, case.case.id) for case in comparison.cases)
     yield Block("Reasons", "Why these were judged", because, folded=True)
     yield Block("Flags", "Validity flags", tuple(_flags(comparison)), folded=True)

@@ -127,10 +127,8 @@ def _section(suite: SuiteDeclaration, snapshot: Snapshot, run: RunSummary | None
         experiment=suite.title,
         question=suite.question,
         source=f"{source.title}, {source.date} ({source.setting})" if source else None,
-        answers=(),
         tables=tuple(table for table in made if table is not None),
         shapes=tuple(_shape(snapshot, suite, shape, run) for shape in suite.shapes),
-        missing=(),
         notes=(f"measured {where(snapshot)}", _ONE_BY_ONE),
         deviations=suite.deviations,
     )

@@ -117,10 +117,7 @@ def _section(section: Section) -> Iterator[str]:
     if section.source:
         yield f"Published: {escape(section.source)}."
     if section.answers:
-        yield "\n".join(
-            f"- {answer.text}" + (f" [{', '.join(answer.flags)}]" if answer.flags else "")
-            for answer in section.answers
-        )
+        yield "\n".join(f"- {answer.text}{answer.flagged}" for answer in section.answers)
     for content in section.tables:
         yield f"### {escape(content.title)}"
         yield table(content)

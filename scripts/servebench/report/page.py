@@ -41,12 +41,12 @@ class Section:
     experiment: str
     question: str | None
     source: str | None
-    answers: tuple[Sentence, ...]
     tables: tuple[FigureTable, ...]
     shapes: tuple[ShapeResult, ...]
-    missing: tuple[str, ...]
     notes: tuple[str, ...]
     deviations: tuple[str, ...]
+    answers: tuple[Sentence, ...] = ()
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

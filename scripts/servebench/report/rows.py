@@ -32,18 +32,13 @@ _MOVED: Final = (Verdict.SLOWER, Verdict.FASTER)
 class Grid:
     """Columns and rows of text; `words`: columns that are words and not figures."""
 
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    words: frozenset[str]
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: Sequence[str]
 
     @property
     def align(self) -> list[str]:
         return ["---" if name in self.words else "---:" for name in self.head]
-
-
-def grid(head: Sequence[str], rows: Iterable[Sequence[str]], words: Iterable[str] = ()) -> Grid:
-    """Make a grid."""
-    return Grid(tuple(head), tuple(map(tuple, rows)), frozenset(words))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +113,7 @@ _WORDS: Final = ("case", "metric", "verdict", "why")
 def table(rows: Iterable[ComparisonRow], *without: str) -> Grid:
     """Rows with all their columns but these."""
     head = [name for name in _COLUMNS if name not in without]
-    return grid(head, ([_COLUMNS[name](row) for name in head] for row in rows), _WORDS)
+    return Grid(head, [[_COLUMNS[name](row) for name in head] for row in rows], _WORDS)
 
 
 @dataclass(frozen=True, slots=True)

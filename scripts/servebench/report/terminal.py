@@ -118,8 +118,7 @@ def _section(section: Section, console: Console) -> Iterator[RenderableType]:
     if section.source:
         yield Text(f"published: {section.source}", style="dim")
     for answer in section.answers:
-        flags = f" [{', '.join(answer.flags)}]" if answer.flags else ""
-        yield Text(f"→ {answer.text}{flags}", style="" if answer.measured else "dim")
+        yield Text(f"→ {answer.text}{answer.flagged}", style="" if answer.measured else "dim")
     for table in section.tables:
         yield Text()
         yield Text(table.title, style="bold")

@@ -12,19 +12,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from servebench.core.errors import RecordError
-from servebench.record import change, files, store
+from servebench.record import change, files, night, store
 from servebench.record import trial as trials_
 from servebench.record.change import ChangeRecord
 from servebench.record.night import NightRecord
 from servebench.record.trial import Trial
 from servebench.series import asv, cache
 from servebench.series.columns import RunColumns, of_run
-
-NIGHTS: Final = "nights"
-"""Folder of the records of nights (`night.model`)."""
 
 T = TypeVar("T")
 
@@ -68,7 +65,7 @@ def read(results: Path, cache_dir: Path, root: Path) -> Sources:
     (trials,) = files.attempted(
         [results / trials_.FOLDER], lambda folder: trials_.load_trials(folder.parent), problems
     ) or ((),)
-    nights = files.attempted(sorted((results / NIGHTS).glob("*/*.json")), _night, problems)
+    nights = files.attempted(sorted((results / night.FOLDER).glob("*/*.json")), _night, problems)
     nights.sort(key=lambda record: (record.created, record.id))
     kept.save()
     return Sources(
