@@ -49,8 +49,7 @@ from servebench.core.model import Commands, Frozen, Machine, Run, RunStatus
 from servebench.declare import settings
 from servebench.host import paths
 from servebench.record import store
-from servebench.record.candidate import Candidate, Candidates
-from servebench.record.change import ChangeRecord
+from servebench.record.change import Candidate, Candidates, ChangeRecord
 from servebench.record.comparison import Comparison
 from servebench.record.files import write as store_file
 from servebench.toolchain import interpreters, stacks

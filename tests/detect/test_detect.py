@@ -51,8 +51,14 @@ from servebench.detect.confirm import confirm
 from servebench.detect.steps import steps
 from servebench.record import change as changes
 from servebench.record import files
-from servebench.record.candidate import Candidate, Candidates, Dismissal, dismissals
-from servebench.record.change import ChangeRecord, SeriesName
+from servebench.record.change import (
+    Candidate,
+    Candidates,
+    ChangeRecord,
+    Dismissal,
+    SeriesName,
+    dismissals,
+)
 from servebench.record.comparison import Comparison, PackageChange, Verdict
 from servebench.series import reading
 from servebench.series import table as history

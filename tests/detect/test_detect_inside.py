@@ -44,8 +44,7 @@ from servebench.detect.duets import declared_benchmarks
 from servebench.detect.steps import steps
 from servebench.host import paths
 from servebench.record import change, files
-from servebench.record.candidate import Candidate, Candidates, Dismissal
-from servebench.record.change import ChangeRecord, SeriesName
+from servebench.record.change import Candidate, Candidates, ChangeRecord, Dismissal, SeriesName
 from servebench.record.comparison import (
     Comparison,
     Judgement,

@@ -28,8 +28,7 @@ from servebench.detect.conclude import conclude
 from servebench.detect.duets import RealDuets, find_locks, lock_text
 from servebench.host.git import Remote
 from servebench.host.progress import Narrator
-from servebench.record.candidate import Candidate, Dismissal
-from servebench.record.change import ChangeRecord, SeriesName, StackState
+from servebench.record.change import Candidate, ChangeRecord, Dismissal, SeriesName, StackState
 from servebench.record.comparison import Comparison, PackageChange, Verdict
 from servebench.toolchain import locks, stacks
 from servebench.toolchain.locks import Move

@@ -11,8 +11,14 @@ import numpy as np
 
 from histories import FIRST
 from servebench.record import store
-from servebench.record.candidate import Candidate, Dismissal, Step
-from servebench.record.change import ChangeRecord, SeriesName, StackState
+from servebench.record.change import (
+    Candidate,
+    ChangeRecord,
+    Dismissal,
+    SeriesName,
+    StackState,
+    Step,
+)
 from servebench.record.comparison import PackageChange, Verdict
 from servebench.series import table as history
 from servebench.series.columns import CaseState, RunColumns, RunHeader, Status, empty

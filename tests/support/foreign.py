@@ -18,8 +18,7 @@ from servebench.detect.conclude import conclude
 from servebench.host.machine import asv_profile
 from servebench.measure import testbed
 from servebench.record import store
-from servebench.record.candidate import Candidate, Step
-from servebench.record.change import ChangeRecord, SeriesName, StackState
+from servebench.record.change import Candidate, ChangeRecord, SeriesName, StackState, Step
 from servebench.record.comparison import CaseComparison, Comparison, Judgement, SideRecord, Verdict
 from servebench.record.night import NightPlan, Shard
 from synthetic import MACHINE, change_record, figures, make_case, make_run, ok

@@ -16,7 +16,7 @@ from servebench.cli.options import JsonOption, PlanSha256Option, commit, require
 from servebench.core.errors import UsageError
 from servebench.host import paths
 from servebench.record import files
-from servebench.record.candidate import Candidates
+from servebench.record.change import Candidates
 from servebench.record.night import NightPlan, assignment
 
 

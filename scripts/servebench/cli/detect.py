@@ -37,8 +37,7 @@ from servebench.host.progress import Narrator
 from servebench.host.signals import interruptible
 from servebench.plan.nights import present
 from servebench.record import change, comparison_store, files
-from servebench.record.candidate import Candidate, Candidates, Dismissal, dismissals
-from servebench.record.change import ChangeRecord
+from servebench.record.change import Candidate, Candidates, ChangeRecord, Dismissal, dismissals
 from servebench.record.comparison import Comparison
 from servebench.report.change import title
 from servebench.report.formats import percent

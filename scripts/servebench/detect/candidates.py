@@ -18,8 +18,14 @@ from typing import Any, Final
 from servebench.detect.conclude import is_inprocess
 from servebench.detect.steps import steps
 from servebench.host import cache
-from servebench.record.candidate import Candidate, Candidates, Dismissal, Step
-from servebench.record.change import ChangeRecord, StackState
+from servebench.record.change import (
+    Candidate,
+    Candidates,
+    ChangeRecord,
+    Dismissal,
+    StackState,
+    Step,
+)
 from servebench.series.events import bumps, differences
 from servebench.series.table import Table
 

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from servebench.compare import inprocess
 from servebench.core.metrics import METRICS
-from servebench.record.candidate import Candidate, Dismissal, Step
-from servebench.record.change import ChangeRecord, Release, SeriesName
+from servebench.record.change import Candidate, ChangeRecord, Dismissal, Release, SeriesName, Step
 from servebench.record.comparison import Comparison, Judgement, PackageChange, Verdict
 
 IMPROVED = "An improvement: there is nothing to do."

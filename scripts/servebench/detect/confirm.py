@@ -12,8 +12,7 @@ from servebench.core.errors import HistoryError, SetupError, UsageError
 from servebench.detect.conclude import conclude
 from servebench.detect.duets import Judge
 from servebench.record import change, comparison_store
-from servebench.record.candidate import DISMISSED, Candidate, Dismissal
-from servebench.record.change import ChangeRecord
+from servebench.record.change import DISMISSED, Candidate, ChangeRecord, Dismissal
 from servebench.record.files import write
 
 LEAST_SECONDS: Final = 60.0

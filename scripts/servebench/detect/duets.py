@@ -27,8 +27,7 @@ from servebench.host import paths
 from servebench.host.git import GitError, HopelessError, run
 from servebench.host.machine_lock import measuring
 from servebench.host.progress import Narrator
-from servebench.record.candidate import Candidate
-from servebench.record.change import ChangeRecord, StackState
+from servebench.record.change import Candidate, ChangeRecord, StackState
 from servebench.record.comparison import Comparison
 from servebench.toolchain import locks, stacks
 

@@ -21,8 +21,7 @@ import numpy as np
 
 from servebench.compare import inprocess
 from servebench.core.metrics import JUDGED, METRICS
-from servebench.record.candidate import Step
-from servebench.record.change import SeriesName
+from servebench.record.change import SeriesName, Step
 from servebench.series import events
 from servebench.series.table import STATES, Table
 

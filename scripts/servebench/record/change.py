@@ -1,4 +1,6 @@
-"""Change records: where a series moved for good, with the evidence; one file per change.
+"""The words of detection as types: steps, candidates, and what was confirmed or not.
+
+A change record says where a series moved for good, with the evidence; one file per change.
 
 A record is written when a change point has been confirmed, and read by the site. Its figures are
 those of the confirming comparison and do not move any more; only `status`, `culprit` and `note` may
@@ -14,12 +16,20 @@ from pydantic import AwareDatetime, Field, model_validator
 
 from servebench.core.model import Artefact, Frozen
 from servebench.record.comparison import PackageChange, Verdict
+from servebench.record.files import attempted, write
 from servebench.record.files import read as read_file
-from servebench.record.files import write
 
 FOLDER: Final = "changes"
 FORMAT_VERSION: Final = 1
-"""Version of the change record. 1: first published format (2026-11)."""
+"""Version of all files here. 1: first published format (2026-11)."""
+
+DISMISSED: Final = "dismissed"
+"""Folder below `results/` for what was not confirmed."""
+
+MOST_TRIES: Final = 3
+"""A candidate that stayed undecided so often is left alone."""
+
+_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 
 
 class SeriesName(Frozen):
@@ -52,7 +62,7 @@ class ChangeRecord(Artefact):
     what: ClassVar[str] = "a change record"
 
     format: Literal[1] = FORMAT_VERSION
-    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
+    id: str = Field(pattern=_NAME)
     status: Literal["open", "closed"]
     series: SeriesName
     others: tuple[SeriesName, ...] = Field(
@@ -85,6 +95,73 @@ class ChangeRecord(Artefact):
         return self
 
 
+class Step(Frozen):
+    """A series stands on another level from some night on."""
+
+    series: SeriesName
+    ratio: float = Field(gt=0, description="The level after over the level before.")
+    strength: float = Field(description="Height of the step over the scatter beside it.")
+    before_run: str = Field(description="The last run on the old level.")
+    after_run: str = Field(description="The first run on the new level.")
+    when: AwareDatetime = Field(description="Start of that run.")
+    nights: tuple[int, int] = Field(description="Nights on the old and on the new level.")
+
+
+class Candidate(Frozen):
+    """Steps on one machine that begin where one stack changed; a duet has to confirm them."""
+
+    id: str = Field(pattern=_NAME, description="Of the change record that it may become.")
+    machine: str = Field(pattern=_NAME)
+    when: AwareDatetime = Field(
+        description="Start of the first run with the new stack, or the date of its commit."
+    )
+    before_run: str
+    after_run: str
+    base: StackState
+    head: StackState
+    base_commit: str | None = Field(description="Of the last run with the old stack.")
+    head_commit: str | None = Field(description="Of the first run with the new one.")
+    packages: tuple[PackageChange, ...]
+    steps: tuple[Step, ...] = Field(min_length=1, description="Strongest first.")
+    tries: int = Field(default=0, ge=0, description="Duets that left it undecided so far.")
+
+
+class Candidates(Artefact):
+    """What detection found."""
+
+    what: ClassVar[str] = "candidates (servebench ci detect)"
+
+    format: Literal[1] = FORMAT_VERSION
+    candidates: tuple[Candidate, ...] = ()
+    unexplained: tuple[Step, ...] = Field(
+        default=(), description="Steps where no stack changed: the machine's, or our own."
+    )
+    known: int = Field(default=0, ge=0, description="Candidates that were judged already.")
+
+
+class Dismissal(Artefact):
+    """A candidate that no duet confirmed, so that it is not asked again every night."""
+
+    what: ClassVar[str] = "a dismissal"
+
+    format: Literal[1] = FORMAT_VERSION
+    id: str = Field(pattern=_NAME, description="The candidate's.")
+    machine: str
+    when: AwareDatetime
+    before_run: str
+    after_run: str
+    stack: str
+    series: tuple[SeriesName, ...]
+    verdict: Verdict
+    tries: int = Field(ge=1)
+    evidence: str | None = Field(description="Id of the latest comparison.")
+    note: str = ""
+
+    @property
+    def final(self) -> bool:
+        return self.verdict is Verdict.NO_CHANGE or self.tries >= MOST_TRIES
+
+
 def save(results: Path, record: ChangeRecord) -> Path:
     """Write a record, in place of an earlier state of it; RecordError if it cannot be written."""
     return write(results / FOLDER / f"{record.id}.json", record)
@@ -98,3 +175,11 @@ def read(path: Path) -> ChangeRecord:
 def files(results: Path) -> list[Path]:
     """The files of all records, by name."""
     return sorted((results / FOLDER).glob("*.json"))
+
+
+def dismissals(results: Path) -> tuple[dict[str, Dismissal], tuple[str, ...]]:
+    """All dismissals by id, and sentences about those that cannot be read."""
+    problems: list[str] = []
+    paths = sorted((results / DISMISSED).glob("*.json"))
+    found = attempted(paths, lambda path: (path.stem, read_file(Dismissal, path)), problems)
+    return dict(found), tuple(problems)

@@ -22,7 +22,7 @@ from servebench.core.text import shown
 from servebench.plan.nights import outcome, sentences
 from servebench.record import files as files_
 from servebench.record import store
-from servebench.record.candidate import Candidate
+from servebench.record.change import Candidate
 from servebench.record.night import NightPlan
 
 COMPARISON: Final = "comparison.json"

@@ -31,9 +31,8 @@ from servebench.core.text import one_line, shown
 from servebench.detect.conclude import conclude, follows
 from servebench.record import comparison_store, reproduce
 from servebench.record import files as record_files
-from servebench.record.candidate import DISMISSED, Candidate, Dismissal
+from servebench.record.change import DISMISSED, Candidate, ChangeRecord, Dismissal, SeriesName
 from servebench.record.change import FOLDER as CHANGES
-from servebench.record.change import ChangeRecord, SeriesName
 from servebench.record.comparison import Comparison
 
 LIMIT: Final = 32_000_000

@@ -15,8 +15,7 @@ from typing import Any, Final, TypeVar
 from servebench.core.errors import RecordError
 from servebench.core.model import Artefact, Run
 from servebench.record import change, files, store
-from servebench.record.candidate import Dismissal
-from servebench.record.change import ChangeRecord
+from servebench.record.change import ChangeRecord, Dismissal
 from servebench.record.comparison import Comparison
 from servebench.record.night import NightRecord
 from servebench.record.trial import Trial
