@@ -6,12 +6,13 @@ import base64
 import hashlib
 import io
 import json
+import logging
 import re
 import socket
 import threading
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -33,9 +34,7 @@ GUARDED: Table = {"protection_rules": [{"type": "required_reviewers"}]}
 
 _ROUTES = Map(
     [
-        Rule(
-            f"/repos/<owner>/<name>/{path}", endpoint=f"_{method}_{what}", methods=[method.upper()]
-        )
+        Rule(f"/{path}", endpoint=f"_{method}_{what}", methods=[method.upper()])
         for method, path, what in (
             ("get", "pulls/<int:number>", "pull"),
             ("patch", "pulls/<int:number>", "pull"),
@@ -90,17 +89,16 @@ class Fault:
 
 @dataclass
 class State:
-    """What it holds; everything can be written as JSON."""
+    """What it holds."""
 
     repository: str = "owner/name"  # the only one
     now: str = ""  # time that it says it is, ISO 8601; empty: the clock
-    login: str = BOT  # who every token stands for
     # Login → admin, write, read or none; nobody else is known.
     permissions: dict[str, str] = field(default_factory=dict)
     # Branch → where every head left it. Other branches are known as the base of a pull request, and
     # were left there; a commit's is itself.
     merge_bases: dict[str, str] = field(default_factory=dict)
-    pulls: dict[str, Table] = field(default_factory=dict)
+    pulls: dict[int, Table] = field(default_factory=dict)
     issues: list[Table] = field(default_factory=list)
     comments: list[Table] = field(default_factory=list)
     reactions: list[Table] = field(default_factory=list)
@@ -130,43 +128,32 @@ class FakeGitHub:
     """The server; `state` may be read and changed between requests."""
 
     def __init__(self, state: State | None = None) -> None:
-        self.state = state or State()
-        self.faults: list[Fault] = []
-        self.artifacts: list[Table] = []
-        self.told_elsewhere: list[str | None] = []  # the token, by who keeps the archives
-        self._next = 1000
         self._lock = threading.RLock()
-        self._server = HTTPServer(host="127.0.0.1", port=0, threaded=True)
+        self._server = HTTPServer(host="127.0.0.1", threaded=True)
         self._server.expect_request(re.compile("")).respond_with_handler(self._answer)
+        # Quiet, since what verbs say is compared: `requests` tells what was asked.
+        logging.getLogger("werkzeug").setLevel(logging.WARNING)
+        self.reset(state)
 
     def __enter__(self) -> FakeGitHub:
         self._server.start()
         assert self._server.server is not None
-        self._server.server.RequestHandlerClass = self._handler()
+        clock = {
+            "date_time_string": lambda *_: format_datetime(_moment(self.state.now), usegmt=True)
+        }
+        self._server.server.RequestHandlerClass = type("Handler", (WSGIRequestHandler,), clock)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.clear_all_handlers()
         self._server.stop()
 
-    def reset(self) -> None:
+    def reset(self, state: State | None = None) -> None:
         with self._lock:
-            self.state, self.faults, self._next = State(), [], 1000
-            self.artifacts, self.told_elsewhere = [], []
-
-    def _handler(self) -> type[WSGIRequestHandler]:
-        """The usual one, with our clock, and quiet: `requests` tells what was asked."""
-        fake = self
-
-        class Handler(WSGIRequestHandler):
-            def date_time_string(self, timestamp: float | None = None) -> str:
-                del timestamp
-                return format_datetime(_moment(fake.state.now), usegmt=True)
-
-            def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-                del code, size
-
-        return Handler
+            self.state = state or State()
+            self.faults: list[Fault] = []
+            self.artifacts: list[Table] = []
+            self.told_elsewhere: list[str | None] = []  # the token, by who keeps the archives
+            self._next = 1000
 
     @property
     def url(self) -> str:
@@ -179,7 +166,7 @@ class FakeGitHub:
         """Open a pull request; a second call with the same number moves its head."""
         ends = {"head": {"sha": head, "ref": "feature"}, "base": {"sha": base, "ref": "main"}}
         pull = {"number": number, "state": "open", "title": "A title", **ends, **more}
-        self.state.pulls[str(number)] = pull
+        self.state.pulls[number] = pull
         return pull
 
     def say(self, number: int, login: str, body: str) -> Table:
@@ -230,7 +217,7 @@ class FakeGitHub:
     # Routes: what is asked for, as JSON.
 
     def _get_pull(self, _: Request, number: int) -> Any:
-        return self._found(self.state.pulls.get(str(number)))
+        return self._found(self.state.pulls.get(number))
 
     def _get_pulls(self, request: Request) -> Any:
         owner, _, branch = request.args.get("head", "").partition(":")
@@ -282,7 +269,7 @@ class FakeGitHub:
         issue = {
             "number": self._new(), "title": given["title"], "body": given.get("body"),
             "labels": [{"name": name} for name in given.get("labels", [])], "state": "open",
-            "state_reason": None, "user": {"login": self.state.login, "type": "Bot"},
+            "state_reason": None, "user": {"login": BOT, "type": "Bot"},
             "created_at": self._now(),
         }  # fmt: skip
         issue["html_url"] = f"https://github.example/issues/{issue['number']}"
@@ -296,7 +283,7 @@ class FakeGitHub:
         return self.comments_of(number)
 
     def _post_comment(self, request: Request, number: int) -> Any:
-        return self.say(number, self.state.login, self._body(request, "body")["body"])
+        return self.say(number, BOT, self._body(request, "body")["body"])
 
     def _patch_comment(self, request: Request, number: int) -> Any:
         return self._edited(request, self._one(self.state.comments, number), "body")
@@ -415,33 +402,24 @@ class FakeGitHub:
         return response if fault.after else self._regular(request)
 
     def _regular(self, request: Request) -> Response:
-        with self._lock:
-            try:
-                found = self._done(request)
-            except RefusalError as refusal:
-                return self._json(refusal.body, refusal.status, refusal.headers)
-            except HTTPException as refusal:
-                return self._json({"message": refusal.name}, refusal.code or 500)
-            if found is None:
-                return self._json(None, 204)
-            if request.method == "GET":
-                return self._paged(request, found)
-            return self._json(found, 201 if request.method == "POST" else 200)
-
-    def _done(self, request: Request) -> Any:
         if not request.headers.get("Authorization", "").startswith("Bearer "):
-            raise RefusalError(401, "Bad credentials")
-        name, found = _ROUTES.bind_to_environ(request.environ).match()
-        arguments = dict(found)
-        if f"{arguments.pop('owner')}/{arguments.pop('name')}" != self.state.repository:
-            raise RefusalError(404, "Not Found")
-        handler: Callable[..., Any] = getattr(self, name)
-        return handler(request, **arguments)
+            return self._json({"message": "Bad credentials"}, 401)
+        try:
+            path = request.path.removeprefix(f"/repos/{self.state.repository}")
+            name, arguments = _ROUTES.bind("").match(path, request.method)
+            with self._lock:
+                found = getattr(self, name)(request, **arguments)
+        except RefusalError as refusal:
+            return self._json(refusal.body, refusal.status, refusal.headers)
+        except HTTPException as refusal:
+            return self._json({"message": refusal.name}, refusal.code or 500)
+        if request.method == "GET":
+            return self._paged(request, found)
+        return self._json(found, 204 if found is None else 201 if request.method == "POST" else 200)
 
     def _paged(self, request: Request, found: Any) -> Response:
-        listed = found if isinstance(found, list) else None
         key = next((key for key in ("workflow_runs", "jobs", "artifacts") if key in found), None)
-        if listed is None and key is None:
+        if not isinstance(found, list) and key is None:
             return self._json(found, 200)
         every: list[Any] = found[key] if key else found
         size = min(int(request.args.get("per_page", 30)), 100)
@@ -453,12 +431,9 @@ class FakeGitHub:
             headers["Link"] = f'<{self.url}{request.path}?{query}>; rel="next"'
         return self._json({**found, key: part} if key else part, 200, headers)
 
-    def _json(self, body: Any, status: int, headers: dict[str, str] | None = None) -> Response:
+    def _json(self, body: Any, status: int, headers: Mapping[str, str] | None = None) -> Response:
         text = "" if body is None else json.dumps(body)
-        response = Response(text, status, content_type="application/json; charset=utf-8")
-        for name, value in (headers or {}).items():
-            response.headers[name] = value
-        return response
+        return Response(text, status, headers, content_type="application/json; charset=utf-8")
 
     def _body(self, request: Request, *required: str) -> Table:
         given: Table = json.loads(request.get_data() or b"{}")

@@ -19,12 +19,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from detecting import header_of
 from servebench.core.metrics import METRICS
 from servebench.record import change as changes
 from servebench.record import store
 from servebench.record.change import ChangeRecord, Release, SeriesName, StackState
 from servebench.record.comparison import PackageChange, Verdict
-from servebench.series.columns import TRENDS, CaseState, RunColumns, RunHeader, empty
+from servebench.series.columns import TRENDS, CaseState, RunColumns, empty
 from servebench.series.reading import Sources
 from servebench.series.reading import read as read_results
 
@@ -34,13 +35,9 @@ STACK: Final = "current"
 LAST: Final = datetime(2026, 11, 20, 3, tzinfo=UTC)
 """Start of the newest night."""
 
-PER_CASE: Final = 20
-"""Metrics per case; of the last case fewer, so that the number of series is as asked for."""
-SCATTER: Final = 0.01
-"""Standard deviation of a figure's logarithm from night to night."""
-HALF_WIDTH: Final = 0.02
-"""Of an interval, relative."""
-
+_PER_CASE: Final = 20  # metrics; of the last case fewer: there are as many series as asked for
+_SCATTER: Final = 0.01  # standard deviation of a figure's logarithm from night to night
+_HALF_WIDTH: Final = 0.02  # of an interval, relative
 _EXPERIMENTS: Final = ("gil-endpoints", "asgi-wsgi", "pydantic-v1-v2", "await-patterns")
 _PACKAGES: Final = ("fastapi", "granian", "pydantic", "starlette", "uvicorn", "uvloop")
 _TYPICAL: Final = {"s": 1e-3, "1/s": 5000.0, "B": 9e7, "1": 0.5}
@@ -91,7 +88,7 @@ class Imagined:
 def imagine(years: float, series: int, seed: int) -> Imagined:
     source = np.random.default_rng(seed)
     times = _times(max(1, round(365 * years)), source)
-    metrics = TRENDS[: min(PER_CASE, series)]
+    metrics = TRENDS[: min(_PER_CASE, series)]
     number = math.ceil(series / len(metrics))
     cases = tuple(
         f"{_EXPERIMENTS[n % 4]}/endpoint{n // 8}/py3.14{'t' if n // 4 % 2 else ''}/w1/c128"
@@ -100,17 +97,10 @@ def imagine(years: float, series: int, seed: int) -> Imagined:
     typical = np.array([_TYPICAL[METRICS[name].unit] for name in metrics])
     levels = typical * source.lognormal(0, 1, (number, len(metrics)))
     levels.reshape(-1)[series:] = math.nan
-    planted = _plant(len(times), years, number, source)
-    return Imagined(
-        times=times,
-        cases=cases,
-        metrics=metrics,
-        levels=levels,
-        planted=planted,
-        moved=round(0.6 * len(times)),
-        versions=_versions(len(times), planted, source),
-        seed=seed,
-    )
+    planted = tuple(_plant(len(times), years, number, source))
+    versions = tuple(_versions(len(times), planted, source))
+    moved = round(0.6 * len(times))
+    return Imagined(times, cases, metrics, levels, planted, moved, versions, seed)
 
 
 def generate(history: Imagined) -> Iterator[RunColumns]:
@@ -127,59 +117,46 @@ def generate(history: Imagined) -> Iterator[RunColumns]:
 
 def records(history: Imagined) -> tuple[ChangeRecord, ...]:
     """A record of each planted change; those of the last year are open."""
-    found = []
-    for number, change in enumerate(history.planted):
-        when = history.times[change.night]
-        before, after = (history.versions[change.night - 1], history.versions[change.night])
-        names = [SeriesName(machine=MACHINE, case=history.cases[case],
-                            metric="server_cpu_per_request") for case in change.cases]  # fmt: skip
-        found.append(
-            ChangeRecord(
-                id=f"{when:%Y%m%d}-{change.package}-{number}",
-                status="open" if LAST - when < timedelta(days=365) else "closed",
-                series=names[0],
-                others=tuple(names[1:]),
-                when=when,
-                before_run=_run(history, change.night - 1),
-                after_run=_run(history, change.night),
-                base=StackState(stack=STACK, digest=_digest(before)),
-                head=StackState(stack=STACK, digest=_digest(after)),
-                packages=tuple(
-                    PackageChange(
-                        stack=STACK,
-                        package=name,
-                        base=f"1.{before[name]}.0",
-                        head=f"1.{after[name]}.0",
-                    )
-                    for name in _PACKAGES
-                    if before[name] != after[name]
-                ),
-                ratio=change.factor,
-                low=change.factor * 0.994,
-                high=change.factor * 1.006,
-                verdict=Verdict.SLOWER if change.factor > 1 else Verdict.FASTER,
-                culprit=Release(
-                    package=change.package,
-                    version=f"1.{after[change.package]}.0",
-                    previous=f"1.{before[change.package]}.0",
-                ),
-                method="Planted by the generator of synthetic histories.",
-            )
-        )
-    return tuple(found)
+    return tuple(_record(history, number, one) for number, one in enumerate(history.planted))
 
 
-def write(history: Imagined, folder: Path) -> int:
-    """Write a history as a results folder that `read` understands, with records of the changes.
+def _record(history: Imagined, number: int, change: Planted) -> ChangeRecord:
+    when, name = history.times[change.night], change.package
+    before, after = history.versions[change.night - 1 : change.night + 1]
+    series, *others = (
+        SeriesName(machine=MACHINE, case=history.cases[case], metric="server_cpu_per_request")
+        for case in change.cases
+    )
+    return ChangeRecord(
+        id=f"{when:%Y%m%d}-{name}-{number}",
+        status="open" if LAST - when < timedelta(days=365) else "closed",
+        series=series,
+        others=tuple(others),
+        when=when,
+        before_run=_run(history, change.night - 1),
+        after_run=_run(history, change.night),
+        base=StackState(stack=STACK, digest=_digest(before)),
+        head=StackState(stack=STACK, digest=_digest(after)),
+        packages=tuple(
+            PackageChange(stack=STACK, package=one, base=f"1.{before[one]}.0", head=f"1.{now}.0")
+            for one, now in after.items()
+            if before[one] != now
+        ),
+        ratio=change.factor,
+        low=change.factor * 0.994,
+        high=change.factor * 1.006,
+        verdict=Verdict.SLOWER if change.factor > 1 else Verdict.FASTER,
+        culprit=Release(package=name, version=f"1.{after[name]}.0", previous=f"1.{before[name]}.0"),
+        method="Planted by the generator of synthetic histories.",
+    )
 
-    Returns:
-        How many nights there are.
-    """
+
+def write(history: Imagined, folder: Path) -> None:
+    """Write a history as a results folder that `read` understands, with records of the changes."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _FILE).write_bytes(pickle.dumps(tuple(generate(history))))
     for record in records(history):
         changes.save(folder, record)
-    return len(history.times)
 
 
 def read(results: Path, cache: Path, root: Path = PROJECT) -> Sources:
@@ -200,53 +177,37 @@ def _times(days: int, source: np.random.Generator) -> tuple[datetime, ...]:
     return tuple(LAST - timedelta(days=days - 1 - int(day)) for day in np.flatnonzero(there))
 
 
-def _plant(
-    nights_: int, years: float, cases: int, source: np.random.Generator
-) -> tuple[Planted, ...]:
-    if nights_ <= 2 * _MARGIN:
-        return ()
+def _plant(nights: int, years: float, cases: int, source: np.random.Generator) -> Iterator[Planted]:
+    if nights <= 2 * _MARGIN:
+        return
     number = max(1, round(years * cases / _CASES_PER_CHANGE))
-    when = np.sort(source.choice(np.arange(_MARGIN, nights_ - _MARGIN), number, replace=True))
-    found = []
+    when = np.sort(source.choice(np.arange(_MARGIN, nights - _MARGIN), number, replace=True))
     for night in when.tolist():
         first, many = int(source.integers(cases)), int(source.integers(1, 6))
-        found.append(
-            Planted(
-                night=night,
-                cases=tuple(range(first, min(first + many, cases))),
-                factor=float(source.choice(_MOVED)),
-                package=str(source.choice(_PACKAGES)),
-            )
-        )
-    return tuple(found)
+        moved = tuple(range(first, min(first + many, cases)))
+        factor = float(source.choice(_MOVED))
+        yield Planted(night, moved, factor, str(source.choice(_PACKAGES)))
 
 
 def _versions(
-    nights_: int, planted: tuple[Planted, ...], source: np.random.Generator
-) -> tuple[dict[str, int], ...]:
+    nights: int, planted: tuple[Planted, ...], source: np.random.Generator
+) -> Iterator[dict[str, int]]:
     """Minor versions per night: a release before some nights, and before every planted change."""
-    causes: dict[int, set[str]] = {}
-    for change in planted:
-        causes.setdefault(change.night, set()).add(change.package)
     now = dict.fromkeys(_PACKAGES, 0)
-    found = []
-    for night in range(nights_):
-        released = set(causes.get(night, ()))
+    for night in range(nights):
+        released = {change.package for change in planted if change.night == night}
         if source.random() < _BUMPED:
             released.add(str(source.choice(_PACKAGES)))
         now = {name: minor + (name in released) for name, minor in now.items()}
-        found.append(now)
-    return tuple(found)
+        yield now
 
 
 def _effect(metrics: tuple[str, ...], factor: float) -> npt.NDArray[np.float64]:
     """By metric: how a request that costs `factor` times as much moves it."""
-    effects = {"1/s": 1 / factor, "s": factor}
+    faster = {name for name in metrics if METRICS[name].unit == "1/s"} | {"efficiency"}
+    slower = {name for name in metrics if METRICS[name].unit == "s"}
     return np.array(
-        [
-            1 / factor if name == "efficiency" else effects.get(METRICS[name].unit, 1.0)
-            for name in metrics
-        ]
+        [1 / factor if name in faster else factor if name in slower else 1.0 for name in metrics]
     )
 
 
@@ -257,57 +218,44 @@ def _night(
     level: npt.NDArray[np.float64],
     source: np.random.Generator,
 ) -> RunColumns:
-    cases = history.cases
-    versions = history.versions[place]
-    header = RunHeader(
+    cases, versions = history.cases, history.versions[place]
+    kernel = "6.12" if place >= history.moved else "6.1"
+    header = header_of(
+        place,
+        cases,
         run=_run(history, place),
-        kind="load",
-        profile="nightly",
         time=int(time.timestamp()),
         commit=_commit(place),
         machine=MACHINE,
-        fingerprint=f"Synthetic CPU, 2 cores, kernel {'6.12' if place >= history.moved else '6.1'}",
+        fingerprint=f"Synthetic CPU, 2 cores, kernel {kernel}",
         interpreters={name: f"{name}.{time.year - 2019}; synthetic" for name in ("3.14", "3.14t")},
         stacks={STACK: _digest(versions)},
         packages={STACK: {name: f"1.{minor}.0" for name, minor in versions.items()}},
-        cases=cases,
-        groups=cases,
         definitions=("0" * 12,) * len(cases),
         pythons=tuple("3.14t" if "/py3.14t/" in case else "3.14" for case in cases),
-        stack_of=(STACK,) * len(cases),
         metrics=history.metrics,
         odd=_odd(len(cases), source),
     )
     mean, low, high, launches = empty(header)
-    figures = level * source.lognormal(0, SCATTER, level.shape)
-    widths = HALF_WIDTH * source.uniform(0.5, 1.5, level.shape)
-    mean[:] = figures
-    low[:] = figures * (1 - widths)
-    high[:] = figures * (1 + widths)
-    launches[:] = 3
-    for case, odd in header.odd.items():
-        if odd.status in {"failed", "not measured"}:
-            for block in (mean, low, high):
-                block[case] = math.nan
-            launches[case] = 0
-    launches[np.isnan(mean)] = 0
+    figures = level * source.lognormal(0, _SCATTER, level.shape)
+    widths = _HALF_WIDTH * source.uniform(0.5, 1.5, level.shape)
+    absent = [case for case, odd in header.odd.items() if odd.status != "disturbed"]
+    figures[absent] = math.nan
+    mean[:], low[:], high[:] = figures, figures * (1 - widths), figures * (1 + widths)
+    launches[:] = np.where(np.isnan(figures), 0, 3)
     return RunColumns(header, mean, low, high, launches)
 
 
 def _odd(cases: int, source: np.random.Generator) -> dict[int, CaseState]:
-    found: dict[int, CaseState] = {}
+    failed = CaseState("failed", ("not_ready",), "not_ready: the server was not ready in 60 s")
     chance = source.random(cases)
-    for case in np.flatnonzero(chance < _FAILED + _DISTURBED).tolist():
-        found[case] = (
-            CaseState("failed", ("not_ready",), "not_ready: the server was not ready in 60 s")
-            if chance[case] < _FAILED
-            else CaseState("disturbed", ("host_noise",))
-        )
+    found = {
+        case: failed if chance[case] < _FAILED else CaseState("disturbed", ("host_noise",))
+        for case in np.flatnonzero(chance < _FAILED + _DISTURBED).tolist()
+    }
     if source.random() < _PARTIAL:
-        reason = "the run ended before it came to this case"
-        found |= {
-            case: CaseState("not measured", (), reason) for case in range(cases * 9 // 10, cases)
-        }
+        late = CaseState("not measured", (), "the run ended before it came to this case")
+        found |= dict.fromkeys(range(cases * 9 // 10, cases), late)
     return found
 
 
