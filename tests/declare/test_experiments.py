@@ -177,15 +177,19 @@ MISTAKES = {
     "missing key": ('path = "/nap"\n', "",
         "endpoints.nap.path: found 'nothing'; allowed: a value; this key is required"),
     "unknown key": ("overlap = 4", "overlaps = 4",
-        "endpoints.nap.overlaps: found 'overlaps'; allowed: o…takes, ceiling, env, verify_only"),
+        ("endpoints.nap.overlaps: found 'overlaps'; allowed: only the keys app, interface, path,"
+        " expect, floor, overlap, slots, takes, ceiling, env, verify_only")),
     "unknown key of expect": ('text = "done"', 'text = "done", json = 1',
-        "endpoints.nap.expect.json: found 'json'; allowed: on…t, json_value, json_schema, size"),
+        ("endpoints.nap.expect.json: found 'json'; allowed: only the keys status, content_type, "
+        "text, json_value, json_schema, size")),
     "sizes out of order": ('text = "done"', 'text = "done", size = [5, 4]',
-        "endpoints.nap.expect: found 'a table'; allowed: size…ost bytes, in this order, from 0"),
+        "endpoints.nap.expect: found 'a table'; allowed:…the most bytes, in this order, from 0"),
     "unknown key at the top": ('question = "Why?"', 'question = "Why?"\nanswer = 42',
-        "answer: found 'answer'; allowed: only the keys quest…ndpoints, loads, defaults, cases"),
+        ("answer: found 'answer'; allowed: only the keys question, source, deviations, profiles,"
+        " endpoints, loads, defaults, cases")),
     "unknown key in the defaults": ('cores = "split"', 'cores = "split"\nkores = 1',
-        "defaults.kores: found 'kores'; allowed: only the key…d, workers, threads, vary, pairs"),
+        ("defaults.kores: found 'kores'; allowed: only the keys id, profiles, cores, endpoint, "
+        "python, stack, server, loop, load, workers, threads, vary, pairs")),
     "two bodies": ('text = "done"', 'text = "done", json_value = 1',
         "endpoints.nap.expect: found 'a table'; allowed: give…text, json_value and json_schema"),
     "unknown interface": ('interface = "asgi"', 'interface = "cgi"',
@@ -224,11 +228,11 @@ MISTAKES = {
     "unknown load": ('load = ["closed", "paced"]', 'load = "bursts"',
         "cases[0].load[0]: found 'bursts'; allowed: closed, paced"),
     "threads for ASGI": ("pairs = [", "threads = 8\npairs = [",
-        "cases[0].threads: found 8; allowed: blocking threads…sgi, and only there; nap is asgi"),
+        "cases[0].threads: found 8; allowed: blocking threads…and only there; nap is asgi"),
     "WSGI without threads": ('interface = "asgi"', 'interface = "wsgi"',
-        "cases[0].threads: found 'nothing'; allowed: blocking…sgi, and only there; nap is wsgi"),
+        "cases[0].threads: found 'nothing'; allowed: blocking…and only there; nap is wsgi"),
     "connections above the backpressure": ("workers = 2, c = 32", "workers = 2, c = 201",
-        "loads.closed.connections: found 201; allowed: at mos…kpressure of fake with 2 workers"),
+        "loads.closed.connections: found 201; allowed: at…backpressure of fake with 2 workers"),
     "closed load with a rate": ('model = "paced"', 'model = "closed"',
         "loads.paced: found 'closed'; allowed: a rate belongs…and open loads, and to them only"),
     "load without end": ('duration = "seconds"', "duration = 0",
@@ -238,25 +242,29 @@ MISTAKES = {
     "negative floor": ('floor = "2 * wait"', 'floor = "-wait"',
         "endpoints.nap.floor: found '-wait = -0.2'; allowed: 0 or more"),
     "formula over an unknown name": ('floor = "2 * wait"', 'floor = "2 * nap"',
-        "endpoints.nap.floor: found '2 * nap'; allowed: arith…efined for expression '2 * nap')"),
+        "endpoints.nap.floor: found '2 * nap'; allowed:…not defined for expression '2 * nap')"),
     "ceiling over an unknown name": ("min(c, slots) / floor", "users / floor",
-        "endpoints.nap.ceiling: found 'users / floor'; allowe… for expression 'users / floor')"),
+        "endpoints.nap.ceiling: found 'users / floor';…defined for expression 'users / floor')"),
     "id over an unknown name": ("c{c}/wait{wait}", "c{users}",
-        "cases[0].id: found '{endpoint}/py{python}/{load}/w{w… load, wait, seconds, workers, c"),
+        ("cases[0].id: found '{endpoint}/py{python}/{load}/w{workers}/c{users}'; allowed: "
+        "{names} of: endpoint, python, stack, server, loop, load, wait, seconds, workers, c")),
     "id that formats": ("c{c}/wait{wait}", "c{c:.1f}",
-        "cases[0].id: found '{endpoint}/py{python}/{load}/w{w… load, wait, seconds, workers, c"),
+        ("cases[0].id: found '{endpoint}/py{python}/{load}/w{workers}/c{c:.1f}'; allowed: "
+        "{names} of: endpoint, python, stack, server, loop, load, wait, seconds, workers, c")),
     "id with a space": ("c{c}/wait{wait}", "c {c}/wait{wait}",
-        "cases[0].id: found 'nap/py3.14/closed/w1/c 16/wait0.…igits and _ . - between single /"),
+        "cases[0].id: found 'nap/py3.14/closed/w1/c…letters, digits and _ . - between single /"),
     "id twice in a block": ("/w{workers}/c{c}", "",
-        "cases[0].id: found 'naps/nap/py3.14/closed/wait0.2';… quick cases[0] has this one too"),
+        "cases[0].id: found 'naps/nap/py3.14/closed/wait0.2';…quick cases[0] has this one too"),
     "id twice in two blocks": (BLOCK, BLOCK + BLOCK,
-        "cases[1].id: found 'naps/nap/py3.14/closed/w1/c16/wa… quick cases[0] has this one too"),
+        ("cases[1].id: found 'naps/nap/py3.14/closed/w1/c16/wait0.2'; allowed: ids of their own;"
+        " in profile quick cases[0] has this one too")),
     "id of two meanings": ("/wait{wait}", "",
-        "cases: found 'naps/nap/py3.14/closed/w1/c16'; allowe…er into the id, as in wait{wait}"),
+        "cases: found 'naps/nap/py3.14/closed/w1/c16';…parameter into the id, as in wait{wait}"),
     "axis of a taken name": ("pairs = [", "vary = { wait = 3 }\npairs = [",
-        "cases[0].vary.wait: found 'wait'; allowed: a new nam…ver, slots, stack, timeout, wait"),
+        ("cases[0].vary.wait: found 'wait'; allowed: a new name; taken: duration, endpoint, "
+        "floor, gil, load, loop, python, rate, seconds, server, slots, stack, timeout, wait")),
     "pair of a taken name": ("pairs = [", "vary = { c = 3 }\npairs = [",
-        "cases[0].pairs[0].c: found 'c'; allowed: a new name;…ver, slots, stack, timeout, wait"),
+        "cases[0].pairs[0].c: found 'c'; allowed: a new name;…slots, stack, timeout, wait"),
     "uneven pairs": ("{ workers = 2, c = 32 }", "{ workers = 2 }",
         "cases[0].pairs[1]: found 'workers'; allowed: the keys workers, c in each"),
     "endpoint that nothing loads": ("[loads.closed]", IDLE,
@@ -272,7 +280,7 @@ def test_each_mistake_names_file_key_found_and_allowed(mistake: str, tmp_path: P
     text = text.replace(old, new)
     with pytest.raises(DeclarationError) as error:
         load_text(tmp_path, text)
-    # The middle of long sentences is left out.
+    # Whole, or with its middle left out at "…", between words.
     parts = f"apps/naps/experiment.toml: {message}".split("…")
     assert re.fullmatch(".+".join(map(re.escape, parts)), str(error.value)), str(error.value)
 

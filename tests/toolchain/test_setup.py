@@ -187,7 +187,7 @@ def test_another_project_is_never_taken_for_ours(
     # Declared, and nothing there that could be measured.
     (inner.parent / "pyproject.toml").write_text("[tool.servebench]\n")
     with pytest.raises(UsageError, match=r"found no apps/pyproject\.toml"):
-        settings.stack_specs(inner.parent)
+        settings.stacks(inner.parent)
 
 
 @pytest.mark.parametrize("stack", stacks.names())

@@ -146,7 +146,7 @@ def test_a_table_for_no_group_is_refused(checkout: Path) -> None:
     text = file.read_text()
     file.write_text(text + "[tool.servebench.stacks.two]\n")
     with pytest.raises(DeclarationError, match=r"stacks\.two: found 'two'; allowed: a dep.*: one$"):
-        settings.stack_specs()
+        settings.stacks()
     file.write_text(text + '[tool.servebench.stacks.one]\ninterpreters = ["2.7"]\n')
     with pytest.raises(DeclarationError, match=r"stacks\.one\.interpreters: found '2\.7'"):
         stacks.names()

@@ -21,6 +21,7 @@ from servebench.core.formula import CEILING_NAMES, FormulaError, evaluate
 from servebench.core.model import Case, Endpoint, Load, Profile
 from servebench.declare.schema import (
     ALL,
+    PROFILES,
     UNLIMITED,
     CasesTable,
     Declaration,
@@ -60,7 +61,14 @@ class Expansion:
     written: Mapping[str, Any]
     known: Known
 
-    def check_references(self) -> None:
+    def all_cases(self) -> dict[Profile, tuple[Case, ...]]:
+        """Expand for every profile; DeclarationError: something refers to nothing, or is twice."""
+        self._check_references()
+        cases = {profile: self._cases(profile) for profile in PROFILES}
+        self._check_one_meaning(cases)
+        return cases
+
+    def _check_references(self) -> None:
         """Refuse words that refer to nothing, and endpoints that nothing refers to."""
         allowed: dict[str, Collection[str]] = {
             "endpoint": [n for n, e in self.declared.endpoints.items() if not e.verify_only],
@@ -79,14 +87,13 @@ class Expansion:
         used = {name for block in self.declared.cases for name in block.endpoint}
         for name, endpoint in self.declared.endpoints.items():
             if name not in used and not endpoint.verify_only:
-                raise self._wrong(
-                    ("endpoints", name), "no cases", "cases that load it, or verify_only = true"
-                )
+                wanted = "cases that load it, or verify_only = true"
+                raise self._wrong(("endpoints", name), "no cases", wanted)
             if endpoint.ceiling is not None:  # as it will be worked out at run time
                 of_some_case = dict.fromkeys(CEILING_NAMES, 1.0)
                 self._evaluated(("endpoints", name, "ceiling"), endpoint.ceiling, of_some_case)
 
-    def cases(self, profile: Profile) -> tuple[Case, ...]:
+    def _cases(self, profile: Profile) -> tuple[Case, ...]:
         """Expand for one profile, if all resolves, fits together and is there once."""
         cases: list[Case] = []
         owner: dict[str, int] = {}
@@ -96,17 +103,14 @@ class Expansion:
             for axes in self._combinations(index, block):
                 case = self._case(index, block, axes, self.declared.profiles[profile])
                 if case.id in owner:
-                    raise self._wrong(
-                        ("cases", index, "id"),
-                        case.id,
-                        f"ids of their own; in profile {profile} cases[{owner[case.id]}] has this "
-                        "one too",
-                    )
+                    other = f"in profile {profile} cases[{owner[case.id]}] has this one too"
+                    key = ("cases", index, "id")
+                    raise self._wrong(key, case.id, f"ids of their own; {other}")
                 owner[case.id] = index
                 cases.append(case)
         return tuple(cases)
 
-    def check_one_meaning(self, cases: Mapping[Profile, tuple[Case, ...]]) -> None:
+    def _check_one_meaning(self, cases: Mapping[Profile, tuple[Case, ...]]) -> None:
         """Refuse an id that means different things in different profiles."""
         first: dict[str, tuple[Profile, Case]] = {}
         same = {"duration": 1.0, "timeout": 1.0}
@@ -115,12 +119,11 @@ class Expansion:
                 meaning = case.model_copy(update={"load": case.load.model_copy(update=same)})
                 elsewhere, other = first.setdefault(case.id, (profile, meaning))
                 if meaning != other:
-                    raise self._wrong(
-                        ("cases",),
-                        case.id,
+                    allowed = (
                         f"one meaning per id; in {profile} and {elsewhere} it differs in more than "
-                        "duration and timeout: put the parameter into the id, as in wait{wait}",
+                        "duration and timeout: put the parameter into the id, as in wait{wait}"
                     )
+                    raise self._wrong(("cases",), case.id, allowed)
 
     def _combinations(self, index: int, block: CasesTable) -> Iterator[dict[str, Value]]:
         axes: dict[str, Collection[Value]] = {name: getattr(block, name) for name in _WORDS}
@@ -169,16 +172,14 @@ class Expansion:
         load = self._load(word["load"], self.declared.loads[word["load"]], values)
         limit = self.known.servers[word["server"]].backpressure(workers)
         if limit is not None and load.connections > limit:
-            raise self._wrong(
-                ("loads", word["load"], "connections"),
-                load.connections,
-                f"at most {limit}, the backpressure of {word['server']} with {workers} workers",
+            allowed = (
+                f"at most {limit}, the backpressure of {word['server']} with {workers} workers"
             )
-        identifier = self._render(("cases", index, "id"), block.id, template)
+            raise self._wrong(("loads", word["load"], "connections"), load.connections, allowed)
+        key = ("cases", index, "id")
+        identifier = self._render(key, block.id, template)
         if not _ID.fullmatch(identifier):
-            raise self._wrong(
-                ("cases", index, "id"), identifier, "letters, digits and _ . - between single /"
-            )
+            raise self._wrong(key, identifier, "letters, digits and _ . - between single /")
         return Case(
             id=f"{self.experiment}/{identifier}",
             experiment=self.experiment,

@@ -9,7 +9,7 @@ from pathlib import Path
 from servebench.core.model import Case, Profile
 from servebench.declare import settings
 from servebench.declare.expand import Expansion, Known
-from servebench.declare.schema import FILE, PROFILES, Declaration, read_toml, validated
+from servebench.declare.schema import FILE, Declaration, read_toml, validated
 from servebench.declare.servers import SERVERS
 from servebench.host import paths
 
@@ -48,21 +48,11 @@ def expand_all(experiments: Iterable[Experiment], profile: Profile) -> tuple[Cas
 
 def registered(root: Path | None = None) -> Known:
     """The registries of interpreters, stacks and servers; by default of the checkout around us."""
-    pythons = settings.load(root).interpreters
-    specs = settings.stack_specs(root)
-    stacks = {
-        name: tuple(pythons) if s.interpreters is None else s.interpreters
-        for name, s in specs.items()
-    }
-    return Known(interpreters=pythons, stacks=stacks, servers=SERVERS)
+    return Known(settings.load(root).interpreters, settings.stacks(root), SERVERS)
 
 
 def _load(path: Path, shown: str, known: Known) -> Experiment:
     written = read_toml(path, shown)
     declared = validated(Declaration, written, shown)
-    name = path.parent.name
-    expansion = Expansion(name, shown, declared, written, known)
-    expansion.check_references()
-    cases = {profile: expansion.cases(profile) for profile in PROFILES}
-    expansion.check_one_meaning(cases)
-    return Experiment(name, path.parent, declared, cases)
+    expansion = Expansion(path.parent.name, shown, declared, written, known)
+    return Experiment(path.parent.name, path.parent, declared, expansion.all_cases())

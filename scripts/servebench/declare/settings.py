@@ -89,16 +89,12 @@ class Settings(Frozen):
         return next((n for n, spec in self.interpreters.items() if spec.free_threaded), None)
 
 
-class StackSpec(Frozen):
-    """What a stack needs beyond its dependency group."""
-
+class _StackSpec(Frozen):
     interpreters: tuple[str, ...] | None = Field(default=None, description="None: all declared.")
 
 
-class AppsSettings(Frozen):
-    """The `[tool.servebench]` of `apps/pyproject.toml`."""
-
-    stacks: dict[str, StackSpec] = Field(default_factory=dict)
+class _AppsSettings(Frozen):
+    stacks: dict[str, _StackSpec] = Field(default_factory=dict)
 
 
 def load(root: Path | None = None) -> Settings:
@@ -114,25 +110,15 @@ def _load(root: Path) -> Settings:
         # What a repository that has its own applications measured leaves out, it takes from us.
         table = {**_table(own), **table}
     found = _validated(Settings, file, table)
-    _require_names_that_tell_the_build(found, file)
-    return found
-
-
-def _require_names_that_tell_the_build(found: Settings, file: Path) -> None:
     for name, spec in found.interpreters.items():
-        key = f"tool.servebench.interpreters.{name}"
+        key, base = f"tool.servebench.interpreters.{name}", name.removesuffix("t")
         if name.endswith("t") != spec.free_threaded:
-            raise DeclarationError(
-                str(file),
-                f"{key}.free_threaded",
-                spec.free_threaded,
-                "true where the interpreter's name ends in t, and false elsewhere",
-            )
-        base = name.removesuffix("t")
+            allowed = "true where the interpreter's name ends in t, and false elsewhere"
+            raise DeclarationError(str(file), f"{key}.free_threaded", spec.free_threaded, allowed)
         if not f"{spec.version}.".startswith(f"{base}."):
-            raise DeclarationError(
-                str(file), f"{key}.version", spec.version, f"a version of {base}, as its name says"
-            )
+            allowed = f"a version of {base}, as its name says"
+            raise DeclarationError(str(file), f"{key}.version", spec.version, allowed)
+    return found
 
 
 def _table(file: Path) -> dict[str, Any]:
@@ -145,8 +131,8 @@ def _validated(kind: type[_Model], file: Path, table: dict[str, Any]) -> _Model:
     return validated(kind, table, str(file), table="tool.servebench", keys=keys)
 
 
-def stack_specs(root: Path | None = None) -> dict[str, StackSpec]:
-    """Read the stacks: one per dependency group of `apps/pyproject.toml`.
+def stacks(root: Path | None = None) -> dict[str, tuple[str, ...]]:
+    """Stack → the interpreters it is made for; one per dependency group of `apps/pyproject.toml`.
 
     Raises:
         DeclarationError: A table for a group or interpreter that does not exist, or a wrong key.
@@ -159,17 +145,16 @@ def stack_specs(root: Path | None = None) -> dict[str, StackSpec]:
     document = read_toml(file)
     groups = document.get("dependency-groups", {})
     table = document.get("tool", {}).get("servebench", {})
-    declared = _validated(AppsSettings, file, table).stacks
+    declared = _validated(_AppsSettings, file, table).stacks
     known = load(root).interpreters
     for name, spec in declared.items():
         key = f"tool.servebench.stacks.{name}"
         if name not in groups:
-            raise DeclarationError(
-                str(file), key, name, f"a dependency group: {', '.join(sorted(groups))}"
-            )
+            allowed = f"a dependency group: {', '.join(sorted(groups))}"
+            raise DeclarationError(str(file), key, name, allowed)
         for python in spec.interpreters or ():
             if python not in known:
-                raise DeclarationError(
-                    str(file), f"{key}.interpreters", python, f"one of {', '.join(sorted(known))}"
-                )
-    return {name: declared.get(name, StackSpec()) for name in groups}
+                allowed = f"one of {', '.join(sorted(known))}"
+                raise DeclarationError(str(file), f"{key}.interpreters", python, allowed)
+    made_for = {name: declared.get(name, _StackSpec()).interpreters for name in groups}
+    return {name: tuple(known) if some is None else some for name, some in made_for.items()}

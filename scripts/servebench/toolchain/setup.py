@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+import contextlib
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from servebench.core.errors import SetupError
 from servebench.declare import settings
 from servebench.host import command, machine, paths
 from servebench.host.progress import Narrator
 from servebench.toolchain import cpython, interpreters, oha, packages, stacks, tools
-
-_GIT_REMEDY: Final = "install it (Debian: apt-get install git)"
 
 
 class SetupOutcome(NamedTuple):
@@ -20,6 +20,18 @@ class SetupOutcome(NamedTuple):
     ready: tuple[str, ...]
 
 
+@contextlib.contextmanager
+def _writable_cache() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SetupError(
+            f"{error.filename or paths.cache_dir()}: {error.strerror or error}: the cache must be "
+            "a folder that can be written; set XDG_CACHE_HOME to choose another"
+        ) from error
+
+
+@_writable_cache()
 def set_up(narrator: Narrator, *, tests: bool = False, with_stacks: bool = True) -> SetupOutcome:
     """Make what is missing and check what is there. Can be interrupted and repeated at any time.
 
@@ -31,16 +43,6 @@ def set_up(narrator: Narrator, *, tests: bool = False, with_stacks: bool = True)
         DeclarationError: The declarations are wrong.
         SetupError: Something cannot be made; what was made before is kept.
     """
-    try:
-        return _set_up(narrator, tests, with_stacks)
-    except OSError as error:
-        raise SetupError(
-            f"{error.filename or paths.cache_dir()}: {error.strerror or error}: the cache must be "
-            "a folder that can be written; set XDG_CACHE_HOME to choose another"
-        ) from error
-
-
-def _set_up(narrator: Narrator, tests: bool, with_stacks: bool) -> SetupOutcome:
     configured = settings.load()
     wanted = [(stacks.read(name), stacks.pythons(name)) for name in stacks.names()]
     made: dict[str, bool] = {}
@@ -49,7 +51,8 @@ def _set_up(narrator: Narrator, tests: bool, with_stacks: bool) -> SetupOutcome:
     pythons_built = pythons_now and not cpython.fetch(configured, narrator)
     oha_built = oha_now and not oha.fetch(configured.oha, narrator)
     # All that is still needed is tried before the first build, whose end is minutes away.
-    lacking = command.missing("git", "to say what is measured", _GIT_REMEDY)
+    remedy = "install it (Debian: apt-get install git)"
+    lacking = command.missing("git", "to say what is measured", remedy)
     lacking += cpython.faults(configured) if pythons_built else []
     lacking += oha.faults(configured) if oha_built else []
     command.require(lacking)
@@ -60,9 +63,8 @@ def _set_up(narrator: Narrator, tests: bool, with_stacks: bool) -> SetupOutcome:
     made[f"interpreters {', '.join(located)} ({origins})"] = pythons_now
     for stack, pythons in wanted if with_stacks else ():
         for python in pythons:
-            made[f"stack {stack.name} for {python}"] = stacks.make_environment(
-                stack, located[python], narrator
-            )
+            now = stacks.make_environment(stack, located[python], narrator)
+            made[f"stack {stack.name} for {python}"] = now
     if oha_built:
         oha.build(configured.oha, narrator)
     made[f"oha {configured.oha.version} ({tools.oha_origin()})"] = oha_now

@@ -25,6 +25,7 @@ from servebench.host.progress import Narrator
 from servebench.toolchain import interpreters, tools
 from servebench.toolchain.interpreters import Interpreter
 
+_PROGRAM: Final = "bin/python"
 _PINNED: Final = "name==version, one per line, with hashes; renew it with `servebench stack lock`"
 
 
@@ -60,7 +61,7 @@ class Stack:
 
 def names(root: Path | None = None) -> tuple[str, ...]:
     """All stacks that a checkout declares; by default the one around us."""
-    return tuple(settings.stack_specs(root))
+    return tuple(settings.stacks(root))
 
 
 def pythons(name: str, root: Path | None = None) -> tuple[str, ...]:
@@ -69,9 +70,13 @@ def pythons(name: str, root: Path | None = None) -> tuple[str, ...]:
     Raises:
         UsageError: No such stack.
     """
-    _require(name, root)
-    narrowed = settings.stack_specs(root)[name].interpreters
-    return narrowed if narrowed is not None else tuple(interpreters.declared(root))
+    declared = settings.stacks(root)
+    if name not in declared:
+        known = ", ".join(declared) or "none"
+        raise UsageError(
+            f"no stack {name!r}: the dependency groups of apps/pyproject.toml are {known}"
+        )
+    return declared[name]
 
 
 def lock_file(name: str, root: Path | None = None) -> Path:
@@ -87,7 +92,7 @@ def read(name: str, root: Path | None = None) -> Stack:
         SetupError: It was never locked.
         DeclarationError: The lock has lines that are not pinned packages.
     """
-    _require(name, root)
+    pythons(name, root)  # refuses unknown names
     return read_lock(name, lock_file(name, root), root)
 
 
@@ -99,8 +104,8 @@ def read_lock(name: str, lock: Path, root: Path | None = None) -> Stack:
         raise SetupError(
             f"stack {name} has no lock {lock}: run `servebench stack lock {name}`"
         ) from error
-    packages = parse(content.decode(), str(lock), root)
-    return Stack(name, lock, hashlib.sha256(content).hexdigest(), packages)
+    digest = hashlib.sha256(content).hexdigest()
+    return Stack(name, lock, digest, parse(content.decode(), str(lock), root))
 
 
 def parse(text: str, file: str, root: Path | None = None) -> dict[str, str]:
@@ -153,7 +158,7 @@ def executable(stack: Stack, python: Interpreter) -> Path:
         )
     with contextlib.suppress(OSError):  # somebody else's, which we only read
         os.utime(target)  # it is used: pruning leaves it alone
-    return _executable(target)
+    return target / _PROGRAM
 
 
 def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> bool:
@@ -170,7 +175,7 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
         venv += ["--no-config", "--allow-existing", "--python", python.executable, staging]
         sync: list[str | Path] = [tools.uv(), "pip", "sync", "--no-config", "--require-hashes"]
         # Compiled now, the first start of a server is no slower than the others.
-        sync += ["--compile-bytecode", "--python", _executable(staging), stack.lock]
+        sync += ["--compile-bytecode", "--python", staging / _PROGRAM, stack.lock]
         why = f"installing {len(stack.packages)} packages"
         with narrator.step(f"stack {stack.name} for {python.name}", why) as tick:
             for argv in (venv, sync):
@@ -193,7 +198,7 @@ def place(stack: Stack, python: Interpreter) -> Path:
 
 def environment_fault(stack: Stack, target: Path) -> str | None:
     """Say in what an environment differs from its lock; None if in nothing. Reads names only."""
-    if cache.facts(target) is None or not _executable(target).exists():
+    if cache.facts(target) is None or not (target / _PROGRAM).exists():
         return "it is not there"
     found: dict[str, str] = {}
     for folder in target.glob("lib/python*/site-packages/*.dist-info"):
@@ -207,16 +212,3 @@ def environment_fault(stack: Stack, target: Path) -> str | None:
         )
         or None
     )
-
-
-def _executable(target: Path) -> Path:
-    return target / "bin" / "python"
-
-
-def _require(name: str, root: Path | None) -> None:
-    declared = list(names(root))
-    if name not in declared:
-        raise UsageError(
-            f"no stack {name!r}: the dependency groups of apps/pyproject.toml are "
-            f"{', '.join(declared) or 'none'}"
-        )
