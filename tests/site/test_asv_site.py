@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -38,16 +37,8 @@ PLANTED, STEADY, FREE, NEVER = (
 )
 
 
-@dataclass(frozen=True)
-class Published:
-    """A repository with asv's results, and the site made of them."""
-
-    root: Path
-    site: Path
-
-
 @pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The site of commits with 1 % of scatter, in which one benchmark becomes 10 % slower."""
     folder = tmp_path_factory.mktemp("published")
     root, site, source = folder / "repository", folder / "site", random.Random(3)
@@ -72,25 +63,21 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
             "3.14t": [(FREE, 1.0)],
         }.items():
             asv_files.write(
-                results,
-                python,
-                "current",
+                results, python, "current",
                 [(one, {(): 1e-4 * by * source.lognormvariate(0, 0.01)}) for one, by in figures],
-                commit=commit,
-                committed=1000 * (FIRST + 86_400 * day),
-            )
+                commit=commit, committed=1000 * (FIRST + 86_400 * day),
+            )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(folder))
         patch.setenv("XDG_STATE_HOME", str(folder / "state"))
         patch.setenv("SERVEBENCH_ROOT", str(paths.OWN))
         asv_site.publish(root, site, Narrator(Console(quiet=True)))
-        yield Published(root, site)
+        yield site
 
 
-def test_a_planted_step_is_among_the_regressions(published: Published) -> None:
+def test_a_planted_step_is_among_the_regressions(site: Path) -> None:
     """The 10 % are found at the commit where they were planted, and nothing in steady series."""
-    found = json.loads((published.site / "regressions.json").read_text())["regressions"]
-    (regression,) = found
+    (regression,) = json.loads((site / "regressions.json").read_text())["regressions"]
     name, path, _, _, last, best, jumps = regression
     assert name == PLANTED.name
     assert "python-3.14" in path
@@ -101,44 +88,43 @@ def test_a_planted_step_is_among_the_regressions(published: Published) -> None:
     assert high / low == pytest.approx(1.1, abs=0.02)
 
 
-def test_every_commit_is_a_point(published: Published) -> None:
-    (graph,) = published.site.glob(f"graphs/**/python-3.14/**/{PLANTED.name}.json")
+def test_every_commit_is_a_point(site: Path) -> None:
+    (graph,) = site.glob(f"graphs/**/python-3.14/**/{PLANTED.name}.json")
     points = json.loads(graph.read_text())
     assert [revision for revision, _ in points] == list(range(COMMITS))
     assert all(value == pytest.approx(1e-4, rel=0.05) for _, value in points[:STEP])
-    index = json.loads((published.site / "index.json").read_text())
+    index = json.loads((site / "index.json").read_text())
     assert index["benchmarks"][PLANTED.name]["unit"] == "seconds"
     assert index["params"]["stack"] == ["current"]
 
 
-def test_a_graph_that_no_run_has_is_empty(published: Published) -> None:
-    graphs = [*published.site.glob(f"graphs/**/{NEVER.name}.json")]
+def test_a_graph_that_no_run_has_is_empty(site: Path) -> None:
+    graphs = [*site.glob(f"graphs/**/{NEVER.name}.json")]
     assert len(graphs) == 3  # 3.14, 3.14t, and the grid's
     assert {graph.read_text() for graph in graphs} == {"[]"}
-    assert asv_site.complete(published.site) == 0
+    assert asv_site.complete(site) == 0
 
 
-def test_the_site_names_no_other_host(published: Published) -> None:
-    page = (published.site / "index.html").read_text()
+def test_the_site_names_no_other_host(site: Path) -> None:
+    page = (site / "index.html").read_text()
     assert not asv_site._REMOTE.search(page)
     for name in asv_site.copies().values():
         assert f'"vendor/{name}"' in page
         ours = (asv_site.VENDOR / name).read_bytes()
-        assert (published.site / "vendor" / name).read_bytes() == ours
+        assert (site / "vendor" / name).read_bytes() == ours
 
 
-def test_the_site_is_made_again_in_its_place(
-    published: Published, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (published.site / "old").touch()
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(published.root))
-    done = CliRunner().invoke(asv_app, ["publish", "--output", str(published.site)])
+def test_the_site_is_made_again_in_its_place(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (site / "old").touch()
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(site.with_name("repository")))
+    done = CliRunner().invoke(asv_app, ["publish", "--output", str(site)])
     assert done.exit_code == 0, done.output
-    assert f"the site is in {published.site};" in done.output
-    assert not (published.site / "old").exists()
-    assert (published.site / "vendor").is_dir()
+    assert f"the site is in {site};" in done.output
+    assert not (site / "old").exists()
+    assert (site / "vendor").is_dir()
+    root = site.with_name("repository")
     with pytest.raises(UsageError, match="found something else: name another folder"):
-        asv_site.publish(published.root, published.root, Narrator(Console(quiet=True)))
+        asv_site.publish(root, root, Narrator(Console(quiet=True)))
 
 
 @pytest.mark.parametrize(
@@ -171,8 +157,8 @@ def test_every_copy_is_what_was_taken_and_comes_with_its_licence() -> None:
 
 
 @pytest.mark.real
-def test_the_site_in_a_browser(published: Published, new_page: NewPage) -> None:
-    with served(published.site) as base:
+def test_the_site_in_a_browser(site: Path, new_page: NewPage) -> None:
+    with served(site) as base:
         page = new_page()
         watched = Watched(page, base)
         page.goto(base)

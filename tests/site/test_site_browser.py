@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Literal
 
@@ -163,13 +164,6 @@ def test_from_a_change_to_its_trend_to_its_run_and_back(watched: Watched, past: 
     expect(page).to_have_url(past.base)
 
 
-def test_the_file_of_a_run_is_a_link_away(watched: Watched, past: Seen) -> None:
-    page = watched.open(kinds(past)["run"])
-    href = page.locator('main a[href$=".json"]').first.evaluate("link => link.href")
-    run = href.removeprefix(past.base)
-    assert page.request.get(href).body() == (past.folder / run).read_bytes()
-
-
 def rows(page: Page) -> list[list[str]]:
     page.wait_for_selector("#compare-result:not(.waiting)")
     return [
@@ -251,6 +245,106 @@ def test_a_trend_s_view_is_in_its_address(watched: Watched, past: Seen) -> None:
     page.locator("[name=metric]").select_option(CPU)
     page.locator("[name=reset]").click()
     expect(page).to_have_url(past.base + case)
+
+
+PERIOD: Final = timedelta(days=90)
+
+
+@pytest.fixture
+def plotted(watched: Watched) -> Page:
+    """The page of a case whose trend has been plotted."""
+    watched.page.set_viewport_size({"width": 1000, "height": 844})
+    watched.open(addresses.case(CASE))
+    expect(watched.page.locator("#trend canvas")).to_be_visible()
+    return watched.page
+
+
+def test_dragging_zooms_and_a_double_click_goes_back(watched: Watched, plotted: Page) -> None:
+    """The middle half of a year: about 90 days after its beginning, about 90 before its end."""
+    page = plotted
+    box = page.locator("#trend .u-over").bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] / 4, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 3 / 4, middle, steps=5)
+    page.mouse.up()
+    expect(page).to_have_url(re.compile(r"\?from=\d{4}-\d\d-\d\d&to=\d{4}-\d\d-\d\d$"))
+    begin, end = (
+        datetime.fromisoformat(date).replace(tzinfo=UTC)
+        for date in re.findall(r"(?:from|to)=(\d{4}-\d\d-\d\d)", page.url)
+    )
+    newest = made_up.LAST
+    for found, wanted in ((newest - end, PERIOD), (end - begin, 2 * PERIOD)):
+        assert abs(found - wanted) < timedelta(days=8)
+    expect(page.locator("[name=from]")).to_have_value(f"{begin:%Y-%m-%d}")
+    page.reload(wait_until="networkidle")
+    assert re.findall(r"(?:from|to)=(\d{4}-\d\d-\d\d)", page.url) == [
+        f"{begin:%Y-%m-%d}",
+        f"{end:%Y-%m-%d}",
+    ]
+    page.locator("#trend .u-over").dblclick()
+    expect(page).to_have_url(watched.base + addresses.case(CASE))
+
+
+def test_the_pointer_says_what_is_under_it(plotted: Page) -> None:
+    page = plotted
+    page.locator("#trend .u-over").hover()
+    tip = page.locator(".trend-tip")
+    expect(tip).to_contain_text(re.compile(r"20\d\d-\d\d-\d\d: .*( [mµ]s|no figure)"))
+    page.locator("#trend .u-over").click()
+    said = page.locator("#trend > [role=status]")
+    expect(said).to_contain_text(tip.inner_text())
+    said.locator("a").click()
+    expect(page).to_have_url(re.compile(r"/runs/[^/]+/$"))
+
+
+def test_another_figure_has_its_own_title_axis_and_table(watched: Watched, plotted: Page) -> None:
+    page = plotted
+    page.locator("#trend summary").click()
+    first = page.locator("#trend tbody tr").first
+    expect(first).to_contain_text(re.compile(" [mµ]s"))
+    page.locator("[name=metric]").select_option("throughput")
+    expect(page.locator("#trend figcaption strong")).to_have_text("throughput")
+    expect(first).to_contain_text("/s")
+    expect(first.locator("th")).to_have_text(f"{made_up.LAST:%Y-%m-%d}")
+    assert page.locator("#trend tbody tr").count() == 150
+    link = first.locator("a").get_attribute("href")
+    assert link is not None
+    assert link.startswith(f"{watched.base}runs/{made_up.LAST:%Y%m%dT%H%M%S}Z-")
+
+
+def test_only_the_years_that_are_shown_are_fetched(watched: Watched, plotted: Page) -> None:
+    """A year back needs this year's file and the last one's; 90 days need this year's alone."""
+    page = plotted
+
+    def years() -> set[str]:
+        return {
+            address.rsplit("/", 1)[1][:4] for address in watched.fetched if "/series/" in address
+        }
+
+    assert years() == {"2025", "2026"}
+    page.locator("[name=span]").select_option("90d")
+    expect(page).to_have_url(re.compile(r"\?span=90d$"))
+    watched.fetched.clear()
+    page.goto(f"{watched.base}{addresses.case(CASE)}?span=90d", wait_until="networkidle")
+    expect(page.locator("#trend canvas")).to_be_visible()
+    assert years() <= {"2026"}
+
+
+def test_the_plot_is_as_high_as_the_picture_was(watched: Watched) -> None:
+    page = watched.page
+    page.route("**/manifest.json", lambda route: route.abort())
+    page.goto(watched.base + addresses.case(CASE), wait_until="networkidle")
+    expect(page.locator(".trend-note")).to_contain_text("manifest.json cannot be reached")
+    height = page.locator("#trend .chart-plot").evaluate("plot => plot.clientHeight")
+    watched.troubles.clear()  # that the manifest was not there
+    page.unroute("**/manifest.json")
+    page.locator("[name=span]").select_option("90d")
+    expect(page.locator("#trend canvas")).to_be_visible()
+    expect(page.locator("#trend .chart-plot")).to_be_hidden()
+    assert page.locator(".trend-live").evaluate("plot => plot.clientHeight") == height
+    expect(page.locator(".trend-note")).to_be_empty()
 
 
 @pytest.mark.parametrize("kind", ["drawn", "plotted"])
@@ -351,31 +445,26 @@ def damage(page: Page, pattern: str, how: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "told"), [("missing", "missing"), ("cut", "damaged"), ("changed", "damaged")]
+    ("patterns", "how", "told"),
+    [
+        (("**/series/**", "**/across/**"), "missing", "missing"),
+        (("**/series/**", "**/across/**"), "cut", "damaged"),
+        (("**/series/**", "**/across/**"), "changed", "damaged"),
+        (("**/manifest.json",), "missing", "manifest.json is missing"),
+    ],
 )
 def test_files_that_are_missing_or_damaged_are_told(
-    watched: Watched, past: Seen, how: str, told: str
+    watched: Watched, past: Seen, patterns: tuple[str, ...], how: str, told: str
 ) -> None:
     page = watched.page
-    damage(page, "**/series/**", how)
+    for pattern in patterns:
+        damage(page, pattern, how)
     watched.open(addresses.case(CASE))
     expect(page.locator(".trend-note")).to_contain_text(told)
     expect(page.locator("#trend svg.chart-drawing.wide")).to_be_visible()
-    damage(page, "**/across/**", how)
     watched.open(addresses.compare(*past.around))
     expect(page.locator("#compare-says")).to_contain_text(told)
     expect(page.locator("#compare-form")).to_be_visible()
-    watched.troubles.clear()
-
-
-def test_without_its_manifest_a_page_still_says_something(watched: Watched) -> None:
-    page = watched.page
-    damage(page, "**/manifest.json", "missing")
-    watched.open(addresses.case(CASE))
-    expect(page.locator(".trend-note")).to_contain_text("manifest.json is missing")
-    expect(page.locator("#trend svg.chart-drawing.wide")).to_be_visible()
-    watched.open(addresses.COMPARE)
-    expect(page.locator("#compare-says")).to_contain_text("manifest.json is missing")
     watched.troubles.clear()
 
 

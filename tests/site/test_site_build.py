@@ -91,7 +91,9 @@ def test_the_same_results_give_the_same_bytes(whole: Path) -> None:
     assert digests(whole / "site") == digests(whole / "elsewhere")
 
 
-def test_one_more_night_gives_the_bytes_of_a_build_from_nothing(tmp_path: Path) -> None:
+def test_one_more_night_gives_the_bytes_of_a_build_from_nothing_and_takes_them_along(
+    tmp_path: Path,
+) -> None:
     stored(tmp_path, 1, 2)
     sites.made(tmp_path)
     site = tmp_path / "site"
@@ -99,23 +101,16 @@ def test_one_more_night_gives_the_bytes_of_a_build_from_nothing(tmp_path: Path) 
     before, page = oldest.stat().st_mtime_ns, (site / "index.html").read_bytes()
     cut = site / "runs" / a_night(2).id / "index.html"
     cut.write_bytes(cut.read_bytes()[:100])
-    stored(tmp_path, 3)
+    newest = stored(tmp_path, 3)
     sites.made(tmp_path)
     assert oldest.stat().st_mtime_ns == before
     assert (site / "index.html").read_bytes() != page
     sites.made(tmp_path, "elsewhere")
     assert digests(site) == digests(tmp_path / "elsewhere")
-
-
-def test_a_run_that_is_gone_takes_its_pages_along(tmp_path: Path) -> None:
-    path = stored(tmp_path, 1, 2)
-    sites.made(tmp_path)
-    page = tmp_path / "site" / "runs" / a_night(2).id / "index.html"
-    assert page.is_file()
-    path.unlink()
+    newest.unlink()
     assert sites.made(tmp_path).removed > 0
-    assert not page.exists()
-    assert list(sites.dead_links(tmp_path / "site")) == []
+    assert not (site / "runs" / a_night(3).id / "index.html").exists()
+    assert list(sites.dead_links(site)) == []
 
 
 def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
@@ -139,6 +134,9 @@ def test_every_figure_of_a_run_leads_to_its_case_and_its_file(whole: Path) -> No
     assert f"../../runs/{run.id}.json" in document.links
     (stored,) = (whole / "results" / "runs").rglob(f"{run.id}.json")
     assert (site / "runs" / f"{run.id}.json").read_bytes() == stored.read_bytes()
+    front = text_of(whole)
+    assert run.id in front.replace(" ", "")
+    assert "Of 6 cases" in front
 
 
 def test_what_asv_measured_has_a_run_and_its_raw_file(whole: Path) -> None:
@@ -152,19 +150,24 @@ def test_what_asv_measured_has_a_run_and_its_raw_file(whole: Path) -> None:
     assert json.loads((page.parent / raw).read_text())["commit_hash"] == asv_files.COMMIT
 
 
-def test_the_first_page_says_what_the_newest_run_found(whole: Path) -> None:
-    text = text_of(whole)
-    assert a_night(3).id in text.replace(" ", "")
-    assert "Of 6 cases" in text
-
-
-def test_problems_are_told_on_the_first_page(tmp_path: Path) -> None:
-    stored(tmp_path, 1, 2).write_bytes(b"{")
+@pytest.mark.parametrize(
+    ("replaced", "by", "told"),
+    [(b"{", b"", "expected a run file"),
+     (b"2026-11-02T03:00:00+00:00", b"the day after", "expected a moment like")],
+    ids=["damaged", "date"],
+)  # fmt: skip
+def test_a_file_that_cannot_be_read_costs_itself_only_and_the_first_page_says_so(
+    tmp_path: Path, replaced: bytes, by: bytes, told: str
+) -> None:
+    path = stored(tmp_path, 1, 2)
+    path.write_bytes(path.read_bytes().replace(replaced, by))
     done = sites.made(tmp_path)
     text = text_of(tmp_path)
     assert "1 file of the results could not be read" in text
     assert str(tmp_path) not in text
-    assert any("expected a run file" in note for note in done.notes)
+    assert any(told in note for note in done.notes)
+    assert not (tmp_path / "site" / "runs" / a_night(2).id).exists()
+    assert (tmp_path / "site" / "runs" / a_night(1).id).is_dir()
 
 
 def test_the_page_of_missing_addresses_works_at_any_depth(tmp_path: Path) -> None:
@@ -177,17 +180,13 @@ def test_the_page_of_missing_addresses_works_at_any_depth(tmp_path: Path) -> Non
     assert all(link.startswith(("/bench/", "#")) for link in links)
 
 
-def test_where_asv_s_site_is_not_a_page_says_why(tmp_path: Path) -> None:
-    (tmp_path / "results").mkdir()
-    done = sites.made(tmp_path, with_asv=True)
-    assert asv_site.NONE in done.notes
-    assert asv_site.NONE in text_of(tmp_path, "asv")
-
-
-def test_asv_s_site_of_an_earlier_build_is_kept(tmp_path: Path) -> None:
+def test_asv_s_site_of_an_earlier_build_is_kept_and_where_none_is_a_page_says_why(
+    tmp_path: Path,
+) -> None:
     asv = tmp_path / "site" / "asv"
     (tmp_path / "results").mkdir()
-    sites.made(tmp_path)
+    assert asv_site.NONE in sites.made(tmp_path, with_asv=True).notes
+    assert asv_site.NONE in text_of(tmp_path, "asv")
     (asv / asv_site.SIGN).write_text("asv's")
     (asv / "index.html").write_text("<!doctype html>asv's")
     sites.made(tmp_path)
@@ -251,29 +250,6 @@ def test_what_is_missing_of_a_night_is_said_on_the_first_page(tmp_path: Path) ->
     assert told in text_of(tmp_path, "runs")
 
 
-def test_a_file_with_a_date_that_is_none_costs_itself_only(tmp_path: Path) -> None:
-    path = stored(tmp_path, 1, 2)
-    path.write_bytes(path.read_bytes().replace(b"2026-11-02T03:00:00+00:00", b"the day after"))
-    done = sites.made(tmp_path)
-    assert any("expected a moment like" in note for note in done.notes)
-    assert not (tmp_path / "site" / "runs" / a_night(2).id).exists()
-    assert (tmp_path / "site" / "runs" / a_night(1).id).is_dir()
-
-
-def a_trial(number: int, kind: str, verdict: Verdict, **more: Any) -> Trial:
-    said = Said(
-        case=CASE, metric="server_cpu_per_request", verdict=verdict, ratio=1.05, low=None,
-        high=None, detectable=0.01, screened=8, confirmed=8,
-    )  # fmt: skip
-    fields: dict[str, Any] = {
-        "id": f"202611{number:02d}T120000Z-compare-abc", "kind": kind,
-        "machine": runs.MACHINE.id, "commit": None, "started": f"2026-11-{number:02d}T12:00:00Z",
-        "screening_seconds": 60.0, "confirmation_seconds": 30.0, "wall_seconds": 120.0,
-        "planned": 1, "said": (said,), "figures": (),
-    }  # fmt: skip
-    return Trial(**{**fields, **more})
-
-
 def test_the_method_page_has_the_instrument_s_own_error_rates(tmp_path: Path) -> None:
     results = tmp_path / "results"
     stored(tmp_path, 1)
@@ -281,9 +257,23 @@ def test_the_method_page_has_the_instrument_s_own_error_rates(tmp_path: Path) ->
     assert "have not been measured yet" in text_of(tmp_path, "method")
     machine = f"machines/{runs.MACHINE.id}"
     assert "has not been measured" in text_of(tmp_path, machine)
-    save_trial(results, a_trial(1, "aa", Verdict.NO_CHANGE))
-    save_trial(results, a_trial(2, "aa", Verdict.SLOWER))
-    save_trial(results, a_trial(3, "busy", Verdict.SLOWER, planted=CASE, size=0.05))
+    trials: list[tuple[str, Verdict, dict[str, Any]]] = [
+        ("aa", Verdict.NO_CHANGE, {}),
+        ("aa", Verdict.SLOWER, {}),
+        ("busy", Verdict.SLOWER, {"planted": CASE, "size": 0.05}),
+    ]
+    for day, (kind, verdict, more) in enumerate(trials, 1):
+        said = Said(
+            case=CASE, metric="server_cpu_per_request", verdict=verdict, ratio=1.05, low=None,
+            high=None, detectable=0.01, screened=8, confirmed=8,
+        )  # fmt: skip
+        trial = Trial(
+            id=f"202611{day:02d}T120000Z-compare-abc", kind=kind, machine=runs.MACHINE.id,
+            commit=None, started=f"2026-11-{day:02d}T12:00:00Z", screening_seconds=60.0,
+            confirmation_seconds=30.0, wall_seconds=120.0, planned=1, said=(said,), figures=(),
+            **more,
+        )  # fmt: skip
+        save_trial(results, trial)
     sites.made(tmp_path)
     text = text_of(tmp_path, "method")
     assert "3 comparisons whose right answer was known beforehand" in text

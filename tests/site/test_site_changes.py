@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-import numpy as np
 import pytest
 
 import made_up
@@ -22,7 +21,6 @@ from servebench.record import change as changes
 from servebench.record.change import ChangeRecord, SeriesName, StackState
 from servebench.record.comparison import PackageChange, Verdict
 from servebench.report import change
-from servebench.series import events
 from servebench.series import table as history
 from servebench.site import data, data_files
 from servebench.site.data import Folder
@@ -65,40 +63,37 @@ def test_open_changes_come_worst_first() -> None:
     assert [record.id for record in over] == ["old"]
 
 
+STATES = {
+    side: StackState(stack="current", digest=digest, as_of=f"2026-11-{day}")
+    for side, digest, day in (("base", "0", 18), ("head", "1", 19))
+}
+DAYS = "--stack-as-of 2026-11-19 --stack-as-of 2026-11-20"
+
+
+def of_series(case: str, metric: str) -> dict[str, Any]:
+    return {"series": SeriesName(machine="m", case=case, metric=metric), "culprit": None}
+
+
 @pytest.mark.parametrize(
-    ("changed", "expected"),
+    ("changed", "run", "expected"),
     [
-        ({"base": StackState(stack="current", digest="0", as_of="2026-11-18"),
-          "head": StackState(stack="current", digest="1", as_of="2026-11-19"), "culprit": None},
+        ({"culprit": None, **STATES}, True,
          ["--stack-as-of 2026-11-18 --stack-as-of 2026-11-19 --select a/b"]),
-        ({}, ["--stack-as-of 2026-11-19 --stack-as-of 2026-11-20 --select a/b",
-              "--with granian==2.8.6 --select a/b"]),
-        (
-            {"series": SeriesName(machine="m", case="a'; rm x", metric="throughput"),
-             "culprit": None},
-            ["--stack-as-of 2026-11-19 --stack-as-of 2026-11-20 --select 'a'\"'\"'; rm x'"],
-        ),
-        (
-            {"series": SeriesName(machine="m", case="inprocess/x", metric="seconds"),
-             "culprit": None},
-            ["--stack-as-of 2026-11-19 --stack-as-of 2026-11-20"],
-        ),
+        ({}, True, [f"{DAYS} --select a/b", "--with granian==2.8.6 --select a/b"]),
+        (of_series("a'; rm x", "throughput"), True, [f"{DAYS} --select 'a'\"'\"'; rm x'"]),
+        (of_series("inprocess/x", "seconds"), True, [DAYS]),
+        ({}, False, ["--with granian==2.8.6 --select a/b"]),
+        ({"culprit": None}, False, []),
     ],
-    ids=["recorded", "from-runs", "quoted", "in-process"],
+    ids=["recorded", "from-runs", "quoted", "in-process", "no-day", "nothing-known"],
 )  # fmt: skip
 def test_the_commands_measure_both_sides_again(
-    changed: dict[str, Any], expected: list[str]
+    changed: dict[str, Any], run: bool, expected: list[str]
 ) -> None:
-    before, after = (int(datetime(2026, 11, day, 3, tzinfo=UTC).timestamp()) for day in (19, 20))
+    days = (int(datetime(2026, 11, day, 3, tzinfo=UTC).timestamp()) for day in (19, 20))
+    before, after = days if run else (None, None)
     found = [command for _, command in change.commands(a_record(**changed), before, after)]
     assert found == [f"servebench compare {line} --profile nightly" for line in expected]
-
-
-def test_without_any_day_there_is_only_the_release() -> None:
-    assert [c for _, c in change.commands(a_record(), None, None)] == [
-        "servebench compare --with granian==2.8.6 --select a/b --profile nightly"
-    ]
-    assert change.commands(a_record(culprit=None), None, None) == ()
 
 
 def test_a_page_holds_the_evidence_and_the_raw_record(tmp_path: Path) -> None:
@@ -117,24 +112,21 @@ def test_a_page_holds_the_evidence_and_the_raw_record(tmp_path: Path) -> None:
     assert 'href="../c/20261120-granian-0/"' in listed
 
 
-@pytest.mark.parametrize(
-    ("changed", "blamed"),
-    [
-        ({}, ["yes", "no"]),
-        ({"culprit": None}, ["not tested", "not tested"]),
-        ({"culprit": None, "note": "The cause is among granian: the duets did not decide."},
-         ["possible", "no"]),
-    ],
-    ids=["found", "unknown", "narrowed"],
-)  # fmt: skip
-def test_only_what_a_search_tried_is_innocent(
-    tmp_path: Path, changed: dict[str, Any], blamed: list[str]
-) -> None:
-    changes.save(tmp_path / "results", a_record(**changed))
-    html = (site_builds.built(tmp_path) / "c" / "20261120-granian-0" / "index.html").read_text()
-    rows = dict(re.findall(r'<th scope="row">(granian|anyio)</th>.*<td>(.*)</td></tr>', html))
-    found = [re.sub("<[^>]*>", "", rows[name]) for name in ("granian", "anyio")]
-    assert found == blamed
+def test_only_what_a_search_tried_is_innocent(tmp_path: Path) -> None:
+    narrowed = "The cause is among granian: the duets did not decide."
+    wanted: dict[str, tuple[dict[str, Any], list[str]]] = {
+        "found": ({}, ["yes", "no"]),
+        "unknown": ({"culprit": None}, ["not tested", "not tested"]),
+        "narrowed": ({"culprit": None, "note": narrowed}, ["possible", "no"]),
+    }
+    for name, (changed, _) in wanted.items():
+        changes.save(tmp_path / "results", a_record(id=name, **changed))
+    site = site_builds.built(tmp_path)
+    for name, (_, blamed) in wanted.items():
+        html = (site / "c" / name / "index.html").read_text()
+        rows = dict(re.findall(r'<th scope="row">(granian|anyio)</th>.*<td>(.*)</td></tr>', html))
+        found = [re.sub("<[^>]*>", "", rows[package]) for package in ("granian", "anyio")]
+        assert found == blamed, name
 
 
 def test_files_across_cases_have_the_figures_of_the_shards(tmp_path: Path) -> None:
@@ -226,20 +218,3 @@ def test_an_empty_feed_is_a_feed() -> None:
     found = ET.fromstring(pages.feed([]))
     assert found.findtext("a:updated", namespaces=ATOM) == "1970-01-01T00:00:00Z"
     assert pages.feed([]) == pages.feed([])
-
-
-def test_a_made_up_history_has_what_was_asked_for(tmp_path: Path) -> None:
-    imagined = made_up.imagine(1.5, 130, 3)
-    made_up.write(imagined, tmp_path)
-    sources = made_up.read(tmp_path, tmp_path / "cache")
-    assert sources.problems == ()
-    (table,) = history.tables(sources.nights)
-    assert len(list(history.series(table))) == 130
-    assert len(table.nights) == len(imagined.times) < 548
-    assert len(events.gaps(table)) >= 1
-    assert {b.what for b in events.breaks(table)[imagined.cases[0]]} >= {"machine"}
-    assert {"failed", "disturbed"} <= {history.STATES[code] for code in np.unique(table.status)}
-    assert sorted(record.id for record in sources.changes) == sorted(
-        record.id for record in made_up.records(imagined)
-    )
-    assert len(sources.changes) == len(imagined.planted) > 0

@@ -43,15 +43,10 @@ def test_the_form_offers_what_can_be_compared(tmp_path: Path) -> None:
     pythons = groups["Interpreters of the newest night"]
     assert [word for word, _ in pythons] == ["py:3.14", "py:3.14t"]
     assert groups["Stacks of the newest night"] == ()  # there is one only
-
-
-def test_one_night_is_compared_by_interpreter(tmp_path: Path) -> None:
-    made_up.write(made_up.imagine(0.001, 160, 2), tmp_path / "results")
-    form = form_of(site_builds.gathered(tmp_path))
-    assert (form["a"], form["b"]) == ("py:3.14", "py:3.14t")
-    made_up.write(made_up.imagine(0.001, 80, 2), tmp_path / "one" / "results")
-    form = form_of(site_builds.gathered(tmp_path / "one"))
-    assert (form["a"], form["b"]) == ("", "")
+    for name, series, sides in (("one", 160, ("py:3.14", "py:3.14t")), ("alone", 80, ("", ""))):
+        made_up.write(made_up.imagine(0.001, series, 2), tmp_path / name / "results")
+        form = form_of(site_builds.gathered(tmp_path / name))
+        assert (form["a"], form["b"]) == sides  # one night: its interpreters, if there are two
 
 
 def test_one_night_has_its_own_interval() -> None:
@@ -201,12 +196,15 @@ def test_nothing_is_called_where_nothing_happened() -> None:
     assert wrong <= 38 < alone
 
 
-def test_sides_are_read_strictly() -> None:
+def test_sides_are_read_strictly_and_partners_differ_in_one_segment() -> None:
     good = ["20261120T030000Z-nightly-3f2a9c17", "py:3.14t", "stack:pydantic-v1",
             "stack:current@2026-07-01"]  # fmt: skip
     bad = ["", "3.14", "py:", "py:3.14@2026-01-01", "stack:current@2026-99-01", "run:<img>", "x:y"]
     found = js("sides.js", "given.map(word => it.parse(word)?.kind ?? null)", [*good, *bad])
     assert found == ["run", "py", "stack", "stack", *[None] * len(bad)]
+    case = {"id": "x/y/py3.14/current/c1", "python": "3.14", "stack": "current"}
+    found = js("sides.js", "['py', 'stack'].map(kind => it.family(given, kind))", case)
+    assert found == ["x/y/*/current/c1", "x/y/py3.14/*/c1"]
 
 
 def test_a_stack_s_nights_are_those_of_the_lock_that_it_had() -> None:
@@ -236,12 +234,6 @@ def test_the_command_measures_what_is_compared() -> None:
     commit = "run => run.endsWith('nocommit') ? null : run.slice(-8)"
     expression = f"given.map(([a, b]) => it.command(it.parse(a), it.parse(b), {commit}))"
     assert js("sides.js", expression, list(wanted.values())) == list(wanted)
-
-
-def test_partners_differ_in_one_segment_of_their_ids() -> None:
-    case = {"id": "x/y/py3.14/current/c1", "python": "3.14", "stack": "current"}
-    found = js("sides.js", "['py', 'stack'].map(kind => it.family(given, kind))", case)
-    assert found == ["x/y/*/current/c1", "x/y/py3.14/*/c1"]
 
 
 SAME = "x/same/py3.14/c1"
@@ -348,19 +340,16 @@ def test_where_nothing_could_be_compared_the_sentence_says_why(tmp_path: Path) -
     assert few == f"{start}not judged (B: one launch)."
 
 
-def test_interpreters_of_one_night_are_compared_where_nothing_else_differs(tmp_path: Path) -> None:
+def test_interpreters_of_a_night_are_compared_and_years_are_joined(tmp_path: Path) -> None:
     name = SAME.replace("py3.14", "py3.14t")
     night = a_run(3, cost(SAME, 1e-4), cost(name, 1.5e-4), cost("x/alone", 1e-4))
-    _, found = shown(tmp_path, night, a="py:3.14", b="py:3.14t")
+    _, found = shown(tmp_path / "night", night, a="py:3.14", b="py:3.14t")
     assert [(one["case"], round(one["change"]["ratio"], 4)) for one in found] == [(name, 1.5)]
-
-
-def test_years_are_joined_where_the_nights_are_of_two(tmp_path: Path) -> None:
     days = (("2026-12-31", 1e-4), ("2027-01-01", 1.2e-4))
     nights = (
         a_run(number, cost(SAME, seconds), started=f"{day}T03:00:00+00:00")
         for number, (day, seconds) in enumerate(days)
     )
-    _, (row,) = shown(tmp_path, *nights)
+    _, (row,) = shown(tmp_path / "years", *nights)
     assert (row["a"]["mean"], row["b"]["mean"]) == pytest.approx((1e-4, 1.2e-4))
     assert row["change"]["ratio"] == pytest.approx(1.2)

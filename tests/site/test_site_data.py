@@ -91,15 +91,12 @@ def test_a_series_without_a_figure_in_one_night_says_so() -> None:
     assert history.points(table, JSON, "efficiency")[1].reason == "this run has no such figure"
 
 
-def test_runs_of_other_profiles_do_not_enter_a_trend() -> None:
+def test_runs_of_other_profiles_do_not_enter_a_trend_and_machines_are_never_joined() -> None:
     short, night = a_run(1, steady(JSON, 9.0), profile="quick"), a_run(2)
     assert [p.mean for p in history.points(table_of(short, night), JSON, "throughput")] == [5000]
     assert [p.mean for p in history.points(table_of(short), JSON, "throughput")] == [9]
-
-
-def test_machines_are_never_joined() -> None:
-    other = runs.MACHINE.model_copy(update={"id": "other-4c-1"})
-    found = history.tables(of_run(run) for run in (a_run(1), a_run(2, machine=other)))
+    other = a_run(2, machine=runs.MACHINE.model_copy(update={"id": "other-4c-1"}))
+    found = history.tables(of_run(run) for run in (a_run(1), other))
     counted = [(table.machine, len(table.nights)) for table in found]
     assert counted == [("other-4c-1", 1), (runs.MACHINE.id, 1)]
 
@@ -292,17 +289,6 @@ def test_asv_s_figures_have_series_with_their_own_units() -> None:
     document = document_of(table)
     assert "not independent" in document["interval"]
     assert document["series"][0]["unit"] == "seconds"
-
-
-def test_a_ratio_s_interval_is_wider_than_either_s() -> None:
-    """Halves of 3 % and 4 % on the logarithms make 5 %."""
-    table = table_of(a_run(1))
-    (point,) = history.points(table, JSON, "throughput")
-    above = replace(point, mean=2.0, low=2 * math.exp(-0.03), high=2 * math.exp(0.03))
-    below = replace(point, mean=1.0, low=math.exp(-0.04), high=math.exp(0.04))
-    wide = (2, 2 * math.exp(-0.05), 2 * math.exp(0.05))
-    assert overview.ratio(above, below) == pytest.approx(wide)
-    assert overview.ratio(replace(point, mean=None), below) is None
 
 
 def test_badges_show_figures_of_one_night_only() -> None:

@@ -16,14 +16,15 @@ import tomllib
 from pathlib import Path
 from typing import Final
 
-from servebench.core.errors import SetupError, UsageError
+from servebench.core.errors import SetupError
 from servebench.host import command, paths
 from servebench.host.progress import Narrator
+from servebench.site import data
 from servebench.site.data import Folder
 
 FOLDER: Final = "asv"
 SIGN: Final = "asv.js"
-"""A file that is there if asv made the site."""
+"""A file that is there if asv made the site: the first that it writes, the last to be missing."""
 NONE: Final = "asv has recorded nothing here"
 ELSEWHERE: Final = "asv's site is only made of a checkout's own results"
 LEFT_OUT: Final = "asv's site was left out as asked (--no-asv)"
@@ -87,7 +88,7 @@ def publish(root: Path, site: Path, narrator: Narrator) -> None:
         UsageError: The folder has something else in it, which asv would delete.
         SetupError: asv fails, or its page wants a library of which we have no copy.
     """
-    _refuse_others_work(site)
+    data.refuse_others_work(site, SIGN, "asv made, which it will replace")
     log = paths.state_dir() / "logs" / "asv-publish.log"
     log.unlink(missing_ok=True)
     argv: list[str | Path] = [sys.executable, "-m", "asv", "publish", "--no-pull"]
@@ -150,12 +151,3 @@ def copies() -> dict[str, str]:
     """Names of the copies by what asv's page demands (W3C Subresource Integrity)."""
     table = tomllib.loads((VENDOR / "vendored.toml").read_text("utf-8"))
     return {row["wanted"]: row["file"] for row in table["files"]}
-
-
-def _refuse_others_work(site: Path) -> None:
-    there = site.exists() and not (site.is_dir() and not any(site.iterdir()))
-    if there and not (site / SIGN).is_file():  # the first that asv writes, the last to be missing
-        raise UsageError(
-            f"{site}: expected an empty folder, or a site that asv made, which it will replace; "
-            "found something else: name another folder"
-        )

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urlsplit
 
-from servebench.core.errors import UsageError
 from servebench.host.progress import Narrator
 from servebench.series import reading
 from servebench.series.reading import Sources
@@ -44,6 +43,7 @@ OURS: Final = (
 )
 """Folders in which nothing else stands: what was not made this time is removed there."""
 
+_REPLACED: Final = "servebench made, in which old files are removed"
 _SCHEMAS: Final = {
     "schema.json": "JSON Schema of run files",
     "comparison.schema.json": "JSON Schema of comparisons",
@@ -84,7 +84,7 @@ def build(order: Order, narrator: Narrator) -> Built:
     Raises:
         SetupError: The cache cannot be written.
     """
-    _refuse_others_work(order.output)
+    data.refuse_others_work(order.output, MARKER, _REPLACED, " (-o)")
     return made(order, reading.read(order.results, order.cache, order.root), narrator)
 
 
@@ -96,7 +96,7 @@ def made(order: Order, sources: Sources, narrator: Narrator) -> Built:
         DeclarationError: A declaration of the checkout is wrong.
         RecordError: A file cannot be written.
     """
-    _refuse_others_work(order.output)
+    data.refuse_others_work(order.output, MARKER, _REPLACED, " (-o)")
     folder = Folder(order.output)
     folder.put(MARKER, b"Made by `servebench site`, which makes it again at any time.\n")
     written = data.write(folder, sources, tables(sources.nights))
@@ -181,16 +181,6 @@ def _write_pages(site: Site, folder: Folder, no_asv: str) -> int:
             folder.put(page.path, page.html.encode("utf-8", "replace"))
     folder.put(addresses.FEED, changes.feed(site.changes, site.base))
     return len(names)
-
-
-def _refuse_others_work(output: Path) -> None:
-    if output.is_dir() and any(output.iterdir()) and not (output / MARKER).is_file():
-        raise UsageError(
-            f"{output}: expected an empty folder, or a site that servebench made, in which old "
-            "files are removed; found something else: name another folder (-o)"
-        )
-    if output.exists() and not output.is_dir():
-        raise UsageError(f"{output}: expected a folder, found a file; name another place (-o)")
 
 
 STATICS: Final = Path(__file__).with_name("static")

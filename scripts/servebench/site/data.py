@@ -95,6 +95,17 @@ class Folder:
         return self.root / name
 
 
+def refuse_others_work(site: Path, sign: str, made: str, option: str = "") -> None:
+    """Raise UsageError if there is a file, or a folder with things in it, but none named `sign`."""
+    if site.exists() and not site.is_dir():
+        raise UsageError(f"{site}: expected a folder, found a file; name another place{option}")
+    if site.is_dir() and any(site.iterdir()) and not (site / sign).is_file():
+        raise UsageError(
+            f"{site}: expected an empty folder, or a site that {made}; found something else: "
+            f"name another folder{option}"
+        )
+
+
 SECTIONS: Final = ("series", "across", "nights")
 OURS: Final = (*SECTIONS, "parquet", "badge")
 """Folders in which nothing else stands: what was not made this time is removed there."""
@@ -125,8 +136,25 @@ def write(folder: Folder, sources: Sources, tables: Sequence[Table]) -> Written:
     manifest: Manifest = {section: {} for section in SECTIONS}
     divided = tuple((table, data_files.series_files(table)) for table in tables)
     events = tuple(events_.events(table) for table in tables)
-    for (table, files), one in zip(divided, events, strict=True):
-        _write_table(folder, manifest, table, files, one)
+
+    def put(section: str, name: str, year: int, document: Mapping[str, Any]) -> None:
+        content = dense(document)
+        digest = hashlib.sha256(content).hexdigest()[:10]
+        folder.put(f"{section}/{name}/{year}-{digest}.json", content)
+        manifest[section].setdefault(name, {})[str(year)] = (digest, len(content))
+
+    for (table, files), happened in zip(divided, events, strict=True):
+        of_table = data_files.table_folder(table)
+        for year in data_files.years(table):
+            put("nights", of_table, year.year, data_files.nights_document(table, year, happened))
+            scaled = data_files.scaled(table, year)
+            planned = table.status[year.span].max(axis=0)
+            for file in files:
+                if any(planned[case] for case, _ in file.series):
+                    put("series", file.id, year.year, data_files.series_document(scaled, file))
+            for metric in data_files.compared_metrics(table):
+                name = f"{of_table}/{data_files.folder_name(metric)}"
+                put("across", name, year.year, data_files.across_document(scaled, metric))
     told = {"format": FORMAT, **{name: files for name, files in manifest.items() if files}}
     for run, path in sources.runs.items():
         folder.put(f"runs/{run}.json", path.read_bytes())
@@ -138,26 +166,3 @@ def write(folder: Folder, sources: Sources, tables: Sequence[Table]) -> Written:
         folder.put(f"badge/{badge}.json", dense(shown))
     folder.put("manifest.json", dense(told))
     return Written(divided, events, told)
-
-
-def _write_table(
-    folder: Folder, manifest: Manifest, table: Table, files: Sequence[SeriesFile], events: Events
-) -> None:
-    of_table = data_files.table_folder(table)
-
-    def put(section: str, name: str, year: int, document: Mapping[str, Any]) -> None:
-        content = dense(document)
-        digest = hashlib.sha256(content).hexdigest()[:10]
-        folder.put(f"{section}/{name}/{year}-{digest}.json", content)
-        manifest[section].setdefault(name, {})[str(year)] = (digest, len(content))
-
-    for year in data_files.years(table):
-        put("nights", of_table, year.year, data_files.nights_document(table, year, events))
-        scaled = data_files.scaled(table, year)
-        planned = table.status[year.span].max(axis=0)
-        for file in files:
-            if any(planned[case] for case, _ in file.series):
-                put("series", file.id, year.year, data_files.series_document(scaled, file))
-        for metric in data_files.compared_metrics(table):
-            name = f"{of_table}/{data_files.folder_name(metric)}"
-            put("across", name, year.year, data_files.across_document(scaled, metric))

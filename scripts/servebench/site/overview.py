@@ -17,7 +17,7 @@ from servebench.record.change import ChangeRecord
 from servebench.record.comparison import Verdict
 from servebench.series import table as series
 from servebench.series.summary import too_few
-from servebench.series.table import STATES, Point, Table
+from servebench.series.table import STATES, Table
 from servebench.site.data_files import FORMAT, LETTERS, SeriesFile
 
 _DIGITS: Final = 6
@@ -134,26 +134,6 @@ def badges(tables: Sequence[Table], changes: Sequence[ChangeRecord]) -> dict[str
     return {**found, "changes": _shield("open regressions", *shown)}
 
 
-def ratio(numerator: Point, denominator: Point) -> tuple[float, float | None, float | None] | None:
-    """Ratio of two points of one night, with its interval; None if one has no figure.
-
-    The intervals are taken as independent and symmetric on the logarithmic scale, which is how
-    they were made.
-    """
-    if not (numerator.mean and denominator.mean and numerator.mean * denominator.mean > 0):
-        return None
-    middle = numerator.mean / denominator.mean
-    halves = [
-        math.log(point.high / point.low) / 2
-        for point in (numerator, denominator)
-        if point.low is not None and point.high is not None and point.low > 0
-    ]
-    if len(halves) < 2:
-        return middle, None, None
-    factor = math.exp(math.hypot(*halves))
-    return middle, middle / factor, middle * factor
-
-
 def stated(table: Table, headline: Headline) -> Stated | None:
     """A headline of a machine, from its newest night that has all of it; None if none has."""
     cases = [headline.case, *([headline.base] if headline.base else [])]
@@ -166,10 +146,18 @@ def stated(table: Table, headline: Headline) -> Stated | None:
         return None
     night = int(np.flatnonzero(there)[-1])
     points = [series.point(table, night, case, headline.metric) for case in cases]
-    first = points[0]
-    found = ratio(*points) if len(points) > 1 else (first.mean or 0.0, first.low, first.high)
     launches = min(point.launches for point in points)
-    return None if found is None else Stated(headline, night, launches, *found)
+    mean, *below = (point.mean or math.nan for point in points)
+    if not below:
+        return Stated(headline, night, launches, mean, points[0].low, points[0].high)
+    mean /= below[0]
+    # Intervals of both sides are independent, and symmetric on the logarithmic scale.
+    halves = [
+        math.log(one.high / one.low) / 2 for one in points if one.high and one.low and one.low > 0
+    ]
+    factor = math.exp(math.hypot(*halves)) if len(halves) == len(points) else None
+    low, high = (mean / factor, mean * factor) if factor else (None, None)
+    return Stated(headline, night, launches, mean, low, high)
 
 
 def speaker(tables: Iterable[Table]) -> Table | None:
@@ -178,17 +166,14 @@ def speaker(tables: Iterable[Table]) -> Table | None:
     It has most of the headlines with an interval; of equals, most with a figure; of equals, it was
     measured last. None: there is no machine.
     """
-    return max(
-        (table for table in tables if table.track.served and table.nights),
-        key=_having,
-        default=None,
-    )
 
+    def having(table: Table) -> tuple[int, int, int, str]:
+        found = [one for one in (stated(table, headline) for headline in headlines()) if one]
+        sure = sum(not one.doubt for one in found)
+        return sure, len(found), table.nights[-1].time, table.machine
 
-def _having(table: Table) -> tuple[int, int, int, str]:
-    found = [one for one in (stated(table, headline) for headline in headlines()) if one]
-    sure = sum(not one.doubt for one in found)
-    return sure, len(found), table.nights[-1].time, table.machine
+    there = (table for table in tables if table.track.served and table.nights)
+    return max(there, key=having, default=None)
 
 
 def _badge(headline: Headline, table: Table | None) -> dict[str, Any]:
@@ -215,29 +200,27 @@ def _machine(table: Table) -> dict[str, Any]:
         "case": cases.tolist(),
         "metric": metrics.tolist(),
         **{
-            name: [_short(value) for value in block[nights, cases, metrics].tolist()]
+            name: [
+                None if math.isnan(value) else float(f"{value:.{_DIGITS}g}")
+                for value in block[nights, cases, metrics].tolist()
+            ]
             for name, block in (("mean", table.mean), ("low", table.low), ("high", table.high))
         },
         "status": "".join(letters[code] for code in table.status[nights, cases].tolist()),
         "when": (last - nights).tolist(),
         "points": figures[cases, metrics].tolist(),
     }
-    first, newest = table.nights[0], table.nights[-1]
+    newest = table.nights[-1]
+    first_time, newest_time = (
+        datetime.fromtimestamp(night.time, UTC).isoformat() for night in (table.nights[0], newest)
+    )
     return {
         "machine": table.machine,
         "kind": table.kind,
         "nights": len(table.nights),
-        "first": _moment(first.time),
-        "newest": {"run": newest.run, "time": _moment(newest.time), "commit": newest.commit},
+        "first": first_time,
+        "newest": {"run": newest.run, "time": newest_time, "commit": newest.commit},
         "cases": table.cases,
         "metrics": table.metrics,
         "series": columns,
     }
-
-
-def _short(value: float) -> float | None:
-    return None if math.isnan(value) else float(f"{value:.{_DIGITS}g}")
-
-
-def _moment(time: int) -> str:
-    return datetime.fromtimestamp(time, UTC).isoformat()

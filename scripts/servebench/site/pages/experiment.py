@@ -179,7 +179,9 @@ def _page(site: Site, name: str, cases: tuple[str, ...]) -> PageFile:
         ]
         or [("", trace.experiment_command(name))],
         cases=cases,
-        measured=[case.id for one in found for case in one.cases if case.id not in cases],
+        measured=tuple(
+            dict.fromkeys(one.id for many in found for one in many.cases if one.id not in cases)
+        ),
     )
 
 

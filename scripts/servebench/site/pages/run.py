@@ -146,26 +146,24 @@ def neighbours(headers: Mapping[str, RunHeader]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def lines(night: RunColumns) -> list[CaseLine]:
+def lines(night: RunColumns) -> Iterator[CaseLine]:
     """Of a benchmarks' night every figure; of another one, what was odd."""
     header = night.header
     if header.track.served:
-        return [CaseLine(header.cases[place], odd) for place, odd in sorted(header.odd.items())]
-    return [_line(night, place) for place in range(len(header.cases))]
-
-
-def _line(night: RunColumns, place: int) -> CaseLine:
-    header = night.header
-    case, odd = header.cases[place], header.odd.get(place, _MEASURED)
-    there = np.flatnonzero(~np.isnan(night.mean[place]))
-    if not len(there):
-        return CaseLine(case, odd)
-    column = int(there[0])  # a benchmark has one unit
-    mean, low, high = (float(block[place, column]) for block in (night.mean, night.low, night.high))
-    count, unit = int(night.launches[place, column]), header.metrics[column]
-    known = {} if np.isnan(low) else {"low": low, "high": high}
-    interval = words.spread(Estimate(n=count, mean=mean, **known), unit)
-    return CaseLine(case, odd, words.figure(mean, unit), interval, count)
+        yield from (CaseLine(header.cases[place], odd) for place, odd in sorted(header.odd.items()))
+        return
+    for place, case in enumerate(header.cases):
+        odd = header.odd.get(place, _MEASURED)
+        there = np.flatnonzero(~np.isnan(night.mean[place]))
+        if not len(there):
+            yield CaseLine(case, odd)
+            continue
+        at = place, int(there[0])  # a benchmark has one unit
+        mean, low, high = (float(block[at]) for block in (night.mean, night.low, night.high))
+        count, unit = int(night.launches[at]), header.metrics[at[1]]
+        known = {} if np.isnan(low) else {"low": low, "high": high}
+        interval = words.spread(Estimate(n=count, mean=mean, **known), unit)
+        yield CaseLine(case, odd, words.figure(mean, unit), interval, count)
 
 
 def _page(
@@ -178,7 +176,7 @@ def _page(
 ) -> PageFile:
     header = night.header
     page = make_page(summary, site.published, site.about) if summary is not None else None
-    found = lines(night)
+    found = list(lines(night))
     suites = {} if header.track.served else grouped((suite_of(line.case), line) for line in found)
     one_case = [trace.command(case, header.profile, header.commit) for case in header.cases[:1]]
     return render(

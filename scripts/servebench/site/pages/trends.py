@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
@@ -77,11 +76,17 @@ def trend(
         changes=tuple(
             _change(record, root + addresses.change(record.id))
             for record in changes
-            if concerns(record, table.machine, case, metric) and record.when.timestamp() >= first
+            if record.when.timestamp() >= first
+            and any(
+                (one.machine, one.case, one.metric) == (table.machine, case, metric)
+                for one in (record.series, *record.others)
+            )
         ),
         breaks=_breaks(table, happened, case, first),
         bumps=tuple(
-            _event(time, f"{bump.stack}: {words.moved(bump.packages) or 'hashes only'}")
+            TrendEvent(
+                _moment(time), f"{bump.stack}: {words.moved(bump.packages) or 'hashes only'}"
+            )
             for time, bump in _bumps(table, happened, {stack_of(table, case)}, first)
         ),
     )
@@ -121,7 +126,7 @@ def trend_around(
         changes=(_change(record),),
         breaks=_breaks(table, happened, name.case, first, last),
         bumps=tuple(
-            _event(time, words.moved(bump.packages) or f"{bump.stack}: other hashes")
+            TrendEvent(_moment(time), words.moved(bump.packages) or f"{bump.stack}: other hashes")
             for time, bump in _bumps(table, happened, stacks, first, last)
         ),
     )
@@ -132,7 +137,7 @@ def _breaks(
 ) -> tuple[TrendEvent, ...]:
     times = ((table.nights[one.night].time, one) for one in happened.breaks.get(case, ()))
     return tuple(
-        _event(time, f"{one.what}: {one.before} → {one.after}")
+        TrendEvent(_moment(time), f"{one.what}: {one.before} → {one.after}")
         for time, one in times
         if after < time <= until
     )
@@ -154,28 +159,11 @@ def stack_of(table: Table, case: str) -> str:
     return header.stack_of[header.cases.index(case)]
 
 
-def concerns(record: ChangeRecord, machine: str, case: str, metric: str | None = None) -> bool:
-    """Whether a change moved this series; without a metric, any of the case."""
-    return any(
-        one.machine == machine and one.case == case and metric in {None, one.metric}
-        for one in (record.series, *record.others)
-    )
-
-
 def quantity(metric: str, title: str) -> Quantity:
     """The quantity of a metric, or of the unit that asv gives to a benchmark."""
     if metric in METRICS:
         return Quantity.of(metric)
     return Quantity(title, lambda number: words.figure(number, metric), "lower")
-
-
-def _points(root: str, table: Table, nights: Sequence[Point]) -> tuple[TrendPoint, ...]:
-    # A band is a confidence interval; the spread of asv's samples is none.
-    with_ends = table.track.confidence
-    shown = (one if with_ends else replace(one, low=None, high=None) for one in nights)
-    return tuple(
-        TrendPoint(_moment(one.time), one.run, _value(one), _run(root, one.run)) for one in shown
-    )
 
 
 @lru_cache(maxsize=4096)
@@ -188,11 +176,20 @@ def _moment(time: int) -> datetime:
     return datetime.fromtimestamp(time, UTC)
 
 
-def _value(night: Point) -> Value:
+def _points(root: str, table: Table, nights: Sequence[Point]) -> tuple[TrendPoint, ...]:
+    # A band is a confidence interval; the spread of asv's samples is none.
+    with_ends = table.track.confidence
+    return tuple(
+        TrendPoint(_moment(one.time), one.run, _value(one, with_ends), _run(root, one.run))
+        for one in nights
+    )
+
+
+def _value(night: Point, with_ends: bool) -> Value:
     if night.mean is None:
         return Value(None, note=night.reason or night.status)
     low, high = night.low, night.high
-    if low is None or high is None:
+    if not with_ends or low is None or high is None:
         low = high = None
     else:  # figure and ends were rounded apart from each other
         low, high = min(low, night.mean), max(high, night.mean)
@@ -204,7 +201,3 @@ def _change(record: ChangeRecord, href: str = "") -> TrendEvent:
     cause = f"{record.culprit.package} {record.culprit.version}" if record.culprit else ""
     ratio = Value(record.ratio, record.low, record.high)
     return TrendEvent(record.when, cause, record.verdict, ratio, href)
-
-
-def _event(time: int, label: str) -> TrendEvent:
-    return TrendEvent(_moment(time), label)

@@ -93,14 +93,9 @@ def prose(sentence: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", escaped))  # noqa: S704 - escaped before
 
 
-def case_items(root: str, cases: Iterable[str]) -> Markup:
+@lru_cache(maxsize=64)  # thousands of nights have the same cases
+def case_items(root: str, cases: tuple[str, ...]) -> Markup:
     """Cases as items of a list, each a link to its trend."""
-    return _case_items(root, tuple(cases))
-
-
-@lru_cache(maxsize=64)
-def _case_items(root: str, cases: tuple[str, ...]) -> Markup:
-    # Thousands of nights have the same cases.
     item = Markup('<li><a class="case" href="{}">{}</a></li>')
     return Markup("\n").join(
         item.format(root + addresses.case(case), breakable(case)) for case in cases
@@ -119,11 +114,11 @@ def many(number: int, singular: str, plural: str = "") -> str:
     return f"{count(number)} {singular if number == 1 else plural or f'{singular}s'}"
 
 
-def listed(names: list[str] | tuple[str, ...], last: str = "and") -> str:
+def listed(names: list[str] | tuple[str, ...]) -> str:
     """Names in a sentence: `a`, `a and b`, `a, b and c`."""
     if len(names) < 2:
         return "".join(names)
-    return f"{', '.join(names[:-1])} {last} {names[-1]}"
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _utc(time: float | str | datetime) -> datetime:
