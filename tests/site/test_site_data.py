@@ -184,35 +184,29 @@ def test_years_are_cut_at_new_year() -> None:
     assert found == [(2025, 0, 1), (2026, 1, 2)]
 
 
-def test_another_night_changes_the_files_of_its_year(tmp_path: Path) -> None:
+def test_another_night_changes_the_files_of_its_year_as_the_manifest_says(tmp_path: Path) -> None:
     results = tmp_path / "results"
     for run in (a_run(1, started="2025-11-01T03:00:00+00:00"), a_run(2)):
         store.finalise(results, run)
-    first = built(tmp_path)
-    assert first.written == len([p for p in (tmp_path / "site").rglob("*") if p.is_file()])
+    first, site = built(tmp_path), tmp_path / "site"
+    assert first.written == len([p for p in site.rglob("*") if p.is_file()])
     again = built(tmp_path)
     assert (again.written, again.kept) == (0, first.written)
-    old = {path.name for path in (tmp_path / "site" / "series").rglob("2025-*")}
+    old = {path.name for path in (site / "series").rglob("2025-*")}
     store.finalise(results, a_run(3))
     built(tmp_path)
-    assert {path.name for path in (tmp_path / "site" / "series").rglob("2025-*")} == old
-    assert len(list((tmp_path / "site" / "series").rglob("2026-*.json"))) == 1
-    means = {d["year"]: d["series"][0]["mean"] for d in fetched(tmp_path / "site")}
+    assert {path.name for path in (site / "series").rglob("2025-*")} == old
+    assert len(list((site / "series").rglob("2026-*.json"))) == 1
+    means = {d["year"]: d["series"][0]["mean"] for d in fetched(site)}
     assert means == {2025: [50000], 2026: [50000, 50000]}
-
-
-def test_names_say_what_is_inside_and_the_manifest_lists_them(tmp_path: Path) -> None:
-    store.finalise(tmp_path / "results", a_run(1))
-    built(tmp_path)
-    site = tmp_path / "site"
     manifest = json.loads((site / "manifest.json").read_bytes())
     for section in ("series", "nights"):
         for name, by_year in manifest[section].items():
             for year, (digest, size) in by_year.items():
                 path = site / section / name / f"{year}-{digest}.json"
                 assert path.stat().st_size == size
-    (run,) = (site / "runs").iterdir()
-    assert store.decode(run.read_bytes(), run.name) == store.rounded(a_run(1))
+    path = site / "runs" / f"{a_run(3).id}.json"
+    assert store.decode(path.read_bytes(), path.name) == store.rounded(a_run(3))
 
 
 def test_an_empty_history_has_all_small_files(tmp_path: Path) -> None:

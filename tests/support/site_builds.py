@@ -101,16 +101,9 @@ def history(folder: Path) -> tuple[Path, Imagined]:
         for case in map(runs.make_case, DECLARED)
     )
     started = "2026-11-19T09:00:00+00:00"
-    stored(
-        results,
-        run.model_copy(
-            update={
-                "id": store.run_id(started, "nightly", run.commit),
-                "started": started,
-                "machine": run.machine.model_copy(update={"id": OTHER_MACHINE}),
-            }
-        ),
-    )
+    id_ = store.run_id(started, "nightly", run.commit)
+    machine = run.machine.model_copy(update={"id": OTHER_MACHINE})
+    stored(results, run.model_copy(update={"id": id_, "started": started, "machine": machine}))
     return built(folder), imagined
 
 
@@ -149,15 +142,10 @@ def gathered(folder: Path) -> Site:
 
 def runs_figures() -> dict[str, float]:
     return {
-        "throughput": 5000.0,
-        "server_cpu_per_request": 2e-4,
-        "response_p50": 0.02,
-        "response_p99": 0.05,
-        "service_p50": 0.02,
-        "service_p99": 0.05,
-        "pss_steady": 9e7,
+        "throughput": 5000.0, "server_cpu_per_request": 2e-4, "response_p50": 0.02,
+        "response_p99": 0.05, "service_p50": 0.02, "service_p99": 0.05, "pss_steady": 9e7,
         "efficiency": 0.4,
-    }
+    }  # fmt: skip
 
 
 def stored(results: Path, run: Run) -> None:
