@@ -52,17 +52,13 @@ EVENT = Event(
 )  # fmt: skip
 
 
-def test_an_event_is_one_sentence() -> None:
-    view = make_view(made(one("x/a/py3.14", SLOWER), events=(EVENT,)))
-    ((_, told),) = lines(view, "events")
+def test_an_event_is_one_sentence_and_its_rows_are_folded() -> None:
+    cases = [one(f"x/{name}/py3.14", SLOWER) for name in "abc"]
+    ((_, told),) = lines(make_view(made(*cases, events=(EVENT,))), "events")
     assert told == (
         "One event: 3 cases that share the server granian moved alike: CPU/request ▼ slower, "
         "+2.00 % (+1.80…+2.20 %)."
     )
-
-
-def test_the_rows_of_an_event_are_folded() -> None:
-    cases = [one(f"x/{name}/py3.14", SLOWER) for name in "abc"]
     text = markdown(made(*cases, one("x/d/py3.14", LARGER), events=(EVENT,)))
     open_, folded, rest = text.partition("<details><summary>3 rows of the event above</summary>")
     assert folded

@@ -43,21 +43,21 @@ def test_equal_launches_have_an_interval_of_no_width() -> None:
     assert (found.low, found.high) == pytest.approx((7, 7))
 
 
-def test_a_ratio_has_welchs_interval() -> None:
-    """Logs 1±1 (n=3) over 0 (n=3, no scatter): df is 2, half = t / sqrt(3)."""
-    found = ratio([1.0, 10.0, 100.0], [1.0, 1.0, 1.0])
+@pytest.mark.parametrize(
+    ("above", "below", "error"),
+    [
+        # Logs to base 10 are 1±1 (n=3) over 0 (n=3, no scatter): df is 2.
+        ([1.0, 10.0, 100.0], [1.0, 1.0, 1.0], 1 / math.sqrt(3)),
+        # Two launches each, the same scatter: df is 2, the error the deviation of 0 and 2 (n - 1).
+        ([10.0, 1000.0], [1.0, 100.0], math.sqrt(2)),
+    ],
+)
+def test_a_ratio_has_welchs_interval(above: list[float], below: list[float], error: float) -> None:
+    found = ratio(above, below)
     assert found is not None
     assert found.mean == pytest.approx(10)
-    assert found.high == pytest.approx(10 ** (1 + T_2 / math.sqrt(3)), rel=1e-5)
-
-
-def test_a_ratio_of_two_equal_scatters_has_the_pooled_freedom() -> None:
-    """Two launches each, the same scatter: df = 2, standard error = sd, in logs to base 10."""
-    found = ratio([10.0, 1000.0], [1.0, 100.0])
-    assert found is not None
-    assert found.mean == pytest.approx(10)
-    deviation = math.sqrt(2)  # of 0 and 2, over n - 1
-    assert found.low == pytest.approx(10 ** (1 - T_2 * deviation), rel=1e-4)
+    ends = 10 ** (1 - T_2 * error), 10 ** (1 + T_2 * error)
+    assert (found.low, found.high) == pytest.approx(ends, rel=1e-4)
 
 
 def test_a_ratio_wants_figures_on_both_sides() -> None:
