@@ -31,10 +31,8 @@ def case_for(server: Server, interface: Interface, workers: int = 2) -> Case:
 @EVERY
 def test_an_entry_is_complete(server: Server) -> None:
     assert SERVERS[server.name] is server
-    assert server.interfaces
     assert "asyncio" in server.loops
-    assert server.grace > 0
-    assert server.exit_codes
+    assert all((server.interfaces, server.grace > 0, server.exit_codes))
     for workers in (1, 2):
         limit = server.backpressure(workers)
         assert limit is None or limit >= workers
@@ -47,6 +45,7 @@ def test_an_entry_is_complete(server: Server) -> None:
             assert line[line.index("--workers") + 1] == str(workers)
             assert {"127.0.0.1", "12345"} <= set(" ".join(line).replace(":", " ").split())
             assert case.loop in line, "never left to the server"
+            assert not any(Path(word).is_absolute() for word in line)
 
 
 @EVERY
@@ -88,38 +87,28 @@ def test_granian_in_full() -> None:
     ]  # fmt: skip
 
 
-def test_granian_without_the_gil_has_threads_for_workers() -> None:
+def test_granians_workers_and_its_backlog() -> None:
+    """Threads without the GIL; backlog // workers each: of three, one of 1,024 is left over."""
     server = SERVERS["granian"]
-    assert [server.worker_kind(free_threaded) for free_threaded in (False, True)] == [
-        "process", "thread",
-    ]  # fmt: skip
-
-
-def test_granian_accepts_its_backlog_at_once() -> None:
-    """The backlog // workers each: with three workers one of 1,024 is left over."""
-    limit = SERVERS["granian"].backpressure
-    assert [limit(workers) for workers in (1, 2, 3)] == [GRANIAN_BACKLOG, 1024, 1023]
+    assert (server.worker_kind(False), server.worker_kind(True)) == ("process", "thread")
+    assert [server.backpressure(n) for n in (1, 2, 3)] == [GRANIAN_BACKLOG, 1024, 1023]
 
 
 @pytest.mark.parametrize(
-    ("log", "lines"),
+    ("server", "log", "lines"),
     [
-        ("[INFO] Listening at: http://127.0.0.1:1\n", 0),
-        ("[INFO] Listening at: http://127.0.0.1:1\n[INFO] Started worker-1\n", 1),
-        ("[INFO] Started worker-1\n[INFO] Started worker-2\n", 2),
+        ("granian", "[INFO] Listening at: http://127.0.0.1:1\n", 0),
+        ("granian", "[INFO] Listening at: http://127.0.0.1:1\n[INFO] Started worker-1\n", 1),
+        ("granian", "[INFO] Started worker-1\n[INFO] Started worker-2\n", 2),
+        ("uvicorn", "INFO:     Uvicorn running on http://127.0.0.1:1 (Press CTRL+C to quit)\n"
+         "INFO:     Started parent process [1]\nINFO:     Waiting for application startup.\n"
+         + 2 * "INFO:     Application startup complete.\n", 2),
     ],
-)
-def test_granian_listens_before_it_serves(log: str, lines: int) -> None:
-    assert len(SERVERS["granian"].ready.findall(log)) == lines
-
-
-def test_uvicorn_announces_itself_before_its_workers() -> None:
-    log = (
-        "INFO:     Uvicorn running on http://127.0.0.1:1 (Press CTRL+C to quit)\n"
-        "INFO:     Started parent process [1]\nINFO:     Waiting for application startup.\n"
-        "INFO:     Application startup complete.\nINFO:     Application startup complete.\n"
-    )
-    assert len(SERVERS["uvicorn"].ready.findall(log)) == 2
+)  # fmt: skip
+def test_servers_announce_themselves_before_their_workers(
+    server: str, log: str, lines: int
+) -> None:
+    assert len(SERVERS[server].ready.findall(log)) == lines
 
 
 def test_a_busy_worker_of_uvicorn_is_not_killed() -> None:
@@ -127,12 +116,3 @@ def test_a_busy_worker_of_uvicorn_is_not_killed() -> None:
     one, two = (server.arguments(case_for(server, "asgi", n), 12345, None) for n in (1, 2))
     assert "--timeout-worker-healthcheck" not in one
     assert two[two.index("--timeout-worker-healthcheck") + 1] == "60"
-
-
-def test_paths_do_not_matter() -> None:
-    assert not [
-        word
-        for server in SERVERS.values()
-        for word in server.arguments(case_for(server, "asgi"), 12345, None)
-        if Path(word).is_absolute()
-    ]

@@ -125,24 +125,22 @@ def test_governors_of_all_cores(tmp_path: Path) -> None:
 
 
 def test_hyper_threads_of_the_generators_core(tmp_path: Path) -> None:
-    topology = tmp_path / "cpu3" / "topology"
-    topology.mkdir(parents=True)
-    (topology / "thread_siblings_list").write_text("1,3\n")
-    assert machine.siblings_split(Cores((0, 1, 2), (3,), pinned=True), tmp_path) == (1,)
-    (topology / "thread_siblings_list").write_text("2-3\n")
-    assert machine.siblings_split(Cores((0, 1, 2), (3,), pinned=True), tmp_path) == (2,)
+    siblings = tmp_path / "cpu3" / "topology" / "thread_siblings_list"
+    siblings.parent.mkdir(parents=True)
+    for text, shared in (("1,3\n", 1), ("2-3\n", 2)):
+        siblings.write_text(text)
+        assert machine.siblings_split(Cores((0, 1, 2), (3,), pinned=True), tmp_path) == (shared,)
     assert machine.siblings_split(Cores((0,), (1,), pinned=True), tmp_path) == ()
 
 
-def test_warnings_of_a_small_quiet_machine() -> None:
-    """Two cores: more than one worker cannot be seen to scale; nothing else is wrong."""
+def test_warnings_of_a_machine() -> None:
+    """Of a quiet one with two cores, that more than one worker cannot be seen to scale.
+
+    Of one core, half of it allowed, 3 % stolen: each is a warning with its figure.
+    """
     flags = machine.expected_flags(example(), machine.CgroupLimits(None, None), steal=0.0)
     assert [flag.name for flag in flags] == [FlagName.CORES_INSUFFICIENT, FlagName.CORES_SHARED]
     assert flags[0].detail == "cases with more than 1 worker: the server has 1 core"
-
-
-def test_warnings_of_a_limited_noisy_machine() -> None:
-    """One core, half of it allowed, 3 % stolen: each is a warning with its figure."""
     lone = example(cores=1, server_cores=(0,), client_cores=(0,), pinned=False)
     flags = machine.expected_flags(lone, machine.CgroupLimits(0.5, None), steal=0.03)
     assert [(flag.name, flag.detail) for flag in flags if flag.name != "cores_shared"] == [
@@ -153,32 +151,33 @@ def test_warnings_of_a_limited_noisy_machine() -> None:
     ]
 
 
+def limits(root: Path, groups: str, files: dict[str, str]) -> machine.CgroupLimits:
+    for name, text in files.items():
+        (root / "cgroup" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "cgroup" / name).write_text(text + "\n")
+    (root / "own").write_text(groups)
+    return machine.limits(root / "cgroup", root / "own")
+
+
 def test_limits_of_version_2(tmp_path: Path) -> None:
     """The tightest limit on the way up counts: 1.5 cores above, 512 MiB below."""
-    mount, own = tmp_path / "cgroup", tmp_path / "own"
-    inner = mount / "user" / "app"
-    inner.mkdir(parents=True)
-    (mount / "user" / "cpu.max").write_text("150000 100000\n")
-    (inner / "cpu.max").write_text("max 100000\n")
-    (inner / "memory.max").write_text("536870912\n")
-    (mount / "user" / "memory.max").write_text("max\n")
-    own.write_text("0::/user/app\n")
-    assert machine.limits(mount, own) == machine.CgroupLimits(1.5, 536870912)
+    found = limits(
+        tmp_path, "0::/user/app\n",
+        {"user/cpu.max": "150000 100000", "user/app/cpu.max": "max 100000",
+         "user/app/memory.max": "536870912", "user/memory.max": "max"},
+    )  # fmt: skip
+    assert found == machine.CgroupLimits(1.5, 536870912)
 
 
 def test_limits_of_version_1(tmp_path: Path) -> None:
     """A quota of -1 and a memory limit near 2⁶³ mean none; a host's path falls back to the root."""
-    mount, own = tmp_path / "cgroup", tmp_path / "own"
-    for controller in ("cpu", "memory"):
-        (mount / controller).mkdir(parents=True)
-    (mount / "cpu" / "cpu.cfs_quota_us").write_text("-1\n")
-    (mount / "cpu" / "cpu.cfs_period_us").write_text("100000\n")
-    (mount / "memory" / "memory.limit_in_bytes").write_text("9223372036854771712\n")
-    own.write_text("4:memory:/of/the/host\n1:cpu:/\n")
-    assert machine.limits(mount, own) == machine.CgroupLimits(None, None)
-    (mount / "cpu" / "cpu.cfs_quota_us").write_text("50000\n")
-    (mount / "memory" / "memory.limit_in_bytes").write_text("1000\n")
-    assert machine.limits(mount, own) == machine.CgroupLimits(0.5, 1000)
+    groups, period = "4:memory:/of/the/host\n1:cpu:/\n", {"cpu/cpu.cfs_period_us": "100000"}
+    for quota, most, expected in (
+        ("-1", "9223372036854771712", machine.CgroupLimits(None, None)),
+        ("50000", "1000", machine.CgroupLimits(0.5, 1000)),
+    ):
+        told = {"cpu/cpu.cfs_quota_us": quota, "memory/memory.limit_in_bytes": most}
+        assert limits(tmp_path, groups, period | told) == expected
 
     # A machine without any has no limits.
     assert machine.limits(tmp_path / "x", tmp_path / "y") == machine.CgroupLimits(None, None)

@@ -32,6 +32,8 @@ def test_an_obedient_server_ends_cleanly(tmp_path: Path) -> None:
     session = launch(tmp_path, "obedient")
     said(session, "ready")
     assert session.poll() is None
+    assert session.wait(0.01) is None
+    assert lives(session.pid)
     report = session.stop(30)
     assert (report.clean, report.exit_code, report.killed) == (True, 0, ())
     assert session.members() == []
@@ -101,13 +103,9 @@ def test_ctrl_c_during_the_grace_leaves_nothing(tmp_path: Path) -> None:
     said(session, "ready")
     everyone = pids(session)
     interrupt = threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT])
-
-    def stop() -> None:
-        interrupt.start()
-        session.stop(60)
-
+    interrupt.start()
     with pytest.raises(KeyboardInterrupt):
-        stop()
+        session.stop(60)
     interrupt.join()
     assert not any(map(lives, everyone))
     report = session.stop(60)
@@ -116,16 +114,11 @@ def test_ctrl_c_during_the_grace_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_an_exception_in_the_with_block_ends_the_session(tmp_path: Path) -> None:
-    def fail() -> None:
-        with launch(tmp_path, "obedient") as session:
-            seen.append(session.pid)
-            said(session, "ready")
-            raise RuntimeError
-
-    seen: list[int] = []
-    with pytest.raises(RuntimeError):
-        fail()
-    assert not lives(seen[0])
+    session = launch(tmp_path, "obedient")
+    said(session, "ready")
+    with pytest.raises(RuntimeError), session:
+        raise RuntimeError
+    assert not lives(session.pid)
 
 
 def client(folder: Path, *argv: str) -> Session:
@@ -174,13 +167,6 @@ def test_a_client_runs_to_its_end(tmp_path: Path) -> None:
         assert session.wait(30) == 0
     assert session.log.read_text() == "499999500000\n"
     assert session.stop(1).clean
-
-
-def test_waiting_has_an_end(tmp_path: Path) -> None:
-    with launch(tmp_path, "obedient") as session:
-        said(session, "ready")
-        assert session.wait(0.01) is None
-        assert lives(session.pid)
 
 
 def test_a_name_with_brackets_and_spaces_is_parsed() -> None:

@@ -32,14 +32,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     configured = settings.load()
     for name, spec in configured.interpreters.items():
         target = interpreters.place(name, "source", configured)
-        made(
-            target,
-            version=spec.version,
-            free_threaded=spec.free_threaded,
-            executable=str(target / "python"),
-            origin="source",
-            build="cc",
-        )
+        facts = {**spec.model_dump(), "executable": str(target / "python"), "build": "cc"}
+        made(target, **facts, origin="source")
         (target / "python").touch()
         aged(target.parent, 365)
     environment(declared(), interpreters.locate("3.14").executable, 365)

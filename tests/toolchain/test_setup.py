@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from repos import borrow_cache
 from servebench.core.errors import DeclarationError, SetupError, UsageError
@@ -93,19 +94,14 @@ def test_an_interpreter_that_lies_or_is_none_is_found_out(tmp_path: Path) -> Non
             interpreters.prove(program)
 
 
-def test_unknown_and_unmade_interpreters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An undeclared name is wrong usage; a declared one that is not there names the remedy."""
+def test_what_is_unknown_or_was_never_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An undeclared interpreter is wrong usage; what is declared and not there names the remedy."""
     with pytest.raises(UsageError, match=r"no interpreter '2\.7'; pyproject.toml declares"):
         interpreters.locate("2.7")
+    assert tools.version(tools.oha()) == tools.oha_version() == settings.load().oha.version
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(SetupError, match=r"3\.14t .*has not been made: run `make setup`"):
         interpreters.locate("3.14t")
-
-
-def test_the_load_generator_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is there, in the pinned version; a missing one names the remedy."""
-    assert tools.version(tools.oha()) == tools.oha_version() == settings.load().oha.version
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(SetupError, match=r"oha 1\.16\.0 has not been made: run `make setup`"):
         tools.oha()
 
@@ -206,7 +202,6 @@ def test_environments_have_exactly_what_is_locked(stack: str) -> None:
         spec = interpreters.declared()[python]
         assert version == spec.version
         assert gil is not spec.free_threaded
-        normal = {
-            name.lower().replace("_", "-").replace(".", "-"): v for name, v in packages.items()
-        }
-        assert normal == stacks.read(stack).packages
+        assert {canonicalize_name(name): v for name, v in packages.items()} == stacks.read(
+            stack
+        ).packages
