@@ -158,16 +158,6 @@ class SideRun:
         self.serving.await_ready()
         self.serving.meet()
 
-    def end(self, *, in_order: bool) -> None:
-        """Stop the server; a bad stop is a failure, unless the duet is void anyway."""
-        if not in_order:
-            self.serving.abandon()
-            return
-        try:
-            self.serving.stop()
-        except LaunchError as error:
-            self.serving.fail(error.flag, error.detail)
-
 
 class _Duet:
     """One duet under way; `run` is the protocol, the other methods are its steps."""
@@ -203,7 +193,14 @@ class _Duet:
         return any(side.failed for side in self.order)
 
     def _end(self, side: SideRun) -> None:
-        side.end(in_order=not self._void)
+        """Stop the server; a bad stop is a failure, unless the duet is void anyway."""
+        if self._void:
+            side.serving.abandon()
+            return
+        try:
+            side.serving.stop()
+        except LaunchError as error:
+            side.serving.fail(error.flag, error.detail)
 
     def _unshare(self, last: SideRun) -> None:
         if self.beside is None or self._void:

@@ -81,21 +81,20 @@ def revision(root: Path) -> tuple[str | None, bool]:
 def require_resumable(run: Run, rig: Rig, root: Path) -> None:
     """Refuse to go on with a run whose conditions are no longer there (UsageError)."""
     commit, _ = revision(root)
-    now = {
-        "commit": commit,
-        "machine": rig.machine.id,
-        "oha": (tools.oha_version(), tools.oha_origin()),
-        "stacks": {stack.name: stack.digest for stack in rig.stacks.values()},
-        "interpreters": {name: one.record() for name, one in rig.interpreters.items()},
+    conditions = {
+        "commit": (commit, run.commit),
+        "machine": (rig.machine.id, run.machine.id),
+        "oha": ((tools.oha_version(), tools.oha_origin()), (run.oha, run.oha_origin or "source")),
+        "stacks": (
+            {stack.name: stack.digest for stack in rig.stacks.values()},
+            {stack.name: stack.digest for stack in run.stacks},
+        ),
+        "interpreters": (
+            {name: one.record() for name, one in rig.interpreters.items()},
+            {record.name: record for record in run.interpreters},
+        ),
     }
-    then = {
-        "commit": run.commit,
-        "machine": run.machine.id,
-        "oha": (run.oha, run.oha_origin or "source"),
-        "stacks": {stack.name: stack.digest for stack in run.stacks},
-        "interpreters": {record.name: record for record in run.interpreters},
-    }
-    moved = [what for what, value in now.items() if value != then[what]]
+    moved = [what for what, (now, then) in conditions.items() if now != then]
     if moved:
         raise UsageError(
             f"run {run.id} cannot be resumed: its {' and '.join(moved)} differ from what is here "

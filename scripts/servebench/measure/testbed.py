@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import shlex
@@ -14,11 +13,11 @@ from typing import Final
 from packaging.utils import canonicalize_name
 
 from servebench.core.errors import DeclarationError
-from servebench.core.formula import evaluate
 from servebench.core.model import Case, Commands, Machine
 from servebench.declare.servers import SERVERS
 from servebench.host import machine, paths
 from servebench.measure import oha as load
+from servebench.plan.duration import ceiling
 from servebench.toolchain import interpreters, stacks, tools
 from servebench.toolchain.interpreters import Interpreter
 
@@ -57,21 +56,8 @@ class Rig:
 
     def ceiling(self, case: Case, unit: float) -> float | None:
         """Requests/s that arithmetic allows with single requests of `unit` s; None: undeclared."""
-        if case.ceiling is None:
-            return None
-        return evaluate(
-            case.ceiling,
-            {
-                "c": case.load.connections,
-                "slots": case.slots or math.inf,
-                "floor": case.endpoint.floor,
-                "unit": unit,
-                "cores": len(self.server_cores(case)),
-                "workers": case.workers,
-                "threads": case.threads or math.inf,
-                "rate": case.load.rate or math.inf,
-            },
-        )
+        cores = len(self.server_cores(case))
+        return ceiling(case, unit=unit, cores=cores, rate=case.load.rate)
 
     def environment(self, case: Case) -> dict[str, str]:
         search = os.pathsep.join((str(self.folder(case)), str(self.apps)))

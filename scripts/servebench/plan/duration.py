@@ -87,32 +87,37 @@ def drain(case: Case) -> float:
 
 
 def _warm_up(case: Case, single: float, profile: Profile) -> float:
-    if single < SLOW_SECONDS and case.load.rate is not None:
-        return RATE_WINDOWS * (WINDOW_SECONDS[profile] + Costs.window_gap)
     if single < SLOW_SECONDS:
-        return Costs.windows[profile] * (WINDOW_SECONDS[profile] + Costs.window_gap)
+        windows = Costs.windows[profile] if case.load.rate is None else RATE_WINDOWS
+        return windows * (WINDOW_SECONDS[profile] + Costs.window_gap)
     requests = min(case.load.connections, case.slots or math.inf)
     return Costs.generator + max(single, requests / _capacity(case))
 
 
-def _capacity(case: Case) -> float:
-    """Requests/s that the endpoint could answer, whatever is offered."""
+def ceiling(case: Case, *, unit: float, cores: int, rate: float | None = None) -> float | None:
+    """Requests/s that arithmetic allows with single requests of `unit` s; None: undeclared."""
     if case.ceiling is None:
-        return math.inf
-    single = max(case.endpoint.takes, case.endpoint.floor)
+        return None
     return evaluate(
         case.ceiling,
         {
             "c": case.load.connections,
             "slots": case.slots or math.inf,
             "floor": case.endpoint.floor,
-            "unit": single,
-            "cores": Costs.cores,
-            "rate": math.inf,
+            "unit": unit,
+            "cores": cores,
             "workers": case.workers,
             "threads": case.threads or math.inf,
+            "rate": rate or math.inf,
         },
     )
+
+
+def _capacity(case: Case) -> float:
+    """Requests/s that the endpoint could answer, whatever is offered."""
+    single = max(case.endpoint.takes, case.endpoint.floor)
+    found = ceiling(case, unit=single, cores=Costs.cores)
+    return math.inf if found is None else found
 
 
 def _rate(case: Case) -> float:
