@@ -125,7 +125,7 @@ class Client:
             reraise=True,
         )
         try:
-            return retrying(self._ask, method, path, json, params, most)
+            return retrying(self._ask, method, path, {"json": json, "params": params}, most)
         except PassingError as error:
             tries = retrying.statistics["attempt_number"]
             raise ServiceError(
@@ -162,16 +162,11 @@ class Client:
         raise ServiceError(f"{path}: expected at most {PAGES} pages, found more")
 
     def _ask(
-        self,
-        method: str,
-        path: str,
-        json: Mapping[str, Any] | None,
-        params: Mapping[str, str | int] | None,
-        most: int,
+        self, method: str, path: str, sent: Mapping[str, Any], most: int
     ) -> tuple[bytes, httpx.Response]:
         body = bytearray()
         try:
-            with self._http.stream(method, path, json=json, params=params) as response:
+            with self._http.stream(method, path, **sent) as response:
                 for chunk in response.iter_bytes():
                     body += chunk
                     if len(body) > most:

@@ -43,16 +43,19 @@ class User(Payload):
     type: str = "User"
 
 
-class Comment(Payload):
-    """A comment on an issue or a pull request."""
-
-    id: int
+class _Written(Payload):
     body: str | None = None
     user: User | None = None
     html_url: str = ""
 
     def is_by(self, login: str) -> bool:
         return self.user is not None and self.user.login == login
+
+
+class Comment(_Written):
+    """A comment on an issue or a pull request."""
+
+    id: int
 
 
 class Tip(Payload):
@@ -80,15 +83,12 @@ class Pull(Payload):
     html_url: str = ""
 
 
-class Issue(Payload):
+class Issue(_Written):
     """An issue; pull requests are listed among them, and have `pull_request`."""
 
     number: int
-    body: str | None = None
     state: str
-    user: User | None = None
     pull_request: dict[str, Any] | None = None
-    html_url: str = ""
 
 
 class WorkflowRun(Payload):
@@ -207,11 +207,7 @@ class Repository:
     def issues(self, creator: str) -> list[Issue]:
         """All issues that an account has opened, open and closed, newest first."""
         found = self._all(Issue, "/issues", params={"state": "all", "creator": creator})
-        return [
-            issue
-            for issue in found
-            if issue.pull_request is None and issue.user is not None and issue.user.login == creator
-        ]
+        return [one for one in found if one.pull_request is None and one.is_by(creator)]
 
     def open_issue(self, title: str, body: str, labels: tuple[str, ...]) -> Issue:
         given = {"title": title, "body": body, "labels": list(labels)}

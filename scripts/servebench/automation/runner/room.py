@@ -59,7 +59,7 @@ def read_config(path: Path | None = None) -> RunnerConfig:
     """Read it; raises SetupError."""
     path = path or config_file()
     try:
-        place = RunnerConfig.model_validate_json(path.read_bytes())
+        return RunnerConfig.model_validate_json(path.read_bytes())
     except OSError as error:
         raise SetupError(
             f"{path}: {error.strerror}: this machine is not prepared to run foreign code; "
@@ -69,7 +69,6 @@ def read_config(path: Path | None = None) -> RunnerConfig:
         raise SetupError(
             f"{path}: {first_problem(error)}; run scripts/prepare-runner.sh"
         ) from error
-    return place
 
 
 _TIMEOUT_S: Final = 120
