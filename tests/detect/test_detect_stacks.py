@@ -93,23 +93,28 @@ def bumps(tiny: Path) -> Bumps:
     return Bumps(tiny, (commits[0], commits[1]), (digests[0], digests[1]))
 
 
-def test_both_stacks_are_measured_as_they_were(
-    bumps: Bumps, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From the locks of then, installed, on the applications of now; what cannot differ is out."""
-    seen: list[Question] = []
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Question, Reporter]]:
+    """What would have been compared, and told to whom; nothing is measured."""
+    asked: list[tuple[Question, Reporter]] = []
 
     def compare(question: Question, reporter: Reporter) -> Comparison:
-        assert question.seed == 7
-        assert reporter is told
-        seen.append(question)
+        asked.append((question, reporter))
         return unmeasured(question)
 
-    told = SilentReporter()
     monkeypatch.setattr(session, "compare", compare)
+    return asked
+
+
+Seen = list[tuple[Question, Reporter]]
+
+
+def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None:
+    """From the locks of then, installed, on the applications of now; what cannot differ is out."""
+    told = SilentReporter()
     found = RealDuets(bumps.root, 7, told, QUIET)(bumps.candidate(), 90.0)
-    (question,) = seen
-    assert question.seconds == 90.0
+    ((question, reporter),) = seen
+    assert (question.seed, question.seconds, reporter) == (7, 90.0, told)
     sides = question.base, question.head
     for side, version, digest in zip(sides, ("1.0", "1.5"), bumps.digests, strict=True):
         stack = side.rig.stacks["one"]
@@ -122,26 +127,15 @@ def test_both_stacks_are_measured_as_they_were(
     assert stacks.read("one").packages["beta"] == "2.0"  # the checkout's own lock stays
 
 
-def test_cases_that_cannot_differ_are_not_measured(
-    bumps: Bumps, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cases_that_cannot_differ_are_not_measured(bumps: Bumps, seen: Seen) -> None:
     """What does not load the package that moved was moved by something else."""
-    monkeypatch.delattr(session, "compare")
-    alone = bumps.candidate()
-    alone = alone.model_copy(update={"steps": alone.steps[:1]})
-    found = RealDuets(bumps.root, 7, SilentReporter(), QUIET)(alone, 90.0)
-    assert (found.planned, found.cases) == (0, ())
-    gone = alone.model_copy(
-        update={
-            "steps": (
-                alone.steps[0].model_copy(
-                    update={"series": SeriesName(machine=MACHINE, case="tiny/gone", metric="x")}
-                ),
-            )
-        }
-    )
+    duets, (step, _) = RealDuets(bumps.root, 7, SilentReporter(), QUIET), bumps.candidate().steps
+    found = duets(bumps.candidate(steps=(step,)), 90.0)
+    assert (found.planned, found.cases, seen) == (0, (), [])
+    lost = SeriesName(machine=MACHINE, case="tiny/gone", metric="x")
+    gone = bumps.candidate(steps=(step.model_copy(update={"series": lost}),))
     with pytest.raises(UsageError, match="none of its cases is declared any more: tiny/gone"):
-        RealDuets(bumps.root, 7, SilentReporter(), QUIET)(gone, 90.0)
+        duets(gone, 90.0)
 
 
 def test_a_lock_is_found_by_its_digest(bumps: Bumps, tmp_path: Path) -> None:
@@ -369,17 +363,8 @@ def test_locks_that_did_not_move_are_no_commit(tiny: Path, tmp_path: Path) -> No
         branches.commit(outside, "x")
 
 
-def test_a_mixture_moves_what_it_is_told_to(bumps: Bumps, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mixture_moves_what_it_is_told_to(bumps: Bumps, seen: Seen) -> None:
     """The stack before, with one release of the one after; the time is shared with later steps."""
-    seen: list[tuple[dict[str, str], dict[str, str], float]] = []
-
-    def compare(question: Question, _: Reporter) -> Comparison:
-        sides = question.base, question.head
-        stacks_ = [side.rig.stacks["one"].packages for side in sides]
-        seen.append((stacks_[0], stacks_[1], question.seconds or 0.0))
-        return unmeasured(question)
-
-    monkeypatch.setattr(session, "compare", compare)
     candidate = bumps.candidate()
     record = ChangeRecord(
         id=candidate.id, status="open", series=candidate.steps[1].series, when=candidate.when,
@@ -390,38 +375,34 @@ def test_a_mixture_moves_what_it_is_told_to(bumps: Bumps, monkeypatch: pytest.Mo
     duets = RealDuets(bumps.root, 7, SilentReporter(), QUIET)
     shows = bisect.Mixtures(duets, record, found, ends=100.0, clock=lambda: 20.0)
     assert shows(candidate.packages) is None  # nothing was measured
-    assert seen == [({"alpha": "1.0", "beta": "1.0"}, {"alpha": "1.0", "beta": "1.5"}, 40.0)]
+    ((question, _),) = seen
+    for side, beta in ((question.base, "1.0"), (question.head, "1.5")):
+        assert side.rig.stacks["one"].packages == {"alpha": "1.0", "beta": beta}
+    assert question.seconds == 40.0
     late = bisect.Mixtures(duets, record, found, ends=10.0, clock=lambda: 20.0)
     assert late(candidate.packages) is None
     assert len(seen) == 1
 
 
 def test_benchmarks_inside_the_process_are_played_without_a_server(
-    bumps: Bumps, monkeypatch: pytest.MonkeyPatch
+    bumps: Bumps, seen: Seen
 ) -> None:
     """In the environments of a case with their endpoint; what cannot differ is out."""
     write(bumps.root, "benchmarks/handlers.py", "")
-    seen: list[Question] = []
-
-    def compare(question: Question, _: Reporter) -> Comparison:
-        seen.append(question)
-        return unmeasured(question)
-
-    monkeypatch.setattr(session, "compare", compare)
     names = {
         name: f"inprocess/handlers.Cpu.time_request(endpoint=tiny/{name})/py3.14/one"
         for name in ("alone", "dependent", "gone")
     }
-    candidate = bumps.candidate()
+    step = bumps.candidate().steps[0]
 
     def moved(*which: str) -> Candidate:
         series = [SeriesName(machine=MACHINE, case=names[one], metric="seconds") for one in which]
-        found = [candidate.steps[0].model_copy(update={"series": one}) for one in series]
-        return candidate.model_copy(update={"steps": tuple(found)})
+        found = [step.model_copy(update={"series": one}) for one in series]
+        return bumps.candidate(steps=tuple(found))
 
     duets = RealDuets(bumps.root, 7, SilentReporter(), QUIET)
     duets(moved("alone", "dependent", "gone"), 90.0)
-    (question,) = seen
+    ((question, _),) = seen
     assert question.affected.pairs == ()
     assert [target.name for target in question.affected.targets] == [
         "handlers.Cpu.time_request('tiny/dependent')"

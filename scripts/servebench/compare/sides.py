@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal
 
 from servebench.compare import revisions
 from servebench.compare.pairs import Borrower, Lender, declares, paired
@@ -114,7 +113,10 @@ def of_revisions(root: Path, base: str | None, head: str | None, scope: Scope) -
 
     def part(revision: Revision, place: Path) -> _Part:
         own = Borrower(revision.label, place, lender)
-        record = _record(revision.label, "revision", revision.commit, revision.dirty)
+        record = SideRecord(
+            label=revision.label, kind="revision", commit=revision.commit, dirty=revision.dirty,
+            stacks=(), interpreters=(),
+        )  # fmt: skip
         cases = own.cases(scope.profile)
         return _Part(record, place, cases, own.lock, own.settings, revision.tree, own)
 
@@ -197,23 +199,15 @@ def _here(
     root: Path, label: str, lock: Callable[[str], Stack], scope: Scope, python: str | None = None
 ) -> _Part:
     """The checkout around us, with stacks, or on an interpreter, of one's choice."""
-    record = _record(label, "interpreter" if python else "stack", *runner.revision(root))
+    commit, dirty = runner.revision(root)
+    record = SideRecord(
+        label=label, kind="interpreter" if python else "stack", commit=commit, dirty=dirty,
+        stacks=(), interpreters=(),
+    )  # fmt: skip
     cases = expand_all(_experiments(root, "the checkout"), scope.profile)
     cases = tuple(case for case in cases if python in {None, case.python})
     folder = revisions.copy(root, scope.copies)
     return _Part(record, folder, cases, lock, settings=lambda _: settings.load(root))
-
-
-def _record(
-    label: str,
-    kind: Literal["revision", "stack", "interpreter"],
-    commit: str | None,
-    dirty: bool,
-) -> SideRecord:
-    """What is known of a side before anything is made for it."""
-    return SideRecord(
-        label=label, kind=kind, commit=commit, dirty=dirty, stacks=(), interpreters=()
-    )
 
 
 def _experiments(root: Path, whose: str) -> tuple[Experiment, ...]:
