@@ -140,9 +140,20 @@ class Samples(ABC, Generic[_Sample]):
         """Why a side does not have it at all; empty if both do."""
         return ""
 
-    @abstractmethod
     def void(self) -> str:
-        """Why it cannot be compared at all; empty if it can."""
+        """Why it cannot be compared at all, as by a side's first failure; empty if it can."""
+        reasons, samples = [], list[_Sample](self.earlier)
+        samples += self.all
+        for side in reversed(SIDES):
+            failures = [self.failure(one, side) for one in samples]
+            found = [failure for failure in failures if failure is not None]
+            if len(found) >= FAILURES:
+                reasons.append(f"{side}: {found[0]}")
+        return self.missing() or "; ".join(reasons)
+
+    @abstractmethod
+    def failure(self, sample: _Sample, side: SideName) -> str | None:
+        """How a side failed, in words; None if it did not."""
 
     @abstractmethod
     def disturbances(self) -> str:
@@ -187,21 +198,11 @@ class CaseDuets(Samples[Duet]):
     def figures(self, sample: Duet, side: SideName) -> Mapping[str, float]:
         return sample.base if side == "base" else sample.head
 
-    def void(self) -> str:
-        """The first failure of the side that failed again and again: "head: wrong_body: …"."""
-        duets = [
-            (one.flags_base, one.flags_head)
-            for one in (*self.earlier, *self.all)
-            # Somebody stopped the comparison: the case has done nothing wrong.
-            if all(f.name != FlagName.INTERRUPTED for f in (*one.flags_base, *one.flags_head))
-        ]
-        reasons = []
-        for place, side in ((1, "head"), (0, "base")):
-            failing = [[f for f in flags[place] if f.severity == "fail"] for flags in duets]
-            first = [flags[0] for flags in failing if flags]
-            if len(first) >= FAILURES:
-                reasons.append(f"{side}: {first[0].name}: {first[0].detail}")
-        return "; ".join(reasons)
+    def failure(self, sample: Duet, side: SideName) -> str | None:
+        if any(f.name == FlagName.INTERRUPTED for f in (*sample.flags_base, *sample.flags_head)):
+            return None  # somebody stopped the comparison: the case has done nothing wrong
+        flags = sample.flags_base if side == "base" else sample.flags_head
+        return next((f"{f.name}: {f.detail}" for f in flags if f.severity == "fail"), None)
 
     def disturbances(self) -> str:
         flags = (flag for duet in self.all for flag in (*duet.flags_base, *duet.flags_head))
@@ -229,15 +230,9 @@ class ProcessPairs(Samples[ProcessPair]):
                 return f"another benchmark on head: version {versions[0]} → {versions[1]}"
         return ""
 
-    def void(self) -> str:
-        """Absent on a side, another one, or the first failure of a side that failed repeatedly."""
-        reasons = []
-        for side in ("head", "base"):
-            readings = [getattr(one, side) for one in (*self.earlier, *self.all)]
-            failures = [reading.reason for reading in readings if reading.failed]
-            if len(failures) >= FAILURES:
-                reasons.append(f"{side}: {failures[0]}")
-        return self.missing() or "; ".join(reasons)
+    def failure(self, sample: ProcessPair, side: SideName) -> str | None:
+        reading: ProcessReading = getattr(sample, side)
+        return reading.reason if reading.failed else None
 
     def figures(self, sample: ProcessPair, side: SideName) -> Mapping[str, float]:
         value = getattr(sample, side).value

@@ -155,7 +155,12 @@ class Bench:
             return of_comparison(self._compare("head", self.rig, task), "aa")
         planted = self.cases[task.cases[0]]
         folder = self.scratch / f"{task.kind}-{task.size:g}-{planted.id.replace('/', '_')}"
-        rig = self._with(task.kind, planted, self._amount(task, planted), folder)
+        # Bytes, requests at once, or steps of a loop.
+        if task.kind == "memory":
+            amount = round(task.size * self._cost(planted)[MEMORY_METRIC])
+        else:
+            amount = round(task.size) if task.kind == "queue" else self._steps(planted, task)
+        rig = self._with(task.kind, planted, amount, folder)
         share = self._share(planted) if task.kind in _COUNTED_KINDS else None
         compared = self._compare(f"{task.kind} {task.size:g}", rig, task)
         return of_comparison(compared, task.kind, size=task.size, planted=planted.id, share=share)
@@ -178,12 +183,6 @@ class Bench:
         )  # fmt: skip
         equipment = session.Equipment(self.instruments, folder=self.scratch / "comparisons")
         return session.compare(question, self.reporter, equipment)
-
-    def _amount(self, task: Task, case: Case) -> int:
-        """Bytes, requests at once, or steps of a loop."""
-        if task.kind == "memory":
-            return round(task.size * self._cost(case)[MEMORY_METRIC])
-        return round(task.size) if task.kind == "queue" else self._steps(case, task)
 
     def _with(self, kind: Kind, case: Case, amount: int, folder: Path) -> testbed.Rig:
         """A rig with a plant in a folder; made once and used by all trials of the same plant."""
