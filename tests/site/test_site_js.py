@@ -16,6 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,10 +44,19 @@ _COPIES = {
 """Digests of the copies, taken when they were compared with the package's files."""
 
 
-def _a_table() -> Table:
+def _history() -> tuple[Table, dict[str, Any]]:
+    """A history, and what the scripts get of one of its series in the newest year."""
     imagined = made_up.imagine(0.4, 24, seed=3)
     (table,) = history.tables(made_up.generate(imagined))
-    return table
+    year = data_files.years(table)[-1]
+    shard = next(one for one in data_files.series_files(table) if len(one.series) > 1)
+    row, column = shard.series[0]
+    return table, {
+        "nights": data_files.nights_document(table, year, events.events(table)),
+        "shard": data_files.series_document(data_files.scaled(table, year), shard),
+        "case": table.cases[row],
+        "metric": table.metrics[column],
+    }
 
 
 def test_figures_read_the_same_in_the_page_and_in_its_scripts() -> None:
@@ -111,25 +121,19 @@ def test_labels_of_an_axis_share_a_unit_and_as_many_digits_as_their_step_needs()
 
 
 def test_scripts_read_from_the_data_files_what_was_measured() -> None:
-    table = _a_table()
+    table, given = _history()
     year = data_files.years(table)[-1]
-    shard = next(one for one in data_files.series_files(table) if len(one.series) > 1)
-    row, column = shard.series[0]
-    case, metric = table.cases[row], table.metrics[column]
     found = sites.node(
         """
         const { points } = await import(js + "/columns.js");
         result = points(given.nights, given.shard, given.case, given.metric);
         """,
-        {
-            "nights": data_files.nights_document(table, year, events.events(table)),
-            "shard": data_files.series_document(data_files.scaled(table, year), shard),
-            "case": case,
-            "metric": metric,
-        },
+        given,
     )
     runs = {night.run for night in table.nights[year.span]}
-    wanted = [one for one in history.points(table, case, metric) if one.run in runs]
+    wanted = [
+        one for one in history.points(table, given["case"], given["metric"]) if one.run in runs
+    ]
     told = ("run", "time", "commit", "status", "launches", "reason")
     assert [[one[name] for name in told] for one in found] == [
         [getattr(one, name) for name in told] for one in wanted
@@ -146,24 +150,16 @@ def test_scripts_read_from_the_data_files_what_was_measured() -> None:
 
 
 def test_a_column_that_is_too_short_is_refused() -> None:
-    table = _a_table()
+    table, given = _history()
     year = data_files.years(table)[-1]
-    shard = data_files.series_files(table)[0]
-    row, column = shard.series[0]
-    document = data_files.series_document(data_files.scaled(table, year), shard)
-    document["series"][0]["mean"].pop()
+    given["shard"]["series"][0]["mean"].pop()
     found = sites.node(
         """
         const { DataError, points } = await import(js + "/columns.js");
         try { points(given.nights, given.shard, given.case, given.metric); }
         catch (problem) { result = [problem instanceof DataError, problem.message]; }
         """,
-        {
-            "nights": data_files.nights_document(table, year, events.events(table)),
-            "shard": document,
-            "case": table.cases[row],
-            "metric": table.metrics[column],
-        },
+        given,
     )
     nights = year.stop - year.start
     assert found == [True, f"expected {nights} nights, found {nights - 1} in “mean”"]

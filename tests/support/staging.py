@@ -6,14 +6,10 @@ Its stack is a real server, packed again from an environment that set-up made, a
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import io
 import json
 import re
 import shutil
 import subprocess
-import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import Distribution, distributions
@@ -27,7 +23,7 @@ from acting import MAKEFILE, PROJECT, REPOSITORY, Stage
 from fake_github import FakeGitHub, State
 from repos import borrow_cache, commit, git, write
 from servebench.toolchain import locks, stacks
-from tiny_index import Index, serving
+from tiny_index import Index, pack, serving
 
 SERVER: Final = frozenset({"uvicorn", "httptools", "click", "h11"})
 ENDPOINTS: Final = ("one", "two", "three", "four")
@@ -116,13 +112,9 @@ def theatre(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, In
     borrow_cache(folder / "cache", patch)
     for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
         patch.setenv(name, "/dev/null")
-    for name in ("UV_FIND_LINKS", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_OFFLINE"):
-        patch.delenv(name, raising=False)
     patch.delenv("SERVEBENCH_ROOT", raising=False)
     state = State(repository=REPOSITORY, uploads=str(folder / "artifacts"))
-    with serving() as index, FakeGitHub(state) as github:
-        patch.setenv("UV_DEFAULT_INDEX", f"{index.address}/simple")
-        patch.setenv("UV_CACHE_DIR", str(folder / "uv"))
+    with serving(patch, folder / "uv") as index, FakeGitHub(state) as github:
         variables = {"STANDIN_FOLDER": str(folder)}
         yield Stage(folder, folder / "tree", github, variables), index
 
@@ -152,23 +144,18 @@ def stock(index: Index, names: frozenset[str] | None = None) -> None:
 def packed_again(found: Distribution, packages: Path) -> tuple[str, bytes]:
     """Make a wheel of an installed distribution: its file's name and contents."""
     tag = re.findall(r"^Tag: (\S+)$", found.read_text("WHEEL") or "", re.MULTILINE)[0]
-    record, information, packed = "", "", io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for file in found.files or ():
-            if file.parts[0] == ".." or "__pycache__" in file.parts:
-                continue
-            if file.parts[0].endswith(".dist-info"):
-                information = file.parts[0]
-                if file.name in _LEFT_BEHIND:
-                    continue
-            content = (packages / file).read_bytes()
-            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
-            record += f"{file},sha256={digest.decode()},{len(content)}\n"
-            entry = zipfile.ZipInfo(str(file))
-            entry.external_attr = 0o644 << 16
-            archive.writestr(entry, content)
-        archive.writestr(f"{information}/RECORD", f"{record}{information}/RECORD,,\n")
-    return f"{information.removesuffix('.dist-info')}-{tag}.whl", packed.getvalue()
+    listed = [
+        file
+        for file in found.files or ()
+        if file.parts[0] != ".." and "__pycache__" not in file.parts
+    ]
+    (info,) = {file.parts[0] for file in listed if file.parts[0].endswith(".dist-info")}
+    files = {
+        str(file): (packages / file).read_bytes()
+        for file in listed
+        if file.parts[0] != info or file.name not in _LEFT_BEHIND
+    }
+    return f"{info.removesuffix('.dist-info')}-{tag}.whl", pack(files, info)
 
 
 def make_tree(root: Path) -> Path:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import http.server
 import io
 import json
-import threading
+import logging
+import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
 
 
 def wheel(name: str, version: str, needs: tuple[str, ...] = ()) -> bytes:
@@ -25,18 +27,23 @@ def wheel(name: str, version: str, needs: tuple[str, ...] = ()) -> bytes:
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
+    return pack({path: text.encode() for path, text in files.items()}, info)
+
+
+def pack(files: Mapping[str, bytes], info: str) -> bytes:
+    """A wheel of these files and their record."""
     record = ""
-    for path, text in files.items():
-        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=")
-        record += f"{path},sha256={digest.decode()},{len(text)}\n"
-    files[f"{info}/RECORD"] = record + f"{info}/RECORD,,\n"
+    for path, content in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
+        record += f"{path},sha256={digest.decode()},{len(content)}\n"
+    last = f"{info}/RECORD"
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        for path, text in files.items():
+        for path, content in {**files, last: f"{record}{last},,\n".encode()}.items():
             # Without a date of its own, the same wheel has the same hash whenever it is made.
             entry = zipfile.ZipInfo(path)
             entry.external_attr = 0o644 << 16
-            archive.writestr(entry, text)
+            archive.writestr(entry, content)
     return packed.getvalue()
 
 
@@ -72,54 +79,32 @@ class Index:
 
 
 @contextmanager
-def serving() -> Iterator[Index]:
-    """Serve an empty index, to be filled, until the end of the block."""
+def serving(patch: pytest.MonkeyPatch | None = None, cache: Path | None = None) -> Iterator[Index]:
+    """Serve an empty index, to be filled; with `patch`, uv asks it and nothing else."""
     served = Index()
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_HEAD(self) -> None:
-            self.do_GET()
+    def answer(request: Request) -> Response:
+        kind, _, name = request.path.strip("/").partition("/")
+        if kind == "files":
+            return Response(served.files[name][2], content_type="application/octet-stream")
+        return Response(served.page(name), content_type="application/vnd.pypi.simple.v1+json")
 
-        def do_GET(self) -> None:
-            kind, _, name = self.path.strip("/").partition("/")
-            if kind == "files":
-                content, media = served.files[name][2], "application/octet-stream"
-            else:
-                content, media = served.page(name), "application/vnd.pypi.simple.v1+json"
-            self.send_response(200)
-            self.send_header("Content-Type", media)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(content)
-
-        def log_message(self, *_args: object) -> None:
-            """Keep quiet."""
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    served.address = f"http://127.0.0.1:{server.server_port}"
-    try:
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # quiet: what verbs say is compared
+    with HTTPServer(host="127.0.0.1", threaded=True) as server:
+        server.expect_request(re.compile("")).respond_with_handler(answer)
+        served.address = f"http://127.0.0.1:{server.port}"
+        if patch is not None:
+            for name in ("FIND_LINKS", "INDEX", "INDEX_URL", "EXTRA_INDEX_URL", "OFFLINE"):
+                patch.delenv(f"UV_{name}", raising=False)
+            patch.setenv("UV_DEFAULT_INDEX", f"{served.address}/simple")
+            patch.setenv("UV_CACHE_DIR", str(cache))
         yield served
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @contextmanager
 def serving_beta(patch: pytest.MonkeyPatch, uv_cache: Path) -> Iterator[Index]:
-    """`alpha` needs `beta`; of `beta` there are three versions, the newest of March 2026.
-
-    uv asks for nothing else.
-    """
-    with serving() as served:
-        patch.setenv("UV_DEFAULT_INDEX", f"{served.address}/simple")
-        patch.setenv("UV_CACHE_DIR", str(uv_cache))
-        names = ("UV_FIND_LINKS", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_OFFLINE")
-        for name in names:
-            patch.delenv(name, raising=False)
+    """`alpha` needs `beta`; of `beta` there are three versions, the newest of March 2026."""
+    with serving(patch, uv_cache) as served:
         served.add("alpha", "1.0", "2026-01-10", ("beta",))
         served.add("beta", "1.0", "2026-01-11")
         served.add("beta", "1.5", "2026-02-11")
