@@ -1,7 +1,5 @@
 """The house: folders that are the street, and names that mean one thing."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Artifacts are foreign data: what a hostile machine could send, and what becomes of it."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io

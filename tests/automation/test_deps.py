@@ -1,7 +1,5 @@
 """The harness's lock and other pins: renewed from their indexes, proposed in one pull request."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The runner's hook: which jobs may start on a machine of ours, and that nothing talks it round."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The script that prepares a machine: what it writes, and that it can be repeated."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """Foreign code runs as another user, for real: what it can reach, and what it leaves."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The GitHub client: patient where waiting helps, plain where it does not."""
 
-from __future__ import annotations
-
 import socket
 from typing import Any
 

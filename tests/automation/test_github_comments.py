@@ -1,7 +1,5 @@
 """The comment on a pull request: one, ours, true to its commit, and harmless whatever is in it."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Issues that keep themselves: announced changes and the watchdog's report, each exactly once."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

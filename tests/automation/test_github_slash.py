@@ -1,7 +1,5 @@
 """`/bench <commit>`: only who may, only what they looked at, and nothing of the comment itself."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, Final

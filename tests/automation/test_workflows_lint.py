@@ -1,7 +1,5 @@
 """The linters of workflows: no findings in ours, and findings where there is something to find."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

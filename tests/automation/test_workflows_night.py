@@ -1,7 +1,5 @@
 """Nights, from the schedule to the published site, run by act."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess

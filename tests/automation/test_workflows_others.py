@@ -1,7 +1,5 @@
 """The workflows that are neither a night nor a comparison, run by act."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any

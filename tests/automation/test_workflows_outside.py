@@ -1,7 +1,5 @@
 """Another repository benchmarks its own applications: the example of docs/automation.md, run."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterator

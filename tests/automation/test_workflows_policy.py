@@ -1,7 +1,5 @@
 """What our workflows keep to beside what zizmor and actionlint ask (`test_workflows_lint`)."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import re

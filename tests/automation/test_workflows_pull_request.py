@@ -1,7 +1,5 @@
 """A pull request, from the comment that asks to the comment that answers, run by act."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass

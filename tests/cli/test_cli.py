@@ -1,7 +1,5 @@
 """The command line as a whole: what it knows, and what it does not wait for."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

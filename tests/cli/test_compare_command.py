@@ -1,7 +1,5 @@
 """`servebench compare` as people use it: what it refuses, what it finds, and how it ends."""
 
-from __future__ import annotations
-
 import json
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`servebench run` as people use it: interrupted, gone on with, refused."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

@@ -1,7 +1,5 @@
 """What a change can affect: never too little, and not everything."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable, Sequence
 from itertools import product

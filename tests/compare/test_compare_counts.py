@@ -1,7 +1,5 @@
 """Instruction counts of a comparison: what is counted together, in which time, and what it says."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast

@@ -1,7 +1,5 @@
 """Screening, confirmation and verdicts, on duets with chosen ratios."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Many cases that moved alike are one event, and only if they did."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

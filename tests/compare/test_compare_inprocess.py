@@ -1,7 +1,5 @@
 """In-process benchmarks in a comparison: which ones, how they are judged, and real processes."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -1,7 +1,5 @@
 """What base and head are: real repositories, real locks, a real resolver."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

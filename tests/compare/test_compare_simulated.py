@@ -4,8 +4,6 @@ Each simulated comparison goes through the real screening, confirmation and verd
 ratios are drawn. Their spread is 0.7 %, as measured for duets on a two-core machine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -106,13 +104,7 @@ def test_nothing_changed_and_nothing_is_called(noise: Noise) -> None:
     ],
 )
 def test_a_change_is_called_as_often_as_promised(
-    seed: int,
-    size: float,
-    noise: Noise,
-    limits: tuple[int, int],
-    tries: int,
-    least: int,
-    most: int,
+    seed: int, size: float, noise: Noise, limits: tuple[int, int], tries: int, least: int, most: int
 ) -> None:
     source, slower = np.random.default_rng(seed), {0: size}
     called = (compare(source, 1, noise, slower=slower, limits=limits)[0] for _ in range(tries))

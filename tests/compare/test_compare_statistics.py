@@ -5,8 +5,6 @@ three log ratios of 1, 2 and 3 % (mean 0.02, standard deviation 0.01, standard e
 can be checked with a pocket calculator.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Stored comparisons and trials judged again from their duets give the verdicts on record."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 

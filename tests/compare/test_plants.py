@@ -1,7 +1,5 @@
 """Planted slowdowns: one known change to a copy, and the application still answers right."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

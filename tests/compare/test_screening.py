@@ -1,7 +1,5 @@
 """Instructions of two commits side by side: what is told, and how it ends."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

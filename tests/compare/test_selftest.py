@@ -1,7 +1,5 @@
 """The self-test counts what was said, leaves nothing out, and holds other ways against it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A whole comparison, with instruments that measure nothing and a clock that they turn."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The registry of metrics: roles, formats and bounds follow from the rows."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

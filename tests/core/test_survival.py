@@ -1,7 +1,5 @@
 """Whatever the door lets in, everything behind it survives: thousands of mutated files, seeded."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -216,10 +214,7 @@ def history(root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
 
 @pytest.mark.parametrize("figure", ["1e308", "1e-320", "-1"])
 def test_an_impossible_figure_in_the_history_costs_its_file_alone(
-    figure: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    figure: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It got in when nobody looked; site and `detect` name it, and go on with the others."""
     results, bad = history(tmp_path, monkeypatch)

@@ -1,7 +1,5 @@
 """A server, a metric and an interpreter are each added in one place of a copy of the project."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

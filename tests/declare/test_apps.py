@@ -3,8 +3,6 @@
 Each app runs under each interpreter, stack, server and loop that any case names, as a real server.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

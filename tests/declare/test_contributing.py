@@ -1,7 +1,5 @@
 """The worked example of CONTRIBUTING.md, executed as it stands."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

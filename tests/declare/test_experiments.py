@@ -1,7 +1,5 @@
 """Declarations: what they expand to, and how each mistake is told."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace

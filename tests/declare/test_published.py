@@ -1,7 +1,5 @@
 """The declarations of the sources' figures: refused when wrong, and in step with the plan."""
 
-from __future__ import annotations
-
 import random
 from fnmatch import fnmatchcase
 from pathlib import Path

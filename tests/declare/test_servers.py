@@ -1,7 +1,5 @@
 """The server registry: a contract over every entry, and the two command lines in full."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

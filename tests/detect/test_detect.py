@@ -1,7 +1,5 @@
 """Detection: steps in series that were made up, judged by duets that measure nothing."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

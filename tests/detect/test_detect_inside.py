@@ -1,7 +1,5 @@
 """Detection inside the process: asv's figures, commit by commit, with the locks that git holds."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

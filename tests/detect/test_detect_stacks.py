@@ -1,7 +1,5 @@
 """Locks by date: bumped in commits of their own, found again, and measured against each other."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess

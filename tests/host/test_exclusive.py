@@ -1,7 +1,5 @@
 """Two measurements on one machine."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The machine: its id, its cores, its limits, and what changed."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

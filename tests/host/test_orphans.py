@@ -1,7 +1,5 @@
 """What a killed servebench leaves behind is found and ended, and nothing else."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

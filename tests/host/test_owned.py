@@ -1,7 +1,5 @@
 """Scratch folders: kept as long as their owner lives, and removed by the next servebench."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Real sockets: who listens, who is foreign, who holds the connections."""
 
-from __future__ import annotations
-
 import os
 import socket
 from contextlib import ExitStack

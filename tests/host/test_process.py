@@ -1,7 +1,5 @@
 """Sessions of real processes: pinned from birth, wholly seen, provably ended."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What a log of a run says."""
 
-from __future__ import annotations
-
 import io
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """CPU and memory of real process trees, and the arithmetic with figures worked out by hand."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """asv with our environments: the real program, in small repositories of its own."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -4,8 +4,6 @@ In each of them another case of the same plan goes on, the exit code is 1, no fi
 launch is kept or shown anywhere, and nothing is left alive.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

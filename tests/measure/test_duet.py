@@ -1,7 +1,5 @@
 """Duets, real: two servers of one case give a ratio near 1, and a failure of either gives none."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

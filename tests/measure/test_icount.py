@@ -1,7 +1,5 @@
 """Counting instructions: reading Callgrind's dumps, real counts, and what may go wrong."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import json

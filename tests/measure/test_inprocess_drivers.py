@@ -1,7 +1,5 @@
 """The in-process drivers: what they hand to an application, and what they accept from it."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import subprocess

@@ -1,7 +1,5 @@
 """The suites of handlers and of Pydantic, run by asv_runner in the stacks' environments."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import math

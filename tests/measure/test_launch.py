@@ -1,7 +1,5 @@
 """One launch, real: what a good one gives, that every request is counted, and the same by hand."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """Load from the real oha against real servers: what is asked is what is counted, or it fails."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import signal

@@ -1,7 +1,5 @@
 """`servebench inprocess`: what it asks asv for, and a real look inside the process."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Who serves: every worker must answer, and be what the case names."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Figures from the generator's rows, against figures worked out by hand and real recordings."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 

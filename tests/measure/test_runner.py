@@ -1,7 +1,5 @@
 """Every launch of a plan, in an order that can be repeated, saved after each; none is real."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What is looked at beside the load ends with it, however that ends."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from types import SimpleNamespace

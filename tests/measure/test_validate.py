@@ -1,7 +1,5 @@
 """Every flag that a single launch can raise, each with figures worked out by hand."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Verification against real servers: the right answer, in its time, side by side."""
 
-from __future__ import annotations
-
 import json
 import time
 from typing import Any

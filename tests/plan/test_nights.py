@@ -1,7 +1,5 @@
 """Nights: shared out over machines, measured shard by shard, and what came of them."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Plans: what is selected, how often, how long it takes, and what the command says."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

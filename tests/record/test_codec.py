@@ -1,7 +1,5 @@
 """Run files: what is written is read back, and what is not a run file is refused with reasons."""
 
-from __future__ import annotations
-
 import json
 import math
 import zlib

@@ -1,7 +1,5 @@
 """The history: real git remotes that race, refuse, hang up and damage nothing."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """Where run files live, and that nothing that was saved is ever lost."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

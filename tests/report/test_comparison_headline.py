@@ -1,7 +1,5 @@
 """The headline of a comparison and what to do next: no sentence that does not follow."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

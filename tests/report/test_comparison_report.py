@@ -1,7 +1,5 @@
 """The reports of a comparison: the right blocks first, nothing lost silently, never too long."""
 
-from __future__ import annotations
-
 import io
 import xml.etree.ElementTree as ET
 from pathlib import Path

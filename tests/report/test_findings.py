@@ -1,7 +1,5 @@
 """The page of findings: sentences with figures from runs, and nothing that was not measured."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

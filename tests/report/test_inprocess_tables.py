@@ -1,7 +1,5 @@
 """From asv's results to tables: figures worked out by hand, and nothing where nothing was."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`servebench show`: figures beside the published ones, failures in words, comparisons again."""
 
-from __future__ import annotations
-
 import io
 import json
 import random

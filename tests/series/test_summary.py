@@ -1,7 +1,5 @@
 """Means and intervals over launches, with figures worked out by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """asv's site: complete, with its regressions, and without any other host."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Addresses of the site: published once, so that what is asserted here is never changed."""
 
-from __future__ import annotations
-
 import re
 from urllib.parse import unquote
 

@@ -1,7 +1,5 @@
 """Years of asv's result files: each is read once, and nothing else is different."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 The histories are made up, their change points planted; the pages are those that anybody would see.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

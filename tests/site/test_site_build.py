@@ -1,7 +1,5 @@
 """The whole site: every link leads somewhere, and nothing is made again without a reason."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shlex

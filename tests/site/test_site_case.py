@@ -1,7 +1,5 @@
 """Case pages: the trend that is drawn, launches, and what scripts are told."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Changes: records, pages, the feed, and made-up histories of them."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

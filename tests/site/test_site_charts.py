@@ -1,7 +1,5 @@
 """Charts: everything stands where arithmetic puts it, says what it is, and leaves nothing out."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator

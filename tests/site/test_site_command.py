@@ -1,7 +1,5 @@
 """`servebench site` as people use it: built, served here, built again when results change."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -1,7 +1,5 @@
 """The compare page: what its form offers, and its scripts' arithmetic, by figures from the hand."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

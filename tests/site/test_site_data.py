@@ -1,7 +1,5 @@
 """From run files to the site's data files: figures, states, breaks, and what is not made again."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Experiment pages: declared charts, answers beside what was published, and where it comes from."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections import Counter

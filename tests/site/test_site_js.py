@@ -3,8 +3,6 @@
 The modules that need no page run in Node, which is in the harness's environment.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import importlib.util

@@ -1,7 +1,5 @@
 """Odd sites in Chromium, every page of them: no results, one night, and hostile strings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from urllib.parse import quote
 

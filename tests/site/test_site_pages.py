@@ -1,7 +1,5 @@
 """What pages say: of the newest run, the headlines, a machine's noise, and how figures read."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping

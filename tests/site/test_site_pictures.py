@@ -1,7 +1,5 @@
 """The README's pictures, taken from the site."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -5,8 +5,6 @@ happened, changes that overlap, a cause that nobody knows, another kernel, and a
 that was measured last, and once.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import random

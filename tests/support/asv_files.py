@@ -1,7 +1,5 @@
 """asv's results for tests, written by asv's own classes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A machine with nothing on it, for tests of set-up."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final

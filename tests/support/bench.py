@@ -1,7 +1,5 @@
 """A checkout whose only experiment misbehaves (`badapps`), and the command line run in it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

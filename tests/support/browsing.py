@@ -1,7 +1,5 @@
 """A site on loopback, Chromium before it, and everything that went wrong on a page."""
 
-from __future__ import annotations
-
 import functools
 import gzip
 import http.server

@@ -1,7 +1,5 @@
 """Comparisons for tests: ratios in, duets out, without a server; judgements and whole records."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 

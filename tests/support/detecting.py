@@ -1,7 +1,5 @@
 """Tables with steps, dismissals and records of changes, for tests of detection."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import timedelta

@@ -4,8 +4,6 @@ Where it is, a disk of 1 MB is mounted and filled. Elsewhere writes go to the ke
 which answers each with ENOSPC, as a full disk does.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import resource

@@ -1,7 +1,5 @@
 """Whole comparisons by instruments and processes that measure nothing and turn the clock."""
 
-from __future__ import annotations
-
 import random
 import signal
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """A night's plan, what its shards would send, and a checkout's facts: builders for attacks."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence

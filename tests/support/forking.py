@@ -7,8 +7,6 @@ Each call is a process of its own with the folder, environment and open files of
 are passed on to it, and its exit code is passed back.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os

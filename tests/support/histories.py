@@ -1,7 +1,5 @@
 """Histories for tests: bare remotes that can misbehave, and runs to put into them."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta

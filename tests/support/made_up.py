@@ -5,8 +5,6 @@ those of a small virtual machine do; what was planted is known, and said in chan
 seed always gives the same history.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import pickle

@@ -1,7 +1,5 @@
 """Checkouts in git repositories of their own, and a cache that tests may write to."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -6,8 +6,6 @@ It becomes the user nobody for real, ends all of that user's processes for real,
 processes than its own. Prints a JSON object of what it saw.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Small sites for tests: years of a made-up history, one night, none at all, and a hostile one."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Sites for tests: built of a few runs, and read as a browser would, without one."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterator

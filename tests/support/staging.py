@@ -4,8 +4,6 @@ Its stack is a real server, packed again from an environment that set-up made, a
 `alpha`, so that a release can come out whenever a test wants one.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Run builders for tests: figures with the scatter of a real machine, but from a seed."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """A small HTTP server on loopback whose answers a test decides, and oha for the tests."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import threading

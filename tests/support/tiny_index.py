@@ -1,7 +1,5 @@
 """A package index on loopback, with packages that are made up."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """The doctor: everything on one page, also when much is missing."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

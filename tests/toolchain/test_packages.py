@@ -1,7 +1,5 @@
 """Programs of the system's packages, and those that Go builds: told where they cannot be had."""
 
-from __future__ import annotations
-
 import io
 import os
 from pathlib import Path

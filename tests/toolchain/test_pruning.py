@@ -1,7 +1,5 @@
 """The cache forgets what nothing uses, and keeps what the checkout declares."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

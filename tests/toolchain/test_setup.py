@@ -1,7 +1,5 @@
 """Set-up of the whole: what it made is right, and the second time it only looks."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

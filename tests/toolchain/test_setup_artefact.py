@@ -1,7 +1,5 @@
 """Artefacts are whole or absent, whoever is killed, and however many make them."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

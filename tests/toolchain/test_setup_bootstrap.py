@@ -1,7 +1,5 @@
 """The first step of `make setup`, which has only Python's standard library to work with."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

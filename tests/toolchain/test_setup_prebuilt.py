@@ -1,7 +1,5 @@
 """Prebuilt interpreters and load generator: downloaded for real, made of what set-up made."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

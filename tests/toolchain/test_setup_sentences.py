@@ -1,7 +1,5 @@
 """Whatever is missing, set-up ends in one sentence that says what to do."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

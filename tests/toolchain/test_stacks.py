@@ -1,7 +1,5 @@
 """Stacks: what a lock says, and renewing locks against a real index."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta

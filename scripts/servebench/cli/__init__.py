@@ -1,7 +1,5 @@
 """The verbs: arguments in, sentences out."""
 
-from __future__ import annotations
-
 import sys
 import traceback
 from typing import Annotated

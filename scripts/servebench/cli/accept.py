@@ -1,7 +1,5 @@
 """`servebench ci accept`: turn what measuring machines sent into files that may be used."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated

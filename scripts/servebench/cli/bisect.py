@@ -1,7 +1,5 @@
 """`servebench bisect`: which release caused a change?"""
 
-from __future__ import annotations
-
 import time
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`servebench compare`: is HEAD faster or slower than BASE, and what could have been seen?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Final, Literal
 

@@ -1,7 +1,5 @@
 """`servebench ci deps`: the harness's own lock, and what else is pinned."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Annotated, Final

@@ -1,7 +1,5 @@
 """`servebench ci detect`: where did a series move for good, and was it the stack?"""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """`servebench doctor`: what this machine has, and what that does to figures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from rich.table import Table

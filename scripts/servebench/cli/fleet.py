@@ -1,7 +1,5 @@
 """`servebench ci fleet`: machines of one's own as runners."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Annotated

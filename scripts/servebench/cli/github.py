@@ -1,7 +1,5 @@
 """What `servebench ci` says on GitHub: on pull requests, at commits, and in issues of its own."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

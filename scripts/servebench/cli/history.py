@@ -1,7 +1,5 @@
 """`servebench ci history`: the results of all nights, on a branch of their own."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final

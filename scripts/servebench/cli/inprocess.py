@@ -1,7 +1,5 @@
 """`servebench inprocess` and `ci screen`: what asv measures inside the process."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence

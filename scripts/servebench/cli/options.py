@@ -1,7 +1,5 @@
 """What several verbs share: options, how their values are read, and how a measurement begins."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """`servebench plan`: what would be run, and how long it would take. Starts nothing."""
 
-from __future__ import annotations
-
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """`servebench run`: measure."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 from itertools import count

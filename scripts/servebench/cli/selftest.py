@@ -1,7 +1,5 @@
 """`servebench selftest`: how often is the instrument wrong, and what does it see?"""
 
-from __future__ import annotations
-
 import math
 import random
 import tempfile

@@ -1,7 +1,5 @@
 """`servebench setup`: make everything that measuring needs."""
 
-from __future__ import annotations
-
 import time
 from typing import Annotated
 

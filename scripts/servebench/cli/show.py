@@ -1,7 +1,5 @@
 """`servebench show`, `dev findings` and `dev schema`: read what was measured, write pages."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`servebench site`, `asv` and `dev pictures`: results as pages that anybody can browse."""
 
-from __future__ import annotations
-
 import tempfile
 import threading
 import time

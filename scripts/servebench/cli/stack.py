@@ -1,7 +1,5 @@
 """`servebench stack`: the stacks under test and their locks."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated

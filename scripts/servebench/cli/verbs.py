@@ -4,8 +4,6 @@
 module can import all it needs at its top.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import pkgutil

@@ -16,8 +16,6 @@ A wrong "not affected" would be the only harmful mistake, so what is unknown cou
 - documents, results and what is for git or CI alone affect nothing.
 """
 
-from __future__ import annotations
-
 import filecmp
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

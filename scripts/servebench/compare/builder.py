@@ -5,8 +5,6 @@ piece of news, not forty rows. What the moved cases share is looked for among a 
 narrowest one that explains them is named: "granian" says more than "the machine".
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

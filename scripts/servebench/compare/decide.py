@@ -11,8 +11,6 @@ A stage only collects: every answer is computed from the samples so far, and eac
 any time. docs/comparing.md says why.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace

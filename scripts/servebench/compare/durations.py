@@ -5,8 +5,6 @@ nothing seems to have moved screens to its end; where much has moved, the confir
 full share before the screening may go on.
 """
 
-from __future__ import annotations
-
 import math
 import statistics as figures
 from collections import defaultdict

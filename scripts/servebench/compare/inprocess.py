@@ -14,8 +14,6 @@ something else, and is not compared. One that keeps its version while its code c
 same figure: that is what a change in `benchmarks/` is judged for.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

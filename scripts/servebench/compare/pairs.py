@@ -9,8 +9,6 @@ older code. Applications, locks and interpreters are what is compared: of these 
 what it does not have at all, and the report says so.
 """
 
-from __future__ import annotations
-
 import filecmp
 import shutil
 from collections.abc import Hashable, Iterable, Sequence

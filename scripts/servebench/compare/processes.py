@@ -19,8 +19,6 @@ nothing changed has twice the chances for a false verdict that its duets alone h
 most, by the arithmetic in docs/comparing.md.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -12,8 +12,6 @@ versions. The locks of the checkout stay as they are; the others are kept in the
 its digest.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import shutil

@@ -6,8 +6,6 @@ which cases need another duet, `durations` whether there is time for it. Every d
 as it is over.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import time

@@ -8,8 +8,6 @@
 Each side has a copy of the files for itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date

@@ -6,8 +6,6 @@ from nothing, and ratios are averaged as ratios are (the geometric mean). Studen
 duets of unknown scatter.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A *fail* flag voids the launch: it keeps a status and a reason, and loses every 
 A *warn* flag is shown beside the figures; from those with a `DISTURBING` one nothing is decided.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Final, Literal, Self
 

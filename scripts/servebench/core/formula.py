@@ -3,8 +3,6 @@
 Declarations are expanded with it (floors, slots, loads), and launches judged (their ceiling).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Final

@@ -3,8 +3,6 @@
 Values are SI units throughout (seconds, bytes, 1/s, or 1 for ratios and counts).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final, Literal

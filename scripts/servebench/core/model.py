@@ -4,8 +4,6 @@ All of them are frozen and validated where they are made. A `Case` carries all t
 and a `Run` all that a reader needs.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Literal, Self
 

@@ -1,7 +1,5 @@
 """Numbers of the launch protocol that planning must know too, to say how long a launch takes."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from servebench.core.model import Profile

@@ -4,8 +4,6 @@ Standard library only: verbs that print plain text wait for no more (`printing` 
 the others).
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Formats for people. Inside, everything is in SI units; this is the edge."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A case id is the experiment's folder and the block's rendered template; nothing 
 id means one thing: in whatever profile it appears, only duration and timeout may differ.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

@@ -1,7 +1,5 @@
 """The experiments: each `apps/*/experiment.toml`, with its cases in every profile."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

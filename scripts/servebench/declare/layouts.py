@@ -4,8 +4,6 @@ Like a table, a chart selects cases by globs over their ids and tells them apart
 properties of a case; its figures are metrics of the registry.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal

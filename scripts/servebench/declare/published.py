@@ -3,8 +3,6 @@
 An experiment without the file gets a table of everything.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Container
 from pathlib import Path

@@ -4,8 +4,6 @@ What the words refer to (servers, stacks, …) and the cases that follow are che
 A `Formula` (see `formulas`) is over the profile's parameters and the case's axes.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ An entry says how the server is started for a case, which log lines prove that i
 and how its workers exist (as processes or threads), so that nothing else needs to know its name.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The `[tool.servebench]` tables of the two `pyproject.toml` files, validated."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 from typing import Annotated, Any, TypeVar

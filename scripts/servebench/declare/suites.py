@@ -4,8 +4,6 @@ A suite with a `[source]` is an experiment with a page of its own, as `apps/<exp
 servers; the others share one page.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final, Self
 

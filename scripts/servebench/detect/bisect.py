@@ -6,8 +6,6 @@ comparisons. At the end the release that is left is tried alone, since two might
 what neither does by itself; then none is named.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

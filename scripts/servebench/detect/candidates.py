@@ -9,8 +9,6 @@ what was judged of the one says nothing of the other. Where both moved between t
 and were first seen at the same commit, they are one candidate all the same, and are judged at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final

@@ -3,8 +3,6 @@
 `blamed`, `named` and `follows` are about what a search for the cause adds to a record.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Candidates one after another, each judged by a duet and kept with its evidence at once."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Where a clone is shallow the one commit is fetched. A lock that cannot be found 
 from the other side's, with the versions that the run recorded.
 """
 
-from __future__ import annotations
-
 import glob
 import hashlib
 from collections.abc import Callable, Iterator, Sequence

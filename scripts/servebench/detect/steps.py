@@ -8,8 +8,6 @@ another machine, interpreter or declaration begins a new series. Of benchmarks i
 night is a commit, and asv itself leaves out what another version of a benchmark gave.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ a reader never sees half of it, however its maker ended. Makers of the same arte
 other; the kernel releases the lock of a killed one, and the next sweeps up what it left.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Running other people's tools: argument lists, a log, and a sentence when they fail."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

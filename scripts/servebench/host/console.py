@@ -4,8 +4,6 @@ Rich lets control characters through (its `strip_control_codes` leaves ESC as it
 that is printed with it goes through `Console`, and JSON through `print_json`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

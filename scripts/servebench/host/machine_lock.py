@@ -5,8 +5,6 @@ free as soon as its holder ends, and the kernel says who holds it. Containers wi
 their own have a lock of their own.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import pwd

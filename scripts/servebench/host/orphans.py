@@ -5,8 +5,6 @@ its end is proven. Its processes carry the record's id in their environment. Whe
 is dead (kill -9, power cut), whatever carries that id is an orphan, and nothing else is.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import time

@@ -1,7 +1,5 @@
 """Where things are: the checkout, and the caches outside it."""
 
-from __future__ import annotations
-
 import os
 import tomllib
 from pathlib import Path

@@ -5,8 +5,6 @@ connections to it, every answer right and every figure wrong. So a port is prove
 launch and after it, and proven ours in between.
 """
 
-from __future__ import annotations
-
 import errno
 import random
 import socket

@@ -5,8 +5,6 @@ A pid alone names nobody: it is given to the next process once its owner has bee
 Source: proc(5), pidfd_open(2), clock_getcpuclockid(3), Documentation/filesystems/proc.rst.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import signal

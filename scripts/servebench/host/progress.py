@@ -1,7 +1,5 @@
 """What a person sees while something goes on: a live line on a terminal, plain lines in logs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -8,8 +8,6 @@ a lock that its mmap calls want. Whether memory grows is seen by the resident se
 Source: proc(5); Documentation/filesystems/proc.rst on smaps_rollup.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 import threading

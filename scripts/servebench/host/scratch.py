@@ -4,8 +4,6 @@ A folder's name says which process made it, and in which pid namespace. Standard
 counts instructions in the environments of stacks uses it.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

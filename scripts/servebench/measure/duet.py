@@ -23,12 +23,7 @@ from typing import Final
 from servebench.core.errors import LaunchError
 from servebench.core.flags import Flag
 from servebench.core.model import Case, Load
-from servebench.core.protocol import (
-    DUET_SECONDS,
-    DUET_WARM_UP,
-    DUET_WAVES,
-    UNIT_REQUESTS,
-)
+from servebench.core.protocol import DUET_SECONDS, DUET_WARM_UP, DUET_WAVES, UNIT_REQUESTS
 from servebench.host import resource_usage
 from servebench.measure import figures, warmup
 from servebench.measure.oha_results import Rows

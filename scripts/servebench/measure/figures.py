@@ -1,7 +1,5 @@
 """What was seen while load was on, and what follows from it: the figures and the flags."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext

@@ -1,7 +1,5 @@
 """Who serves? Every worker is asked for its interpreter, packages and event loop."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 import time

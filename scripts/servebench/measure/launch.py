@@ -3,8 +3,6 @@
 It ends with figures, or with a fail flag and a reason; in both cases nothing of it is left.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -7,8 +7,6 @@ The clock of all rows starts when oha starts its load: it sends nothing after `L
 that clock, and ticks of a rate are due at i / rate.
 """
 
-from __future__ import annotations
-
 import math
 import sqlite3
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Run a plan: every launch in seeded random order, round by round, saved after each."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

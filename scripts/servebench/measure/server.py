@@ -1,7 +1,5 @@
 """One server under way for one case: started, questioned, watched, stopped, and proven gone."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -1,7 +1,5 @@
 """What launches need from the machine and the checkout, resolved once per run."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -4,8 +4,6 @@ Flags that end a launch at once (a wrong body, a server that died) are raised wh
 these are judged afterwards, all of them, so that the reader gets the whole list.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Is the right thing served? Status, content type, body, floor and concurrency of an endpoint."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import json

@@ -1,7 +1,5 @@
 """Warming up: the server's first requests cost more than all later ones, and are never measured."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Waits, durations and drains follow from the case by arithmetic. What only a mach
 in `Costs`, and in the costs of a server's entry in `servers`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

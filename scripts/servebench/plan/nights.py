@@ -7,8 +7,6 @@ far above its fair share; everything else goes, longest first, to whoever has le
 machine only has to do with that machine.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -375,8 +373,7 @@ def markdown(record: NightRecord) -> str:
 
 def _arrived(shard: Shard, runs: Sequence[Run]) -> ShardRecord:
     here = sorted(
-        (run for run in runs if run.shard == shard.number),
-        key=lambda run: (run.machine.id, run.id),
+        (run for run in runs if run.shard == shard.number), key=lambda run: (run.machine.id, run.id)
     )
     results = [result for run in here for result in run.results]
     launched = {result.case.id for result in results if result.launches}

@@ -1,7 +1,5 @@
 """What will be run: the cases of a profile, selected, counted and shared out."""
 
-from __future__ import annotations
-
 import difflib
 import random
 from collections.abc import Iterable, Sequence

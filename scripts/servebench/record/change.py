@@ -7,8 +7,6 @@ those of the confirming comparison and do not move any more; only `status`, `cul
 be filled in later. Files are `results/changes/<id>.json`.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import ClassVar, Final, Literal, Self
 

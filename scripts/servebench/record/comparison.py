@@ -4,8 +4,6 @@ Ratios are head over base throughout: 1.02 means that head's figure is 2 % large
 better says the metric registry.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import ClassVar, Final, Literal, Self
 

@@ -1,7 +1,5 @@
 """Where comparisons are kept while they grow, and afterwards: beside the logs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

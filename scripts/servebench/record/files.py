@@ -4,8 +4,6 @@ A file is strict JSON of one `Artefact`. It is always replaced as a whole, writt
 and flushed to the disk first: whatever happens, the file that was there before is still whole.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

@@ -1,7 +1,5 @@
 """The plan of a night in shards, the shard of one machine, and the record of what came."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Literal, Self

@@ -5,8 +5,6 @@ tells them to run. So the sides and the time are taken from the comparison's own
 recorded line only what these do not hold: the selection, the profile and the seed.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Sequence

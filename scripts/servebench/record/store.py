@@ -6,8 +6,6 @@ digits, a relative error of at most 5e-6, which is a thousand times below the no
 Counts and declared values are kept exactly. Files of format 1 are read too, and stay as they are.
 """
 
-from __future__ import annotations
-
 import difflib
 import math
 import os

@@ -4,8 +4,6 @@ A trial keeps, besides what was said, the figures of every duet, so that other w
 be held against the very same launches.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import ClassVar, Final, Literal

@@ -4,8 +4,6 @@ Instructions are a screening: counts repeat where clocks scatter, also on shared
 what one thread executes. What executes more need not be slower, and waiting is not in them.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """A change in words, and the commands that measure it again. Pure."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import dataclass
 from datetime import UTC, datetime

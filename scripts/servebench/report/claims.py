@@ -12,8 +12,6 @@ say. A sentence with a figure that was not measured is replaced by one that says
 ratio with its interval, held against the declared range.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal

@@ -1,7 +1,5 @@
 """A comparison as every format shows it, and how it ended as an exit code. Pure."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

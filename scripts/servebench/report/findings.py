@@ -4,8 +4,6 @@ A run with several launches per case speaks first: one launch decides nothing. W
 measure comes from the next run, which may have the articles' durations and further variants.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

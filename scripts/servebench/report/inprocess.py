@@ -3,8 +3,6 @@
 What failed is shown as failed, what does not apply is left out, and neither is a figure. Pure.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -12,12 +10,7 @@ from typing import Any, Final
 
 from servebench.core import units
 from servebench.core.model import Case
-from servebench.declare.suites import (
-    SuiteColumn,
-    SuiteDeclaration,
-    SuiteShape,
-    SuiteTable,
-)
+from servebench.declare.suites import SuiteColumn, SuiteDeclaration, SuiteShape, SuiteTable
 from servebench.record.asv_results import Reading, Snapshot, environments, newest
 from servebench.report import formats
 from servebench.report.asv_figures import find, quotient, slowest, speed_ups
@@ -44,9 +37,7 @@ _FORMATS: Final[dict[str, units.Formatter]] = {
 
 
 def make_page(
-    snapshots: Sequence[Snapshot],
-    suites: Iterable[SuiteDeclaration],
-    run: RunSummary | None = None,
+    snapshots: Sequence[Snapshot], suites: Iterable[SuiteDeclaration], run: RunSummary | None = None
 ) -> RunPage:
     """All snapshots (newest first) as a page; tables may show a `run` with servers beside."""
     facts = [("measured", where(snapshot)) for snapshot in snapshots]
@@ -54,9 +45,7 @@ def make_page(
 
 
 def sections(
-    snapshots: Sequence[Snapshot],
-    suites: Iterable[SuiteDeclaration],
-    run: RunSummary | None = None,
+    snapshots: Sequence[Snapshot], suites: Iterable[SuiteDeclaration], run: RunSummary | None = None
 ) -> tuple[Section, ...]:
     """One section per suite that has a figure, of the newest commit that has one."""
     made = ((suite, newest(snapshots, *suite.benchmarks)) for suite in suites)

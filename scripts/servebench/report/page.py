@@ -1,7 +1,5 @@
 """A run as a page for people: facts, then per experiment its answer, tables and shapes. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The rows of a comparison, its one sentence, and what to do next; nothing else is said. Pure."""
 
-from __future__ import annotations
-
 import math
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,12 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from servebench.core.metrics import METRICS, WORK
-from servebench.record.comparison import (
-    CaseComparison,
-    Comparison,
-    Judgement,
-    Verdict,
-)
+from servebench.record.comparison import CaseComparison, Comparison, Judgement, Verdict
 from servebench.record.reproduce import rebuilt
 from servebench.report import formats
 

@@ -1,7 +1,5 @@
 """The self-test's results as Markdown: error rates, power, bias; other ways on the same data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final

@@ -4,8 +4,6 @@ The layout comes from `published.toml`. Cases that no declared table selects get
 own, so that nothing measured is ever left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase

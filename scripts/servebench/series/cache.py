@@ -1,7 +1,5 @@
 """What was read of result files, kept by a digest of their bytes; all of it may be lost."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import pickle

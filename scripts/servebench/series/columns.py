@@ -4,8 +4,6 @@ A figure, its interval and its number of launches (`summary`) stand in four bloc
 become the same (`series.asv`), so that everything after reads one type.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What happened to a table besides its figures: breaks, new stacks, missing nights. Pure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal

@@ -5,8 +5,6 @@ results (`series.cache`). A file that cannot be read, for whatever reason, is na
 problems, and the rest is read: the history is never rewritten, so that a bad file stays.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime

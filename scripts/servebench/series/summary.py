@@ -6,8 +6,6 @@ t interval. Where a metric was zero in some launch (errors, steal), plain values
 A failed launch has no figures and enters nothing.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

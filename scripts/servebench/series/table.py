@@ -5,8 +5,6 @@ fit into memory and are cut into files without a loop over points. Failed and mi
 have no figure (NaN) and a status with a reason.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ asv's page loads its libraries from public hosts; each is replaced by the copy i
 checksum that the page demands, so that the site works offline and tells nobody who reads it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import json

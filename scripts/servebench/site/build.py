@@ -3,8 +3,6 @@
 Building twice, or building anew, gives the same bytes.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -11,8 +11,6 @@ c/<change>.json                     the change records
 badge/<name>.json                   for shields.io
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

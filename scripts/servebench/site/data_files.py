@@ -6,8 +6,6 @@ digits: an error of at most 5·10⁻⁵ of the median, far below what any launch
 figure, and `status` says why. Every file is of one year; places are those of its nights file.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -4,8 +4,6 @@ For looking at it before it is published. It knows no other address than files b
 lists no folders, and is heard by nobody else.
 """
 
-from __future__ import annotations
-
 import errno
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What is there, in small files: the overview of all series, an index, badges."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Making the interpreters: prebuilt ones through uv, or all of them from the same source."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

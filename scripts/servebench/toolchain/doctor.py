@@ -1,7 +1,5 @@
 """The diagnosis: what this machine has, what is missing, and what that does to figures."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import time

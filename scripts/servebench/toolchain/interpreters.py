@@ -4,8 +4,6 @@ All of them have the same origin, prebuilt or built from source: a comparison of
 different ways would compare the compilers.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from dataclasses import asdict, dataclass

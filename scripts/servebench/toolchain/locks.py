@@ -1,7 +1,5 @@
 """Renewing locks with uv: the stacks', one line per package, and the harness's own."""
 
-from __future__ import annotations
-
 import re
 import sys
 import tempfile

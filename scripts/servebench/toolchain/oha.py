@@ -1,7 +1,5 @@
 """Making the load generator: its release's own program, or built from its registry; both pinned."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

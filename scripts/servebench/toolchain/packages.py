@@ -6,8 +6,6 @@ that installs them is told. Go checks every module against its checksum database
 program itself is checked against our own pin as well, by what the linker wrote into it.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

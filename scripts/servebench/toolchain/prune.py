@@ -5,8 +5,6 @@ stays, whenever it was used, and so does what the site has read of a results fol
 anything else can be made again.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Making everything that measuring needs, in the order in which it fails fastest."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -5,8 +5,6 @@ line per package with its hashes. `[tool.servebench.stacks.<stack>]` beside the 
 interpreters that it is made for.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

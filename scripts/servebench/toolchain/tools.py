@@ -1,7 +1,5 @@
 """The tools that set-up made or brought: the load generator, uv, and what Go builds for tests."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

@@ -1,7 +1,5 @@
 """Right answers, and every wrong one: wrong always, or only while somebody measures."""
 
-from __future__ import annotations
-
 import asyncio
 
 from bare_asgi import Answer, App

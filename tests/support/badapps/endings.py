@@ -1,7 +1,5 @@
 """Applications that end in the middle, or do not end when they are asked to."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

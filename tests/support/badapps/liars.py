@@ -1,7 +1,5 @@
 """Applications whose figures are plausible, and right whenever one request is sent alone."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 
@@ -45,12 +43,6 @@ async def quicken(app: App) -> Answer:
 
 
 app = App(
-    {
-        "/truthful": truthful,
-        "/uneven": uneven,
-        "/mask": mask,
-        "/keep": keep,
-        "/quicken": quicken,
-    }
+    {"/truthful": truthful, "/uneven": uneven, "/mask": mask, "/keep": keep, "/quicken": quicken}
 )
 closing = App({"/right": truthful}, close_every=10)

@@ -1,7 +1,5 @@
 """Starts, and never answers who it is."""
 
-from __future__ import annotations
-
 import asyncio
 
 from answers import right

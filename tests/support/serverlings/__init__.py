@@ -1,7 +1,5 @@
 """Misbehaving programs for the tests of processes, ports, orphans and sampling."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -4,8 +4,6 @@ Each prints `ready` when its misbehaviour is set up. They end by themselves afte
 a failing test leaves nothing behind for long.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import resource

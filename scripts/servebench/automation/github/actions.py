@@ -4,8 +4,6 @@ Outputs and the summary are files that the environment names. A value is set apa
 nobody can guess, so that no value can begin another output.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import os

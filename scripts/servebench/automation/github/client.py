@@ -7,8 +7,6 @@ back at once (full jitter: M. Brooker, "Exponential Backoff And Jitter", AWS Arc
 https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import ssl

@@ -5,8 +5,6 @@ line *and* by its author, since anybody can write the line. Runs of a repository
 order in which they start: what an overtaken one still has to say is dropped.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, replace
 from typing import Final, Literal
 

@@ -5,8 +5,6 @@ last: an issue that somebody has closed stays closed until there is news. Of a c
 record is the truth: its issue says what the record says, and closes when the record is closed.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

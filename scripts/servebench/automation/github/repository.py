@@ -3,8 +3,6 @@
 Of an answer the keys that are used are checked, and all others are ignored.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping
 from contextlib import suppress

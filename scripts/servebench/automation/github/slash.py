@@ -4,8 +4,6 @@ Other people's code will run on our machine, so somebody with write permission h
 commit that they have looked at. The name of a branch would do for whatever is pushed next.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal

@@ -12,8 +12,6 @@ By a hidden first line servebench knows its own comments and issues again:
 Anybody can write such a line; it counts only where the account that wrote it is ours.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

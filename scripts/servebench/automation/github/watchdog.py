@@ -1,7 +1,5 @@
 """Reports what nobody would notice: runs that never get a machine, nights that do not happen."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

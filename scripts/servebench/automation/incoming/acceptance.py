@@ -5,8 +5,6 @@ come from the same hand. A bad one costs the others nothing. Where a file goes f
 been checked in it, never from its name.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping
 from datetime import datetime

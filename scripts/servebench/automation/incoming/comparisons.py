@@ -4,8 +4,6 @@ Other people's code ran on that machine, so nothing is taken over that does not 
 evidence or from our checkout.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """What our own checkout says, against which foreign results are held."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -5,8 +5,6 @@ benchmarks is not taken over, and its description of the machine is written anew
 about its figures, but cannot speak for another machine or commit, or bring anything but figures.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -5,8 +5,6 @@ their metrics and below the case's ceiling. It cannot speak for another machine 
 measure other cases, another commit or other packages, or give readers something to run.
 """
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 from typing import Final

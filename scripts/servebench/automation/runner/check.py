@@ -1,7 +1,5 @@
 """Whether a machine is prepared as a runner: hook, users, walls and clock, looked at one by one."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

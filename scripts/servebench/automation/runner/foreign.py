@@ -8,8 +8,6 @@ stored). What they cannot do is reach the runner's credentials and files, the ma
 machines around it, or the next job.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

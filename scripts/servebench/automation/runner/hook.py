@@ -17,8 +17,6 @@ run there by the system's Python as `python3 -I -S hook.py POLICY`. Whatever goe
 is no.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -5,8 +5,6 @@ has made for the machine itself (interpreters, load generator, environments) is 
 other user can read that, and cannot write to it.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import subprocess

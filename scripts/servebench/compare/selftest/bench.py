@@ -6,8 +6,6 @@ the same code is not counted again for every try, and absolute figures are taken
 where they are asked for.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import math
 import os

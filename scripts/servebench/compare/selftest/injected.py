@@ -4,8 +4,6 @@ Each plant changes a copy of the applications (or of an environment) and nothing
 a comparison then reports has exactly one cause, of known kind and size.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import shutil
@@ -122,10 +120,7 @@ def _module(apps: Path, case: Case) -> Path:
 
 
 def _change(
-    apps: Path,
-    case: Case,
-    edit: Callable[[_Function], None],
-    before: Iterable[ast.stmt] = (),
+    apps: Path, case: Case, edit: Callable[[_Function], None], before: Iterable[ast.stmt] = ()
 ) -> None:
     path = _module(apps, case)
     tree = ast.parse(path.read_text("utf-8"))

@@ -8,8 +8,6 @@ Rates carry Clopper-Pearson intervals (Biometrika 26 (1934) 404): exact for smal
 honest for none: 0 of 30 is "below 12 %", not "never".
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

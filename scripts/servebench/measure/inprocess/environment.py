@@ -6,8 +6,6 @@ interpreter and stack. What runs the benchmarks is an environment made from the 
 nothing else. asv loads this module because `asv.conf.json` names it as a plugin.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import functools

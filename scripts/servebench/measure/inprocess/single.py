@@ -12,8 +12,6 @@ RESULT becomes a JSON object: `samples` (s of CPU per call) and `version`, or `a
 reason why there is nothing to measure. A failure is an exit code with a traceback.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -4,8 +4,6 @@ Benchmarks run in a stack's environment, which holds the stack and nothing else.
 Python without dependencies, reaches it by a folder on the search path that holds nothing but it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -7,8 +7,6 @@ divided by n, so that what is done once per phase is in no figure either. Valgri
 at a time: the figures tell what work costs, and nothing about contention.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

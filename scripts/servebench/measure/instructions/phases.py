@@ -9,8 +9,6 @@ takes 20 s, and no target sees what another has left behind (specialised bytecod
 most of the heap), so that adding a target changes no other's count by more than 0.2 %.
 """
 
-from __future__ import annotations
-
 import gc
 import itertools
 import json

@@ -4,8 +4,6 @@ Held still are the seed of hashes, random numbers, the layout of the address spa
 environment. Whatever ends us ends the process, too.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -5,8 +5,6 @@ neither the contents of the files that are there nor a rebase: when somebody els
 same files are put on top of the new tip.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence

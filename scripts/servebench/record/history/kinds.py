@@ -3,8 +3,6 @@
 What is not listed here does not enter the history, and what is damaged does not either.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -7,8 +7,6 @@ cache, which the next pull only adds to; files are written beside their place an
 that an interrupted pull leaves whole files and the next one goes on.
 """
 
-from __future__ import annotations
-
 import hashlib
 import tempfile
 from collections.abc import Callable, Sequence

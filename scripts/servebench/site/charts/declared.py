@@ -1,7 +1,5 @@
 """The charts that experiments and suites declare, from a run's cases or a commit's benchmarks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final

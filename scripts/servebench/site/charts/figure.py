@@ -1,7 +1,5 @@
 """A chart as HTML: caption, legend, its drawings or its grid, notes, and the data as a table."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache

@@ -4,8 +4,6 @@ The customary picture of many estimates (Lewis & Clarke, BMJ 2001;322:1479). A f
 its place and not by a length, so that what it stands beside can be on the axis too. Pure.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Heat maps: a table with a figure for each pair of two declared values, its cells shaded. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final

@@ -5,8 +5,6 @@ colour vision tell apart; dash and marker say the same without colour. The style
 shades for light and dark pages.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Lines over something that was varied: users, threads, or the throughput of rising loads. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby

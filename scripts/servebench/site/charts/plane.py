@@ -1,7 +1,5 @@
 """The plane of a chart: its ends, margins, grid and labels; texts that avoid each other. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """From figures to px: scales, round ticks, and tick labels that do not overlap. Pure."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ text's width before it is shown: widths are those of common sans-serif faces (Ar
 DejaVu Sans: none is much wider), rounded up.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence

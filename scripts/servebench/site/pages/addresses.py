@@ -4,8 +4,6 @@ An address is a URL path as it stands in a link, percent-encoded, without a slas
 `b/asgi-wsgi/asgi-json/py3.14t/w2/c256/`. What is looked at is in the path; how, in the query. Pure.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from functools import lru_cache, partial

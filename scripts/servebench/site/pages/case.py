@@ -1,7 +1,5 @@
 """The cases: a list of them, and for each its trends, newest figures, launches and command."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace

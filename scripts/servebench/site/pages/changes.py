@@ -4,8 +4,6 @@ What a page says comes from the change's record, whose figures do not move any m
 around it comes from run files, which do not either.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime

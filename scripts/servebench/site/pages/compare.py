@@ -4,8 +4,6 @@ Any two of years of nights may be asked for, so `static/js/comparing.js` makes t
 data files of one metric across cases.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

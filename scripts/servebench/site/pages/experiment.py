@@ -1,7 +1,5 @@
 """The experiments: a list of them, and for each its question, answer, charts and evidence."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

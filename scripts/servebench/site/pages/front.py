@@ -1,7 +1,5 @@
 """The first page: what happened last night, what is open, and where the experiments stand."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final

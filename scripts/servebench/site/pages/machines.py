@@ -1,7 +1,5 @@
 """Machines: what they are, what they have measured, and how quiet they have been."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -6,8 +6,6 @@ Every kind of page is a function `pages(site) -> Iterator[PageFile]` and a templ
 The same `results/` give the same bytes: nothing here asks what time it is.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Pages to look things up in: the method, the glossary and the downloads."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final

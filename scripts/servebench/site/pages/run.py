@@ -3,8 +3,6 @@
 The newest runs are shown in full; what older ones measured is in their trends and their file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """All that pages are made from, gathered once. Pages read nothing else, and no clock."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Where a figure comes from, and how to get it again: links and commands. Pure."""
 
-from __future__ import annotations
-
 import glob
 import shlex
 from typing import Final

@@ -1,7 +1,5 @@
 """A case's series as trends, and the trend around a change; which metric comes first. Pure."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Sequence

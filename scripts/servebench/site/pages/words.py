@@ -1,7 +1,5 @@
 """Figures, times and addresses as a page writes them: the filters of the templates. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
