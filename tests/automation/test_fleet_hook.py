@@ -1,6 +1,8 @@
 """The runner's hook: which jobs may start on a machine of ours, and that nothing talks it round."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -181,3 +183,24 @@ def test_comparing_foreign_code_wants_whole_commits(tmp_path: Path) -> None:
         problem = CliRunner().invoke(app, words).exception
         assert isinstance(problem, UsageError)
         assert "expected a commit as 40 hex digits" in str(problem)
+
+
+def test_a_job_cannot_choose_how_its_judge_is_run(tmp_path: Path) -> None:
+    """Python's own variables, and modules beside the hook's copy, change nothing."""
+    copy, file = tmp_path / "hook.py", tmp_path / "fleet.json"
+    copy.write_bytes(Path(hook.__file__).read_bytes())
+    file.write_text(json.dumps({key: value for key, value in POLICY.items() if key != "user"}))
+    mine = tmp_path / "json.py"
+    mine.write_text("raise SystemExit(0)\n")
+    chosen = {
+        "PYTHONPATH": str(tmp_path), "PYTHONSTARTUP": str(mine), "PYTHONINSPECT": "1",
+        "GITHUB_ENV": str(tmp_path / "env"), "GITHUB_OUTPUT": str(tmp_path / "env"),
+    }  # fmt: skip
+    done = subprocess.run(
+        [getattr(sys, "_base_executable", sys.executable), "-I", "-S", copy, file],
+        env=job(event="push") | chosen, cwd="/", capture_output=True, text=True, check=False,
+        timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "expected schedule or workflow_dispatch, found 'push'" in done.stdout
+    assert not (tmp_path / "env").exists()
