@@ -164,7 +164,7 @@ def test_applications_need_nothing_but_their_stack() -> None:
         "asyncio", "functools", "importlib", "os", "platform", "re", "sys", "sysconfig",
         "threading", "typing",
     }  # fmt: skip
-    text = (paths.apps_dir() / "identity.py").read_text("utf-8")
+    text = (paths.project_root() / "apps" / "identity.py").read_text("utf-8")
     imported = {
         line.split()[1].partition(".")[0]
         for line in text.splitlines()

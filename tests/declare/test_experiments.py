@@ -392,7 +392,7 @@ def test_every_experiment_says_what_it_asks_and_who_asked_first() -> None:
     for experiment in loaded:
         assert experiment.declared.question.endswith("?")
         assert all(sentence.endswith(".") for sentence in experiment.declared.deviations)
-        assert experiment.folder.parent == paths.apps_dir()
+        assert experiment.folder.parent == paths.project_root() / "apps"
         assert experiment.cases["quick"], "every experiment is in the quick profile"
 
 

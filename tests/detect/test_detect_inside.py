@@ -202,7 +202,7 @@ def test_a_series_is_found_in_a_comparison_by_its_name() -> None:
     assert len(found) == 4
     for target in found:
         assert tuple(name for name, _ in target.parameters) == names[target.benchmark.split(".")[1]]
-        assert inprocess.is_series(target.series)
+        assert inprocess.SERIES.fullmatch(target.series)
     assert [target.series for target in found[1:2]] == [
         "inprocess/pydantic_models.Validate.time_valid(size=20, source=python)/py3.14/pydantic-v2"
     ]
@@ -220,7 +220,7 @@ def test_a_series_is_found_in_a_comparison_by_its_name() -> None:
 )
 def test_other_names_are_none_of_a_comparison(name: str) -> None:
     """What a machine sends may be called anything."""
-    assert not inprocess.is_series(name)
+    assert not inprocess.SERIES.fullmatch(name)
 
 
 @pytest.fixture

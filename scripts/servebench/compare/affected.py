@@ -106,7 +106,7 @@ def find(sides: Sides, *, everything: bool = False) -> Affected:
             for side in (base, head)
             for file in (side.root / "apps").glob(f"*/{FILE}")
         ),
-        own=paths.holds_harness(sides.repository),
+        own=paths.others(sides.repository).get("project", {}).get("name") == "servebench",
         new=frozenset(path for side in (base, head) if side.declared for path in side.lent),
     )
     common, missing = paired(base.cases, head.cases, cross=sides.cross)

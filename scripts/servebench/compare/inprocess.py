@@ -57,9 +57,10 @@ _MODELS: Final[tuple[tuple[str, Parameters], ...]] = (
 _SUITES: Final = ("handlers", "pydantic_models")
 _WORD: Final = "[A-Za-z0-9][A-Za-z0-9._+-]*"
 _PARAMETER: Final = f"[a-z_]+={_WORD}(?:/{_WORD})?"
-_SERIES: Final = re.compile(
+SERIES: Final = re.compile(
     rf"inprocess/[A-Za-z0-9_.]+\({_PARAMETER}(?:, {_PARAMETER})*\)/py[0-9]+\.[0-9]+t?/{_WORD}"
 )
+"""Names that series of benchmarks may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +98,6 @@ class Target:
         params = tuple((name, str(value)) for name, value in self.parameters)
         place = self.head
         return Reading(self.benchmark, params, place.python, place.stack, SECONDS, "measured").case
-
-
-def is_series(name: str) -> bool:
-    """Whether a text that came from elsewhere may be the name of a series of benchmarks."""
-    return _SERIES.fullmatch(name) is not None
 
 
 def changed_suites(roots: Sequence[Path], changed: Sequence[str]) -> dict[str, str]:

@@ -224,11 +224,7 @@ class Borrower:
             return case if unknown or filecmp.cmp(ours, theirs, shallow=False) else None
         if own is not None:
             return None
-        self._lend(case)
-        return case
-
-    def _lend(self, case: Case) -> None:
-        """Write what the case's application consists of, where this side has nothing."""
+        # Lent is what the case's application consists of, where this side has nothing.
         apps = self.lender.root / "apps"
         for source in sorted((*(apps / case.experiment).rglob("*"), *apps.iterdir())):
             path = source.relative_to(self.lender.root)
@@ -237,6 +233,7 @@ class Borrower:
             (self.root / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, self.root / path)
             self.files.append(path.as_posix())
+        return case
 
 
 def _endpoints(experiments: Iterable[Experiment]) -> dict[tuple[str, str], EndpointTable]:

@@ -100,7 +100,11 @@ class InprocessComparison:
 
     def look(self, ends: float, reporter: Reporter) -> None:
         """Screen and confirm until a moment on the clock; what an interruption cuts off is kept."""
-        chosen = self._affordable(ends - self._clock())
+        # Those that can all have their first look, spread over kinds; half a look is none.
+        left = ends - self._clock()
+        fitting = int(left // self.seconds(1)) if left < self.seconds() else len(self.targets)
+        taken = spread(self.targets, lambda t: (t.benchmark, t.head.python))[: max(0, fitting)]
+        chosen = tuple(target for target in self.targets if target in taken)
         if len(chosen) < len(self.targets):
             note = (
                 f"in-process benchmarks: {len(chosen)} of {len(self.targets)} compared, for lack "
@@ -159,12 +163,6 @@ class InprocessComparison:
 
     def _screened(self, targets: Sequence[Target]) -> Screening[Target]:
         return Screening({target: ProcessPairs() for target in targets}, self._method)
-
-    def _affordable(self, seconds: float) -> tuple[Target, ...]:
-        """Those that can all have their first look, spread over kinds; half a look is none."""
-        count = int(seconds // self.seconds(1)) if seconds < self.seconds() else len(self.targets)
-        taken = spread(self.targets, lambda t: (t.benchmark, t.head.python))[: max(0, count)]
-        return tuple(target for target in self.targets if target in taken)
 
     def _round(self, stage: Stage[Target], ends: float) -> bool:
         """Run each open benchmark once, as far as there is time; tell whether there was for any."""

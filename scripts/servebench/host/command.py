@@ -105,14 +105,17 @@ def run(
         except OSError as error:
             raise CommandError(f"{what}: {argv[0]} cannot be started: {error.strerror}") from error
         try:
-            while (code := _ended(process)) is None:
-                tick(_last_line(log))
+            while process.returncode is None:
+                try:
+                    process.wait(timeout=_POLL_S)
+                except subprocess.TimeoutExpired:
+                    tick(_last_line(log))
         finally:
             if process.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-    if code != 0:
+    if code := process.returncode:
         raise CommandError(f"{what} failed (exit code {code}): {_explained(log)}. Log: {log}")
 
 
@@ -145,12 +148,6 @@ def _tail(log: Path) -> str:
 
 def _last_line(log: Path) -> str:
     return next((line.strip() for line in reversed(_tail(log).splitlines()) if line.strip()), "")
-
-
-def _ended(process: subprocess.Popen[bytes]) -> int | None:
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        return process.wait(timeout=_POLL_S)
-    return None
 
 
 def _explained(log: Path) -> str:

@@ -216,22 +216,19 @@ def run(
     except subprocess.TimeoutExpired as error:
         raise GitError(f"git {verb} did not end within {_TIMEOUT_S} s") from error
     if done.returncode != 0:
-        raise _failure(verb, done.returncode, done.stderr.decode("utf-8", "replace"))
+        said = done.stderr.decode("utf-8", "replace")
+        lines = [line.strip() for line in said.splitlines() if line.strip()]
+        # A refused push ends in hints; what was refused and why stands before them.
+        telling = [line for line in lines if not line.startswith("hint:")]
+        words = " / ".join(telling[-3:]) or f"nothing (exit code {done.returncode})"
+        if done.returncode == -signal.SIGXFSZ:
+            said = "file too large"
+        for pattern, remedy in _HOPELESS.items():
+            if re.search(pattern, said, re.IGNORECASE):
+                raise HopelessError(f"git {verb} failed; it said: {words}; {remedy}")
+        raise GitError(f"git {verb} failed; it said: {words}")
     return done.stdout
 
 
 def _text(answer: bytes) -> str:
     return answer.decode("utf-8", "replace").rstrip("\n")
-
-
-def _failure(verb: str, code: int, said: str) -> HistoryError:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    # A refused push ends in hints; what was refused and why stands before them.
-    telling = [line for line in lines if not line.startswith("hint:")]
-    words = " / ".join(telling[-3:]) or f"nothing (exit code {code})"
-    if code == -signal.SIGXFSZ:
-        said = "file too large"
-    for pattern, remedy in _HOPELESS.items():
-        if re.search(pattern, said, re.IGNORECASE):
-            return HopelessError(f"git {verb} failed; it said: {words}; {remedy}")
-    return GitError(f"git {verb} failed; it said: {words}")

@@ -78,12 +78,8 @@ def fingerprint() -> Machine:
     The id tells machines apart whose figures must not be compared; it holds neither the kernel's
     version nor the host's name, which change while figures stay comparable.
     """
-    cores, cpu, memory, virtual = (
-        allocate(),
-        cpu_model(),
-        psutil.virtual_memory().total,
-        hypervisor(),
-    )
+    cores, cpu, virtual = allocate(), cpu_model(), hypervisor()
+    memory = psutil.virtual_memory().total
     count = len(cores.all)
     system = {"ID": platform.system().lower(), "PRETTY_NAME": platform.system()}
     with suppress(OSError):

@@ -66,17 +66,13 @@ def _holder(address: bytes) -> str:
         asking.connect(address)
         said = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         pid, uid, _ = _CREDENTIALS.unpack(said)
+        user = f"user {uid}"
+        with suppress(KeyError):
+            user = pwd.getpwuid(uid).pw_name
         process = psutil.Process(pid)
         since = datetime.fromtimestamp(process.create_time()).astimezone()
         _, program, *arguments = [*process.cmdline(), "", ""]
         command = shlex.join([Path(program).name, *filter(None, arguments)])
         command = " ".join(command.split())[:_LONGEST]
-        return f" (pid {pid} of {_user(uid)}, since {since:%Y-%m-%d %H:%M}: {visible(command)})"
+        return f" (pid {pid} of {user}, since {since:%Y-%m-%d %H:%M}: {visible(command)})"
     return ""
-
-
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user {uid}"

@@ -8,6 +8,7 @@ is dead (kill -9, power cut), whatever carries that id is an orphan, and nothing
 import os
 import shlex
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
@@ -93,7 +94,13 @@ def reap() -> list[str]:
         except FileNotFoundError:  # its owner, or another reaper, has just forgotten it
             continue
         except (ValidationError, OSError):
-            sentences += _unreadable(path)
+            # A power cut can leave an empty file; nothing of before the boot can still be running.
+            with suppress(OSError):
+                if path.stat().st_mtime < time.time() - time.clock_gettime(time.CLOCK_BOOTTIME):
+                    path.unlink(missing_ok=True)
+                else:
+                    what = "is no session record that this servebench understands; left alone"
+                    sentences.append(f"{path} {what}")
             continue
         if session.boot != boot:
             forget(session.marker)
@@ -127,17 +134,6 @@ def _end(session: SessionRecord) -> list[str]:
     forget(session.marker)
     processes = "process" if len(ended) == 1 else "processes"
     return [f"ended {len(ended)} {processes} left by an earlier run {about}"] if ended else []
-
-
-def _unreadable(path: Path) -> list[str]:
-    # A power cut can leave an empty file; nothing of before the boot can still be running.
-    try:
-        if path.stat().st_mtime < time.time() - time.clock_gettime(time.CLOCK_BOOTTIME):
-            path.unlink(missing_ok=True)
-            return []
-    except OSError:
-        return []
-    return [f"{path} is no session record that this servebench understands; left alone"]
 
 
 def _folder() -> Path:

@@ -83,16 +83,6 @@ def _project(folder: Path) -> dict[str, Any]:
         return {}
 
 
-def holds_harness(root: Path) -> bool:
-    """Whether a checkout is one of our own repository: its project is servebench itself."""
-    return bool(_project(root).get("project", {}).get("name") == _NAME)
-
-
-def apps_dir() -> Path:
-    """The applications and stacks under test."""
-    return project_root() / "apps"
-
-
 def results_dir() -> Path:
     """Where run files are kept."""
     return project_root() / "results"

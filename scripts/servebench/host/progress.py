@@ -48,20 +48,17 @@ class Narrator:
                 yield show
         else:
             self.say(f"{what}: {why}")
-            yield self._log_tick(started)
+            last = started
+
+            def tick(detail: str) -> None:
+                nonlocal last
+                now = time.monotonic()
+                if now - last >= _QUIET_S:
+                    last = now
+                    self.say(f"  … {duration(now - started)}: {detail[-100:]}")
+
+            yield tick
         self.say(f"{what}: done in {duration(time.monotonic() - started)}")
-
-    def _log_tick(self, started: float) -> Tick:
-        last = started
-
-        def tick(detail: str) -> None:
-            nonlocal last
-            now = time.monotonic()
-            if now - last >= _QUIET_S:
-                last = now
-                self.say(f"  … {duration(now - started)}: {detail[-100:]}")
-
-        return tick
 
 
 class Progress(Narrator):

@@ -244,14 +244,11 @@ class TreeSampler:
                 self.sample()
                 spent = self.cost_seconds - cost
                 due = max(due + self._interval, began + spent / _COST_SHARE)
-            self._look()
-
-    def _look(self) -> None:
-        began = time.thread_time()
-        sizes = [proc.resident(pid) for pid in self._samples[-1].pids]
-        if None not in sizes:
-            self._course.append((time.monotonic(), sum(size for size in sizes if size)))
-        self.cost_seconds += time.thread_time() - began
+            looked = time.thread_time()
+            sizes = [proc.resident(pid) for pid in self._samples[-1].pids]
+            if None not in sizes:
+                self._course.append((time.monotonic(), sum(size for size in sizes if size)))
+            self.cost_seconds += time.thread_time() - looked
 
 
 @dataclass(frozen=True, slots=True)

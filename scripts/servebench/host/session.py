@@ -172,8 +172,18 @@ class Session:
             try:
                 self._ask(began + grace)
             finally:
-                self._kill_all()
-                self._reap()
+                if left := proc.kill_all(self._members, self._killed):
+                    names = "; ".join(describe(item.pid) for item in left)
+                    raise LaunchError(
+                        FlagName.NOT_STOPPED,
+                        f"expected the session of {shlex.join(self.argv)} to end, but after SIGKILL"
+                        f" there still lives {names}; end it by hand before measuring again",
+                    )
+                self._observe(0)
+                with suppress(ChildProcessError):
+                    os.waitpid(self.pid, 0)
+                # Tells Popen that there is nothing left to wait for.
+                self._popen.returncode = self._exit_code or 0
                 self._report = StopReport(
                     clean=not self._killed,
                     exit_code=self._exit_code,
@@ -241,22 +251,6 @@ class Session:
         while left := self._members():
             if not proc.wait_ended((i.pid for i in left), deadline - time.monotonic()):
                 return
-
-    def _kill_all(self) -> None:
-        if left := proc.kill_all(self._members, self._killed):
-            names = "; ".join(describe(item.pid) for item in left)
-            raise LaunchError(
-                FlagName.NOT_STOPPED,
-                f"expected the session of {shlex.join(self.argv)} to end, but after SIGKILL "
-                f"there still lives {names}; end it by hand before measuring again",
-            )
-
-    def _reap(self) -> None:
-        self._observe(0)
-        with suppress(ChildProcessError):
-            os.waitpid(self.pid, 0)
-        # Tells Popen that there is nothing left to wait for.
-        self._popen.returncode = self._exit_code if self._exit_code is not None else 0
 
 
 def _not_started(

@@ -10,6 +10,7 @@ from servebench.core.formula import NO_UNIT
 from servebench.host import machine, ports, resource_usage
 from servebench.measure import identity, oha, oha_results, validity, warmup
 from servebench.measure.server import Serving
+from servebench.measure.verify import SpotChecks
 
 
 class Watch:
@@ -35,14 +36,18 @@ class Watch:
     @contextmanager
     def load(self, *, count: bool = True) -> Iterator[oha.Generation]:
         """Offer the load, `count` connections in the middle of it, and check answers meanwhile."""
-        serving = self.serving
+        serving, case, windows = self.serving, self.serving.case, self.warm_up.windows
+        checks = SpotChecks(
+            case.endpoint, serving.port, timeout=case.load.timeout, cores=serving.client.cores,
+            throughput=case.load.rate or (windows[-1] if windows else 0.0),
+        )  # fmt: skip
         counted: AbstractContextManager[dict[int, int]] = (
-            serving.connections(serving.case.load.duration / 2) if count else nullcontext({})
+            serving.connections(case.load.duration / 2) if count else nullcontext({})
         )
         with (
             oha.Generation(serving.client) as self.generation,
             counted as self.connections,
-            serving.spot_checks(self.warm_up) as self.checks,
+            checks as self.checks,
         ):
             yield self.generation
 
@@ -61,7 +66,8 @@ class Watch:
         self.memory = self.tree.memory(self.before.at, self.after.at)
         self.serving.require_alive()
         self.serving.require_ours()
-        self.serving.heed(self.checks)
+        if problem := self.checks.problem:  # the first answer under load that was not right
+            self.serving.fail(problem.flag, problem.detail)
 
 
 @dataclass(frozen=True, slots=True)

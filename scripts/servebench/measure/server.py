@@ -23,8 +23,6 @@ from servebench.host.session import Session
 from servebench.measure import identity, verify
 from servebench.measure.oha import Client
 from servebench.measure.testbed import Rig
-from servebench.measure.verify import SpotChecks
-from servebench.measure.warmup import WarmUp
 
 READY_SECONDS: Final = 30.0
 """For a server to print its ready lines, and again for all its workers to answer: 1 s measured."""
@@ -207,18 +205,6 @@ class Serving:
             over.set()
             if looking.is_alive():
                 looking.join()
-
-    def spot_checks(self, warm_up: WarmUp) -> SpotChecks:
-        case, windows = self.case, warm_up.windows
-        return SpotChecks(
-            case.endpoint, self.port, timeout=case.load.timeout, cores=self.client.cores,
-            throughput=case.load.rate or (windows[-1] if windows else 0.0),
-        )  # fmt: skip
-
-    def heed(self, checks: SpotChecks) -> None:
-        """Note the first answer under load that was not right, if there was one."""
-        if checks.problem is not None:
-            self.fail(checks.problem.flag, checks.problem.detail)
 
     def explain(self, error: LaunchError) -> None:
         """Whatever fails while the server is dead fails because it is dead: note that first."""

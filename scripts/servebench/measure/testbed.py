@@ -123,7 +123,7 @@ def assemble(cases: Iterable[Case], logs: Path) -> Rig:
     return equip(
         cases,
         logs,
-        apps=paths.apps_dir(),
+        apps=paths.project_root() / "apps",
         locked=locked,
         found={n: interpreters.locate(n) for n in sorted({case.python for case in cases})},
     )

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from servebench.core import units
 from servebench.core.flags import Flag, FlagName
@@ -120,44 +120,44 @@ class Facts:
     times: tuple[float, ...] = ()
 
 
-Check = Callable[[Facts], Iterator[str]]
+class Raised(NamedTuple):
+    """A flag and why it is raised."""
+
+    name: FlagName
+    detail: str
 
 
 def judge(facts: Facts) -> tuple[Flag, ...]:
     """Give all flags that the facts call for, fails first, one per reason."""
-    found = [Flag(name=name, detail=said) for name, check in CHECKS for said in check(facts)]
+    found = [Flag(name=name, detail=said) for check in CHECKS for name, said in check(facts)]
     return tuple(sorted(found, key=lambda flag: flag.severity != "fail"))
 
 
-def _transport(facts: Facts) -> Iterator[str]:
-    timeouts, errors, requests = (
-        facts.figures.get(name, 0) for name in ("timeouts", "errors", "requests")
+def _answers(facts: Facts) -> Iterator[Raised]:
+    timeouts, errors, requests, good = (
+        facts.figures.get(name, 0) for name in ("timeouts", "errors", "requests", "good")
     )
     if timeouts or errors:
-        yield (
+        yield Raised(
+            FlagName.TRANSPORT_ERRORS,
             f"expected none, found {timeouts:.0f} timeouts and {errors:.0f} other errors beside "
-            f"{requests:.0f} answers; see the server's log"
+            f"{requests:.0f} answers; see the server's log",
         )
-
-
-def _late(facts: Facts) -> Iterator[str]:
-    if facts.figures.get("good") and "throughput" not in facts.figures:
-        yield (
+    if good and "throughput" not in facts.figures:
+        yield Raised(
+            FlagName.NO_ANSWER,
             f"expected good answers within {facts.case.load.duration:g} s, found all "
-            f"{facts.figures['good']:.0f} of them later; load it for longer"
+            f"{good:.0f} of them later; load it for longer",
         )
-
-
-def _status(facts: Facts) -> Iterator[str]:
-    wrong = facts.figures.get("requests", 0) - facts.figures.get("good", 0)
-    if wrong > 0:
-        yield (
+    if requests > good:
+        yield Raised(
+            FlagName.WRONG_STATUS,
             f"expected status {facts.case.endpoint.expect.status} always, found another in "
-            f"{wrong:.0f} of {facts.figures['requests']:.0f} answers; see the server's log"
+            f"{requests - good:.0f} of {requests:.0f} answers; see the server's log",
         )
 
 
-def _sizes(facts: Facts) -> Iterator[str]:
+def _sizes(facts: Facts) -> Iterator[Raised]:
     declared, seen = facts.case.endpoint.expect.size, facts.right_sizes
     if declared is not None:
         right = f"{declared[0]} to {declared[1]}"
@@ -168,56 +168,57 @@ def _sizes(facts: Facts) -> Iterator[str]:
     if wrong:
         often = sorted(wrong, key=lambda size: -wrong[size])
         named = ", ".join(f"{wrong[size]} of {size} bytes" for size in often[:SIZES_SHOWN])
-        yield (
+        yield Raised(
+            FlagName.WRONG_SIZE,
             f"expected bodies of {right} bytes, found others in {sum(wrong.values())} of "
             f"{sum(facts.sizes.values())} answers: {named}"
             f"{', …' if len(often) > SIZES_SHOWN else ''}; mend the handler, or declare the size "
-            "that its answers may have"
+            "that its answers may have",
         )
 
 
-def _counts(facts: Facts) -> Iterator[str]:
+def _server(facts: Facts) -> Iterator[Raised]:
     handled, sent = facts.server_handled, facts.client_total
     if handled not in {None, sent}:
-        yield (
+        yield Raised(
+            FlagName.COUNT_MISMATCH,
             f"expected the server to count the {sent} requests sent, found {handled}; "
-            "does something else serve on, or send to, its port?"
+            "does something else serve on, or send to, its port?",
         )
-
-
-def _processes(facts: Facts) -> Iterator[str]:
     if facts.pids_before != facts.pids_after:
-        yield (
+        yield Raised(
+            FlagName.WORKER_RESTARTED,
             f"expected the processes {sorted(facts.pids_before)} to the end, found "
-            f"{sorted(facts.pids_after)}; see the server's log"
+            f"{sorted(facts.pids_after)}; see the server's log",
         )
-
-
-def _backpressure(facts: Facts) -> Iterator[str]:
     limit, asked = facts.backpressure, facts.case.load.connections
     if limit is not None and asked > limit:
-        yield (
+        yield Raised(
+            FlagName.CONNECTIONS_OVER_BACKPRESSURE,
             f"expected at most {limit} connections, found {asked} in the load; "
-            "raise the server's backpressure or lower the connections"
+            "raise the server's backpressure or lower the connections",
         )
 
 
-def _littles_law(facts: Facts) -> Iterator[str]:
+def _littles_law(facts: Facts) -> Iterator[Raised]:
     load, found = facts.case.load, facts.figures.get("in_flight_mean")
     if load.model is not LoadModel.CLOSED or found is None:
         return
     mean = facts.figures.get("response_mean", 0.0)
     pause = TURNAROUND / mean if mean > 0 else 0.0
     if not 1 - max(LITTLES_LAW, pause) <= found / load.connections <= 1 + LITTLES_LAW:
-        yield (
+        yield Raised(
+            FlagName.LITTLES_LAW,
             f"expected {load.connections} requests in flight on average (within "
-            f"{LITTLES_LAW:.0%}), found {found:.2f}; the generator left connections idle"
+            f"{LITTLES_LAW:.0%}), found {found:.2f}; the generator left connections idle",
         )
 
 
-def _impossible(facts: Facts) -> Iterator[str]:
+def _impossible(facts: Facts) -> Iterator[Raised]:
     for problem in _contradictions(facts):
-        yield f"{problem}; the measurement is wrong, not the server good"
+        yield Raised(
+            FlagName.IMPOSSIBLE, f"{problem}; the measurement is wrong, not the server good"
+        )
 
 
 def _contradictions(facts: Facts) -> Iterator[str]:
@@ -228,13 +229,18 @@ def _contradictions(facts: Facts) -> Iterator[str]:
     ceiling, throughput = facts.ceiling, figures.get("throughput", 0.0)
     if ceiling is not None and throughput > ceiling * CEILING + _ticks(facts):
         yield f"expected at most {units.rate(ceiling)}, the ceiling, found {units.rate(throughput)}"
-    floor = case.endpoint.floor
+    floor, percentiles = case.endpoint.floor, [name for name, _, _ in PERCENTILES]
     for kind in ("response", "service"):
         fastest = figures.get(f"{kind}_min")
         if fastest is not None and fastest < floor - FLOOR_SLACK:
             found = units.seconds(fastest)
             yield f"expected {units.seconds(floor)}, the floor, or more, found {found}"
-        yield from _disorder(kind, figures)
+        # Min <= percentiles <= max, and the mean between the ends.
+        for order in (["min", *percentiles, "max"], ["min", "mean", "max"]):
+            present = [f"{kind}_{point}" for point in order if f"{kind}_{point}" in figures]
+            for low, high in pairwise(present):
+                if figures[low] > figures[high] * (1 + ROUNDING):
+                    yield f"expected {low} <= {high}, found {figures[low]:g} > {figures[high]:g}"
     closed = case.load.model is LoadModel.CLOSED  # judged by Little's law
     places = math.inf if closed else case.load.connections * (1 + LITTLES_LAW)
     for name, limit, words in (
@@ -246,32 +252,23 @@ def _contradictions(facts: Facts) -> Iterator[str]:
             yield f"expected {name} not above {words} ({limit:g}), found {figures[name]:g}"
 
 
-def _disorder(kind: str, figures: Mapping[str, float]) -> Iterator[str]:
-    """Min <= percentiles <= max, and the mean between the ends."""
-    percentiles = [name for name, _, _ in PERCENTILES]
-    for order in (["min", *percentiles, "max"], ["min", "mean", "max"]):
-        present = [f"{kind}_{point}" for point in order if f"{kind}_{point}" in figures]
-        for low, high in pairwise(present):
-            if figures[low] > figures[high] * (1 + ROUNDING):
-                yield f"expected {low} <= {high}, found {figures[low]:g} > {figures[high]:g}"
-
-
 def _ticks(facts: Facts) -> float:
     """Requests/s that a schedule may seem to have too many: n ticks span n - 1 intervals."""
     closed, window = facts.case.load.model is LoadModel.CLOSED, facts.figures.get("window")
     return 0.0 if closed or not window else 1 / window
 
 
-def _unit(facts: Facts) -> Iterator[str]:
+def _unit(facts: Facts) -> Iterator[Raised]:
     limit, found = facts.ceiling_unit, facts.figures.get("throughput", 0.0)
     if limit is not None and found > limit * CEILING_MEASURED + _ticks(facts):
-        yield (
+        yield Raised(
+            FlagName.ABOVE_UNIT,
             f"the fastest single request allows {units.rate(limit)}, found {units.rate(found)}: "
-            "single requests were slower than those of the load"
+            "single requests were slower than those of the load",
         )
 
 
-def _client(facts: Facts) -> Iterator[str]:
+def _client(facts: Facts) -> Iterator[Raised]:
     used = facts.figures.get("client_cores")
     if facts.case.cores != "split" or used is None:
         return
@@ -279,13 +276,14 @@ def _client(facts: Facts) -> Iterator[str]:
     used += facts.client_beside
     if used >= SATURATED * facts.client_cores:
         who, own = ("the generators", "their") if facts.client_beside else ("the generator", "its")
-        yield (
+        yield Raised(
+            FlagName.CLIENT_SATURATED,
             f"expected {who} to use less than {SATURATED:.0%} of {own} "
-            f"{facts.client_cores} cores, found {units.cores(used)}; give it more cores"
+            f"{facts.client_cores} cores, found {units.cores(used)}; give it more cores",
         )
 
 
-def _overload(facts: Facts) -> Iterator[str]:
+def _overload(facts: Facts) -> Iterator[Raised]:
     figures, load = facts.figures, facts.case.load
     if load.rate is None:
         return
@@ -306,114 +304,93 @@ def _overload(facts: Facts) -> Iterator[str]:
             )
     if reasons:
         limit = f" with at most {load.connections} in flight"
-        yield "; ".join(reasons) + (limit if load.model is LoadModel.PACED else "")
-
-
-def _schedule(facts: Facts) -> Iterator[str]:
-    lag = facts.figures.get("sched_lag_p99")
-    fixed, share = SCHEDULE_LAG
-    if lag is not None and lag > max(fixed, share * facts.figures.get("response_p50", 0.0)):
-        yield (
-            f"1 % of the requests were scheduled {units.seconds(lag)} late or more: their response "
-            "times lack that wait"
+        yield Raised(
+            FlagName.OVERLOADED,
+            "; ".join(reasons) + (limit if load.model is LoadModel.PACED else ""),
         )
 
 
-def _steady(facts: Facts) -> Iterator[str]:
+def _schedule(facts: Facts) -> Iterator[Raised]:
+    lag = facts.figures.get("sched_lag_p99")
+    fixed, share = SCHEDULE_LAG
+    if lag is not None and lag > max(fixed, share * facts.figures.get("response_p50", 0.0)):
+        yield Raised(
+            FlagName.SCHED_LAG,
+            f"1 % of the requests were scheduled {units.seconds(lag)} late or more: their response "
+            "times lack that wait",
+        )
+
+
+def _steady(facts: Facts) -> Iterator[Raised]:
     if not facts.steady:
         length = units.seconds(facts.figures.get("warm_up", 0.0))
-        yield f"the throughput still moved after {length} of warm-up"
+        yield Raised(FlagName.NOT_STEADY, f"the throughput still moved after {length} of warm-up")
     levels, times = facts.throughputs, facts.times
     if levels and max(levels) > MOVED * min(levels):
         found = ", ".join(units.rate(level) for level in levels)
-        yield f"the throughput moved in the load, by thirds: {found}"
+        yield Raised(FlagName.NOT_STEADY, f"the throughput moved in the load, by thirds: {found}")
     # Only quicker: where a queue grows, times do.
     elif times and times[0] > QUICKER * times[-1]:
         found = ", ".join(units.seconds(time) for time in times)
-        yield f"answers became quicker in the load, by thirds: {found}"
+        yield Raised(FlagName.NOT_STEADY, f"answers became quicker in the load, by thirds: {found}")
 
 
-def _growth(facts: Facts) -> Iterator[str]:
+def _growth(facts: Facts) -> Iterator[Raised]:
     figures = facts.figures
     least = figures.get("memory_per_request_low", 0.0)
     total = least * figures.get("requests", 0)
     if least > GROWTH_PER_REQUEST and total > GROWTH_TOTAL:
-        yield (
+        yield Raised(
+            FlagName.MEMORY_GROWS,
             f"the server kept {units.count(figures['memory_per_request'])} bytes per request, and "
-            f"{units.count(least)} at least: {units.size(total)} in this load"
+            f"{units.count(least)} at least: {units.size(total)} in this load",
         )
 
 
-def _reopened(facts: Facts) -> Iterator[str]:
+def _connections(facts: Facts) -> Iterator[Raised]:
     reopened, requests = (facts.figures.get(n, 0) for n in ("connections_reopened", "requests"))
     if reopened > REOPENED * requests:
-        yield (
+        yield Raised(
+            FlagName.CONNECTIONS_REOPENED,
             f"expected {facts.case.load.connections} connections kept alive, found {reopened:.0f} "
-            f"opened beside them for {requests:.0f} requests; who closes them?"
+            f"opened beside them for {requests:.0f} requests; who closes them?",
         )
-
-
-def _imbalance(facts: Facts) -> Iterator[str]:
     held = facts.connections
     share = max(held) / sum(held) if any(held) else 0.0
     if share * len(held) > IMBALANCE:
-        yield (
+        yield Raised(
+            FlagName.WORKER_IMBALANCE,
             f"the busiest of {len(held)} workers held {units.share(share)} of the connections "
-            f"({', '.join(map(str, held))})"
+            f"({', '.join(map(str, held))})",
         )
 
 
-def _too_few_cores(facts: Facts) -> Iterator[str]:
+def _surroundings(facts: Facts) -> Iterator[Raised]:
     if facts.case.workers > facts.server_cores:
-        yield f"{facts.case.workers} workers on {facts.server_cores} server core(s)"
-
-
-def _shared(facts: Facts) -> Iterator[str]:
+        yield Raised(
+            FlagName.CORES_INSUFFICIENT,
+            f"{facts.case.workers} workers on {facts.server_cores} server core(s)",
+        )
     if facts.case.cores == "shared":
-        yield "server and generator run on the same cores, as declared"
-
-
-def _unpinned(facts: Facts) -> Iterator[str]:
+        yield Raised(
+            FlagName.CORES_SHARED, "server and generator run on the same cores, as declared"
+        )
     if not facts.pinned:
-        yield "the scheduler moved server and generator as it liked"
-
-
-def _host(facts: Facts) -> Iterator[str]:
+        yield Raised(FlagName.UNPINNED, "the scheduler moved server and generator as it liked")
     steal, other = (facts.figures.get(name, 0.0) for name in ("host_steal", "host_other"))
     if steal > STEAL:
-        yield f"the hypervisor took {units.share(steal)} of the core time"
+        yield Raised(
+            FlagName.HOST_NOISE, f"the hypervisor took {units.share(steal)} of the core time"
+        )
     if other > OTHER_CORES:
-        yield f"other processes used {units.cores(other)} cores"
-
-
-def _samples(facts: Facts) -> Iterator[str]:
+        yield Raised(FlagName.HOST_NOISE, f"other processes used {units.cores(other)} cores")
     good = facts.figures.get("good", 0)
     if good < FEW:
-        yield f"{good:.0f} good answers; {FEW} are the least"
+        yield Raised(FlagName.FEW_SAMPLES, f"{good:.0f} good answers; {FEW} are the least")
 
 
-CHECKS: Final[tuple[tuple[FlagName, Check], ...]] = (
-    (FlagName.TRANSPORT_ERRORS, _transport),
-    (FlagName.NO_ANSWER, _late),
-    (FlagName.WRONG_STATUS, _status),
-    (FlagName.WRONG_SIZE, _sizes),
-    (FlagName.COUNT_MISMATCH, _counts),
-    (FlagName.WORKER_RESTARTED, _processes),
-    (FlagName.CONNECTIONS_OVER_BACKPRESSURE, _backpressure),
-    (FlagName.LITTLES_LAW, _littles_law),
-    (FlagName.IMPOSSIBLE, _impossible),
-    (FlagName.ABOVE_UNIT, _unit),
-    (FlagName.CLIENT_SATURATED, _client),
-    (FlagName.OVERLOADED, _overload),
-    (FlagName.SCHED_LAG, _schedule),
-    (FlagName.NOT_STEADY, _steady),
-    (FlagName.MEMORY_GROWS, _growth),
-    (FlagName.CONNECTIONS_REOPENED, _reopened),
-    (FlagName.WORKER_IMBALANCE, _imbalance),
-    (FlagName.CORES_INSUFFICIENT, _too_few_cores),
-    (FlagName.CORES_SHARED, _shared),
-    (FlagName.UNPINNED, _unpinned),
-    (FlagName.HOST_NOISE, _host),
-    (FlagName.FEW_SAMPLES, _samples),
-)
-"""To add a flag of a single launch, add a check: it yields why the flag is raised."""
+CHECKS: Final[tuple[Callable[[Facts], Iterator[Raised]], ...]] = (
+    _answers, _sizes, _server, _littles_law, _impossible, _unit, _client, _overload, _schedule,
+    _steady, _growth, _connections, _surroundings,
+)  # fmt: skip
+"""To add a flag of a single launch, add a check: it yields the flag, and why it is raised."""

@@ -57,11 +57,14 @@ def whole(configured: Settings) -> bool:
 
 def faults(configured: Settings) -> list[str]:
     """Say what building them lacks: tools, headers, room."""
-    found = no_compiler()
+    found, check = no_compiler(), ["cc", "-fsyntax-only", "-x", "c", "-"]
     lacking = {
         package: module
         for header, (module, package) in _HEADERS.items()
-        if not (found or _compiles(header))
+        if not found
+        and subprocess.run(
+            check, input=f"#include <{header}>\n".encode(), capture_output=True, check=False
+        ).returncode
     }
     if lacking:
         found.append(
@@ -75,16 +78,6 @@ def faults(configured: Settings) -> list[str]:
 def no_compiler() -> list[str]:
     """Say that there is no C compiler, which CPython and the load generator need."""
     return command.missing("cc", "to compile what has to be built", _REMEDY)
-
-
-def _compiles(header: str) -> bool:
-    done = subprocess.run(
-        ["cc", "-fsyntax-only", "-x", "c", "-"],
-        input=f"#include <{header}>\n".encode(),
-        capture_output=True,
-        check=False,
-    )
-    return done.returncode == 0
 
 
 def fetch(configured: Settings, narrator: Narrator) -> bool:
@@ -243,17 +236,26 @@ def source_archive(build: SourceBuild, folder: Path, narrator: Narrator) -> Path
     with cache.exclusive(kept, narrator):
         if kept.is_file() and cache.sha256(kept) == build.sha256:
             return kept
-        troubles = []
+        troubles, partial = [], kept.with_name(f"{kept.name}.part")  # the lock is ours
         sources = [f"{base.rstrip('/')}/{build.archive}" for base in mirrors()]
         if given := os.environ.get(ARCHIVE):
             sources = [given]
         for source in sources:
             try:
-                _take_archive(source, kept, build.sha256, narrator)
+                with narrator.step(
+                    f"CPython source {kept.name}", f"fetching it from {source}"
+                ) as tick:
+                    if urlsplit(source).scheme in {"http", "https"}:
+                        tools.download(source, partial, tick)
+                    else:
+                        shutil.copyfile(Path(source.removeprefix("file://")).expanduser(), partial)
+                if (found := cache.sha256(partial)) == build.sha256:
+                    return partial.replace(kept)
+                troubles.append(f"{source}: expected SHA-256 {build.sha256}, found {found}")
             except (OSError, SetupError) as error:
                 troubles.append(f"{source}: {error}")
-            else:
-                return kept
+            finally:
+                partial.unlink(missing_ok=True)
     tried = "; ".join(troubles) or "this machine's apt names no mirror"
     raise SetupError(
         f"CPython's source archive {kept.name} cannot be had ({tried}): connect to the network, or "
@@ -289,19 +291,3 @@ def _listed(base: str) -> list[str]:
     except OSError:
         return []
     return [line.split()[0] for line in lines if line.strip()]
-
-
-def _take_archive(source: str, kept: Path, sha256: str, narrator: Narrator) -> None:
-    partial = kept.with_name(f"{kept.name}.part")  # the lock is ours: nobody else's
-    try:
-        with narrator.step(f"CPython source {kept.name}", f"fetching it from {source}") as tick:
-            if urlsplit(source).scheme in {"http", "https"}:
-                tools.download(source, partial, tick)
-            else:
-                shutil.copyfile(Path(source.removeprefix("file://")).expanduser(), partial)
-        found = cache.sha256(partial)
-        if found != sha256:
-            raise SetupError(f"expected SHA-256 {sha256}, found {found}")
-        partial.replace(kept)
-    finally:
-        partial.unlink(missing_ok=True)

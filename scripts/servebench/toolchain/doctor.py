@@ -145,15 +145,13 @@ def _tools(configured: settings.Settings, *, pythons: bool) -> tuple[Finding, ..
             remedy = oha.rust_fault(configured.oha, found, version) if checked else None
             state = "wrong" if remedy else "ok"
         findings.append(Finding(what=name, state=state, detail=detail, remedy=remedy))
-    return (*findings, *map(_package, packages.PACKAGES))
-
-
-def _package(package: packages.Package) -> Finding:
-    if program := package.find():
-        detail = f"{package.version()}; {program}"
-        return Finding(what=package.name, state="ok", detail=detail)
-    detail = f"not on PATH, not required; {package.why}"
-    return Finding(what=package.name, state="absent", detail=detail, remedy=package.remedy)
+    for package in packages.PACKAGES:
+        state, remedy = "absent", package.remedy
+        detail = f"not on PATH, not required; {package.why}"
+        if program := package.find():
+            state, remedy, detail = "ok", None, f"{package.version()}; {program}"
+        findings.append(Finding(what=package.name, state=state, detail=detail, remedy=remedy))
+    return tuple(findings)
 
 
 def _oha(configured: settings.Settings) -> str:

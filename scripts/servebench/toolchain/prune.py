@@ -55,11 +55,11 @@ def unused(days: float = DAYS) -> tuple[UnusedFolder, ...]:
     old = [one for kind, found in kinds.items() for one in _old(kind, found, kept, days)]
     going = {one.path for one in old}
     # An interpreter is used by its environments, and by nothing else.
-    needed = {_made_with(path) for path in environments if path not in going}
+    needed = [(cache.facts(path) or {}).get("python") for path in environments if path not in going]
     builds = [
         build
         for build in _folders("interpreters")
-        if not any(python is not None and python.is_relative_to(build) for python in needed)
+        if not any(isinstance(one, str) and Path(one).is_relative_to(build) for one in needed)
     ]
     return (*old, *_old("interpreters", builds, kept, days))
 
@@ -74,7 +74,8 @@ def prune(days: float = DAYS) -> Removal:
     busy: list[str] = []
     freed = 0
     for one in unused(days):
-        size = _size(one.path)
+        own = (p.lstat() for p in one.path.rglob("*") if p.is_symlink() or not p.is_dir())
+        size = sum(512 * status.st_blocks for status in own if status.st_nlink == 1)
         if cache.remove(one.path):
             names.append(f"{one.kind} {one.path.name}")
             freed += size
@@ -121,13 +122,3 @@ def _last_used(path: Path) -> float:
     if cache.facts(path) is None:
         times += [inner.stat().st_mtime for inner in path.iterdir()]
     return max(times)
-
-
-def _made_with(environment: Path) -> Path | None:
-    python = (cache.facts(environment) or {}).get("python")
-    return Path(python) if isinstance(python, str) else None
-
-
-def _size(folder: Path) -> int:
-    own = (path.lstat() for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
-    return sum(512 * status.st_blocks for status in own if status.st_nlink == 1)

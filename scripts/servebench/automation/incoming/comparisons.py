@@ -197,7 +197,9 @@ def _require_possible(found: Conclusion, machine: str | None, now: datetime) -> 
         if machine is not None:
             require("machine", machine, series.machine)
         inside = series.metric == inprocess.SECONDS
-        if not (inprocess.is_series(series.case) if inside else _CASE.fullmatch(series.case)):
+        if not (
+            inprocess.SERIES.fullmatch(series.case) if inside else _CASE.fullmatch(series.case)
+        ):
             raise ArtifactError(f"the case {shown(series.case)}")
         if not inside and series.metric not in METRICS:
             raise ArtifactError(f"the metric {shown(series.metric)}, which is none of ours")

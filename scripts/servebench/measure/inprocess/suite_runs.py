@@ -162,9 +162,11 @@ def run(
     for attribute in (f"rounds={rounds}", *ATTRIBUTES):
         argv += ["-a", attribute]
     argv += ["--record-samples", "--show-stderr"]
-    with Session.start(
-        argv, role="client", cores=None, env=_variables(root, scratch), cwd=root, log=log
-    ) as session:
+    env = {
+        **os.environ, "SERVEBENCH_ROOT": str(root), HOLDER: str(os.getpid()),
+        "TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8",
+    }  # fmt: skip
+    with Session.start(argv, role="client", cores=None, env=env, cwd=root, log=log) as session:
         last = 0.0, "starting asv"
         while session.wait(_POLL_S) is None:
             last = _progress(log, last)
@@ -236,17 +238,6 @@ def _touches(glob: str, suite: str) -> bool:
     literal = re.split(r"[*?\[]", glob, maxsplit=1)[0]
     prefix = f"{suite}."
     return literal.startswith(prefix) or (prefix.startswith(literal) and literal != glob)
-
-
-def _variables(root: Path, scratch: Path) -> dict[str, str]:
-    return {
-        **os.environ,
-        "SERVEBENCH_ROOT": str(root),
-        HOLDER: str(os.getpid()),
-        "TMPDIR": str(scratch),
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONIOENCODING": "utf-8",
-    }
 
 
 def _progress(log: Path, last: tuple[float, str]) -> tuple[float, str]:

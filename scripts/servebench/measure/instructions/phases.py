@@ -65,7 +65,9 @@ def run(prepare: Callable[[str], Unit], preload: Callable[[], object] | None = N
         child = os.fork()
         if child == 0:
             tie()
-            if _parent() != parent:  # it ended before the tie
+            # As `os.getppid`, which is a mark.
+            fields = Path("/proc/self/stat").read_text("utf-8", "replace").rpartition(")")[2]
+            if int(fields.split()[1]) != parent:  # it ended before the tie
                 os._exit(1)
             _work(prepare, target, plan["rounds"], parent, report)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -86,12 +88,6 @@ def _tie() -> Callable[[], object]:
     except (ImportError, OSError, AttributeError):
         return lambda: None
     return lambda: prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
-
-
-def _parent() -> int:
-    """As `os.getppid`, which is a mark."""
-    _, _, fields = Path("/proc/self/stat").read_text("utf-8", "replace").rpartition(")")
-    return int(fields.split()[1])
 
 
 def _work(

@@ -10,6 +10,7 @@ that an interrupted pull leaves whole files and the next one goes on.
 import hashlib
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -152,7 +153,11 @@ def _laid_out(branch: Branch, results: Path) -> PullResult:
         kind = kind_of(entry.path)
         if kind is None:
             continue
-        here = _blob(results / entry.path)
+        here = None
+        with suppress(FileNotFoundError):
+            data = (results / entry.path).read_bytes()
+            named = b"blob %d\0" % len(data) + data
+            here = hashlib.sha1(named, usedforsecurity=False).hexdigest()  # as git names it
         if here == entry.blob or (here is not None and kind.settled):
             kept += 1
         elif here is None:
@@ -173,12 +178,3 @@ def _laid_out(branch: Branch, results: Path) -> PullResult:
         # One name for all, under our lock: a pull that was killed leaves one, which is replaced.
         swap(path, data, path.with_name(f".{path.name}{_PARTIAL}"))
     return PullResult(branch.tip, len(needed) - len(replaced), tuple(replaced), kept)
-
-
-def _blob(path: Path) -> str | None:
-    """Git's name for a file's contents; None if there is no file."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
