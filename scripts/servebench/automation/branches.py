@@ -126,7 +126,19 @@ def _start(root: Path, remote: Remote, branch: str, head: str) -> tuple[str, str
     # Of an older night that is run again the branch has newer code of the default branch already.
     if not (_follows(root, code, head) and _follows(root, default, code)):
         code = head
-    tree = _code_tree(root, code, tip)
+    # The files of the code, with the locks and workflow files of the branch's tip.
+    with _index(root, code) as asked:
+        here = set(asked("ls-files", "--", LOCKS, WORKFLOWS).splitlines())
+        gone = [path for path in here if path.startswith(f"{WORKFLOWS}/")]
+        # A stack that is no longer declared has no lock either.
+        kept = [
+            line
+            for line in git.ask(root, "ls-tree", "-r", tip, "--", LOCKS, WORKFLOWS).splitlines()
+            if (path := line.partition("\t")[2]) in here or path.startswith(f"{WORKFLOWS}/")
+        ]
+        lines = [f"0 {'0' * 40}\t{path}" for path in gone] + kept
+        asked("update-index", "--index-info", stdin="".join(f"{line}\n" for line in lines))
+        tree = asked("write-tree")
     if tree == git.ask(root, "rev-parse", f"{tip}^{{tree}}"):
         return tip, tip
     text = f"Code of {code[:12]}\n\n{_TAKEN}{code}\n"
@@ -146,22 +158,6 @@ def _follows(root: Path, commit: str, earlier: str) -> bool:
     except HistoryError:
         return False
     return True
-
-
-def _code_tree(root: Path, head: str, tip: str) -> str:
-    """The files of one commit, with the locks and workflow files of the branch's tip."""
-    with _index(root, head) as asked:
-        here = set(asked("ls-files", "--", LOCKS, WORKFLOWS).splitlines())
-        gone = [path for path in here if path.startswith(f"{WORKFLOWS}/")]
-        # A stack that is no longer declared has no lock either.
-        kept = [
-            line
-            for line in git.ask(root, "ls-tree", "-r", tip, "--", LOCKS, WORKFLOWS).splitlines()
-            if (path := line.partition("\t")[2]) in here or path.startswith(f"{WORKFLOWS}/")
-        ]
-        lines = [f"0 {'0' * 40}\t{path}" for path in gone] + kept
-        asked("update-index", "--index-info", stdin="".join(f"{line}\n" for line in lines))
-        return asked("write-tree")
 
 
 def _head(root: Path) -> str:

@@ -9,7 +9,6 @@ from typer import Argument, Exit, Option, Typer
 from servebench.automation.github import actions
 from servebench.cli.options import JsonOption, PlanSha256Option, require_sha256, tell
 from servebench.core.errors import NothingMeasuredError
-from servebench.core.model import Run
 from servebench.host import paths
 from servebench.host.console import Console, errors
 from servebench.host.git import BRANCH, remote_of
@@ -111,7 +110,12 @@ def push_command(
         Console().say(f"{folder}: nothing to push")
         return
     where = remote_of(paths.project_root(), remote, branch)
-    pushed = push(files, where, subject=_subject(record, runs), told=warn)
+    subject = "Changes and their evidence"
+    if record is not None:
+        subject = f"Night {record.id}: {record.status}"
+    elif runs:
+        subject = f"Runs: {', '.join(run.id for run in runs[:3])}{' …' * (len(runs) > 3)}"
+    pushed = push(files, where, subject=subject, told=warn)
     of_night = record.model_dump(mode="json") if record else None
     said = (
         f"{len(pushed.added)} files added to {branch}, {len(pushed.there)} were there already "
@@ -133,11 +137,3 @@ def _judge(record: NightRecord) -> None:
         )
     if record.status == "incomplete":
         raise Exit(1)
-
-
-def _subject(record: NightRecord | None, runs: tuple[Run, ...]) -> str:
-    if record is not None:
-        return f"Night {record.id}: {record.status}"
-    if runs:
-        return f"Runs: {', '.join(run.id for run in runs[:3])}{' …' * (len(runs) > 3)}"
-    return "Changes and their evidence"

@@ -89,14 +89,11 @@ def site_command(
             print_json({"output": str(order.output), "seconds": seconds, **asdict(built)})
             return
         _tell(narrator, built, order, began)
-    if serve:
-        _serve(order, port, narrator, seen)
-    else:
-        again = "" if output is None else f" -o {output}"
-        narrator.say(f"to look at it: servebench site{again} --serve")
+    if not serve:
+        same = "" if output is None else f" -o {output}"
+        narrator.say(f"to look at it: servebench site{same} --serve")
+        return
 
-
-def _serve(order: build.Order, port: int, narrator: Narrator, seen: local.Stamp) -> None:
     def again() -> None:
         began = time.monotonic()
         try:
@@ -106,7 +103,7 @@ def _serve(order: build.Order, port: int, narrator: Narrator, seen: local.Stamp)
 
     with suppress(InterruptedRun), interruptible(), local.served(order.output, port) as address:
         narrator.say(f"{address} shows it, and what changes in {order.results}; Ctrl-C ends that")
-        look = partial(local.stamp, order.results, order.root / "apps")
+        look = partial(local.stamp, order.results, root / "apps")
         local.watch(look, again, threading.Event(), built=seen)
 
 

@@ -166,8 +166,12 @@ class Expansion:
         table = self.declared.endpoints[word["endpoint"]]
         self._check_fit(index, word, table, threads)
         slots = self._slots(word["endpoint"], table, values)
-        template = {**word, **{n: _plain(v) for n, v in {**parameters, **numbers}.items()}}
+        template = {**word, **{n: str(int(v) if float(v).is_integer() else v)
+                             for n, v in {**parameters, **numbers}.items()}}  # fmt: skip
         load = self._load(word["load"], self.declared.loads[word["load"]], values)
+        ceiling = table.ceiling
+        if load.rate is not None:  # nobody answers more than is asked
+            ceiling = f"min(rate, {ceiling})" if ceiling else "rate"
         limit = self.known.servers[word["server"]].backpressure(workers)
         if limit is not None and load.connections > limit:
             allowed = (
@@ -191,7 +195,7 @@ class Expansion:
             slots=slots,
             load=load,
             cores=block.cores,
-            ceiling=_ceiling(table.ceiling, load),
+            ceiling=ceiling,
             env={
                 name: self._render(("endpoints", word["endpoint"], "env", name), text, template)
                 for name, text in table.env.items()
@@ -289,14 +293,3 @@ class Expansion:
 
     def _wrong(self, key: Place, found: object, allowed: str) -> DeclarationError:
         return DeclarationError(self.file, key_path(in_defaults(key, self.written)), found, allowed)
-
-
-def _plain(number: float) -> str:
-    return str(int(number)) if float(number).is_integer() else str(number)
-
-
-def _ceiling(declared: str | None, load: Load) -> str | None:
-    """Nobody answers more than is asked: a rate is a ceiling of its own."""
-    if load.rate is None:
-        return declared
-    return f"min(rate, {declared})" if declared else "rate"

@@ -131,10 +131,6 @@ class Published(Frozen):
         """All published figures of a case, in SI units."""
         return next((row for name, row in self.figures.items() if self.ids(name)[0] == case_id), {})
 
-    def published_ids(self) -> list[str]:
-        """Ids of the cases with published figures, in their order."""
-        return [self.ids(name)[0] for name in self.figures]
-
 
 def read_published(path: Path) -> Published:
     """Read one `published.toml`; DeclarationError: not TOML, or not allowed."""

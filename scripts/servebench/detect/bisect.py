@@ -78,8 +78,7 @@ class Mixtures:
     def __call__(self, moved: Sequence[PackageChange]) -> bool | None:
         """Tell whether the stack with these packages moved shows the change.
 
-        Raises:
-            SetupError: There is no such stack.
+        SetupError: there is no such stack.
         """
         left = self.ends - self.clock()
         if left <= 0:

@@ -50,7 +50,11 @@ def conclude(candidate: Candidate, comparison: Comparison) -> ChangeRecord | Dis
             note=note,
             **given,
         )
-    main, said = max(confirmed, key=lambda one: _certain(one[1]))
+    # That which moved most at the least: by the end of its interval that is next to no change.
+    main, said = max(
+        confirmed,
+        key=lambda one: min(abs(math.log(end)) for end in (one[1].low, one[1].high) if end),
+    )
     # What only a server loads moves nothing inside the process, which then was not played.
     kinds = {is_inprocess(step.series) for step, _ in confirmed}
     slower = said.verdict is Verdict.SLOWER
@@ -72,11 +76,6 @@ def conclude(candidate: Candidate, comparison: Comparison) -> ChangeRecord | Dis
         **said.model_dump(include={"ratio", "low", "high", "verdict"}),
         **given,
     )
-
-
-def _certain(judged: Judgement) -> float:
-    """How much it moved at the least: the end of the interval that is next to no change."""
-    return min(abs(math.log(end)) for end in (judged.low, judged.high) if end)
 
 
 def _dismissed(judged: Sequence[Judgement], unloaded: bool) -> tuple[Verdict, str]:

@@ -103,8 +103,7 @@ class RealDuets:
 def strongest(root: Path, candidate: Candidate) -> tuple[str, ...]:
     """What is played: the strongest cases, and benchmarks, that are still declared.
 
-    Raises:
-        UsageError: None is.
+    UsageError: none is.
     """
     known = {case.id for case in declared_cases(root)}
     inside = declared_benchmarks(root)

@@ -58,12 +58,13 @@ def expected(case: Case, profile: Profile) -> Expected:
     # A wave shows floor and concurrency at once; what does not overlap is asked three times.
     # Afterwards once is enough: the fastest single request is known.
     asked = 1 if case.endpoint.overlap > 1 and single >= SLOW_SECONDS else UNIT_REQUESTS
+    rate = min(Costs.rate, case.load.rate or math.inf, _capacity(case))
     return Expected(
         start=costs(case.server).start(case.workers),
         verify=Costs.probes + (asked + 1) * single,
         warm_up=_warm_up(case, single, profile),
         load=Costs.generator + duration + drain(case),
-        finish=Costs.stop + Costs.row * _rate(case) * duration,
+        finish=Costs.stop + Costs.row * duration * rate,
     )
 
 
@@ -116,10 +117,6 @@ def _capacity(case: Case) -> float:
     single = max(case.endpoint.takes, case.endpoint.floor)
     found = ceiling(case, unit=single, cores=Costs.cores)
     return math.inf if found is None else found
-
-
-def _rate(case: Case) -> float:
-    return min(Costs.rate, case.load.rate or math.inf, _capacity(case))
 
 
 @dataclass(slots=True)

@@ -171,16 +171,6 @@ def share_out(
     return sharing.shards(), sharing.calibration
 
 
-def _calibration(plan: Plan) -> str | None:
-    """The case that tells most about a machine in least time: it only computes, on one worker."""
-    computing = [
-        (expected(case, plan.profile).total, case.id)
-        for case in plan.cases
-        if case.load.model is LoadModel.CLOSED and case.endpoint.floor == 0 and case.workers == 1
-    ]
-    return min(computing)[1] if computing else None
-
-
 def _unknown(shards: Sequence[Shard], known: Recorded) -> tuple[str, ...]:
     """Say which machines have measured nothing: for a wrong id its shard waits in vain."""
     measured = {machine for machine, _ in known.nights}
@@ -223,9 +213,13 @@ class _Sharing:
     def __init__(self, plan: Plan, machines: Sequence[str | None], known: Recorded) -> None:
         self.plan, self.known = plan, known
         self.shares = [_Share(machine) for machine in machines]
-        self.calibration = _calibration(plan)
-        self.cases = [case.id for case in plan.cases if case.id != self.calibration]
         self._expected = {case.id: expected(case, plan.profile).total for case in plan.cases}
+        # What tells most about a machine in least time: a case that only computes, on one worker.
+        idle = [one for one in plan.cases if one.endpoint.floor == 0 and one.workers == 1]
+        closed = [one.id for one in idle if one.load.model is LoadModel.CLOSED]
+        order = ((self._expected[name], name) for name in closed)
+        self.calibration = min(order)[1] if closed else None
+        self.cases = [case.id for case in plan.cases if case.id != self.calibration]
         self._speeds: dict[str | None, float] = {}
         if self.calibration is not None:
             for share in self.shares:

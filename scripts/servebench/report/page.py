@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from servebench.core.model import Machine, RunStatus, StackRecord
+from servebench.core.model import Machine, RunStatus
 from servebench.declare.published import FILE, Published
 from servebench.declare.schema import FILE as EXPERIMENT
 from servebench.declare.schema import read_toml
@@ -117,7 +117,9 @@ def make_section(
         answers=tuple(claims.fill(one, summary, published, file) for one in published.answers),
         tables=tables.experiment_tables(cases, published),
         shapes=claims.check_all(summary, published),
-        missing=tuple(name for name in published.published_ids() if name not in planned),
+        missing=tuple(
+            case for name in published.figures if (case := published.ids(name)[0]) not in planned
+        ),
         notes=published.notes,
         deviations=about.deviations,
     )
@@ -144,7 +146,9 @@ def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
             f"{'free-threaded' if item.free_threaded else 'GIL'})"
             for item in run.interpreters
         )),
-        *((f"stack {one.name}", describe_stack(one)) for one in run.stacks if one.name in stacks),
+        *((f"stack {stack.name}", f"{stack.digest[:12]}: " + ", ".join(
+            f"{name} {stack.packages[name]}" for name in MAIN_PACKAGES if name in stack.packages
+        )) for stack in run.stacks if stack.name in stacks),
         ("tools", f"servebench {run.servebench}, oha {run.oha}{origin}"),
         *(("note", note) for note in run.notes),
     )  # fmt: skip
@@ -164,14 +168,6 @@ def describe_machine(machine: Machine) -> str:
         f"{machine.memory / 2**30:.1f} GiB, {machine.os}, Linux {machine.kernel}{virtual}, "
         f"governor {machine.governor or 'unknown'}"
     )
-
-
-def describe_stack(stack: StackRecord) -> str:
-    """A stack in one line: its digest's head and the versions that matter."""
-    versions = ", ".join(
-        f"{name} {stack.packages[name]}" for name in MAIN_PACKAGES if name in stack.packages
-    )
-    return f"{stack.digest[:12]}: {versions}"
 
 
 def as_json(

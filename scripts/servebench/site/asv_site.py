@@ -122,8 +122,7 @@ def complete(site: Path) -> int:
 def localise(site: Path) -> None:
     """Replace every library that asv's page would load from another host by our copy.
 
-    Raises:
-        SetupError: The page wants another library or version than we keep; it is left as it was.
+    SetupError: the page wants another library or version than we keep; it is left as it was.
     """
     page, known, used = site / "index.html", copies(), set()
 

@@ -79,8 +79,7 @@ class Built:
 def build(order: Order, narrator: Narrator) -> Built:
     """Read the results and bring the site up to date; errors as `made`.
 
-    Raises:
-        SetupError: The cache cannot be written.
+    SetupError: the cache cannot be written.
     """
     data.refuse_others_work(order.output, MARKER, _REPLACED, " (-o)")
     return made(order, reading.read(order.results, order.cache, order.root), narrator)

@@ -128,8 +128,7 @@ class Written:
 def write(folder: Folder, sources: Sources, tables: Sequence[Table]) -> Written:
     """Write all data files below the folder; those of earlier builds stay (`Folder.remove_others`).
 
-    Raises:
-        RecordError: A file cannot be written.
+    RecordError: a file cannot be written.
     """
     manifest: Manifest = {section: {} for section in SECTIONS}
     divided = tuple((table, data_files.series_files(table)) for table in tables)

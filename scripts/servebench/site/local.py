@@ -64,8 +64,7 @@ class _Handler(SimpleHTTPRequestHandler):
 def served(folder: Path, port: int) -> Iterator[str]:
     """Serve a folder while the context is open, and yield its address with a slash at its end.
 
-    Raises:
-        UsageError: The port is taken, or may not be used.
+    UsageError: the port is taken, or may not be used.
     """
     handler = partial(_Handler, directory=str(folder))
     try:

@@ -35,8 +35,7 @@ PICTURES: Final = {
 def take(site: Path, docs: Path) -> tuple[Path, ...]:
     """Take all pictures of a built site into a folder, which is made if it is not there.
 
-    Raises:
-        SetupError: There is no browser, or a page does not come.
+    SetupError: there is no browser, or a page does not come.
     """
     docs.mkdir(parents=True, exist_ok=True)
     taken = []
@@ -50,11 +49,7 @@ def take(site: Path, docs: Path) -> tuple[Path, ...]:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Start the system's Chromium.
-
-    Raises:
-        SetupError: It is not here, or playwright is not.
-    """
+    """Start the system's Chromium; SetupError: it is not here, or playwright is not."""
     program = CHROMIUM.find()
     if program is None:
         raise SetupError(f"chromium is not here: pictures are taken with it; {CHROMIUM.remedy}")

@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
@@ -112,21 +113,15 @@ def _number(environ: Mapping[str, str], name: str, default: int) -> int:
 def _address(environ: Mapping[str, str], name: str, default: str) -> str:
     """A base address; the token travels over plain HTTP within this machine only."""
     value = (environ.get(name) or default).rstrip("/")
-    try:
+    with suppress(ValueError):
         parts = urlsplit(value)
         host = parts.hostname or ""
-    except ValueError:
-        host = ""
-    if host and (parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host))):
-        return value
+        if host and parts.scheme == "https":
+            return value
+        local = host == "localhost" or ipaddress.ip_address(host).is_loopback
+        if local and parts.scheme == "http":
+            return value
     raise UsageError(f"{name}={value!r}: expected https://…, or http:// on this machine")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def outputs(values: Mapping[str, str]) -> None:

@@ -9,7 +9,6 @@ https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-
 
 import functools
 import json
-import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -48,6 +47,8 @@ WAIT: Callable[[float], None] = time.sleep
 """How a client waits."""
 
 _JITTER: Final = wait_random_exponential(multiplier=1, max=30)
+_CERTIFICATES: Final = functools.cache(httpx.create_ssl_context)
+"""Whom to trust; reading it takes longer than most requests."""
 _SAID: Final = 300  # characters of GitHub's own words in a message
 _ADVICE: Final = {
     401: "give the step a valid token (env: GITHUB_TOKEN)",
@@ -88,7 +89,7 @@ class Client:
                 "X-GitHub-Api-Version": "2022-11-28",
             },
             timeout=timeout,
-            verify=_certificates(),
+            verify=_CERTIFICATES(),
             # A repository that was renamed redirects; httpx keeps the token from other hosts.
             follow_redirects=True,
         )
@@ -189,12 +190,6 @@ class Client:
             return False
         base = self._http.base_url
         return (address.scheme, address.host, address.port) == (base.scheme, base.host, base.port)
-
-
-@functools.cache
-def _certificates() -> ssl.SSLContext:
-    """Whom to trust; reading it takes longer than most requests."""
-    return httpx.create_ssl_context()
 
 
 def _wait(state: RetryCallState) -> float:

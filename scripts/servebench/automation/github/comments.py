@@ -237,8 +237,7 @@ def refused(reason: str, head: str | None) -> str:
 def status(comparison: Comparison) -> tuple[StatusState, str]:
     """State and description: what got worse fails; what is not decided is an error.
 
-    Raises:
-        RecordError: The comparison holds what cannot be shown.
+    RecordError: the comparison holds what cannot be shown.
     """
     try:
         view = make_view(comparison)

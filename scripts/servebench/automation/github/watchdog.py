@@ -63,8 +63,7 @@ def look(repository: Repository, *, queued: timedelta, night: timedelta) -> list
 def end_held_up(repository: Repository, found: Sequence[Trouble]) -> list[WorkflowRun]:
     """Cancel nights that only wait: what has come is searched and shown, and the next one begins.
 
-    Raises:
-        ServiceError: GitHub refuses.
+    ServiceError: GitHub refuses.
     """
     ended = {one.run.id: one.run for one in found if one.holds_up and one.run}
     for run in ended:

@@ -85,8 +85,7 @@ def require_ours(
 def decode(data: bytes) -> Comparison:
     """Read a comparison that is exactly what our own encoder writes, with plain texts.
 
-    Raises:
-        ArtifactError: It is not.
+    ArtifactError: it is not.
     """
     found = _decoded(Comparison, data)
     if record_files.encode(found) != data:

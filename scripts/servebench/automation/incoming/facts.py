@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from servebench import __version__
 from servebench.core.errors import ArtifactError, RecordError
-from servebench.core.model import Case, Commands, InterpreterRecord, Machine, StackRecord
+from servebench.core.model import Case, Commands, Machine, StackRecord
 from servebench.core.text import require_plain, shown
 from servebench.declare import settings
 from servebench.declare.servers import SERVERS
@@ -64,8 +64,7 @@ class Checkout:
     def require_stacks(self, records: Iterable[StackRecord]) -> None:
         """Refuse other locks than the checkout's, and packages that no lock names.
 
-        Raises:
-            ArtifactError: A stack is not what the checkout has locked.
+        ArtifactError: a stack is not what the checkout has locked.
         """
         for record in records:
             lock = self.lock(record.name)
@@ -74,14 +73,6 @@ class Checkout:
             if foreign:
                 package = shown("==".join(min(foreign)))
                 raise ArtifactError(f"{package} in stack {record.name}, whose lock has no such pin")
-
-    def require_interpreters(self, records: Iterable[InterpreterRecord]) -> None:
-        """Refuse results of interpreters that are not declared; raises ArtifactError."""
-        for record in records:
-            self.require_declared(record.name)
-            declared, name = self.interpreters[record.name], record.name
-            require(f"version of interpreter {name}", declared.version, record.version)
-            require(f"build of {name}", declared.free_threaded, record.free_threaded)
 
     def require_declared(self, interpreter: str) -> None:
         """Refuse an interpreter that is not declared, by its name; raises ArtifactError."""
@@ -105,21 +96,16 @@ def of_checkout(root: Path) -> Checkout:
             pins = _PIN.findall(content.decode())
             named = frozenset((canonicalize_name(package), version) for package, version in pins)
             locks[name] = Lock(hashlib.sha256(content).hexdigest(), named)
+    said = git.ask_or_none(root, "log", "--max-count=1", "--format=%H %at")
+    commit, _, seconds = (said or "").partition(" ")  # nothing outside a repository
     return Checkout(
         servebench=__version__,
         oha=settings.load(root).oha.version,
         interpreters=interpreters.declared(root),
         locks=locks,
         suites=frozenset({suite_runs.GUARD, *(suite.suite for suite in read_suites(root))}),
-        dates=_dates(root),
+        dates={commit: 1000 * int(seconds)} if commit else {},
     )
-
-
-def _dates(root: Path) -> dict[str, int]:
-    """The date of the commit that is checked out; none outside a repository."""
-    said = git.ask_or_none(root, "log", "--max-count=1", "--format=%H %at")
-    commit, _, seconds = (said or "").partition(" ")
-    return {commit: 1000 * int(seconds)} if commit else {}
 
 
 def problem(error: Exception | str) -> str:
@@ -166,8 +152,7 @@ def rig_of(machine: Machine) -> Rig:
 def require_commands(given: Commands | None, case: Case, machine: Machine) -> None:
     """Refuse command lines that are not the case's own: people copy and run them.
 
-    Raises:
-        ArtifactError: They differ from what this servebench writes for the case and machine.
+    ArtifactError: they differ from what this servebench writes for the case and machine.
     """
     if given is None:
         return
@@ -181,8 +166,7 @@ def require_commands(given: Commands | None, case: Case, machine: Machine) -> No
 def require_time(what: str, text: str, earliest: datetime | None, now: datetime) -> None:
     """Refuse a time (ISO 8601) before `earliest` or after `now`, give or take `CLOCKS`.
 
-    Raises:
-        ArtifactError: It is no time, or an impossible one.
+    ArtifactError: it is no time, or an impossible one.
     """
     try:
         moment = datetime.fromisoformat(text)

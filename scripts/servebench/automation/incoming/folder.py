@@ -75,8 +75,7 @@ class Refusal(Frozen):
 def names(folder: Path) -> tuple[str, ...]:
     """The artifacts in a folder: what lies directly in it, by name; none if it is not there.
 
-    Raises:
-        ArtifactError: It cannot be read, or there is far too much in it.
+    ArtifactError: it cannot be read, or there is far too much in it.
     """
     try:
         with os.scandir(folder) as entries:

@@ -35,7 +35,12 @@ _SHORTEST_S: Final = 0.1
 def run(data: bytes, artifact: str, night: NightPlan, trusted: Checkout, now: datetime) -> Run:
     """Read and check one run file; raises ArtifactError."""
     found = decoded(store.decode, data)
-    shard = _shard(found, artifact, night)
+    require("night", night.id, found.night)
+    shard = None if found.shard is None else night.shard(found.shard)
+    if shard is None:
+        raise ArtifactError(f"shard {found.shard}, which the plan does not have")
+    if (named := _ARTIFACT.fullmatch(artifact)) is not None:
+        require(f"shard of artifact {artifact}", int(named[1]), shard.number)
     created = datetime.fromisoformat(night.created).astimezone(UTC)
     _require_header(found, shard, night, trusted)
     _require_times(found, created, now)
@@ -60,17 +65,6 @@ def run(data: bytes, artifact: str, night: NightPlan, trusted: Checkout, now: da
     return found
 
 
-def _shard(found: Run, artifact: str, night: NightPlan) -> Shard:
-    require("night", night.id, found.night)
-    shard = None if found.shard is None else night.shard(found.shard)
-    if shard is None:
-        raise ArtifactError(f"shard {found.shard}, which the plan does not have")
-    named = _ARTIFACT.fullmatch(artifact)
-    if named is not None:
-        require(f"shard of artifact {artifact}", int(named[1]), shard.number)
-    return shard
-
-
 def _require_header(found: Run, shard: Shard, night: NightPlan, trusted: Checkout) -> None:
     plan = shard.plan
     require("commit", night.commit, found.commit)
@@ -80,7 +74,11 @@ def _require_header(found: Run, shard: Shard, night: NightPlan, trusted: Checkou
     require("seed", plan.seed, found.seed)
     trusted.require_tools(found.servebench, found.oha)
     trusted.require_stacks(found.stacks)
-    trusted.require_interpreters(found.interpreters)
+    for one in found.interpreters:
+        trusted.require_declared(one.name)
+        declared = trusted.interpreters[one.name]
+        require(f"version of interpreter {one.name}", declared.version, one.version)
+        require(f"build of {one.name}", declared.free_threaded, one.free_threaded)
     require_machine(found.machine)
     if shard.machine is not None:
         require(f"machine of shard {shard.number}", shard.machine, found.machine.id)

@@ -120,8 +120,7 @@ def measure(root: Path, words: Sequence[str], place: RunnerConfig) -> int:
 def bring(room: Room, name: str) -> None:
     """Bring a folder of the room here, as far as it is one that we would read from outside.
 
-    Raises:
-        ArtifactError: It is none.
+    ArtifactError: it is none.
     """
     try:
         found = folder.untarred(room.collect_folder("out", name, _PACKED))
@@ -135,8 +134,7 @@ def bring(room: Room, name: str) -> None:
 def _furnished(root: Path, place: RunnerConfig) -> Iterator[tuple[Room, dict[str, str]]]:
     """The machine's room, empty before and after, and what its programs find in their environment.
 
-    Raises:
-        SetupError: The machine is not prepared.
+    SetupError: the machine is not prepared.
     """
     room = Room(OtherUser(place.user), place.room)
     room.empty()

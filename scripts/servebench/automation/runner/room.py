@@ -235,8 +235,7 @@ class Room:
     def collect(self, name: str, most: int) -> bytes:
         """Read a file of the room as its own user: it may be a link to anywhere.
 
-        Raises:
-            ArtifactError: It is not there, or larger.
+        ArtifactError: it is not there, or larger.
         """
         return self._collected(["head", "-c", str(most + 1), self.folder / name], name, most)
 

@@ -105,8 +105,7 @@ class Link:
 def check_href(href: str) -> None:
     """Refuse addresses that would run something or leave the site unseen.
 
-    Raises:
-        ValueError: Neither relative, nor `https://`.
+    ValueError: neither relative, nor `https://`.
     """
     if href and not _PLACES.fullmatch(href):
         raise ValueError(f"address {href!r}: expected a relative one, or https://")

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from servebench.core import units
 from servebench.core.flags import DISTURBING
@@ -30,8 +29,6 @@ from servebench.site.charts.lines import LinePoint, Lines, LineSeries, lines
 
 Address = Callable[[str], str]
 """From a case's id to where its page is."""
-
-_LATENCIES: Final = ("service_", "response_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +158,9 @@ def _lines(shown: ChartCases, layout: LinesLayout) -> Chart:
             continue  # the server was not told how many: there is no place on the axis for it
         for metric in layout.metrics:
             point = LinePoint(float(x), shown.value(case, metric), href=shown.address(case.id))
-            variant = _variant(metric) if len(layout.metrics) > 1 else ""
+            short = metric.removeprefix("service_").removeprefix("response_")
+            variant = METRICS[metric].title if short == metric else short.replace("p999", "p99.9")
+            variant = variant if len(layout.metrics) > 1 else ""
             found.setdefault((_words(case, layout.series), variant), []).append(point)
     series = tuple(
         LineSeries(name, tuple(points), variant) for (name, variant), points in found.items()
@@ -210,14 +209,6 @@ def _heat(shown: ChartCases, layout: HeatLayout) -> Chart:
     )
     quantity = Quantity.of(layout.metric)
     return heat(Heat(shown.about(layout), quantity, down.title, across.title, rows, columns, cells))
-
-
-def _variant(metric: str) -> str:
-    """`p50` of `service_p50`."""
-    for prefix in _LATENCIES:
-        if metric.startswith(prefix):
-            return metric.removeprefix(prefix).replace("p999", "p99.9")
-    return METRICS[metric].title
 
 
 def speed_up_charts(

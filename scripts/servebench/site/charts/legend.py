@@ -49,19 +49,15 @@ _STACKS: Final = {"pydantic-v2": 2, "pydantic-v1": 3, "current": 4}
 _SERVERS: Final = {one.name: one.style for one in SERVERS.values() if one.style is not None}
 
 
-def _bound() -> dict[str, int]:
-    configured = settings.load()
-    pythons = {configured.gil: 0, configured.free_threaded: 1}
-    return {**_STACKS, **_SERVERS, **{name: slot for name, slot in pythons.items() if name}}
-
-
 def assign(names: Iterable[str]) -> dict[str, Style]:
     """A style for each name, all different up to `len(STYLES)` names.
 
     The known names have their own. For others the name chooses (CRC-32, the same on every build),
     and where two want the same, the alphabetically later one gets the next that is free.
     """
-    bound = _bound()
+    configured = settings.load()
+    pythons = {configured.gil: 0, configured.free_threaded: 1}
+    bound = {**_STACKS, **_SERVERS, **{name: slot for name, slot in pythons.items() if name}}
     wanted = sorted(dict.fromkeys(names), key=lambda name: (name not in bound, name))
     taken: dict[str, int] = {}
     for name in wanted:

@@ -106,11 +106,13 @@ def _card(table: Table, headline: Headline) -> HeadlineCard:
     drawn = ""
     if sum(value is not None for value in recent) > 1:
         drawn = spark(f"{headline.label}: the last {words.many(len(recent), 'night')}", recent)
+    row = METRICS[headline.metric]
+    better = {"higher": "; above 1 is better", "lower": "; below 1 is better"}.get(row.better, "")
     return HeadlineCard(
         headline,
         table.machine,
         stated=found,
-        meaning=_meaning(headline),
+        meaning=f"ratio of {row.title}{better}" if headline.base else row.title,
         sketch=Markup(drawn),  # noqa: S704 - drawn by a template that escapes
         nights=len(recent),
         run=table.nights[found.night].run,
@@ -123,14 +125,6 @@ def _judged(table: Table, case: str, metric: str) -> npt.NDArray[np.float64]:
     figures = table.mean[:, row, column].astype(np.float64)
     figures[table.status[:, row] != _MEASURED] = np.nan
     return figures
-
-
-def _meaning(headline: Headline) -> str:
-    row = METRICS[headline.metric]
-    if headline.base is None:
-        return row.title
-    better = {"higher": "above 1 is better", "lower": "below 1 is better"}.get(row.better, "")
-    return f"ratio of {row.title}" + (f"; {better}" if better else "")
 
 
 RECENT: Final = 7

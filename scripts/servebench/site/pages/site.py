@@ -125,8 +125,7 @@ def gather(
 ) -> Site:
     """Gather it; what it consists of is said by `Site`.
 
-    Raises:
-        DeclarationError: A declaration of the checkout is wrong.
+    DeclarationError: a declaration of the checkout is wrong.
     """
 
     @cache
