@@ -54,7 +54,7 @@ def interruptible() -> Iterator[None]:
         warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
         raise InterruptedRun(signum)
 
-    def on_lost(lost: sys.UnraisableHookArgs) -> None:
+    def on_lost(lost: "sys.UnraisableHookArgs") -> None:
         if not isinstance(lost.exc_value, InterruptedRun):
             earlier(lost)
             return
