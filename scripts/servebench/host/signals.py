@@ -1,7 +1,5 @@
 """SIGINT, SIGTERM and SIGHUP as an exception that unwinds through every `finally`."""
 
-from __future__ import annotations  # `UnraisableHookArgs` is a name for type checkers alone
-
 import logging
 import os
 import signal
