@@ -1,5 +1,6 @@
 """The comment on a pull request: one, ours, true to its commit, and harmless whatever is in it."""
 
+import json
 import os
 import re
 import shlex
@@ -92,6 +93,16 @@ def test_a_spoofed_marker_is_not_ours(step: Step) -> None:
     assert [spoofed["body"], robot["body"], quoted["body"]] == [forged, forged, f"> {forged}"]
     assert len(step.comments()) == 4
     assert step.comments()[3]["body"].splitlines()[1] == "### servebench: queued"
+
+
+def test_a_note_with_a_run_that_is_no_number_is_none() -> None:
+    for run in ("7", None):
+        values = {"head": HEAD, "run": run, "attempt": 1, "stage": "final"}
+        assert read_note(f"<!-- servebench:{comments.KIND} {json.dumps(values)} -->\n") is None
+    whole = {"head": HEAD, "run": 7, "attempt": 1, "stage": "final", "outdated": 2}
+    assert read_note(f"<!-- servebench:{comments.KIND} {json.dumps(whole)} -->\n") == Note(
+        HEAD, 7, 1, "final", outdated=True
+    )
 
 
 def test_what_an_overtaken_run_says_is_dropped(step: Step) -> None:

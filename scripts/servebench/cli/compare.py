@@ -130,8 +130,11 @@ def compare_command(
             seed,
             sides.cross,
             reproduce=(reproduce,) if reproduce else (),
-            notes=(f"{len(left)} sessions that a killed run had left were found first",)
-            * bool(left),
+            notes=(
+                (f"{len(left)} sessions that a killed run had left were found first",)
+                if left
+                else ()
+            ),
         )
         comparison, interruption = _compared(question, console)
     try:

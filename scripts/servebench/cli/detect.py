@@ -198,11 +198,9 @@ def _show(console: Console, found: Candidates, undone: Sequence[ChangeRecord]) -
             f"  {step.series.case} {title(step.series.metric)} {percent(step.ratio)} at "
             f"{step.after_run} on {step.series.machine}"
         )
-    hint = "; judge them on their machines: servebench ci detect --confirm"
-    console.say(
-        f"{len(found.candidates)} candidates, {found.known} judged already"
-        f"{hint * bool(found.candidates)}"
-    )
+    next_ = "; judge them on their machines: servebench ci detect --confirm"
+    hint = next_ if found.candidates else ""
+    console.say(f"{len(found.candidates)} candidates, {found.known} judged already{hint}")
 
 
 def _headline(candidate: Candidate) -> str:

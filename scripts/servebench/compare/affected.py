@@ -126,7 +126,7 @@ def find(sides: Sides, *, everything: bool = False) -> Affected:
     def reason(pair: Pair) -> str:
         alone = loaded(pair, served=False)
         said = pair.reason or reason_for(pair.head, change, alone, orphans)
-        return said or EVERYTHING * everything
+        return said or (EVERYTHING if everything else "")
 
     roots = base.root, head.root
     suites = inprocess.available(roots)
@@ -155,7 +155,7 @@ def select(
     pairs, same, missing = [], [], list(missing)
     for pair in common:
         reason = pair.reason or reason_for(pair.head, change, loaded[pair.head.id], orphans)
-        if reason := reason or EVERYTHING * everything:
+        if reason := reason or (EVERYTHING if everything else ""):
             pairs.append(Pair(pair.base, pair.head, reason))
         elif loaded[pair.head.id].files & change.new:
             missing.append(Missing(case=pair.head.id, reason="only one side has its application"))

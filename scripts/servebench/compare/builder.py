@@ -166,8 +166,8 @@ def events(cases: Sequence[CaseComparison]) -> tuple[Event, ...]:
     judged: dict[str, list[tuple[Case, Judgement]]] = defaultdict(list)
     for case in cases:
         for one in case.judgements:
-            comparable = one.verdict is not Verdict.NOT_COMPARABLE
-            judged[one.metric] += [(case.case, one)] * comparable
+            if one.verdict is not Verdict.NOT_COMPARABLE:
+                judged[one.metric].append((case.case, one))
     found = [_event(many, verdict) for many in judged.values() for verdict in MOVED]
     return tuple(sorted(filter(None, found), key=lambda event: -len(event.cases)))
 

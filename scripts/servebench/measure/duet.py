@@ -213,8 +213,8 @@ class _Duet:
             for side in self.order:
                 with side.blamed():
                     if not self._void:
-                        requests = warmup.wave_size(side.case) * wave
-                        seconds = 0 if wave else DUET_WARM_UP
+                        requests = warmup.wave_size(side.case) if wave else 0
+                        seconds = 0.0 if wave else DUET_WARM_UP
                         bursts[side] = stack.enter_context(
                             warmup.Burst(side.serving.client, seconds=seconds, requests=requests)
                         )

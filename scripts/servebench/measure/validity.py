@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 from servebench.core import units
 from servebench.core.flags import Flag, FlagName
@@ -120,44 +120,37 @@ class Facts:
     times: tuple[float, ...] = ()
 
 
-class Raised(NamedTuple):
-    """A flag and why it is raised."""
-
-    name: FlagName
-    detail: str
-
-
 def judge(facts: Facts) -> tuple[Flag, ...]:
     """Give all flags that the facts call for, fails first, one per reason."""
-    found = [Flag(name=name, detail=said) for check in CHECKS for name, said in check(facts)]
+    found = (flag for check in CHECKS for flag in check(facts))
     return tuple(sorted(found, key=lambda flag: flag.severity != "fail"))
 
 
-def _answers(facts: Facts) -> Iterator[Raised]:
+def _answers(facts: Facts) -> Iterator[Flag]:
     timeouts, errors, requests, good = (
         facts.figures.get(name, 0) for name in ("timeouts", "errors", "requests", "good")
     )
     if timeouts or errors:
-        yield Raised(
-            FlagName.TRANSPORT_ERRORS,
-            f"expected none, found {timeouts:.0f} timeouts and {errors:.0f} other errors beside "
-            f"{requests:.0f} answers; see the server's log",
+        yield Flag(
+            name=FlagName.TRANSPORT_ERRORS,
+            detail=f"expected none, found {timeouts:.0f} timeouts and {errors:.0f} other errors "
+            f"beside {requests:.0f} answers; see the server's log",
         )
     if good and "throughput" not in facts.figures:
-        yield Raised(
-            FlagName.NO_ANSWER,
-            f"expected good answers within {facts.case.load.duration:g} s, found all "
+        yield Flag(
+            name=FlagName.NO_ANSWER,
+            detail=f"expected good answers within {facts.case.load.duration:g} s, found all "
             f"{good:.0f} of them later; load it for longer",
         )
     if requests > good:
-        yield Raised(
-            FlagName.WRONG_STATUS,
-            f"expected status {facts.case.endpoint.expect.status} always, found another in "
+        yield Flag(
+            name=FlagName.WRONG_STATUS,
+            detail=f"expected status {facts.case.endpoint.expect.status} always, found another in "
             f"{requests - good:.0f} of {requests:.0f} answers; see the server's log",
         )
 
 
-def _sizes(facts: Facts) -> Iterator[Raised]:
+def _sizes(facts: Facts) -> Iterator[Flag]:
     declared, seen = facts.case.endpoint.expect.size, facts.right_sizes
     if declared is not None:
         right = f"{declared[0]} to {declared[1]}"
@@ -168,56 +161,57 @@ def _sizes(facts: Facts) -> Iterator[Raised]:
     if wrong:
         often = sorted(wrong, key=lambda size: -wrong[size])
         named = ", ".join(f"{wrong[size]} of {size} bytes" for size in often[:SIZES_SHOWN])
-        yield Raised(
-            FlagName.WRONG_SIZE,
-            f"expected bodies of {right} bytes, found others in {sum(wrong.values())} of "
+        yield Flag(
+            name=FlagName.WRONG_SIZE,
+            detail=f"expected bodies of {right} bytes, found others in {sum(wrong.values())} of "
             f"{sum(facts.sizes.values())} answers: {named}"
             f"{', …' if len(often) > SIZES_SHOWN else ''}; mend the handler, or declare the size "
             "that its answers may have",
         )
 
 
-def _server(facts: Facts) -> Iterator[Raised]:
+def _server(facts: Facts) -> Iterator[Flag]:
     handled, sent = facts.server_handled, facts.client_total
     if handled not in {None, sent}:
-        yield Raised(
-            FlagName.COUNT_MISMATCH,
-            f"expected the server to count the {sent} requests sent, found {handled}; "
+        yield Flag(
+            name=FlagName.COUNT_MISMATCH,
+            detail=f"expected the server to count the {sent} requests sent, found {handled}; "
             "does something else serve on, or send to, its port?",
         )
     if facts.pids_before != facts.pids_after:
-        yield Raised(
-            FlagName.WORKER_RESTARTED,
-            f"expected the processes {sorted(facts.pids_before)} to the end, found "
+        yield Flag(
+            name=FlagName.WORKER_RESTARTED,
+            detail=f"expected the processes {sorted(facts.pids_before)} to the end, found "
             f"{sorted(facts.pids_after)}; see the server's log",
         )
     limit, asked = facts.backpressure, facts.case.load.connections
     if limit is not None and asked > limit:
-        yield Raised(
-            FlagName.CONNECTIONS_OVER_BACKPRESSURE,
-            f"expected at most {limit} connections, found {asked} in the load; "
+        yield Flag(
+            name=FlagName.CONNECTIONS_OVER_BACKPRESSURE,
+            detail=f"expected at most {limit} connections, found {asked} in the load; "
             "raise the server's backpressure or lower the connections",
         )
 
 
-def _littles_law(facts: Facts) -> Iterator[Raised]:
+def _littles_law(facts: Facts) -> Iterator[Flag]:
     load, found = facts.case.load, facts.figures.get("in_flight_mean")
     if load.model is not LoadModel.CLOSED or found is None:
         return
     mean = facts.figures.get("response_mean", 0.0)
     pause = TURNAROUND / mean if mean > 0 else 0.0
     if not 1 - max(LITTLES_LAW, pause) <= found / load.connections <= 1 + LITTLES_LAW:
-        yield Raised(
-            FlagName.LITTLES_LAW,
-            f"expected {load.connections} requests in flight on average (within "
+        yield Flag(
+            name=FlagName.LITTLES_LAW,
+            detail=f"expected {load.connections} requests in flight on average (within "
             f"{LITTLES_LAW:.0%}), found {found:.2f}; the generator left connections idle",
         )
 
 
-def _impossible(facts: Facts) -> Iterator[Raised]:
+def _impossible(facts: Facts) -> Iterator[Flag]:
     for problem in _contradictions(facts):
-        yield Raised(
-            FlagName.IMPOSSIBLE, f"{problem}; the measurement is wrong, not the server good"
+        yield Flag(
+            name=FlagName.IMPOSSIBLE,
+            detail=f"{problem}; the measurement is wrong, not the server good",
         )
 
 
@@ -258,17 +252,17 @@ def _ticks(facts: Facts) -> float:
     return 0.0 if closed or not window else 1 / window
 
 
-def _unit(facts: Facts) -> Iterator[Raised]:
+def _unit(facts: Facts) -> Iterator[Flag]:
     limit, found = facts.ceiling_unit, facts.figures.get("throughput", 0.0)
     if limit is not None and found > limit * CEILING_MEASURED + _ticks(facts):
-        yield Raised(
-            FlagName.ABOVE_UNIT,
-            f"the fastest single request allows {units.rate(limit)}, found {units.rate(found)}: "
-            "single requests were slower than those of the load",
+        yield Flag(
+            name=FlagName.ABOVE_UNIT,
+            detail=f"the fastest single request allows {units.rate(limit)}, found "
+            f"{units.rate(found)}: single requests were slower than those of the load",
         )
 
 
-def _client(facts: Facts) -> Iterator[Raised]:
+def _client(facts: Facts) -> Iterator[Flag]:
     used = facts.figures.get("client_cores")
     if facts.case.cores != "split" or used is None:
         return
@@ -276,14 +270,14 @@ def _client(facts: Facts) -> Iterator[Raised]:
     used += facts.client_beside
     if used >= SATURATED * facts.client_cores:
         who, own = ("the generators", "their") if facts.client_beside else ("the generator", "its")
-        yield Raised(
-            FlagName.CLIENT_SATURATED,
-            f"expected {who} to use less than {SATURATED:.0%} of {own} "
+        yield Flag(
+            name=FlagName.CLIENT_SATURATED,
+            detail=f"expected {who} to use less than {SATURATED:.0%} of {own} "
             f"{facts.client_cores} cores, found {units.cores(used)}; give it more cores",
         )
 
 
-def _overload(facts: Facts) -> Iterator[Raised]:
+def _overload(facts: Facts) -> Iterator[Flag]:
     figures, load = facts.figures, facts.case.load
     if load.rate is None:
         return
@@ -304,92 +298,107 @@ def _overload(facts: Facts) -> Iterator[Raised]:
             )
     if reasons:
         limit = f" with at most {load.connections} in flight"
-        yield Raised(
-            FlagName.OVERLOADED,
-            "; ".join(reasons) + (limit if load.model is LoadModel.PACED else ""),
+        yield Flag(
+            name=FlagName.OVERLOADED,
+            detail="; ".join(reasons) + (limit if load.model is LoadModel.PACED else ""),
         )
 
 
-def _schedule(facts: Facts) -> Iterator[Raised]:
+def _schedule(facts: Facts) -> Iterator[Flag]:
     lag = facts.figures.get("sched_lag_p99")
     fixed, share = SCHEDULE_LAG
     if lag is not None and lag > max(fixed, share * facts.figures.get("response_p50", 0.0)):
-        yield Raised(
-            FlagName.SCHED_LAG,
-            f"1 % of the requests were scheduled {units.seconds(lag)} late or more: their response "
-            "times lack that wait",
+        yield Flag(
+            name=FlagName.SCHED_LAG,
+            detail=f"1 % of the requests were scheduled {units.seconds(lag)} late or more: their "
+            "response times lack that wait",
         )
 
 
-def _steady(facts: Facts) -> Iterator[Raised]:
+def _steady(facts: Facts) -> Iterator[Flag]:
     if not facts.steady:
         length = units.seconds(facts.figures.get("warm_up", 0.0))
-        yield Raised(FlagName.NOT_STEADY, f"the throughput still moved after {length} of warm-up")
+        yield Flag(
+            name=FlagName.NOT_STEADY, detail=f"the throughput still moved after {length} of warm-up"
+        )
     levels, times = facts.throughputs, facts.times
     if levels and max(levels) > MOVED * min(levels):
         found = ", ".join(units.rate(level) for level in levels)
-        yield Raised(FlagName.NOT_STEADY, f"the throughput moved in the load, by thirds: {found}")
+        yield Flag(
+            name=FlagName.NOT_STEADY, detail=f"the throughput moved in the load, by thirds: {found}"
+        )
     # Only quicker: where a queue grows, times do.
     elif times and times[0] > QUICKER * times[-1]:
         found = ", ".join(units.seconds(time) for time in times)
-        yield Raised(FlagName.NOT_STEADY, f"answers became quicker in the load, by thirds: {found}")
+        yield Flag(
+            name=FlagName.NOT_STEADY,
+            detail=f"answers became quicker in the load, by thirds: {found}",
+        )
 
 
-def _growth(facts: Facts) -> Iterator[Raised]:
+def _growth(facts: Facts) -> Iterator[Flag]:
     figures = facts.figures
     least = figures.get("memory_per_request_low", 0.0)
     total = least * figures.get("requests", 0)
     if least > GROWTH_PER_REQUEST and total > GROWTH_TOTAL:
-        yield Raised(
-            FlagName.MEMORY_GROWS,
-            f"the server kept {units.count(figures['memory_per_request'])} bytes per request, and "
-            f"{units.count(least)} at least: {units.size(total)} in this load",
+        yield Flag(
+            name=FlagName.MEMORY_GROWS,
+            detail=f"the server kept {units.count(figures['memory_per_request'])} bytes per "
+            f"request, and {units.count(least)} at least: {units.size(total)} in this load",
         )
 
 
-def _connections(facts: Facts) -> Iterator[Raised]:
+def _connections(facts: Facts) -> Iterator[Flag]:
     reopened, requests = (facts.figures.get(n, 0) for n in ("connections_reopened", "requests"))
     if reopened > REOPENED * requests:
-        yield Raised(
-            FlagName.CONNECTIONS_REOPENED,
-            f"expected {facts.case.load.connections} connections kept alive, found {reopened:.0f} "
-            f"opened beside them for {requests:.0f} requests; who closes them?",
+        yield Flag(
+            name=FlagName.CONNECTIONS_REOPENED,
+            detail=f"expected {facts.case.load.connections} connections kept alive, found "
+            f"{reopened:.0f} opened beside them for {requests:.0f} requests; who closes them?",
         )
     held = facts.connections
     share = max(held) / sum(held) if any(held) else 0.0
     if share * len(held) > IMBALANCE:
-        yield Raised(
-            FlagName.WORKER_IMBALANCE,
-            f"the busiest of {len(held)} workers held {units.share(share)} of the connections "
-            f"({', '.join(map(str, held))})",
+        yield Flag(
+            name=FlagName.WORKER_IMBALANCE,
+            detail=f"the busiest of {len(held)} workers held {units.share(share)} of the "
+            f"connections ({', '.join(map(str, held))})",
         )
 
 
-def _surroundings(facts: Facts) -> Iterator[Raised]:
+def _surroundings(facts: Facts) -> Iterator[Flag]:
     if facts.case.workers > facts.server_cores:
-        yield Raised(
-            FlagName.CORES_INSUFFICIENT,
-            f"{facts.case.workers} workers on {facts.server_cores} server core(s)",
+        yield Flag(
+            name=FlagName.CORES_INSUFFICIENT,
+            detail=f"{facts.case.workers} workers on {facts.server_cores} server core(s)",
         )
     if facts.case.cores == "shared":
-        yield Raised(
-            FlagName.CORES_SHARED, "server and generator run on the same cores, as declared"
+        yield Flag(
+            name=FlagName.CORES_SHARED,
+            detail="server and generator run on the same cores, as declared",
         )
     if not facts.pinned:
-        yield Raised(FlagName.UNPINNED, "the scheduler moved server and generator as it liked")
+        yield Flag(
+            name=FlagName.UNPINNED, detail="the scheduler moved server and generator as it liked"
+        )
     steal, other = (facts.figures.get(name, 0.0) for name in ("host_steal", "host_other"))
     if steal > STEAL:
-        yield Raised(
-            FlagName.HOST_NOISE, f"the hypervisor took {units.share(steal)} of the core time"
+        yield Flag(
+            name=FlagName.HOST_NOISE,
+            detail=f"the hypervisor took {units.share(steal)} of the core time",
         )
     if other > OTHER_CORES:
-        yield Raised(FlagName.HOST_NOISE, f"other processes used {units.cores(other)} cores")
+        yield Flag(
+            name=FlagName.HOST_NOISE, detail=f"other processes used {units.cores(other)} cores"
+        )
     good = facts.figures.get("good", 0)
     if good < FEW:
-        yield Raised(FlagName.FEW_SAMPLES, f"{good:.0f} good answers; {FEW} are the least")
+        yield Flag(
+            name=FlagName.FEW_SAMPLES, detail=f"{good:.0f} good answers; {FEW} are the least"
+        )
 
 
-CHECKS: Final[tuple[Callable[[Facts], Iterator[Raised]], ...]] = (
+CHECKS: Final[tuple[Callable[[Facts], Iterator[Flag]], ...]] = (
     _answers, _sizes, _server, _littles_law, _impossible, _unit, _client, _overload, _schedule,
     _steady, _growth, _connections, _surroundings,
 )  # fmt: skip

@@ -74,8 +74,8 @@ class Burst(Generator):
         self._limit, self._requests = seconds + load.timeout, requests
         arguments = ["-c", str(requests), "-n", str(requests)]
         if not requests:
-            most = load.connections if load.rate is None else RATE_CONNECTIONS
-            connections = min(load.connections, most)
+            paced = load.rate is not None
+            connections = min(load.connections, RATE_CONNECTIONS) if paced else load.connections
             arguments = ["-c", str(connections), "-z", milliseconds(seconds), "-w"]
         super().__init__(client, [*common_arguments(client), *arguments, client.url])
 

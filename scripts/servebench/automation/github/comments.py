@@ -8,7 +8,7 @@ order in which they start: what an overtaken one still has to say is dropped.
 from dataclasses import asdict, dataclass, replace
 from typing import Final, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import StrictInt, TypeAdapter, ValidationError
 
 from servebench.automation.github import text
 from servebench.automation.github.repository import Comment, Repository, StatusState
@@ -54,8 +54,8 @@ class Note:
     """What our comment says about itself."""
 
     head: str  # the commit that it is about, 40 hex digits
-    run: int  # the workflow run that wrote it
-    attempt: int  # of that run, from 1
+    run: StrictInt  # the workflow run that wrote it
+    attempt: StrictInt  # of that run, from 1
     stage: Stage
     outdated: bool = False  # whether the head has moved since
 
@@ -80,8 +80,9 @@ class CommentOutcome:
 
 def read_note(body: str | None) -> Note | None:
     """What a comment says about itself; None: it is not of this kind."""
+    found = text.marker_values(KIND, body) or {}
     try:
-        return _NOTE.validate_python(text.marker_values(KIND, body))
+        return _NOTE.validate_python(found | {"outdated": bool(found.get("outdated"))})
     except ValidationError:
         return None
 

@@ -62,7 +62,8 @@ def steps(selected: Sequence[str] = (), *, guarded: bool = False) -> tuple[Suite
     whole = {name: f"{name}.*" for name in known}
     selected = [whole.get(glob, glob) for glob in selected]
     every = stacks.names()
-    wanted = [SuiteRun(GUARD, (expression("*", GUARD),), environments(every))] * guarded
+    guard = SuiteRun(GUARD, (expression("*", GUARD),), environments(every))
+    wanted = [guard] if guarded else []
     for name, suite in known.items():
         globs = [glob for glob in selected if _touches(glob, name)]
         if selected and not globs:
