@@ -300,11 +300,10 @@ def test_a_handler_that_is_one_percent_heavier_shows_as_one_percent(spinning: Pa
                 "SERVEBENCH_CHECKOUT": str(spinning),
                 "SERVEBENCH_STACK": "gil-in-process",
             },
-            rounds=1,
         )
     )
     base, same, more, heavier = found.values()
-    # What was allocated before has moved the heap: 0.012 % at most was seen.
+    # What was allocated before has moved the heap: 0.015 % at most was seen.
     assert same == pytest.approx(base, rel=0.0005)
     planted = (more - base) / 10 / base
     assert 0.003 < planted < 0.03
