@@ -266,7 +266,7 @@ def test_benchmarks_get_what_the_servers_leave(tmp_path: Path) -> None:
     )
     equipment = session.Equipment(servers, fake, tmp_path / "kept", lambda: fake.now + servers.now)
     found = session.compare(question, SilentReporter(), equipment)
-    assert servers.duets
+    assert servers.played
     assert [one.judgement.screened >= 5 for one in found.micro] == [True] * 30
     assert 450 <= found.wall_seconds <= 900
 

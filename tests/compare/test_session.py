@@ -1,7 +1,7 @@
 """A whole comparison, with instruments that measure nothing and a clock that they turn."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -74,9 +74,9 @@ def test_nothing_changed(compare: Compare, tmp_path: Path) -> None:
     assert not fake.launches
     assert saved(tmp_path) == found
     assert told.ended == 1
-    assert [duet.order for duet in told.duets] == list(range(len(fake.duets)))
+    assert [duet.order for duet in told.duets] == list(range(len(fake.played)))
     for name in names(4):  # sides are swapped
-        first = [head_first for case, head_first in fake.duets if case == name]
+        first = [head_first for case, head_first in fake.played if case == name]
         assert all(one != other for one, other in pairwise(first))
 
 
@@ -127,7 +127,7 @@ def test_a_head_that_fails(compare: Compare) -> None:
     bad, good = names(2)
     fake = FakeInstruments(failing=frozenset({bad}))
     found = compare(fake, (bad, good))
-    assert [name for name, _ in fake.duets].count(bad) == 2
+    assert [name for name, _ in fake.played].count(bad) == 2
     (judgement,) = found.cases[0].judgements
     assert judgement.verdict is Verdict.NOT_COMPARABLE
     assert judgement.reason == "head: not_concurrent: one after another"
@@ -153,13 +153,16 @@ def test_every_duet_is_saved_at_once(compare: Compare, tmp_path: Path) -> None:
     counts: list[int] = []
 
     class Looking(FakeInstruments):
-        def duet(self, base: SideCase, head: SideCase, *, head_first: bool) -> DuetOutcome:
+        def duets(
+            self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool
+        ) -> tuple[DuetOutcome, ...]:
+            base, head = pairs[0]
             if base.rig is not head.rig:
                 partial = list(tmp_path.glob(f"*{PARTIAL}"))
                 kept = [Comparison.model_validate_json(path.read_bytes()) for path in partial]
                 counts.append(sum(len(case.duets) for one in kept for case in one.cases))
                 assert not any(case.judgements for one in kept for case in one.cases)
-            return super().duet(base, head, head_first=head_first)
+            return super().duets(pairs, head_first=head_first)
 
     compare(Looking(), names(2))
     assert counts == list(range(len(counts)))

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -69,11 +70,14 @@ _JSON: Final = "asgi-wsgi/asgi-json/py{}/w1/c128"
 class _Disk(FakeInstruments):
     """Head writes a tenth more to the disk."""
 
-    def duet(self, base: SideCase, head: SideCase, *, head_first: bool) -> DuetOutcome:
-        found = super().duet(base, head, head_first=head_first)
-        written = {"base": 4000.0, "head": 4000.0 if base.rig is head.rig else 4400.0}
-        for side, metrics in found.metrics.items():
-            metrics["disk_per_request"] = written[side] * self.source.lognormvariate(0, 0.005)
+    def duets(
+        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool
+    ) -> tuple[DuetOutcome, ...]:
+        found = super().duets(pairs, head_first=head_first)
+        for one, (base, head) in zip(found, pairs, strict=True):
+            written = {"base": 4000.0, "head": 4000.0 if base.rig is head.rig else 4400.0}
+            for side, metrics in one.metrics.items():
+                metrics["disk_per_request"] = written[side] * self.source.lognormvariate(0, 0.005)
         return found
 
 

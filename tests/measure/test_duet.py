@@ -293,6 +293,22 @@ def test_loads_of_a_duet() -> None:
     assert duet.duet_load(quick.model_copy(update={"load": paced}), 3) == paced
 
 
+def test_endpoints_of_one_application_share_a_server() -> None:
+    """Whatever a server is started with tells servers apart; what it is asked does not."""
+    case = make_case("e/x", env={"A": "1", "B": "2"})
+    load = case.load.model_copy(update={"connections": 16})
+    other = make_case("e/y", env={"B": "2", "A": "1"}, load=load, slots=2, ceiling=None)
+    assert duet.server_of(case) == duet.server_of(other)
+    app = case.endpoint.model_copy(update={"app": "module:other"})
+    changes: tuple[dict[str, Any], ...] = (
+        {"experiment": "f"}, {"stack": "old"}, {"python": "3.14t"}, {"server": "granian"},
+        {"endpoint": app}, {"loop": "uvloop"}, {"workers": 2}, {"threads": 2},
+        {"cores": "shared"}, {"env": {"A": "1"}},
+    )  # fmt: skip
+    for change in changes:
+        assert duet.server_of(case.model_copy(update=change)) != duet.server_of(case), change
+
+
 def facts(used: float, beside: float) -> validity.Facts:
     return validity.Facts(
         case=make_case("e/x"), figures={"client_cores": used}, client_beside=beside,

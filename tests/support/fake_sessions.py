@@ -46,20 +46,25 @@ class FakeInstruments:
     disturbed: int = 0
     stop: int | None = None
     now: float = 1000.0
-    duets: list[tuple[str, bool]] = field(default_factory=list)
+    played: list[tuple[str, bool]] = field(default_factory=list)
     against_itself: int = 0
     launches: list[str] = field(default_factory=list)
     counted: list[str] = field(default_factory=list)
     source: random.Random = field(default_factory=lambda: random.Random(3))
 
-    def duet(self, base: SideCase, head: SideCase, *, head_first: bool) -> DuetOutcome:
+    def duets(
+        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool
+    ) -> tuple[DuetOutcome, ...]:
+        return tuple(self._duet(base, head, head_first) for base, head in pairs)
+
+    def _duet(self, base: SideCase, head: SideCase, head_first: bool) -> DuetOutcome:
         name = head.case.id
         itself = base.rig is head.rig
         if itself:
             self.against_itself += 1
         else:
-            self.duets.append((name, head_first))
-        if self.stop == len(self.duets):
+            self.played.append((name, head_first))
+        if self.stop == len(self.played):
             raise InterruptedRun(signal.SIGINT)
         self.now += SECONDS
         if name in self.failing and not itself:
@@ -72,7 +77,7 @@ class FakeInstruments:
         after["server_cpu_per_request"] *= ratio
         after["throughput"] /= ratio
         flags: tuple[Flag, ...] = ()
-        if len(self.duets) <= self.disturbed:
+        if len(self.played) <= self.disturbed:
             flags = (Flag(name=FlagName.HOST_NOISE, detail="somebody"),)
         return DuetOutcome(
             {"base": flags, "head": flags}, {"base": before, "head": after}, SECONDS, 3.0

@@ -61,8 +61,14 @@ BothSides = Mapping[str, tuple[SideCase, SideCase]]
 class Instruments(Protocol):
     """Seam between the session and everything that starts a process."""
 
-    def duet(self, base: SideCase, head: SideCase, *, head_first: bool) -> DuetOutcome:
-        """Do one duet; may raise `InterruptedRun` and nothing else."""
+    def duets(
+        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool
+    ) -> tuple[DuetOutcome, ...]:
+        """Do a duet of each pair of base and head, in their order; at least of the first.
+
+        All on one launch of each side, so cases of a side are equal by `duet.server_of`. Fewer
+        outcomes than pairs if a failure ended it. May raise `InterruptedRun` and nothing else.
+        """
 
     def launch(self, side: SideCase) -> LaunchOutcome:
         """Do one launch with nothing beside it; may raise `InterruptedRun` and nothing else."""
@@ -88,9 +94,14 @@ class Real:
         for old in sorted(self._folder.parent.iterdir())[:-KEPT_LOGS]:
             shutil.rmtree(old, ignore_errors=True)
 
-    def duet(self, base: SideCase, head: SideCase, *, head_first: bool) -> DuetOutcome:
-        return duet.perform(
-            base, head, self._logs(head.case.id), head_first=head_first, seconds=self._seconds
+    def duets(
+        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool
+    ) -> tuple[DuetOutcome, ...]:
+        return tuple(
+            duet.perform(
+                base, head, self._logs(head.case.id), head_first=head_first, seconds=self._seconds
+            )
+            for base, head in pairs
         )
 
     def launch(self, side: SideCase) -> LaunchOutcome:

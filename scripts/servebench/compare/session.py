@@ -207,7 +207,7 @@ class _Session:
         remaining = sum(self.durations.until_looks(stage, waiting).values())
         self.reporter.playing(head.case, self.order, min(remaining, self._time_left()))
         started = utc_now()
-        outcome = self.instruments.duet(base, head, head_first=head_first)
+        (outcome,) = self.instruments.duets([(base, head)], head_first=head_first)
         duet = Duet(
             case=case,
             stage=stage.samples[case].stage,
@@ -243,7 +243,8 @@ class _Session:
         if dear or enough or self.clock() + seconds > ends:
             return
         self.noise_tried += 1
-        outcome = self.instruments.duet(base, base, head_first=self.noise_tried % 2 == 0)
+        head_first = self.noise_tried % 2 == 0
+        (outcome,) = self.instruments.duets([(base, base)], head_first=head_first)
         if not any(flag.name in DISTURBING for flags in outcome.flags.values() for flag in flags):
             figures = [outcome.metrics[side].get(NOISE_METRIC, 0.0) for side in ("base", "head")]
             if min(figures) > 0:

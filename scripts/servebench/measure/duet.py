@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -109,6 +109,15 @@ class SideCase:
 
     case: Case
     rig: Rig
+
+
+def server_of(case: Case) -> Hashable:
+    """What the case's server is started with; cases for which it is equal can share one."""
+    app, variables = case.endpoint, tuple(sorted(case.env.items()))
+    return (
+        case.experiment, case.stack, case.python, case.server, app.app, app.interface,
+        case.loop, case.workers, case.threads, case.cores, variables,
+    )  # fmt: skip
 
 
 def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:

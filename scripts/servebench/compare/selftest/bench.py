@@ -103,7 +103,7 @@ class CountingOnce:
 
     def __init__(self, instruments: Instruments) -> None:
         self._instruments = instruments
-        self.duet, self.launch = instruments.duet, instruments.launch
+        self.duets, self.launch = instruments.duets, instruments.launch
         self._counted: dict[tuple[tuple[Path, Path, str], ...], tuple[Instructions | str, ...]] = {}
 
     def instructions(
@@ -238,9 +238,9 @@ class Bench:
     def _grown(self, kind: Kind, case: Case, steps: int) -> float:
         """Growth of the CPU per request that duets show for so many steps; 0 without any."""
         slower, logs = self._loop(kind, case, steps), []
-        plain = SideCase(case, self.rig)
+        pair = (SideCase(case, self.rig), slower)
         for number in range(CALIBRATION_DUETS):
-            outcome = self.instruments.duet(plain, slower, head_first=number % 2 == 1)
+            (outcome,) = self.instruments.duets([pair], head_first=number % 2 == 1)
             base, head = outcome.metrics["base"], outcome.metrics["head"]
             if base and head:
                 logs.append(math.log(head[CPU_METRIC] / base[CPU_METRIC]))
